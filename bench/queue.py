@@ -28,8 +28,8 @@ from potluck.model.account import Role, Scope
 from potluck.model.task import TaskState
 from potluck.server.auth.tokens import KEY_PREFIX, new_secret, secret_hash
 from potluck.server.postgres import EmbeddedPostgres
-from potluck.store import accounts, api_keys
 from potluck.store.database import Database
+from potluck.store.identity import accounts, api_keys
 from potluck.store.schema import migrate
 from potluck.wire import routes
 

@@ -23,8 +23,8 @@ from msgspec import Struct
 
 from potluck.decide.order import ORDERS
 from potluck.decide.placement import PLACEMENTS
-from potluck.decide.plan import Plan, Scheduler
-from potluck.decide.snapshot import (
+from potluck.decide.scheduler import Plan, Scheduler
+from potluck.decide.types import (
     AccountShare,
     Assignment,
     FreeDevice,

@@ -19,8 +19,8 @@ from pathlib import Path
 
 import potluck
 from bench.started import whole_pool
-from potluck.model.spec import ScriptSpec
 from potluck.model.task import TaskRequest, TaskState
+from potluck.model.task_spec import ScriptSpec
 
 MOST_COLD_MS = 60.0
 MOST_WARM_MS = 8.0

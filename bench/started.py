@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 from coincurve import PublicKey
 
 from potluck.consumer import Potluck
-from potluck.consumer.connect import door
-from potluck.consumer.sign_in import sign_in
-from potluck.consumer.wallet import Wallet as KeyWallet
-from potluck.wire.address import checksummed, keccak256
+from potluck.consumer.http.connect import door
+from potluck.consumer.identity.sign_in import sign_in
+from potluck.consumer.identity.wallet import Wallet as KeyWallet
+from potluck.wire.signing.address import checksummed, keccak256
 
 
 class Started(NamedTuple):

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from potluck.provider.control.ask import ask
+from potluck.provider.control.client import ask
 from potluck.provider.control.message import Answer, Request
 
 

@@ -1,6 +1,6 @@
 """PostgreSQL's cluster for servers that bring their own: copied, since to make one takes seconds.
 
-What happens when one is made is for `tests/postgres/` and `tests/cli/test_end_to_end.py`.
+What happens when one is made is for `tests/server/postgres/` and `tests/cli/test_end_to_end.py`.
 """
 
 import asyncio

@@ -4,7 +4,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from potluck.provider.sandbox.bwrap import sandbox_name
+from potluck.provider.sandbox.bubblewrap.bwrap import sandbox_name
 from potluck.provider.sandbox.cgroup import remove_all
 from potluck.provider.sandbox.hierarchy import find_hierarchy
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import redis
 
-from potluck.local.child import ends_with_us
+from potluck.local.child_process import ends_with_us
 
 
 class RedisServer:

@@ -8,12 +8,13 @@ from typing import Any
 import msgspec
 import urllib3
 
-from potluck.wire import delegation, routes
-from potluck.wire.device_statement import statement_digest
+from potluck.wire import routes
 from potluck.wire.identity import Delegation
-from potluck.wire.own_origin import NODE_STATEMENT
-from potluck.wire.sign_in import SignIn, write
-from potluck.wire.signature import address_of, sign, text_digest
+from potluck.wire.signing import delegation
+from potluck.wire.signing.device_statement import statement_digest
+from potluck.wire.signing.sign_in_answer import NODE_STATEMENT
+from potluck.wire.signing.sign_in_message import SignIn, write
+from potluck.wire.signing.signature import address_of, sign, text_digest
 
 
 class Wallet:

@@ -7,7 +7,7 @@ docs/policies.md tells what a policy is asked, and how to try it on a trace firs
 """
 
 from potluck.decide.order.interface import Turn
-from potluck.decide.snapshot import WaitingTask
+from potluck.decide.types import WaitingTask
 
 HOUR = 3600.0
 

@@ -56,9 +56,13 @@ def test_every_command_is_told_in_the_readme() -> None:
 
 
 def test_the_files_that_the_architecture_page_names_exist() -> None:
-    """`flow/submit.py` may stand for src/potluck/server/flow/submit.py."""
+    """`server/flow/submit/submit.py` may stand for src/potluck/server/flow/submit/submit.py."""
     page = (ROOT / "ARCHITECTURE.md").read_text()
-    places = [ROOT, SOURCE, *(SOURCE / part for part in ("server", "provider", "provider/prepare"))]
+    places = [
+        ROOT,
+        SOURCE,
+        *(SOURCE / part for part in ("server", "provider", "provider/dependencies")),
+    ]
     for name in set(re.findall(r"`([\w./-]+\.(?:py|sql|md|toml))`", page)):
         assert any((place / name).exists() for place in places), f"ARCHITECTURE.md names {name}"
 

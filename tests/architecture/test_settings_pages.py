@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from potluck.local.child import SECRET_VARIABLES
+from potluck.local.child_process import SECRET_VARIABLES
 from potluck.provider.settings import ProviderSettings
 from potluck.server.settings import ServerSettings
 from tests.architecture.places import DOCS

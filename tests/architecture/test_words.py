@@ -11,7 +11,7 @@ from potluck.decide.lifecycle import (
     REPORTABLE,
     TASK_TRANSITIONS,
 )
-from potluck.decide.pool.feasible import Refusal
+from potluck.decide.pool.feasibility import Refusal
 from potluck.model.account import Credential, Registration, Role, Scope
 from potluck.model.audit import AuditKind
 from potluck.model.credit import EntryKind, Purse

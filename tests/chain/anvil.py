@@ -17,8 +17,8 @@ from typing import Any
 
 import urllib3
 
-from potluck.local.child import ends_with_us
-from potluck.wire.address import checksummed
+from potluck.local.child_process import ends_with_us
+from potluck.wire.signing.address import checksummed
 from tests.processes import await_true
 
 _PROGRAMS = Path(__file__).parent / "node_modules" / "@foundry-rs"

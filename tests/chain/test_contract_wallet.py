@@ -8,7 +8,7 @@ from aiohttp import web
 
 from potluck.server.auth import contract_wallet
 from potluck.server.auth.contract_wallet import ContractWallets
-from potluck.wire.signature import address_of, sign, text_digest
+from potluck.wire.signing.signature import address_of, sign, text_digest
 from tests.chain import rpc
 from tests.chain.anvil import Anvil
 from tests.chain.contracts import WRONG, YES, owned_by

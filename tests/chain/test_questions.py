@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from potluck.wire import routes
-from potluck.wire.own_origin import NODE_STATEMENT
+from potluck.wire.signing.sign_in_answer import NODE_STATEMENT
 from tests.processes import ServerProcess
 from tests.wallets import Wallet
 

@@ -13,7 +13,7 @@ from potluck.model.device import Availability, DeviceDescription, DeviceKind, He
 from potluck.model.ids import AttemptId, NodeId, TaskId
 from potluck.model.node import SandboxReport
 from potluck.model.terms import DeviceTerms
-from potluck.provider.control.listen import listening
+from potluck.provider.control.listener import listening
 from potluck.provider.control.message import (
     Answer,
     AttemptNow,

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from potluck.consumer import Potluck, keystore
-from potluck.model.spec import ScriptSpec
+from potluck.consumer import Potluck
+from potluck.consumer.identity import keystore
 from potluck.model.task import Requirements, TaskRequest, TaskState
+from potluck.model.task_spec import ScriptSpec
 from potluck.wire.consumer import FollowedLog
 from tests.cli.command_line import CommandLine, InProcess
-from tests.cli.upped import Upped
+from tests.cli.operate.upped import Upped
 from tests.processes import ProviderProcess, ServerProcess, await_true
 
 EXAMPLES = Path(__file__).parents[2] / "examples"

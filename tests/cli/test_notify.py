@@ -14,7 +14,7 @@ from potluck.model.error import Unavailable
 from potluck.model.task import TaskState
 from potluck.wire.consumer import ItemCounts
 from tests.cli.command_line import CommandLine
-from tests.cli.terminal import Terminal
+from tests.cli.pseudo_terminal import Terminal
 from tests.consumer.fake_server import FakeServer, a_task, refuses, says, state_event, streams
 
 SECRET = "token-of-mine"

@@ -12,21 +12,27 @@ import msgspec
 import pytest
 from textual.pilot import Pilot
 
-from potluck.cli.cells import width
-from potluck.cli.table import Cell
+from potluck.cli.terminal.table import Cell
+from potluck.cli.terminal.text_width import width
 from potluck.cli.top.app import Top
-from potluck.cli.top.background import Answered
-from potluck.cli.top.picture import Looker
-from potluck.cli.top.reading import Reading
-from potluck.cli.top.words import TaskOrder
+from potluck.cli.top.background_threads import Answered
+from potluck.cli.top.snapshot import Looker
+from potluck.cli.top.text import TaskOrder
+from potluck.cli.top.text_view import Reading
 from potluck.consumer import Potluck
 from potluck.model.error import Conflict, Unavailable
 from potluck.model.ids import AttemptId
 from potluck.model.task import TaskState
 from potluck.wire.consumer import DevicePage, Explanation, LogPage, LogPiece, TaskPage
-from tests.cli.a_pool import OPEN, OVER, devices, ended_tasks, plays_a_pool
 from tests.cli.command_line import CommandLine
-from tests.cli.terminal import Terminal
+from tests.cli.pool_fixture import (
+    OPEN,
+    OVER,
+    devices,
+    ended_tasks,
+    plays_a_pool,
+)
+from tests.cli.pseudo_terminal import Terminal
 from tests.consumer.fake_server import FakeServer, refuses, says
 
 ESCAPE, ENTER, CTRL_C, DOWN = "\x1b", "\r", "\x03", "\x1b[B"

@@ -16,7 +16,7 @@ import msgspec
 from potluck.model.error import PotluckError
 from potluck.model.ids import AttemptId, TaskId
 from potluck.model.task import Limits, Requirements, TaskState
-from potluck.store.mint import new_task_id
+from potluck.store.new_ids import new_task_id
 from potluck.wire.codec import encode_json
 from potluck.wire.consumer import FollowedLog, FollowedState, LogPage, LogPiece, TaskView
 from potluck.wire.problem import to_problem

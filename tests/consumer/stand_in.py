@@ -16,8 +16,8 @@ import msgspec
 from potluck.model.blob import Value
 from potluck.model.ids import NodeId
 from potluck.model.lease import Lease
-from potluck.model.spec import FunctionSpec
 from potluck.model.task import EndReason
+from potluck.model.task_spec import FunctionSpec
 from potluck.wire import item_file, plain_values, routes
 from potluck.wire.codec import encode_json
 from potluck.wire.provider import (

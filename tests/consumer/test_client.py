@@ -7,15 +7,15 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from potluck.consumer import Patience, Potluck
-from potluck.consumer.retry_after import retry_after_seconds
+from potluck.consumer.http.retry_after import retry_after_seconds
 from potluck.model import error
 from potluck.model.account import Scope
-from potluck.model.back_off import BackOff
+from potluck.model.backoff import BackOff
 from potluck.model.blob import Value
 from potluck.model.device import DeviceKind
-from potluck.model.spec import ScriptSpec
 from potluck.model.task import TaskRequest, TaskState
-from potluck.store.mint import new_task_id
+from potluck.model.task_spec import ScriptSpec
+from potluck.store.new_ids import new_task_id
 from potluck.wire.consumer import (
     AttemptPage,
     DevicePage,

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from potluck.model.lease import Lease
-from potluck.model.spec import FunctionSpec
+from potluck.model.task_spec import FunctionSpec
 from potluck.wire.codec import encode_packed
 from potluck.wire.files import AddedFile, AddFiles
 from potluck.wire.provider import Grant, Report
 from tests.consumer.stand_in import StandIn, runs
-from tests.local.test_measure import png
+from tests.local.test_media_size import png
 from tests.processes import ServerProcess
 
 PAGE = Path(__file__).parents[2] / "docs" / "python.md"

@@ -14,7 +14,7 @@ from potluck.model.error import BadSettings, UntrustedWebhook
 from potluck.model.event import EventKind
 from potluck.wire import codec
 from potluck.wire.events import EventView
-from potluck.wire.webhook_signature import headers, key_of, new_secret
+from potluck.wire.signing.webhook_signature import headers, key_of, new_secret
 
 NOW = 1_800_000_000
 SENT = EventView("event_1", EventKind.TASK_FINISHED, datetime(2027, 1, 1, tzinfo=UTC))

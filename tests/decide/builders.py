@@ -3,8 +3,8 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from potluck.decide.pool.feasible import Refusal
-from potluck.decide.snapshot import FreeDevice, FreeNode, WaitingTask
+from potluck.decide.pool.feasibility import Refusal
+from potluck.decide.types import FreeDevice, FreeNode, WaitingTask
 from potluck.model.device import DeviceKind
 from potluck.model.ids import AccountId, DeviceId, NodeId, TaskId
 from potluck.model.task import GIB, Limits, Requirements

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from potluck.decide import retry
+from potluck.decide import retry_policy
 from potluck.decide.lifecycle import (
     ATTEMPT_STATE_AFTER,
     ATTEMPT_TRANSITIONS,
@@ -15,8 +15,8 @@ from potluck.decide.lifecycle import (
     TASK_TRANSITIONS,
     is_nodes_fault,
 )
-from potluck.decide.retry import UNCOUNTED, History, Wait
-from potluck.model.back_off import BackOff
+from potluck.decide.retry_policy import UNCOUNTED, History, Wait
+from potluck.model.backoff import BackOff
 from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason, TaskState
 from potluck.model.terms import TaskKind
@@ -72,14 +72,16 @@ OUTCOMES = [
 def test_what_becomes_of_the_task(row: tuple) -> None:  # type: ignore[type-arg]
     reason, failures, losses, nodes_lost, max_attempts, state, told = row
     history = History(failures, losses, nodes_lost, max_attempts)
-    following = retry.after(reason, history, NOW, CALM)
+    following = retry_policy.after(reason, history, NOW, CALM)
     assert (following.state, following.reason) == (state, told)
 
 
 def test_who_was_declined_waits_a_moment_and_who_was_sent_away_does_not() -> None:
     """Terms of which the server hears late would send a task back and forth until then."""
     history = History(0, 0, 0, 1)
-    waits = {reason: retry.after(reason, history, NOW, CALM).not_before for reason in UNCOUNTED}
+    waits = {
+        reason: retry_policy.after(reason, history, NOW, CALM).not_before for reason in UNCOUNTED
+    }
     for said_no in (EndReason.DECLINED, EndReason.RECLAIMED):
         assert waits.pop(said_no) == NOW + timedelta(seconds=1)
     assert set(waits.values()) == {None}
@@ -114,7 +116,7 @@ def test_no_node_is_at_fault_for_an_image_that_it_does_not_have() -> None:
 def test_who_is_declined_again_and_again_waits_longer() -> None:
     for declines, seconds in [(1, 1), (2, 2), (4, 8), (99, 60)]:
         history = History(0, 0, 0, 1, declines)
-        until = retry.after(EndReason.DECLINED, history, NOW, CALM).not_before
+        until = retry_policy.after(EndReason.DECLINED, history, NOW, CALM).not_before
         assert until == NOW + timedelta(seconds=seconds)
 
 

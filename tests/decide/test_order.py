@@ -8,11 +8,16 @@ import pytest
 from potluck.decide.account import HALF_LIFE_SECONDS, Account
 from potluck.decide.order import ORDERS
 from potluck.decide.order.aging import STEP_SECONDS
-from potluck.decide.snapshot import AccountShare, WaitingTask
+from potluck.decide.types import AccountShare, WaitingTask
 from potluck.model.ids import AccountId
 from potluck.model.task import ItemRange
 from tests.decide.builders import ALICE, BOB, task
-from tests.decide.pool import NOW, node_with, running, scheduler
+from tests.decide.schedulers import (
+    NOW,
+    node_with,
+    running,
+    scheduler,
+)
 
 CAROL = AccountId("account_carol")
 

@@ -7,14 +7,19 @@ import pytest
 
 from potluck.decide.account import Account
 from potluck.decide.explain.sentences import waiting_reason
-from potluck.decide.finder import Finder, Found
 from potluck.decide.order import ORDERS
-from potluck.decide.queue.halt import Halt
-from potluck.decide.snapshot import AccountShare, Assignment, WaitingTask
+from potluck.decide.place_task import Finder, Found
+from potluck.decide.queue.block_reason import Halt
+from potluck.decide.types import AccountShare, Assignment, WaitingTask
 from potluck.model.ids import NodeId, TaskId
 from potluck.model.task import GIB, ItemRange
 from tests.decide.builders import ALICE, BOB, gpu, node, task
-from tests.decide.pool import NOW, node_with, running, scheduler
+from tests.decide.schedulers import (
+    NOW,
+    node_with,
+    running,
+    scheduler,
+)
 
 MANY = 10_000
 

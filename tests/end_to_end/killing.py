@@ -18,15 +18,15 @@ import cloudpickle
 import psutil
 
 from potluck.model.task import MIB
-from potluck.provider.prepare.stage import socket_prefix
-from potluck.provider.sandbox.bwrap import sandbox_name
+from potluck.provider.dependencies.staging import socket_prefix
+from potluck.provider.sandbox.bubblewrap.bwrap import sandbox_name
 from potluck.provider.sandbox.hierarchy import find_hierarchy
 from tests.end_to_end.line import FAR
 from tests.end_to_end.watched_line import WatchedLine
 from tests.groups import remove_groups
-from tests.prepare.package_index import LoopbackIndex, loopback_index, wheel
 from tests.processes import FAST_PROVIDER, PotluckProcess, ServerProcess, await_true
-from tests.sandbox.docker.engine import Started
+from tests.provider.dependencies.package_index import LoopbackIndex, loopback_index, wheel
+from tests.provider.sandbox.docker.engine import Started
 
 NAME = "killed"
 # What a node keeps for the next task, and writes for itself; all else belongs to some attempt.

@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from potluck.model.terms import TermsChange
-from potluck.provider.control.ask import ask
+from potluck.provider.control.client import ask
 from potluck.provider.control.message import Done, Reclaim, Reread
 from potluck.provider.owner.file import change_file, terms_file
 from tests.asking import ask_once

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from potluck.consumer import Patience, Potluck
-from potluck.model.back_off import BackOff
-from potluck.model.spec import ScriptSpec
+from potluck.model.backoff import BackOff
 from potluck.model.task import Limits, TaskRequest
+from potluck.model.task_spec import ScriptSpec
 from potluck.wire.consumer import FollowedLog, FollowedState
 from potluck.wire.events import EventView
 from tests.end_to_end.cutting_line import CuttingLine

@@ -19,8 +19,6 @@ from msgspec import Struct
 
 from potluck.wire import routes
 from tests.cli.command_line import CommandLine, Finished, InProcess
-from tests.prepare.package_index import loopback_index
-from tests.prepare.repacked import offer
 from tests.processes import (
     FAST_PROVIDER,
     ProviderProcess,
@@ -28,6 +26,8 @@ from tests.processes import (
     await_true,
     free_port,
 )
+from tests.provider.dependencies.package_index import loopback_index
+from tests.provider.dependencies.repacked import offer
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
@@ -76,7 +76,7 @@ ELSEWHERE = {
     "train_with_checkpoint.py": "tests/end_to_end/test_examples.py",
     "webhook_receiver.py": "tests/end_to_end/test_examples.py",
     "hello_gpu.py": "tests/end_to_end/test_templates.py",
-    "container.sh": "tests/sandbox/docker/test_provider.py",
+    "container.sh": "tests/provider/sandbox/docker/test_provider.py",
     "policy": "tests/simulate/test_own_policy.py",
 }
 EXCUSED = {

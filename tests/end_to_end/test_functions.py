@@ -9,8 +9,8 @@ import pytest
 
 import potluck
 from potluck.consumer import Potluck
-from potluck.model.spec import ScriptSpec
 from potluck.model.task import TaskRequest, TaskState
+from potluck.model.task_spec import ScriptSpec
 from potluck.provider.control.message import ProviderStatus, ShowStatus, WarmNow
 from tests.asking import ask_once
 from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess, await_true

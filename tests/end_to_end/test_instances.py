@@ -5,11 +5,11 @@ from pathlib import Path
 
 from potluck.consumer import Patience, Potluck
 from potluck.model.event import EventKind
-from potluck.model.spec import ScriptSpec
 from potluck.model.task import TaskRequest
+from potluck.model.task_spec import ScriptSpec
 from potluck.wire.events import EventView
-from tests.api.hooked import hooked
 from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess, await_true
+from tests.server.api.hooked import hooked
 
 
 def test_two_instances_share_the_work_and_one_takes_over(

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tests.cli.command_line import InProcess
-from tests.cli.test_join import bare_environment, lines, run_line
+from tests.cli.operate.test_join import bare_environment, lines, run_line
 from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess
 
 

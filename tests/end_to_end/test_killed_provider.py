@@ -15,7 +15,7 @@ from tests.end_to_end.killing import (
     outboxes,
 )
 from tests.processes import await_true
-from tests.sandbox.docker.engine import ENGINES, starting
+from tests.provider.sandbox.docker.engine import ENGINES, starting
 
 POINTS = {**LASTING, **PASSING}
 LEAVES = {"collecting", "uploading"}

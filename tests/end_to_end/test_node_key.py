@@ -10,15 +10,15 @@ import pytest
 
 from potluck.model.device import Standing
 from potluck.provider.announcement import Announcement, DeviceBound, DeviceUnbound
-from potluck.provider.detect.found import FoundDevice
-from potluck.provider.device_watch import DeviceWatch
-from potluck.provider.heartbeat import Pulse, beat_forever
-from potluck.provider.identity import NodeKey
-from potluck.provider.link import Link, open_link
+from potluck.provider.detect.types import FoundDevice
+from potluck.provider.devices.contest_watch import DeviceWatch
+from potluck.provider.server.heartbeat import Pulse, beat_forever
+from potluck.provider.server.node_key import NodeKey
+from potluck.provider.server.server_client import Link, open_link
 from potluck.wire import routes
 from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess
 from tests.provider.build import settings_for
-from tests.provider.linked import REGISTRATION, during, saying
+from tests.provider.server.linked import REGISTRATION, during, saying
 from tests.wallets import Wallet
 
 (CARD,) = REGISTRATION.description.devices

@@ -16,8 +16,8 @@ from typing import Any
 import psutil
 import pytest
 
+from potluck.provider.attempt.journal import Journal
 from potluck.provider.data_directory import attempts_directory
-from potluck.provider.journal import Journal
 from tests.end_to_end.line import FAR, Line
 from tests.processes import (
     FAST_PROVIDER,

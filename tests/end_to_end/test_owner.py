@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from potluck.model.terms import TermsChange
-from potluck.provider.control.ask import ask
+from potluck.provider.control.client import ask
 from potluck.provider.control.message import (
     Done,
     Drain,
@@ -27,8 +27,8 @@ from potluck.provider.control.message import (
     Reread,
     ShowStatus,
 )
-from potluck.provider.leave import leave_for_good
 from potluck.provider.owner.file import change_file, terms_file
+from potluck.provider.server.leave import leave_for_good
 from tests.asking import ask_once
 from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess, await_true, potluck
 
@@ -320,7 +320,7 @@ def test_a_drained_node_finishes_what_runs_and_ends_well(
     assert client.call("GET", f"/v1/nodes/{drained.node_id}").status == 404, "it has left"
 
 
-# Of one that does not run: tests/cli/test_provider_real.py, too.
+# Of one that does not run: tests/cli/provider/test_provider_real.py, too.
 @pytest.mark.parametrize("is_running", [True, pytest.param(False, marks=pytest.mark.long)])
 async def test_whoever_leaves_leaves_nothing_behind(
     server: ServerProcess, tmp_path: Path, is_running: bool

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 import urllib3
 
-from potluck.cli.keys import USUAL
+from potluck.cli.account.keys import USUAL
 from potluck.model import error
 from potluck.model.account import SCOPES, Credential, Scope
 from potluck.wire import codec, routes
 from potluck.wire.problem import Problem, to_error
 from potluck.wire.routes import Route
-from potluck.wire.strict import StrictRegisterNode
+from potluck.wire.strict_types import StrictRegisterNode
 from tests.architecture.places import DOCS
 from tests.processes import Api, ServerProcess
 

@@ -13,10 +13,10 @@ import asyncpg
 import pytest
 import urllib3
 
-from potluck.model.spec import ScriptSpec
-from potluck.server.encryption.places import KeyFile
-from potluck.store.tasks import SPEC
-from potluck.store.vault import Vault
+from potluck.model.task_spec import ScriptSpec
+from potluck.server.encryption.key_sources import KeyFile
+from potluck.store.sealing.vault import Vault
+from potluck.store.tasks.tasks import SPEC
 from potluck.wire import codec, routes
 from tests.processes import Api, ServerProcess, await_true
 

@@ -18,9 +18,9 @@ from typing import NamedTuple
 import cloudpickle
 import pytest
 
-from potluck.server.encryption.places import KeyFile
+from potluck.server.encryption.key_sources import KeyFile
 from potluck.server.postgres.programs import find_program
-from potluck.store.vault import Vault
+from potluck.store.sealing.vault import Vault
 from potluck.wire import plain_values, routes
 from tests.processes import FAST_PROVIDER, Api, ProviderProcess, ServerProcess, WholeServerProcess
 from tests.tally import tallying

@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command_line import CommandLine, Finished, InProcess
-from tests.prepare.package_index import loopback_index
-from tests.prepare.repacked import offer
 from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess
+from tests.provider.dependencies.package_index import loopback_index
+from tests.provider.dependencies.repacked import offer
 
 PACKAGES = ("numpy", "pyopencl", "pytools", "platformdirs", "siphash24", "typing-extensions")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess
-from tests.sandbox.conftest import PYTHON_IS_MOUNTED
+from tests.provider.sandbox.conftest import PYTHON_IS_MOUNTED
 from tests.wallets import Wallet
 
 MIB = 2**20

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from potluck.decide.invariants import Picture, violations
 from potluck.server.postgres import EmbeddedPostgres
-from potluck.store import picture
 from potluck.store.database import Database
+from potluck.store.scheduler import invariant_snapshot
 from tests.databases import SHARED
 
 
@@ -32,6 +32,6 @@ async def take(url: str) -> Picture:
     database = await Database.connect(url, 2)
     try:
         async with database.transaction() as connection:
-            return await picture.take(connection)
+            return await invariant_snapshot.take(connection)
     finally:
         await database.close()

@@ -12,15 +12,17 @@ import asyncpg
 import pytest
 from msgspec import Struct
 
-from potluck.decide.snapshot import Assignment
+from potluck.decide.types import Assignment
 from potluck.server.leader.memory import Memory
-from potluck.store import attempts, changes, leader
-from potluck.store.assign import Planned, assign
-from potluck.store.changes import Changes
-from potluck.store.mint import new_attempt_id
-from potluck.store.named import load
-from tests.flow import test_guards, test_leases, test_terms
-from tests.flow.pool import Pool, done, lease_of
+from potluck.store.attempts import attempts, changes
+from potluck.store.attempts.assign import Planned, assign
+from potluck.store.attempts.changes import Changes
+from potluck.store.new_ids import new_attempt_id
+from potluck.store.scheduler import leader
+from potluck.store.sql_files import load
+from tests.server.flow.lease import test_leases, test_terms
+from tests.server.flow.pool import Pool, done, lease_of
+from tests.server.flow.schedule import test_guards
 
 Scenario = Callable[[Pool], Awaitable[None]]
 

@@ -6,9 +6,9 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from potluck.live.buckets import Buckets
 from potluck.live.interface import Live
 from potluck.live.redis import RedisLive
+from potluck.live.token_buckets import Buckets
 from tests.redis_server import RedisServer
 
 

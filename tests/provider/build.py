@@ -5,16 +5,16 @@ from typing import cast
 
 from potluck.model.ids import AccountId, AttemptId, DeviceId, TaskId
 from potluck.model.lease import Lease
-from potluck.model.spec import ScriptSpec
 from potluck.model.task import EndReason, ItemRange, Limits, Requirements
-from potluck.provider.files.courier import Courier
-from potluck.provider.files.freight import Freight
+from potluck.model.task_spec import ScriptSpec
+from potluck.provider.files.blob_transfer import Courier
 from potluck.provider.files.outbox import Outbox
-from potluck.provider.identity import NodeKey
-from potluck.provider.link import Link
+from potluck.provider.files.transfers import Freight
+from potluck.provider.server.node_key import NodeKey
+from potluck.provider.server.server_client import Link
+from potluck.provider.server.throttle import Throttle
 from potluck.provider.settings import ProviderSettings
-from potluck.provider.throttle import Throttle
-from potluck.store.mint import new_attempt_id, new_task_id
+from potluck.store.new_ids import new_attempt_id, new_task_id
 from potluck.wire.provider import Finished, Grant, GrantedDevice
 
 KEY = NodeKey(b"a node key for the tests, really")

@@ -7,11 +7,11 @@ import cloudpickle
 import pytest
 import pytest_asyncio
 
-from potluck.provider.sandbox.bwrap import BubblewrapDriver
+from potluck.provider.sandbox.bubblewrap.bwrap import BubblewrapDriver
 from potluck.provider.sandbox.driver import Driver
 from tests.orphans import orphans_are_let_go
 from tests.provider.fake_server import FakeServer, fake_server
-from tests.provider.warm_calls import Shop, open_shop
+from tests.provider.functions.warm_calls import Shop, open_shop
 
 __all__ = ["orphans_are_let_go", "server"]
 

@@ -26,18 +26,16 @@ from potluck.model.error import (
 )
 from potluck.model.ids import AttemptId, NodeId
 from potluck.model.lease import Lease
-from potluck.store.mint import new_device_id, new_node_id
+from potluck.store.new_ids import new_device_id, new_node_id
 from potluck.wire import routes
-from potluck.wire.challenge import (
+from potluck.wire.codec import decode_json, decode_packed, encode_json
+from potluck.wire.device_challenge import (
     ChallengeAnswer,
     ChallengeAnswers,
     ChallengesAnswered,
     DeviceChallenge,
 )
-from potluck.wire.codec import decode_json, decode_packed, encode_json
-from potluck.wire.device_statement import DeviceStatement, statement_digest
 from potluck.wire.identity import Challenge, NodeLogin, NodeToken
-from potluck.wire.own_origin import NODE_STATEMENT
 from potluck.wire.problem import CONTENT_TYPE, to_problem
 from potluck.wire.provider import (
     AcquireLeases,
@@ -59,10 +57,12 @@ from potluck.wire.provider import (
     Reports,
     UnboundDevice,
 )
-from potluck.wire.sign_in import read
-from potluck.wire.signature import recover, text_digest
+from potluck.wire.signing.device_statement import DeviceStatement, statement_digest
+from potluck.wire.signing.sign_in_answer import NODE_STATEMENT
+from potluck.wire.signing.sign_in_message import read
+from potluck.wire.signing.signature import recover, text_digest
 from tests.provider.build import ACCOUNT
-from tests.provider.fake_files import FakeFiles
+from tests.provider.files.fake_files import FakeFiles
 
 T = TypeVar("T")
 PATIENCE_SECONDS = 20.0

@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from potluck.provider.identity import Authorised, ensure_key, save_delegation
-from potluck.wire.own_origin import origin_of
+from potluck.provider.server.node_key import Authorised, ensure_key, save_delegation
+from potluck.wire.signing.sign_in_answer import origin_of
 from tests.processes import FAST_PROVIDER, potluck
 
 PATIENCE_SECONDS = 30.0

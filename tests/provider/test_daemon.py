@@ -13,7 +13,7 @@ from typing import TypeVar
 import pytest
 from msgspec.structs import replace
 
-from potluck.local.durable import draft_of
+from potluck.local.durable_files import draft_of
 from potluck.model.device import Availability
 from potluck.model.error import BadSettings
 from potluck.model.task import EndReason, Limits
@@ -29,8 +29,8 @@ from potluck.provider.announcement import (
 from potluck.provider.control.message import Done, Reclaim
 from potluck.provider.daemon import provide
 from potluck.provider.data_directory import attempts_directory, tidy
-from potluck.provider.ship_log import CUT_MARK
-from potluck.store.mint import new_account_id
+from potluck.provider.server.log_upload import CUT_MARK
+from potluck.store.new_ids import new_account_id
 from potluck.wire.provider import Preparing, Started
 from tests.asking import ask_once
 from tests.provider.build import a_grant, lease_of, settings_for

@@ -12,15 +12,15 @@ from potluck.model.device import DeviceDescription, DeviceKind
 from potluck.model.error import SandboxUnavailable
 from potluck.model.ids import AccountId
 from potluck.model.node import SandboxReport
-from potluck.model.spec import ContainerSpec
 from potluck.model.task import MIB
+from potluck.model.task_spec import ContainerSpec
 from potluck.model.terms import TaskKind
-from potluck.provider.offer import Offer
-from potluck.provider.owner.rules import Rules
-from potluck.provider.sandbox.docker.work import DIRECTORY, Work, remove_all
+from potluck.provider.devices.offer import Offer
+from potluck.provider.owner.live_rules import Rules
+from potluck.provider.sandbox.docker.work_directory import DIRECTORY, Work, remove_all
 from potluck.provider.sandbox.driver import PLAIN_KINDS, Confinement, Ended, Output
 from potluck.provider.sandbox.driver import small_trial as a_run
-from potluck.provider.sandbox.unconfined import UnconfinedDriver
+from potluck.provider.sandbox.unconfined_run import UnconfinedDriver
 from potluck.provider.sandbox.with_images import WithImages
 from potluck.wire.provider import Grant
 from tests.provider.build import ACCOUNT, a_grant, settings_for

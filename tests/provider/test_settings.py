@@ -14,10 +14,10 @@ from potluck.provider.data_directory import (
     load_node_id,
     save_node_id,
 )
-from potluck.provider.offer import describe_node
-from potluck.provider.owner.rules import Rules
+from potluck.provider.devices.offer import describe_node
+from potluck.provider.owner.live_rules import Rules
 from potluck.provider.settings import ProviderSettings, read_settings
-from potluck.store.mint import new_node_id
+from potluck.store.new_ids import new_node_id
 
 URL = "http://127.0.0.1:8470"
 

@@ -38,7 +38,7 @@ from potluck.provider.instruction import (
     StopAttempt,
 )
 from potluck.provider.state import REMEMBERED_ENDS, Attempts
-from potluck.store.mint import new_task_id
+from potluck.store.new_ids import new_task_id
 from potluck.wire.provider import Finished, ItemOutcome, ItemsDone, Preparing, Started
 from tests.provider.build import a_grant, a_lease, completed, lease_of
 

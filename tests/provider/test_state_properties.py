@@ -49,7 +49,7 @@ from potluck.provider.instruction import (
     StopAttempt,
 )
 from potluck.provider.state import Attempts
-from potluck.store.mint import new_task_id
+from potluck.store.new_ids import new_task_id
 from potluck.wire.provider import Finished, Grant, ItemOutcome, ItemsDone
 from tests.provider.build import a_grant, completed, lease_of
 

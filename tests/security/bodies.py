@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from potluck.wire.challenge import PRODUCT_BYTES
+from potluck.wire.device_challenge import PRODUCT_BYTES
 from tests.security.people import TASK, WEBHOOK, Person
 from tests.wallets import Wallet
 

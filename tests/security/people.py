@@ -9,10 +9,10 @@ import msgspec
 
 from potluck.model.account import SCOPES, Credential, Scope
 from potluck.wire import routes
-from potluck.wire.device_statement import statement_digest
-from potluck.wire.signature import sign
-from tests.flow.pool import description
+from potluck.wire.signing.device_statement import statement_digest
+from potluck.wire.signing.signature import sign
 from tests.processes import Api, ServerProcess, await_true
+from tests.server.flow.pool import description
 from tests.wallets import Wallet
 
 KEY_SCOPES = sorted(SCOPES[Credential.KEY])

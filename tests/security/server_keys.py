@@ -7,7 +7,7 @@ import asyncio
 from pathlib import Path
 
 from potluck.server.auth.keys import Keys
-from potluck.server.encryption.start import open_vault
+from potluck.server.encryption.open_vault import open_vault
 from potluck.server.settings import ServerSettings
 from potluck.store.database import Database
 

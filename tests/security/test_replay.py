@@ -14,7 +14,7 @@ import pytest
 from coincurve.utils import GROUP_ORDER_INT
 
 from potluck.wire import routes
-from potluck.wire.own_origin import NODE_STATEMENT
+from potluck.wire.signing.sign_in_answer import NODE_STATEMENT
 from tests.databases import Databases
 from tests.processes import Api, ServerProcess
 from tests.wallets import Wallet

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from potluck.decide.ahead.reserve import ReserveSettings
 from potluck.decide.order import ORDERS
 from potluck.decide.placement import PLACEMENTS
+from potluck.decide.reservations.reserve import ReserveSettings
 from potluck.model.error import InvalidInput
 from potluck.simulate.completion import Cluster, Replay
 from potluck.simulate.plot import Series, line_chart

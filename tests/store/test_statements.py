@@ -6,9 +6,9 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from potluck.store import named
+from potluck.store import sql_files
 
-FILES = sorted(path.stem for path in (Path(named.__file__).parent / "queries").glob("*.sql"))
+FILES = sorted(path.stem for path in (Path(sql_files.__file__).parent / "queries").glob("*.sql"))
 
 
 @pytest.mark.parametrize("server", ["database_url", "debian_postgres_url"])
@@ -23,7 +23,7 @@ async def _refused(url: str) -> dict[str, str]:
     refused = {}
     try:
         for file in FILES:
-            for name, statement in named.load(file).blocks.items():
+            for name, statement in sql_files.load(file).blocks.items():
                 try:
                     await connection.prepare(statement)
                 except asyncpg.PostgresError as error:

@@ -12,10 +12,13 @@ import psutil
 import pytest
 
 from potluck.model.device import Availability
-from potluck.server.flow import expire, report, settle
-from potluck.store import attempts, changes, feed, leases
-from potluck.store.changes import Changes
-from potluck.store.named import load
+from potluck.server.flow.housekeeping import expire
+from potluck.server.flow.report import report
+from potluck.server.flow.settle import settle
+from potluck.store.attempts import attempts, changes, leases
+from potluck.store.attempts.changes import Changes
+from potluck.store.scheduler import scheduler_feed
+from potluck.store.sql_files import load
 from verification.faults import server_instance
 from verification.faults.history import HistoryOutcome, run_seed
 from verification.faults.history_plan import HistoryPlan, has_large_tasks
@@ -149,7 +152,7 @@ def test_work_on_a_device_that_is_away_is_noticed(
     monkeypatch: pytest.MonkeyPatch, sessions: Sessions
 ) -> None:
     """A leader that has not heard how an owner changed a device, and nothing checks its plan."""
-    monkeypatch.setattr(feed, "Availability", lambda _: Availability.AVAILABLE)
+    monkeypatch.setattr(scheduler_feed, "Availability", lambda _: Availability.AVAILABLE)
     _remove(monkeypatch, "assign", "assign", "AND availability = 'available'")
     assert any("came to" in sentence for sentence in _broken_by(sessions).violations)
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from potluck.wire.address import checksummed
-from potluck.wire.delegation import NODE_SCOPES, digest, typed_data
 from potluck.wire.identity import Delegation
-from potluck.wire.signature import recover, sign
+from potluck.wire.signing.address import checksummed
+from potluck.wire.signing.delegation import NODE_SCOPES, digest, typed_data
+from potluck.wire.signing.signature import recover, sign
 
 ADDRESSES = st.binary(min_size=20, max_size=20).map(lambda raw: checksummed(f"0x{raw.hex()}"))
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)

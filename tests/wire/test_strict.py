@@ -3,7 +3,7 @@
 from typing import get_args
 
 from potluck.wire.provider import Report, Reports
-from potluck.wire.strict import StrictReports
+from potluck.wire.strict_types import StrictReports
 
 
 def test_every_kind_of_report_is_taken() -> None:

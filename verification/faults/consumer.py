@@ -5,10 +5,10 @@ import asyncio
 from potluck.model.device import DeviceKind
 from potluck.model.error import Conflict, UnaffordableTask, Unavailable
 from potluck.model.ids import AccountId, TaskId
-from potluck.model.spec import ScriptSpec
 from potluck.model.task import GIB, Limits, Requirements, TaskRequest
-from potluck.server.flow.cancel import cancel
-from potluck.server.flow.submit import submit
+from potluck.model.task_spec import ScriptSpec
+from potluck.server.flow.settle.cancel import cancel
+from potluck.server.flow.submit.submit import submit
 from verification.faults.network import NetworkLink
 from verification.faults.provider import CORES
 from verification.faults.world import World

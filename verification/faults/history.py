@@ -10,12 +10,13 @@ from typing import Any
 import structlog
 from msgspec import Struct
 
-from potluck.decide.settle import grant_entries
+from potluck.decide.charges import grant_entries
 from potluck.model.account import Role
 from potluck.model.ids import AccountId
-from potluck.store import accounts, ledger
-from potluck.store.mint import drawing_from
-from potluck.store.nodes import Owner
+from potluck.store.identity import accounts
+from potluck.store.ledger import ledger
+from potluck.store.new_ids import drawing_from
+from potluck.store.nodes.nodes import Owner
 from verification.faults.cluster import BEGINNING
 from verification.faults.consumer import SimulatedConsumer
 from verification.faults.fault_injector import FaultInjector

@@ -5,7 +5,7 @@ as it was. So a step costs the same in a pool of thousands.
 """
 
 from potluck.decide.invariants import Picture, violations
-from potluck.store import picture
+from potluck.store.scheduler import invariant_snapshot
 from verification.faults.row_changes import RowChange
 from verification.faults.sessions import Sessions
 
@@ -27,31 +27,35 @@ _SUBJECTS = {
 def find_violations(sessions: Sessions, changes: list[RowChange]) -> list[str]:
     """What does not hold of the rows that were changed."""
     part = _changed_part(changes)
-    return violations(sessions.complete(_read(sessions, part))) if part != picture.Part() else []
+    return (
+        violations(sessions.complete(_read(sessions, part)))
+        if part != invariant_snapshot.Part()
+        else []
+    )
 
 
 def find_all_violations(sessions: Sessions) -> list[str]:
     return violations(sessions.complete(_read_all(sessions)))
 
 
-async def _read(sessions: Sessions, part: picture.Part) -> Picture:
-    facts = await picture.read_part(sessions.observer, part)
-    return await picture.with_histories(sessions.observer, facts)
+async def _read(sessions: Sessions, part: invariant_snapshot.Part) -> Picture:
+    facts = await invariant_snapshot.read_part(sessions.observer, part)
+    return await invariant_snapshot.with_histories(sessions.observer, facts)
 
 
 async def _read_all(sessions: Sessions) -> Picture:
     async with sessions.observer.transaction():
-        return await picture.take(sessions.observer)
+        return await invariant_snapshot.take(sessions.observer)
 
 
-def _changed_part(changes: list[RowChange]) -> picture.Part:
+def _changed_part(changes: list[RowChange]) -> invariant_snapshot.Part:
     ids: dict[str, set[str]] = {"task": set(), "attempt": set(), "node": set(), "account": set()}
     for change in changes:
         if not _is_heartbeat(change):
             for subject, column in _SUBJECTS[change.table].items():
                 if change.row[column] is not None:
                     ids[subject].add(change.row[column])
-    return picture.Part(*(tuple(sorted(ids[subject])) for subject in ids))
+    return invariant_snapshot.Part(*(tuple(sorted(ids[subject])) for subject in ids))
 
 
 def _is_heartbeat(change: RowChange) -> bool:

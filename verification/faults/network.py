@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from potluck.model.error import PotluckError
-from potluck.server.parts import Parts
+from potluck.server.services import Parts
 from potluck.store.database import unavailable
 from verification.faults.server_instance import ServerInstance
 from verification.faults.world import World

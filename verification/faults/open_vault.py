@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from potluck.store.vault import Vault
+from potluck.store.sealing.vault import Vault
 
 _MARK = b"\x01open"
 

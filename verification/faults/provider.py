@@ -14,8 +14,9 @@ from potluck.model.node import NodeDescription, SandboxReport
 from potluck.model.task import GIB, EndReason
 from potluck.model.terms import DeviceTerms
 from potluck.model.usage import Usage
-from potluck.server.flow import lease, report
-from potluck.store.nodes import Owner
+from potluck.server.flow.lease import lease
+from potluck.server.flow.report import report
+from potluck.store.nodes.nodes import Owner
 from potluck.wire.provider import (
     AcquireLeases,
     Finished,

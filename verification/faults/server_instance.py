@@ -6,20 +6,20 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from potluck.blobs.interface import Blobs
-from potluck.decide.ahead.reserve import ReserveSettings
+from potluck.decide.reservations.reserve import ReserveSettings
 from potluck.server.auth.contract_wallet import ContractWallets
 from potluck.server.auth.keys import derive
+from potluck.server.egress.types import Sender
 from potluck.server.leader.memory import Memory
-from potluck.server.limiter import Limiter
 from potluck.server.loops.expire import ExpireLoop
-from potluck.server.loops.lead import LeadLoop, Loop
-from potluck.server.loops.notify import NotifyLoop
+from potluck.server.loops.leadership import LeadLoop, Loop
+from potluck.server.loops.outbox import NotifyLoop
 from potluck.server.loops.schedule import ScheduleLoop
-from potluck.server.outward.answered import Sender
-from potluck.server.parts import Parts
+from potluck.server.rate_limiter import Limiter
+from potluck.server.services import Parts
 from potluck.server.settings import ServerSettings
 from potluck.store.database import unavailable
-from potluck.store.leader import Leadership
+from potluck.store.scheduler.leader import Leadership
 from verification.faults.history_database import HistoryDatabase, Schedule
 from verification.faults.open_vault import OpenVault
 from verification.faults.world import World

@@ -13,8 +13,8 @@ import msgspec
 from potluck.model.device import DeviceKind
 from potluck.model.ids import AccountId, TaskId
 from potluck.model.task import GIB, Limits, Requirements, TaskRequest, TaskState
-from potluck.server.flow.cancel import cancel
-from potluck.server.flow.submit import submit
+from potluck.server.flow.settle.cancel import cancel
+from potluck.server.flow.submit.submit import submit
 from verification.faults.consumer import SPEC, large
 from verification.faults.network import NetworkLink
 from verification.faults.world import World

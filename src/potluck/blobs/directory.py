@@ -18,11 +18,11 @@ from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar
 
+from potluck.blobs.blob_key import check_key, check_prefix
+from potluck.blobs.chunking import in_steps
 from potluck.blobs.interface import STEP_BYTES, Assembled
-from potluck.blobs.key import check_key, check_prefix
-from potluck.blobs.steps import in_steps
-from potluck.local.durable import sync
-from potluck.local.undisturbed import undisturbed
+from potluck.local.durable_files import sync
+from potluck.local.shielded import undisturbed
 from potluck.local.write_all import write_all
 from potluck.model.error import NotFound, Unavailable
 

@@ -6,9 +6,9 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from potluck.cli.failure import misused, tell
-from potluck.cli.plain_help import joined, plainly
-from potluck.cli.screen import leave_the_pipe
+from potluck.cli.terminal.error_output import misused, tell
+from potluck.cli.terminal.help_text import joined, plainly
+from potluck.cli.terminal.screen import leave_the_pipe
 from potluck.model.error import PotluckError
 
 # What a shell reports for a program that wrote to a pipe nobody reads.

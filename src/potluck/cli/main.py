@@ -6,30 +6,26 @@ from typing import Annotated
 
 import typer
 
+from potluck.cli.account.balance import balance
+from potluck.cli.account.keys import add_key, list_keys, revoke_key
+from potluck.cli.account.login import login
+from potluck.cli.account.logout import logout
+from potluck.cli.account.roles import roles
+from potluck.cli.account.sessions import end_session, list_sessions
+from potluck.cli.account.whoami import whoami
 from potluck.cli.admin.accounts import accounts, grant, resume, set_roles, suspend
 from potluck.cli.admin.audit import audit
 from potluck.cli.admin.invites import invite, invites
 from potluck.cli.admin.quota import quota
 from potluck.cli.admin.rotate_key import rotate_key
-from potluck.cli.attempts import attempts
-from potluck.cli.balance import balance
-from potluck.cli.cancel import cancel
 from potluck.cli.command import Command
+from potluck.cli.command_groups import Helping, Listing, Plain
+from potluck.cli.completion_shell import named_shell
 from potluck.cli.doctor.doctor import doctor
-from potluck.cli.events import events
-from potluck.cli.explain import explain
-from potluck.cli.failure import misused, tell
-from potluck.cli.files import files
 from potluck.cli.gpus.gpus import gpus
-from potluck.cli.group import Helping, Listing, Plain
-from potluck.cli.keys import add_key, list_keys, revoke_key
-from potluck.cli.login import login
-from potluck.cli.logout import logout
-from potluck.cli.logs import logs
-from potluck.cli.map import map_items
-from potluck.cli.named_shell import named_shell
-from potluck.cli.nodes import nodes
-from potluck.cli.provide import provide
+from potluck.cli.gpus.nodes import nodes
+from potluck.cli.operate.server import server
+from potluck.cli.operate.up import up
 from potluck.cli.provider.drain import drain
 from potluck.cli.provider.earnings import earnings
 from potluck.cli.provider.explain import explain_node
@@ -38,36 +34,40 @@ from potluck.cli.provider.keys import list_node_keys, revoke_node_key
 from potluck.cli.provider.leave import leave
 from potluck.cli.provider.pause import pause, reclaim
 from potluck.cli.provider.pause import resume as resume_devices
+from potluck.cli.provider.provide import provide
 from potluck.cli.provider.status import status
 from potluck.cli.provider.terms import set_terms
-from potluck.cli.ps import ps
 from potluck.cli.request.defaults import SendingCommand
-from potluck.cli.result import result
-from potluck.cli.retry import retry
-from potluck.cli.roles import roles
-from potluck.cli.run import run
-from potluck.cli.screen import open_streams
-from potluck.cli.server import server
-from potluck.cli.sessions import end_session, list_sessions
+from potluck.cli.results.files import files
+from potluck.cli.results.logs import logs
+from potluck.cli.results.result import result
 from potluck.cli.simulate.completion import completion
 from potluck.cli.simulate.placement import placement
-from potluck.cli.status import task_status
-from potluck.cli.submit import submit
-from potluck.cli.templates import templates
+from potluck.cli.tasks.attempts import attempts
+from potluck.cli.tasks.cancel import cancel
+from potluck.cli.tasks.events import events
+from potluck.cli.tasks.explain import explain
+from potluck.cli.tasks.map import map_items
+from potluck.cli.tasks.ps import ps
+from potluck.cli.tasks.retry import retry
+from potluck.cli.tasks.run import run
+from potluck.cli.tasks.status import task_status
+from potluck.cli.tasks.submit import submit
+from potluck.cli.tasks.templates import templates
+from potluck.cli.terminal.error_output import misused, tell
+from potluck.cli.terminal.screen import open_streams
 from potluck.cli.top.top import top
-from potluck.cli.up import up
 from potluck.cli.version import version
 from potluck.cli.webhooks.change import change_webhook
-from potluck.cli.webhooks.deliveries import list_deliveries, redeliver
-from potluck.cli.webhooks.list import list_webhooks, show_webhook
-from potluck.cli.webhooks.make import add_webhook, rotate_webhook
-from potluck.cli.webhooks.state import (
+from potluck.cli.webhooks.commands import (
     pause_webhook,
     remove_webhook,
     resume_webhook,
     test_webhook,
 )
-from potluck.cli.whoami import whoami
+from potluck.cli.webhooks.deliveries import list_deliveries, redeliver
+from potluck.cli.webhooks.list import list_webhooks, show_webhook
+from potluck.cli.webhooks.secrets import add_webhook, rotate_webhook
 
 # In the order of a person's wishes.
 _RUN = "Run something"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from potluck.cli.complete import task_ids
+from potluck.cli.completion import task_ids
 from potluck.model.error import InvalidInput
 
 if TYPE_CHECKING:
@@ -118,11 +118,11 @@ def server_url(server: str | None) -> str | None:
 
 def _own_pool() -> str | None:
     """Whoever has only provided so far has no profile, and still means that server."""
-    from potluck.consumer.profile import saved_url
+    from potluck.consumer.identity.profile import saved_url
 
     if os.environ.get("POTLUCK_URL") or saved_url():
         return None
-    from potluck.cli.provider.here import provider_directory
+    from potluck.cli.provider.local import provider_directory
     from potluck.provider.data_directory import known_urls
 
     try:

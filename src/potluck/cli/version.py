@@ -4,7 +4,7 @@ import platform
 
 from potluck import __version__
 from potluck.cli.options import JsonOption
-from potluck.cli.screen import Screen
+from potluck.cli.terminal.screen import Screen
 
 
 def version(json: JsonOption = False) -> None:

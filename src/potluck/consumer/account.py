@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from potluck.consumer.ask import ask, idempotent, tell
-from potluck.consumer.sign_in import challenge
-from potluck.consumer.transport import Transport
+from potluck.consumer.http.api_call import ask, idempotent, tell
+from potluck.consumer.http.transport import Transport
+from potluck.consumer.identity.sign_in import challenge
 from potluck.model.account import Role, Scope
 from potluck.wire import routes
 from potluck.wire.identity import (

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from potluck.consumer.ask import ask, idempotent, tell
-from potluck.consumer.transport import Transport
+from potluck.consumer.http.api_call import ask, idempotent, tell
+from potluck.consumer.http.transport import Transport
 from potluck.model.account import Quota, Role
 from potluck.wire import routes
 from potluck.wire.identity import (

@@ -22,7 +22,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Generic, ParamSpec, Self, TypeVar
 
-from potluck.local.own_thread import in_own_thread
+from potluck.local.detached_thread import in_own_thread
 
 P = ParamSpec("P")
 T = TypeVar("T")

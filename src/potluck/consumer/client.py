@@ -16,19 +16,19 @@ from typing import Self
 
 from potluck.consumer.account import OwnAccount
 from potluck.consumer.admin import Admin
-from potluck.consumer.ask import ask
-from potluck.consumer.bearer import FixedToken
-from potluck.consumer.connect import as_saved, connect
 from potluck.consumer.events import Events
-from potluck.consumer.files import Files
+from potluck.consumer.files.files import Files
+from potluck.consumer.http.api_call import ask
+from potluck.consumer.http.connect import as_saved, connect
+from potluck.consumer.http.timeouts import Patience
+from potluck.consumer.http.transport import Transport
+from potluck.consumer.identity.bearer import FixedToken
+from potluck.consumer.identity.profile import Profile
 from potluck.consumer.ledger import Ledger
-from potluck.consumer.own_nodes import OwnNodes
-from potluck.consumer.patience import Patience
-from potluck.consumer.profile import Profile
+from potluck.consumer.own_machines import OwnNodes
 from potluck.consumer.resources import Resources
 from potluck.consumer.results import TaskResults
 from potluck.consumer.tasks import Tasks
-from potluck.consumer.transport import Transport
 from potluck.consumer.webhooks import Webhooks
 from potluck.wire import routes
 from potluck.wire.consumer import ServerHealth

@@ -3,15 +3,15 @@
 from collections.abc import Callable, Iterator, Sequence
 from urllib.parse import urlencode
 
-from potluck.consumer.ask import ask, path_of
-from potluck.consumer.sse import SentEvent
-from potluck.consumer.stream import Stream
-from potluck.consumer.transport import Transport
+from potluck.consumer.http.api_call import ask, path_of
+from potluck.consumer.http.sse import SentEvent
+from potluck.consumer.http.stream import Stream
+from potluck.consumer.http.transport import Transport
 from potluck.model.error import PotluckError
 from potluck.model.event import EventKind
 from potluck.wire import routes
-from potluck.wire.answer import decoded
 from potluck.wire.events import GAP, EventGap, EventPage, EventView
+from potluck.wire.response import decoded
 
 _PAGE = 200
 

@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from potluck.consumer.ask import ask
-from potluck.consumer.transport import Transport
+from potluck.consumer.http.api_call import ask
+from potluck.consumer.http.transport import Transport
 from potluck.model.credit import MICRO, EntryKind
 from potluck.wire import routes
 from potluck.wire.identity import Me

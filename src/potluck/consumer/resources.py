@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from potluck.consumer.ask import ask
-from potluck.consumer.transport import Transport
+from potluck.consumer.http.api_call import ask
+from potluck.consumer.http.transport import Transport
 from potluck.model.device import DeviceKind
 from potluck.wire import routes
 from potluck.wire.consumer import DevicePage, NodeList, NodeView, PoolView

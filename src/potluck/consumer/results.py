@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from potluck.consumer.ask import ask
-from potluck.consumer.files import MOST_VALUE_BYTES, Files
-from potluck.consumer.functions.opening import Opener
+from potluck.consumer.files.files import MOST_VALUE_BYTES, Files
+from potluck.consumer.functions.decode_value import Opener
+from potluck.consumer.http.api_call import ask
+from potluck.consumer.http.transport import Transport
 from potluck.consumer.result.pieces import Pieces
 from potluck.consumer.result.result import Result
 from potluck.consumer.tasks import Tasks
-from potluck.consumer.transport import Transport
 from potluck.wire import routes
 from potluck.wire.identity import Me
 from potluck.wire.results import TaskResult

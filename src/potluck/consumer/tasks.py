@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
-from potluck.consumer.ask import ask, idempotent, path_of
-from potluck.consumer.follow import Follow
-from potluck.consumer.patience import Patience
-from potluck.consumer.transport import Transport
+from potluck.consumer.http.api_call import ask, idempotent, path_of
+from potluck.consumer.http.timeouts import Patience
+from potluck.consumer.http.transport import Transport
+from potluck.consumer.task_stream import Follow
 from potluck.model.error import PotluckError
 from potluck.model.task import TaskRequest, TaskState
 from potluck.wire import routes
@@ -20,7 +20,7 @@ from potluck.wire.consumer import (
     TaskView,
 )
 from potluck.wire.estimate import Estimate
-from potluck.wire.retry import RetryTask
+from potluck.wire.retry_request import RetryTask
 
 
 class Tasks:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from msgspec import UNSET
 
-from potluck.consumer.ask import ask, idempotent, tell
-from potluck.consumer.transport import Transport
+from potluck.consumer.http.api_call import ask, idempotent, tell
+from potluck.consumer.http.transport import Transport
 from potluck.model.event import EventKind
 from potluck.model.ids import TaskId
 from potluck.wire import routes

@@ -3,7 +3,7 @@
 from math import exp, log
 from typing import Self
 
-from potluck.decide.snapshot import AccountShare
+from potluck.decide.types import AccountShare
 from potluck.model.ids import AccountId
 
 # What an account used this long ago counts half.

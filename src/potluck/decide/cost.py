@@ -2,8 +2,8 @@
 
 from msgspec import Struct
 
-from potluck.decide.pool.look import Market
-from potluck.decide.settle import hold_micro
+from potluck.decide.charges import hold_micro
+from potluck.decide.pool.dry_run import Market
 from potluck.model.task import TaskRequest
 
 

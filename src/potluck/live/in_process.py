@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple
 
-from potluck.live.buckets import Buckets
 from potluck.live.interface import MOST_MESSAGES, Listener
 from potluck.live.listeners import Listeners
-from potluck.live.series import AllSeries
+from potluck.live.token_buckets import Buckets
+from potluck.live.value_series import AllSeries
 
 # More than one, so that what has expired shrinks; few, so that no single put takes long.
 _CLEARED_PER_PUT = 16

@@ -13,10 +13,10 @@ from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
-from potluck.live.buckets import Buckets
 from potluck.live.interface import MOST_MESSAGES, Listener
 from potluck.live.listeners import Listeners
-from potluck.live.outage import Outage
+from potluck.live.redis_outage import Outage
+from potluck.live.token_buckets import Buckets
 from potluck.live.wake_channel import WakeChannel
 from potluck.model.error import BadSettings
 

@@ -17,7 +17,7 @@ from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
 
 from potluck.live.listeners import Listeners
-from potluck.live.outage import Outage
+from potluck.live.redis_outage import Outage
 from potluck.model.error import InvalidInput
 from potluck.wire import codec
 

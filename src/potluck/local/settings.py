@@ -8,9 +8,9 @@ from typing import Any, TypeVar, get_args, get_origin
 import msgspec
 from msgspec import Struct
 
-from potluck.local.directory import named_directory
+from potluck.local.data_directory import named_directory
+from potluck.model.decode_errors import plain
 from potluck.model.error import BadSettings
-from potluck.model.plain import plain
 
 T = TypeVar("T", bound=Struct)
 

@@ -22,12 +22,12 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from potluck.local.directory import config_directory
+from potluck.local.data_directory import config_directory
 from potluck.local.template_options import TemplateOptions
 from potluck.local.template_parameter import Parameter, ParameterName
+from potluck.model.bounded_types import LineText, ShortText
 from potluck.model.error import InvalidInput, NotFound, PotluckError
-from potluck.model.spec import Arguments, ImageText
-from potluck.model.text import LineText, ShortText
+from potluck.model.task_spec import Arguments, ImageText
 
 FILE = "template.toml"
 BUILT_IN = Path(__file__).parents[1] / "templates"

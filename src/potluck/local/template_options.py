@@ -7,7 +7,7 @@ a secret, or have files of the machine it is run from.
 import msgspec
 from msgspec import Struct
 
-from potluck.model.text import ShortText
+from potluck.model.bounded_types import ShortText
 
 
 class TemplateOptions(

@@ -5,8 +5,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from potluck.model.bounded_types import END, ArgumentText, LineText
 from potluck.model.error import InvalidInput
-from potluck.model.text import END, ArgumentText, LineText
 
 ParameterName = Annotated[str, Meta(max_length=64, pattern=f"^[a-z][a-z0-9-]*{END}")]
 ParameterValue = int | float | ArgumentText

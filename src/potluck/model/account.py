@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from potluck.model.text import SmallCount
+from potluck.model.bounded_types import SmallCount
 
 
 class Role(StrEnum):

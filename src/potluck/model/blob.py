@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from potluck.model.text import DECEIVING, END, Count
+from potluck.model.bounded_types import DECEIVING, END, Count
 
 Sha256Text = Annotated[str, Meta(pattern=f"^[0-9a-f]{{64}}{END}")]
 # Relative, with slashes, and nothing that leads elsewhere or deceives who reads it. Of four bytes

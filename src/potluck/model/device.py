@@ -5,8 +5,13 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from potluck.model.bounded_types import (
+    END,
+    LineText,
+    MemoryBytes,
+    ShortText,
+)
 from potluck.model.terms import DeviceTerms
-from potluck.model.text import END, LineText, MemoryBytes, ShortText
 
 # A device is divided into thousandths.
 WHOLE_DEVICE_MILLI = 1000

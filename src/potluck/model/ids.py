@@ -10,7 +10,7 @@ from typing import Annotated, NewType
 
 from msgspec import Meta
 
-from potluck.model.text import END
+from potluck.model.bounded_types import END
 
 AccountId = NewType("AccountId", str)
 NodeId = NewType("NodeId", str)

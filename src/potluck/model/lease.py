@@ -5,8 +5,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from potluck.model.bounded_types import END
 from potluck.model.ids import AttemptIdText
-from potluck.model.text import END
 
 LeaseToken = Annotated[str, Meta(min_length=16, max_length=128, pattern=f"^[A-Za-z0-9_-]*{END}")]
 

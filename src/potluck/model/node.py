@@ -5,9 +5,9 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from potluck.model.bounded_types import LineText, MemoryBytes, ShortText
 from potluck.model.device import DeviceDescription
 from potluck.model.terms import Kinds, TaskKind
-from potluck.model.text import LineText, MemoryBytes, ShortText
 
 # Words that an owner gives a node, such as "region=eu"; a task may ask for them.
 Labels = Annotated[tuple[ShortText, ...], Meta(max_length=32)]

@@ -5,12 +5,19 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from potluck.model.bounded_types import (
+    ArgumentText,
+    Count,
+    LineText,
+    Price,
+    ShortText,
+    VariableName,
+)
 from potluck.model.device import ComputeCapability, DeviceKind, Milli
 from potluck.model.ids import TaskIdText
 from potluck.model.node import Labels, SandboxStrength
-from potluck.model.spec import TaskSpec
+from potluck.model.task_spec import TaskSpec
 from potluck.model.terms import Wallets
-from potluck.model.text import ArgumentText, Count, LineText, Price, ShortText, VariableName
 
 GIB = 2**30
 MIB = 2**20

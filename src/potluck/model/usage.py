@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from potluck.model.text import Count, Seconds
+from potluck.model.bounded_types import Count, Seconds
 
 
 class Usage(Struct, frozen=True):

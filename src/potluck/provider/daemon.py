@@ -21,7 +21,6 @@ from msgspec import Struct
 
 from potluck.model.error import BadSettings, PotluckError, Unavailable
 from potluck.model.ids import AccountId, NodeId
-from potluck.provider.acquire import Rhythm, acquire_forever
 from potluck.provider.announcement import (
     Announce,
     Draining,
@@ -30,8 +29,10 @@ from potluck.provider.announcement import (
     Stopped,
     TermsWrong,
 )
-from potluck.provider.control.desk import Desk, Office
-from potluck.provider.control.listen import listening
+from potluck.provider.attempt.runner import Runner
+from potluck.provider.change_counter import Told
+from potluck.provider.control.handler import Desk, Office
+from potluck.provider.control.listener import listening
 from potluck.provider.data_directory import (
     attempts_directory,
     hold,
@@ -40,33 +41,33 @@ from potluck.provider.data_directory import (
     tidy,
 )
 from potluck.provider.detect.devices import detect_devices
+from potluck.provider.detect.report import Detection
 from potluck.provider.detect.sampler import Sampler
-from potluck.provider.detect.tried import Detection
-from potluck.provider.device_watch import DeviceWatch
-from potluck.provider.ending import Ending
+from potluck.provider.devices.contest_watch import DeviceWatch
+from potluck.provider.devices.offer import Offer, measure_devices, offer_forever
+from potluck.provider.effects import Workbench
 from potluck.provider.event import ShutdownAsked
-from potluck.provider.heartbeat import Pulse, Tidings, beat_forever, watch_silence
-from potluck.provider.identity import load_key
-from potluck.provider.leave import forget
-from potluck.provider.link import Link, open_link
-from potluck.provider.offer import Offer, measure_devices, offer_forever
+from potluck.provider.execution import Workshop, open_workshop, sandbox_named
 from potluck.provider.owner.file import terms_file
+from potluck.provider.owner.live_rules import Rules
+from potluck.provider.owner.observations import Seen
+from potluck.provider.owner.owner_duties import Doings, Watch
 from potluck.provider.owner.power import PowerCaps
-from potluck.provider.owner.rules import Rules
-from potluck.provider.owner.seen import Seen
-from potluck.provider.owner.watch import Doings, Watch
-from potluck.provider.owner.wishes import Wishes
-from potluck.provider.refit import Refit, refit_of, suit_sandbox
-from potluck.provider.runner import Runner
-from potluck.provider.settings import ProviderSettings
-from potluck.provider.throttle import Throttle
-from potluck.provider.told import Told
-from potluck.provider.workbench import Workbench
-from potluck.provider.workshop import (
-    Workshop,
-    open_workshop,
-    sandbox_named,
+from potluck.provider.owner.remote_requests import Wishes
+from potluck.provider.sandbox.sandbox_switch import Refit, refit_of, suit_sandbox
+from potluck.provider.server.heartbeat import (
+    Pulse,
+    Tidings,
+    beat_forever,
+    watch_silence,
 )
+from potluck.provider.server.lease_poll import Rhythm, acquire_forever
+from potluck.provider.server.leave import forget
+from potluck.provider.server.node_key import load_key
+from potluck.provider.server.server_client import Link, open_link
+from potluck.provider.server.throttle import Throttle
+from potluck.provider.settings import ProviderSettings
+from potluck.provider.shutdown_request import Ending
 from potluck.wire.provider import HeartbeatAnswer, NodeRegistered
 
 log = structlog.get_logger()

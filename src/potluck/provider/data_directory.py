@@ -1,9 +1,9 @@
 """The provider's data directory: one process at a time, and the node ids it was given.
 
 DATA/provider.toml what the owner allows and asks (owner/file.py)
-DATA/control       where the owner's commands find the running provider (control/place.py)
+DATA/control       where the owner's commands find the running provider (provider/control/socket_path.py)
 DATA/wishes.json   how far the owner's wishes from elsewhere were carried out, by node id
-DATA/unwritten.json  those of them that provider.toml does not say yet (owner/unwritten.py)
+DATA/unwritten.json  those of them that provider.toml does not say yet (provider/owner/pending_writes.py)
 DATA/power.json    the power limits that devices had before the owner's (owner/power.py)
 DATA/lock          held (flock) while a provider runs here
 DATA/node.json     the node id that each server gave this directory
@@ -18,8 +18,8 @@ from pathlib import Path
 
 import msgspec
 
-from potluck.local.directory import held
-from potluck.local.durable import remove_drafts, write_whole
+from potluck.local.data_directory import held
+from potluck.local.durable_files import remove_drafts, write_whole
 from potluck.model.error import DataDirectoryInUse
 from potluck.model.ids import NodeId, is_id
 

@@ -14,9 +14,9 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from potluck.local import settings
-from potluck.local.directory import data_directory
-from potluck.model.text import Count, ShortText
-from potluck.provider.prepare.settings import SHELF_BYTES
+from potluck.local.data_directory import data_directory
+from potluck.model.bounded_types import Count, ShortText
+from potluck.provider.dependencies.settings import SHELF_BYTES
 
 Interval = Annotated[float, Meta(gt=0, le=3_600)]
 

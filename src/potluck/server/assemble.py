@@ -19,25 +19,25 @@ from potluck.blobs.directory import DirectoryBlobs
 from potluck.blobs.interface import Blobs
 from potluck.live.in_process import InProcessLive
 from potluck.live.interface import Live
-from potluck.local.directory import held
+from potluck.local.data_directory import held
 from potluck.model.error import BadSettings, DataDirectoryInUse, PortTaken
 from potluck.server import topics
-from potluck.server.accounts.operator import install_operator
+from potluck.server.accounts.first_admin import install_operator
 from potluck.server.api.app import make_app
 from potluck.server.auth.contract_wallet import ContractWallets
-from potluck.server.encryption.start import open_vault
+from potluck.server.egress.allow_list import read_allowed
+from potluck.server.egress.send import Outward
+from potluck.server.encryption.open_vault import open_vault
 from potluck.server.http.server import first, http_server
 from potluck.server.http.tls import Tls, open_tls
-from potluck.server.limiter import Limiter
-from potluck.server.loops.lead import LeadLoop
+from potluck.server.loops.leadership import LeadLoop
 from potluck.server.origins import certificate_names, origins
-from potluck.server.outward.allowed import read_allowed
-from potluck.server.outward.send import Outward
-from potluck.server.parts import Parts
+from potluck.server.package_wheel import own_wheel
 from potluck.server.policies import order_by_name, placement_by_name
 from potluck.server.postgres import embedded_postgres
+from potluck.server.rate_limiter import Limiter
+from potluck.server.services import Parts
 from potluck.server.settings import ServerSettings
-from potluck.server.wheel import own_wheel
 from potluck.store.database import Database
 from potluck.store.schema import check_address, migrate
 from potluck.wire.package import Package

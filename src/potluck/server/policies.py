@@ -9,7 +9,7 @@ from potluck.decide.order.interface import Order
 from potluck.decide.placement import PLACEMENTS
 from potluck.decide.placement.interface import Placement
 from potluck.model.error import BadSettings
-from potluck.server.foreign import ForeignOrder, ForeignPlacement
+from potluck.server.external_policies import ForeignOrder, ForeignPlacement
 
 T = TypeVar("T")
 

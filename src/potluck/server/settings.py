@@ -14,16 +14,16 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from potluck.local import settings
-from potluck.local.directory import data_directory
+from potluck.local.data_directory import data_directory
 from potluck.model.account import Registration
+from potluck.model.bounded_types import SmallCount
 from potluck.model.error import BadSettings, InvalidInput
 from potluck.model.task import Priority
-from potluck.model.text import SmallCount
+from potluck.server.egress.allow_list import read_allowed
 from potluck.server.http import exposure
 from potluck.server.http.settings import HttpSettings
-from potluck.server.outward.allowed import read_allowed
-from potluck.wire.address import checksummed
 from potluck.wire.routes import DEFAULT_PORT
+from potluck.wire.signing.address import checksummed
 
 Duration = Annotated[float, Meta(gt=0, le=86_400)]
 Lifetime = Annotated[float, Meta(gt=0, le=10 * 366 * 86_400)]

@@ -1,7 +1,7 @@
 """Replays a trace of jobs through the scheduler, with virtual time, and says how long they took.
 
 Nodes have equally many GPUs. A job that wants more of them than a node has takes whole nodes, all
-at once. The decisions are the server's own: `decide/plan.py` is told of what comes and what ends,
+at once. The decisions are the server's own: `decide/scheduler.py` is told of what comes and what ends,
 and plans after each.
 """
 
@@ -11,11 +11,11 @@ from math import exp
 
 from msgspec import Struct
 
-from potluck.decide.ahead.reserve import ReserveSettings
 from potluck.decide.order.interface import Order
 from potluck.decide.placement.interface import Placement
-from potluck.decide.plan import Scheduler
-from potluck.decide.snapshot import (
+from potluck.decide.reservations.reserve import ReserveSettings
+from potluck.decide.scheduler import Scheduler
+from potluck.decide.types import (
     Assignment,
     FreeDevice,
     FreeNode,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from potluck.decide.ahead.reserve import ReserveSettings
+from potluck.decide.reservations.reserve import ReserveSettings
 from potluck.server.policies import order_by_name, placement_by_name
 from potluck.simulate.completion import Cluster, Outcome, Replay
 from potluck.simulate.trace import read_trace

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from potluck.decide.snapshot import FreeDevice, FreeNode
+from potluck.decide.types import FreeDevice, FreeNode
 from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
 from potluck.model.error import InvalidInput
 from potluck.model.ids import AccountId, DeviceId, NodeId

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from potluck.decide.placement.interface import Placement
 from potluck.decide.pool.capacity import Capacity
-from potluck.decide.snapshot import WaitingTask
+from potluck.decide.types import WaitingTask
 from potluck.model.ids import AccountId, TaskId
 from potluck.model.task import Limits, Requirements
 from potluck.simulate.openb import Trace, gpu_milli

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from potluck.model.decode_errors import plain
 from potluck.model.error import InvalidInput
-from potluck.model.plain import plain
 
 T = TypeVar("T")
 

@@ -18,7 +18,7 @@ from potluck.model.task import (
 )
 from potluck.model.usage import Usage
 from potluck.wire.device_status import DeviceSample
-from potluck.wire.wish import Wish
+from potluck.wire.owner_request import Wish
 
 
 class AttemptDevice(Struct, frozen=True):

@@ -5,8 +5,13 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from potluck.model.bounded_types import (
+    Count,
+    LineText,
+    ShortText,
+    SmallCount,
+)
 from potluck.model.device import Availability, Health
-from potluck.model.text import Count, LineText, ShortText, SmallCount
 
 
 class DeviceStatus(Struct, frozen=True, forbid_unknown_fields=True):

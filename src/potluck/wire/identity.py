@@ -6,9 +6,14 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from potluck.model.account import Credential, Quota, Role, Scope
+from potluck.model.bounded_types import (
+    END,
+    PRINTABLE,
+    Count,
+    LineText,
+)
 from potluck.model.ids import AccountId, NodeId
-from potluck.model.text import END, PRINTABLE, Count, LineText
-from potluck.wire.address import AddressText
+from potluck.wire.signing.address import AddressText
 
 # A contract wallet's signature may be long; nobody's is longer than this.
 SignatureText = Annotated[str, Meta(pattern=f"^0x[0-9a-fA-F]*{END}", max_length=8_194)]

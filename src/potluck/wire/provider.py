@@ -5,18 +5,24 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from potluck.model.blob import BlobRef, Value
+from potluck.model.bounded_types import (
+    END,
+    Count,
+    LineText,
+    Seconds,
+    SmallCount,
+)
 from potluck.model.device import Standing
 from potluck.model.ids import AttemptId, DeviceId, NodeId, NodeIdText, TaskId
 from potluck.model.lease import Lease, LeaseToken
 from potluck.model.node import NodeDescription
-from potluck.model.spec import TaskSpec
 from potluck.model.task import MOST_ITEMS, EndReason, ItemRange, Limits, Requirements
-from potluck.model.text import END, Count, LineText, Seconds, SmallCount
+from potluck.model.task_spec import TaskSpec
 from potluck.model.usage import Usage
-from potluck.wire.challenge import DeviceChallenge
-from potluck.wire.device_statement import DeviceStatement
+from potluck.wire.device_challenge import DeviceChallenge
 from potluck.wire.device_status import DeviceStatus
-from potluck.wire.wish import Wish
+from potluck.wire.owner_request import Wish
+from potluck.wire.signing.device_statement import DeviceStatement
 
 # Raised when an older side could not work with a newer one; what is only added does not raise it.
 PROTOCOL = 1

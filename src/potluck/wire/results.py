@@ -5,9 +5,9 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from potluck.model.blob import Value
+from potluck.model.bounded_types import SmallCount
 from potluck.model.ids import NodeId, TaskId, TaskIdText
 from potluck.model.task import EndReason, TaskRequest, TaskState
-from potluck.model.text import SmallCount
 
 MOST_TASKS = 1_000
 

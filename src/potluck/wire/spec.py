@@ -2,7 +2,7 @@
 
 import msgspec
 
-from potluck.model.spec import TaskSpec
+from potluck.model.task_spec import TaskSpec
 from potluck.wire import codec
 
 

@@ -6,9 +6,9 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from potluck.model.bounded_types import END
 from potluck.model.event import EventKind
 from potluck.model.ids import TaskId, TaskIdText
-from potluck.model.text import END
 from potluck.model.webhook import DeliveryState, PauseReason
 from potluck.wire.identity import NameText
 

@@ -9,13 +9,13 @@ import pytest
 
 from potluck.model.blob import BlobRef
 from potluck.model.error import BadSettings, NotFound, SandboxUnavailable
+from potluck.provider.files.blob_transfer import Courier
 from potluck.provider.files.cache import FileCache
-from potluck.provider.files.courier import Courier
 from potluck.provider.sandbox.driver import InputFailed
-from potluck.provider.throttle import Throttle
+from potluck.provider.server.throttle import Throttle
 from tests.provider.build import a_lease
 from tests.provider.fake_server import FakeServer
-from tests.provider.linked import linked
+from tests.provider.server.linked import linked
 
 DATA = bytes(range(256)) * 20
 

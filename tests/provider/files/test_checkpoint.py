@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from potluck.model.task import MIB, EndReason
-from potluck.provider.attempt_log import AttemptLog
-from potluck.provider.checkpoint import Checkpoints
+from potluck.provider.attempt.checkpoint import Checkpoints
+from potluck.provider.attempt.log_buffer import AttemptLog
+from potluck.provider.attempt.log_spool import LogSpool
 from potluck.provider.files import archive
 from potluck.provider.sandbox.driver import WorkDirectory
-from potluck.provider.spool import LogSpool
 from tests.provider.build import a_lease, idle_freight
 
 

@@ -14,10 +14,10 @@ import pytest
 
 from potluck.model.blob import MOST_OUTPUT_FILES, PathText
 from potluck.model.task import MIB, MOST_ITEMS, EndReason
-from potluck.provider.files import collect as collecting
+from potluck.provider.files import collect_outputs as collecting
 from potluck.provider.files import outbox as outboxes
-from potluck.provider.files.beside import beside
-from potluck.provider.files.collect import OUTPUT_NAME, collect
+from potluck.provider.files.collect_outputs import OUTPUT_NAME, collect
+from potluck.provider.files.in_thread import beside
 from potluck.provider.files.outbox import Outbox
 from potluck.provider.files.pack import Moved, pack
 from potluck.provider.files.unpack import make_directory, put, unpack

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from potluck.cli.options import JsonOption, ServerOption, connect
-from potluck.cli.screen import Screen, Tone
-from potluck.cli.table import Cell, Column, show_table
-from potluck.cli.units import show_age, show_credits
+from potluck.cli.terminal.screen import Screen, Tone
+from potluck.cli.terminal.table import Cell, Column, show_table
+from potluck.cli.terminal.units import show_age, show_credits
 from potluck.model.account import Role
 from potluck.model.error import InvalidInput, NotFound
 from potluck.model.units import parse_credits

@@ -5,8 +5,8 @@ from typing import Annotated
 import typer
 
 from potluck.cli.options import JsonOption, ServerOption, connect
-from potluck.cli.screen import Screen, Tone
-from potluck.cli.table import Cell, Column, show_table
+from potluck.cli.terminal.screen import Screen, Tone
+from potluck.cli.terminal.table import Cell, Column, show_table
 from potluck.model.error import Conflict
 from potluck.wire.identity import AuditEntry, AuditVerdict
 

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from potluck.cli.lifetime import parse_lifetime
+from potluck.cli.account.lifetime import parse_lifetime
 from potluck.cli.options import JsonOption, ServerOption, connect
-from potluck.cli.screen import Screen, Tone
-from potluck.cli.table import Cell, Column, show_table
-from potluck.cli.units import show_ahead, show_credits
+from potluck.cli.terminal.screen import Screen, Tone
+from potluck.cli.terminal.table import Cell, Column, show_table
+from potluck.cli.terminal.units import show_ahead, show_credits
 from potluck.model.account import Role
 from potluck.model.error import NotFound
 from potluck.model.units import parse_credits
@@ -83,7 +83,7 @@ def invites(
 
 def _with_pin(potluck: "Potluck") -> str:
     """The address, with what others need to believe a server that has an authority of its own."""
-    from potluck.consumer.pin import pinned_fingerprint
+    from potluck.consumer.http.ca_pinning import pinned_fingerprint
 
     fingerprint = pinned_fingerprint(potluck.ca_file)
     return potluck.url if fingerprint is None else f"{potluck.url} --ca-fingerprint {fingerprint}"
@@ -93,7 +93,7 @@ def _join(potluck: "Potluck") -> str | None:
     """What installs Potluck from this server; an older one, or one that was never installed itself,
     has none.
     """
-    from potluck.consumer.pin import pinned_fingerprint
+    from potluck.consumer.http.ca_pinning import pinned_fingerprint
     from potluck.wire.package import installers
 
     try:

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from potluck.cli.live_line import LiveLine
 from potluck.cli.options import JsonOption, ServerOption, connect
-from potluck.cli.screen import Screen
+from potluck.cli.terminal.live_line import LiveLine
+from potluck.cli.terminal.screen import Screen
 
 if TYPE_CHECKING:
     from potluck.consumer import Potluck

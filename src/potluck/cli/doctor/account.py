@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from potluck.cli.doctor.finding import Finding, Patient, odd, skipped, well, wrong
-from potluck.cli.units import show_credits
+from potluck.cli.terminal.units import show_credits
 from potluck.model.error import NotSignedIn, PotluckError
 
 _IN = "a session or an API key that the server takes"
@@ -40,8 +40,8 @@ def _signed_in(patient: Patient) -> Finding:
 
 def _secrets() -> Iterator[Finding]:
     """What holds a key or a token, and is there."""
-    from potluck.consumer.profile import profile_path
-    from potluck.consumer.wallet import keystore_path, password_path
+    from potluck.consumer.identity.profile import profile_path
+    from potluck.consumer.identity.wallet import keystore_path, password_path
 
     if not keystore_path().exists():
         needed = "a wallet here, or one in your browser"

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from potluck.cli.doctor.finding import Finding, Patient, odd, skipped, well, wrong
-from potluck.cli.units import show_bytes, show_count
+from potluck.cli.terminal.units import show_bytes, show_count
 from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceDescription, DeviceKind
 from potluck.model.ids import DeviceId
 
 if TYPE_CHECKING:
-    from potluck.provider.detect.tried import Detection, Tried
+    from potluck.provider.detect.report import Detection, Tried
 
 _BUS = Path("/sys/bus/pci/devices")
 _DISPLAYS = "0x03"  # the class of all that could draw, screen or not
@@ -37,7 +37,7 @@ def look_at_devices(patient: Patient) -> Iterator[Finding]:
 
 def of_route(tried: "Tried") -> Finding:
     """What asking one vendor's library or tool came to."""
-    from potluck.provider.detect.tried import Outcome
+    from potluck.provider.detect.report import Outcome
 
     name, needed = f"route: {tried.route}", "answers, where such a device is here"
     found = f"{tried.detail or show_count(tried.devices, 'device')} ({tried.seconds:.1f} s)"

@@ -12,7 +12,12 @@ from msgspec.structs import replace
 
 from potluck.cli.doctor.finding import Check, Finding, Part, Patient, Verdict
 from potluck.cli.options import DataDirOption, JsonOption, ServerOption
-from potluck.cli.screen import Pane, Screen, Tone, printable
+from potluck.cli.terminal.screen import (
+    Pane,
+    Screen,
+    Tone,
+    printable,
+)
 from potluck.model.error import PotluckError
 
 _TONES = {
@@ -82,9 +87,9 @@ def _told(screen: Screen, subject: _Subject, patient: Patient) -> Iterator[Findi
 
 def _subjects(part: Part | None, patients: Mapping[Part, Patient]) -> list[_Subject]:
     from potluck.cli.doctor.account import look_at_account
+    from potluck.cli.doctor.data_directory import look_at_place
     from potluck.cli.doctor.devices import look_at_devices
-    from potluck.cli.doctor.index import look_at_index
-    from potluck.cli.doctor.place import look_at_place
+    from potluck.cli.doctor.package_index import look_at_index
     from potluck.cli.doctor.program import look_at_program
     from potluck.cli.doctor.sandbox import look_at_sandbox
     from potluck.cli.doctor.server import look_at_server
@@ -117,8 +122,8 @@ def _patients(
     data_dir: str | None, server: str | None, part: Part | None
 ) -> Mapping[Part, Patient]:
     """A provider's server need not be the one that one sends tasks to from here."""
-    from potluck.cli.provider.here import provider_directory
-    from potluck.consumer.profile import chosen_url
+    from potluck.cli.provider.local import provider_directory
+    from potluck.consumer.identity.profile import chosen_url
 
     directory = provider_directory(data_dir)
     has_key = os.path.exists(directory / "node-key")  # noqa: PTH110, Path's raises
@@ -134,7 +139,7 @@ def _patients(
 
 def _saved_url() -> str | None:
     """The profile's, if it can be read."""
-    from potluck.consumer.profile import chosen_url
+    from potluck.consumer.identity.profile import chosen_url
 
     try:
         return chosen_url()
@@ -144,7 +149,7 @@ def _saved_url() -> str | None:
 
 def _its_url(directory: Path) -> str | None:
     """Of the provider that runs here; where none does, of the only pool that it is in."""
-    from potluck.cli.provider.here import Here
+    from potluck.cli.provider.local import Here
     from potluck.provider.data_directory import known_urls
 
     try:
@@ -156,7 +161,7 @@ def _its_url(directory: Path) -> str | None:
 
 
 def _ca_file(url: str | None) -> Path | None:
-    from potluck.consumer.connect import ca_file_for
+    from potluck.consumer.http.connect import ca_file_for
 
     try:
         return ca_file_for(url) if url else None

@@ -47,7 +47,7 @@ def _characters(*encodings: str) -> Finding:
 
 def _damaged_profile() -> Iterator[Finding]:
     """It names the server and its authority, for consumers and providers alike."""
-    from potluck.consumer.profile import saved_profile
+    from potluck.consumer.identity.profile import saved_profile
 
     try:
         saved_profile()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from potluck.cli.doctor.finding import Finding, Patient, failed_by, odd, skipped, well, wrong
-from potluck.cli.provider.here import Here
+from potluck.cli.provider.local import Here
 from potluck.model.error import PotluckError
 from potluck.model.node import SandboxReport
 from potluck.model.terms import TaskKind

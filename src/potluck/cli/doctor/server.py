@@ -12,13 +12,13 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from potluck import __version__
-from potluck.cli.doctor.bounded import bounded
 from potluck.cli.doctor.finding import Finding, Patient, odd, skipped, well, wrong
+from potluck.cli.doctor.with_timeout import bounded
 from potluck.local.trust import context
 from potluck.model.error import PotluckError
 from potluck.wire import routes
-from potluck.wire.answer import decoded
 from potluck.wire.consumer import ServerHealth
+from potluck.wire.response import decoded
 
 _SKEW_SECONDS = 30.0
 _LARGEST_ANSWER = 100_000

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from msgspec import UNSET
 
 from potluck.cli.doctor.finding import Finding, Patient, failed_by, odd, skipped, well
-from potluck.cli.provider.here import Here
+from potluck.cli.provider.local import Here
 from potluck.model.error import PotluckError
 from potluck.model.terms import TermsChange
-from potluck.provider.owner.said import Said
+from potluck.provider.owner.file_values import Said
 
 _NEEDED = "terms that somebody can meet"
 _ANOTHER = "potluck provider set power_watts= (or another figure, or start it as root)"

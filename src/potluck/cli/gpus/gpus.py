@@ -4,14 +4,14 @@ from typing import Annotated
 
 import typer
 
-from potluck.cli.enter import EntryOptions, entered
+from potluck.cli.account.ensure_signed_in import EntryOptions, entered
+from potluck.cli.gpus.device_filter import Kind, WantedOptions, found
 from potluck.cli.gpus.offer import Offer, Order, in_order, is_offered, offers
 from potluck.cli.gpus.tables import show_each, show_offers
-from potluck.cli.gpus.wanted import Kind, WantedOptions, found
-from potluck.cli.grouped import grouped
+from potluck.cli.option_groups import grouped
 from potluck.cli.options import JsonOption, ServerOption
-from potluck.cli.screen import Screen, Tone
-from potluck.cli.units import show_count
+from potluck.cli.terminal.screen import Screen, Tone
+from potluck.cli.terminal.units import show_count
 from potluck.wire.consumer import DeviceCounts, PoolDevice, PoolView
 
 

@@ -1,11 +1,21 @@
 """Offers and devices as tables."""
 
-from potluck.cli.device_words import device_name, part_of, pool_state_cell, price_text
+from potluck.cli.gpus.device_text import (
+    device_name,
+    part_of,
+    pool_state_cell,
+    price_text,
+)
 from potluck.cli.gpus.offer import Offer
-from potluck.cli.pick import short_id
-from potluck.cli.screen import Pane, Tone
-from potluck.cli.table import Cell, Column, filled, show_table
-from potluck.cli.units import show_bytes, show_milli
+from potluck.cli.tasks.resolve_task import short_id
+from potluck.cli.terminal.screen import Pane, Tone
+from potluck.cli.terminal.table import (
+    Cell,
+    Column,
+    filled,
+    show_table,
+)
+from potluck.cli.terminal.units import show_bytes, show_milli
 from potluck.model.device import WHOLE_DEVICE_MILLI
 from potluck.wire.consumer import PoolDevice
 

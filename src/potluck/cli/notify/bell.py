@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from potluck.cli.notify.notifier import Notice
-    from potluck.cli.screen import Screen
+    from potluck.cli.terminal.screen import Screen
 
 _BELL = "\a"
 

@@ -10,12 +10,12 @@ import subprocess
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from potluck.local.child import without_secrets
+from potluck.local.child_process import without_secrets
 from potluck.model.error import BadSettings
 
 if TYPE_CHECKING:
     from potluck.cli.notify.notifier import Channel, Notice
-    from potluck.cli.screen import Screen
+    from potluck.cli.terminal.screen import Screen
 
 _SECONDS = 10.0
 _TITLE, _TEXT = "POTLUCK_NOTICE_TITLE", "POTLUCK_NOTICE_TEXT"

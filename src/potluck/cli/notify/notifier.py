@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
+from potluck.cli.notify.apprise import sent_to
 from potluck.cli.notify.bell import ring
 from potluck.cli.notify.desktop import desktop
-from potluck.cli.notify.sent import sent_to
-from potluck.cli.screen import Screen, Tone, printable
-from potluck.cli.story import summary
+from potluck.cli.tasks.task_text import summary
+from potluck.cli.terminal.screen import Screen, Tone, printable
 from potluck.model.error import InvalidInput
 from potluck.model.task import TaskState
 from potluck.wire.consumer import TaskView

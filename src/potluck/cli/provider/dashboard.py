@@ -3,12 +3,17 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from potluck.cli.device_words import device_name, part_of, price_text, state_cell
-from potluck.cli.pick import short_id
+from potluck.cli.gpus.device_text import (
+    device_name,
+    part_of,
+    price_text,
+    state_cell,
+)
 from potluck.cli.provider.machine import NO_WALLS, DeviceShown, Machine
-from potluck.cli.screen import Pane, Tone, printable
-from potluck.cli.table import Cell, Column, show_table
-from potluck.cli.units import show_bytes, show_seconds
+from potluck.cli.tasks.resolve_task import short_id
+from potluck.cli.terminal.screen import Pane, Tone, printable
+from potluck.cli.terminal.table import Cell, Column, show_table
+from potluck.cli.terminal.units import show_bytes, show_seconds
 from potluck.model.device import Availability, Health, Standing
 from potluck.provider.control.message import AttemptNow
 

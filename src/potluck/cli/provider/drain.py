@@ -2,11 +2,16 @@
 
 from collections.abc import Callable
 
-from potluck.cli.live_line import LiveLine
 from potluck.cli.options import DataDirOption, JsonOption, ServerOption
-from potluck.cli.provider.side import SENTENCES, Effect, NodeOption, side
-from potluck.cli.screen import Screen
-from potluck.cli.units import show_count
+from potluck.cli.provider.target import (
+    SENTENCES,
+    Effect,
+    NodeOption,
+    side,
+)
+from potluck.cli.terminal.live_line import LiveLine
+from potluck.cli.terminal.screen import Screen
+from potluck.cli.terminal.units import show_count
 
 
 def drain(

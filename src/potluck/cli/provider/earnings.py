@@ -7,14 +7,14 @@ from typing import Annotated
 import typer
 
 from potluck.cli.options import JsonOption, ServerOption, connect
-from potluck.cli.pick import short_id
-from potluck.cli.screen import Pane, Screen, Tone
-from potluck.cli.table import Cell, Column, show_table
-from potluck.cli.units import show_count, show_credits, show_seconds
-from potluck.cli.usage import used_in_all
+from potluck.cli.results.usage import used_in_all
+from potluck.cli.tasks.resolve_task import short_id
+from potluck.cli.terminal.screen import Pane, Screen, Tone
+from potluck.cli.terminal.table import Cell, Column, show_table
+from potluck.cli.terminal.units import show_count, show_credits, show_seconds
 from potluck.model.units import parse_moment
 from potluck.wire.consumer import NodeView
-from potluck.wire.owner import Earned, Earnings
+from potluck.wire.own_machines import Earned, Earnings
 
 
 def earnings(

@@ -3,12 +3,17 @@
 from potluck.cli.options import DataDirOption, JsonOption, ServerOption, connect
 from potluck.cli.provider.dashboard import reasons
 from potluck.cli.provider.machine import NO_WALLS, Machine, told_by_itself
-from potluck.cli.provider.side import NodeOption
-from potluck.cli.screen import Pane, Screen, Tone, printable
-from potluck.cli.units import show_count, show_seconds
+from potluck.cli.provider.target import NodeOption
+from potluck.cli.terminal.screen import (
+    Pane,
+    Screen,
+    Tone,
+    printable,
+)
+from potluck.cli.terminal.units import show_count, show_seconds
 from potluck.model.error import NotRunning, PotluckError
 from potluck.provider.control.message import ProviderStatus
-from potluck.wire.owner import NodeExplanation
+from potluck.wire.own_machines import NodeExplanation
 
 # A provider hears of the server three times in this time if nothing is wrong.
 _SILENT_SECONDS = 60.0
@@ -33,7 +38,7 @@ def explain_node(
 
 
 def _about_another(node: str | None, server: str | None) -> NodeExplanation:
-    from potluck.cli.provider.elsewhere import Elsewhere
+    from potluck.cli.provider.remote import Elsewhere
 
     with connect(server) as potluck:
         return potluck.own_nodes.explain(Elsewhere(potluck, node).node_id)
@@ -43,7 +48,7 @@ def _about_this_machine(
     data_dir: str | None,
 ) -> tuple[list[str], NodeExplanation | None, str | None]:
     """What it says itself, what the scheduler says, and why that says nothing."""
-    from potluck.cli.provider.here import Here, provider_directory
+    from potluck.cli.provider.local import Here, provider_directory
 
     machine = Here(provider_directory(data_dir))
     try:

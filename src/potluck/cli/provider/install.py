@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from potluck.cli.authorise import Signing, authorise, is_authorised
+from potluck.cli.account.authorise import Signing, authorise, is_authorised
 from potluck.cli.command import Command
 from potluck.cli.options import (
     BrowserOption,
@@ -20,9 +20,9 @@ from potluck.cli.options import (
     KeyFileOption,
     UrlArgument,
 )
-from potluck.cli.prompt import confirmed
-from potluck.cli.provide import provide
-from potluck.cli.screen import Screen, Tone
+from potluck.cli.provider.provide import provide
+from potluck.cli.terminal.prompt import confirmed
+from potluck.cli.terminal.screen import Screen, Tone
 from potluck.model.error import InvalidInput, NotInstalled
 
 if TYPE_CHECKING:
@@ -58,9 +58,9 @@ def install(
     json: JsonOption = False,
 ) -> None:
     """Let this machine provide whenever it runs; the wallet is asked now, if it must be."""
-    from potluck.consumer.pin import pin_ca
-    from potluck.consumer.profile import chosen_url
-    from potluck.local.directory import config_directory
+    from potluck.consumer.http.ca_pinning import pin_ca
+    from potluck.consumer.identity.profile import chosen_url
+    from potluck.local.data_directory import config_directory
     from potluck.provider.service.choose import find_manager
 
     screen, (named, further) = Screen(json), _told_apart(url, options or [])
@@ -118,7 +118,7 @@ def _settings(url: str, data_dir: str | None) -> "ProviderSettings":
 
 
 def _service(settings: "ProviderSettings", options: Sequence[str]) -> "Service":
-    from potluck.local.directory import config_directory
+    from potluck.local.data_directory import config_directory
     from potluck.provider.service.service import describe
 
     _check_options(settings.url, options)
@@ -157,7 +157,7 @@ def _check_other(manager: "Manager", url: str, yes: bool) -> None:
 
 def _authorise(screen: Screen, settings: "ProviderSettings", signing: Signing) -> None:
     """While somebody is there to sign: a service can not ask."""
-    from potluck.consumer.connect import door
+    from potluck.consumer.http.connect import door
 
     if is_authorised(settings.data_directory, settings.url):
         return
@@ -167,7 +167,7 @@ def _authorise(screen: Screen, settings: "ProviderSettings", signing: Signing) -
 
 def _write(path: Path, content: bytes) -> bool:
     """Whether it says anything new."""
-    from potluck.local.durable import write_whole
+    from potluck.local.durable_files import write_whole
 
     if path.exists() and path.read_bytes() == content:
         return False

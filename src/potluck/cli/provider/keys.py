@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 
 from potluck.cli.options import JsonOption, ServerOption, connect
-from potluck.cli.pick import short_id
-from potluck.cli.screen import Pane, Screen
-from potluck.cli.table import Cell, Column, show_table
-from potluck.cli.units import show_ahead, show_since
+from potluck.cli.tasks.resolve_task import short_id
+from potluck.cli.terminal.screen import Pane, Screen
+from potluck.cli.terminal.table import Cell, Column, show_table
+from potluck.cli.terminal.units import show_ahead, show_since
 from potluck.wire.identity import NodeKeyView
 
 

@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 
-from potluck.cli.live_line import LiveLine
 from potluck.cli.options import DataDirOption, JsonOption, ServerOption
-from potluck.cli.prompt import confirmed
 from potluck.cli.provider.drain import counting
-from potluck.cli.screen import Screen
+from potluck.cli.terminal.live_line import LiveLine
+from potluck.cli.terminal.prompt import confirmed
+from potluck.cli.terminal.screen import Screen
 from potluck.model.error import Conflict, InvalidInput, NotFound, NotInstalled
 
 _QUESTION = (
@@ -34,7 +34,7 @@ def leave(
     json: JsonOption = False,
 ) -> None:
     """Take this machine out of the pool for good: finish, settle, unbind, delete its key."""
-    from potluck.cli.provider.here import Here, provider_directory
+    from potluck.cli.provider.local import Here, provider_directory
 
     screen, directory = Screen(json), provider_directory(data_dir)
     machine = Here(directory)
@@ -59,7 +59,7 @@ def leave(
 
 def _pool(directory: Path, running: str | None, server: str | None) -> str:
     """The one that was named, that of the provider that runs, or the only one; never another."""
-    from potluck.consumer.address import checked_url
+    from potluck.consumer.http.server_address import checked_url
     from potluck.provider.data_directory import known_urls
 
     named = checked_url(server) if server is not None else None
@@ -84,15 +84,15 @@ def _pool(directory: Path, running: str | None, server: str | None) -> str:
 def _leave_alone(directory: Path, url: str, is_anyway: bool) -> None:
     import asyncio
 
-    from potluck.consumer.connect import ca_file_for
-    from potluck.provider.leave import leave_for_good
+    from potluck.consumer.http.connect import ca_file_for
+    from potluck.provider.server.leave import leave_for_good
 
     asyncio.run(leave_for_good(directory, url, ca_file_for(url), is_anyway))
 
 
 def _forget_terms(directory: Path) -> None:
     from potluck.provider.owner.file import terms_file
-    from potluck.provider.owner.unwritten import unwritten_file
+    from potluck.provider.owner.pending_writes import unwritten_file
 
     terms_file(directory).unlink(missing_ok=True)
     unwritten_file(directory).unlink(missing_ok=True)

@@ -4,8 +4,14 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from potluck.cli.provider.which import Choice
-from potluck.cli.units import show_bytes, show_count, show_milli, show_seconds, show_since
+from potluck.cli.provider.resolve_device import Choice
+from potluck.cli.terminal.units import (
+    show_bytes,
+    show_count,
+    show_milli,
+    show_seconds,
+    show_since,
+)
 from potluck.model.device import (
     WHOLE_DEVICE_MILLI,
     Availability,

@@ -5,7 +5,8 @@ from typing import Annotated
 import typer
 
 from potluck.cli.options import DataDirOption, JsonOption, ServerOption
-from potluck.cli.provider.side import (
+from potluck.cli.provider.resolve_device import pick_devices
+from potluck.cli.provider.target import (
     SENTENCES,
     DevicesArgument,
     Effect,
@@ -13,8 +14,7 @@ from potluck.cli.provider.side import (
     Side,
     side,
 )
-from potluck.cli.provider.which import pick_devices
-from potluck.cli.screen import Screen, Tone, printable
+from potluck.cli.terminal.screen import Screen, Tone, printable
 from potluck.model.terms import TermsChange
 
 _COUNTS = (

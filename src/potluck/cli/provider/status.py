@@ -7,8 +7,8 @@ import typer
 
 from potluck.cli.options import DataDirOption, JsonOption, ServerOption
 from potluck.cli.provider.dashboard import show_machine
-from potluck.cli.provider.side import NodeOption, Side, side
-from potluck.cli.screen import Screen
+from potluck.cli.provider.target import NodeOption, Side, side
+from potluck.cli.terminal.screen import Screen
 
 _WATCH_SECONDS = 2.0
 _HOME_AND_CLEAR = "\x1b[H\x1b[2J"

@@ -7,14 +7,24 @@ import typer
 from msgspec import UNSET
 
 from potluck.cli.options import DataDirOption, JsonOption, ServerOption
-from potluck.cli.provider.held import Held, spelled
-from potluck.cli.provider.side import SENTENCES, NodeOption, Side, side
-from potluck.cli.provider.which import pick_devices
-from potluck.cli.screen import Pane, Screen, Tone, printable
-from potluck.cli.table import Cell, Column, show_table
+from potluck.cli.provider.effective_terms import Held, spelled
+from potluck.cli.provider.resolve_device import pick_devices
+from potluck.cli.provider.target import (
+    SENTENCES,
+    NodeOption,
+    Side,
+    side,
+)
+from potluck.cli.terminal.screen import (
+    Pane,
+    Screen,
+    Tone,
+    printable,
+)
+from potluck.cli.terminal.table import Cell, Column, show_table
 from potluck.model.error import InvalidInput
 from potluck.model.terms import TermsChange
-from potluck.provider.owner.keys import KEYS, Key, key_named
+from potluck.provider.owner.settings_table import KEYS, Key, key_named
 
 
 def set_terms(

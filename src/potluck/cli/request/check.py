@@ -6,12 +6,12 @@ from math import inf
 
 import msgspec
 
-from potluck.cli.screen import printable
-from potluck.cli.units import show_bytes, show_credits, show_seconds
+from potluck.cli.terminal.screen import printable
+from potluck.cli.terminal.units import show_bytes, show_credits, show_seconds
 from potluck.model.device import DeviceKind
 from potluck.model.error import InvalidInput
-from potluck.model.spec import CommandSpec, ContainerSpec, ScriptSpec
 from potluck.model.task import TaskRequest
+from potluck.model.task_spec import CommandSpec, ContainerSpec, ScriptSpec
 
 _OPTIONS = {
     "$.name": "--name",

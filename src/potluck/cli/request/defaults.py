@@ -13,7 +13,7 @@ import typer
 
 from potluck.cli.command import Command
 from potluck.cli.request.script import STDIN, read_script
-from potluck.cli.screen import printable
+from potluck.cli.terminal.screen import printable
 from potluck.local.project import Default, project_defaults
 from potluck.model.error import InvalidInput
 
@@ -103,7 +103,7 @@ def _would_go_there(named: Default, what: str) -> InvalidInput:
 
 
 def _is_of_profile(named: Default) -> bool:
-    from potluck.consumer.address import spelled_url
-    from potluck.consumer.profile import saved_for
+    from potluck.consumer.http.server_address import spelled_url
+    from potluck.consumer.identity.profile import saved_for
 
     return saved_for(spelled_url(named.value)) is not None

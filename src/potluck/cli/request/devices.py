@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar
 import typer
 
 from potluck.cli.request.check import device_needs, parse_labels
-from potluck.cli.request.walls import WallOptions
+from potluck.cli.request.limits import WallOptions
 from potluck.model.device import DeviceKind
 from potluck.model.node import SandboxStrength
 from potluck.model.task import Requirements

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from potluck.cli.live_line import LiveLine
-from potluck.cli.screen import Screen, printable
-from potluck.cli.transfer import resumable, telling
-from potluck.cli.units import show_count
+from potluck.cli.terminal.live_line import LiveLine
+from potluck.cli.terminal.screen import Screen, printable
+from potluck.cli.terminal.transfer_progress import resumable, telling
+from potluck.cli.terminal.units import show_count
 from potluck.model.blob import MOST_INPUT_FILES, BlobRef, NamedFile, Value, is_path
 from potluck.model.error import InvalidInput
-from potluck.model.spec import FunctionSpec, TaskSpec
+from potluck.model.task_spec import FunctionSpec, TaskSpec
 
 if TYPE_CHECKING:
     from potluck.consumer import Potluck

@@ -18,7 +18,7 @@ from typing import Any
 from msgspec import Struct
 
 from potluck.cli.request.script import STDIN
-from potluck.cli.screen import printable
+from potluck.cli.terminal.screen import printable
 from potluck.model.error import InvalidInput, TooLarge
 from potluck.model.task import MOST_ITEMS
 
@@ -107,7 +107,7 @@ def _along(folder: Path | None) -> dict[Path, str]:
     """All files of the folder that are not left behind, and their places in it."""
     if folder is None:
         return {}
-    from potluck.consumer.folder import listed
+    from potluck.consumer.files.folder import listed
 
     return {path.resolve(): path.relative_to(folder).as_posix() for path in listed(folder)}
 

@@ -5,9 +5,9 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from potluck.cli.complete import template_names
-from potluck.cli.grouped import GENERAL
-from potluck.cli.request.asked import Way
+from potluck.cli.completion import template_names
+from potluck.cli.option_groups import GENERAL
+from potluck.cli.request.task_kind import Way
 from potluck.local.template import template as named_template
 
 

@@ -8,18 +8,18 @@ import typer
 from msgspec import Struct
 from msgspec.structs import replace
 
-from potluck.cli.pick import pick_task_id
-from potluck.cli.request.asked import asked_for
+from potluck.cli.request.array import ArrayOptions
 from potluck.cli.request.check import checked, parse_environment
 from potluck.cli.request.devices import DeviceOptions
 from potluck.cli.request.inputs import Inputs, checked_inputs, supposed, uploaded
+from potluck.cli.request.inputs_options import SentOptions
 from potluck.cli.request.kinds import KindOptions
-from potluck.cli.request.many import ArrayOptions
+from potluck.cli.request.limits import WallOptions
 from potluck.cli.request.secrets import named_secrets, read_secrets
-from potluck.cli.request.sent import SentOptions
+from potluck.cli.request.task_kind import asked_for
 from potluck.cli.request.timing import TimingOptions
-from potluck.cli.request.walls import WallOptions
-from potluck.cli.screen import Screen
+from potluck.cli.tasks.resolve_task import pick_task_id
+from potluck.cli.terminal.screen import Screen
 from potluck.model.ids import TaskId
 from potluck.model.task import Limits, TaskRequest
 from potluck.model.units import parse_seconds

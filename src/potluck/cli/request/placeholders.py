@@ -10,9 +10,9 @@ import re
 from collections.abc import Container, Iterable, Sequence
 
 from potluck.cli.request.items import Item, field_names, variable_name
-from potluck.cli.screen import printable
+from potluck.cli.terminal.screen import printable
 from potluck.model.error import InvalidInput, TooLarge
-from potluck.model.item import MOST_ITEM_BYTES, ItemInputs
+from potluck.model.item_input import MOST_ITEM_BYTES, ItemInputs
 from potluck.wire.codec import decode_json, encode_json
 
 _NUMBER = "item"

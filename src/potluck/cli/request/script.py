@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
+from potluck.model.bounded_types import SOURCE_CHARACTERS
 from potluck.model.error import InvalidInput, TooLarge
-from potluck.model.text import SOURCE_CHARACTERS
 
 STDIN = "-"
 

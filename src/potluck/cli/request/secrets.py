@@ -3,10 +3,10 @@
 import os
 import re
 
-from potluck.cli.prompt import hidden
-from potluck.cli.screen import Pane, Tone, printable
+from potluck.cli.terminal.prompt import hidden
+from potluck.cli.terminal.screen import Pane, Tone, printable
+from potluck.model.bounded_types import LEAST_MASKED_CHARACTERS
 from potluck.model.error import InvalidInput
-from potluck.model.text import LEAST_MASKED_CHARACTERS
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

@@ -5,8 +5,8 @@ from typing import Annotated, ClassVar
 
 import typer
 
-from potluck.cli.complete import task_ids
-from potluck.cli.grouped import GENERAL
+from potluck.cli.completion import task_ids
+from potluck.cli.option_groups import GENERAL
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from potluck.cli.options import JsonOption
-from potluck.cli.screen import Screen, Tone
-from potluck.cli.simulate import picture
-from potluck.cli.table import Cell, Column, show_table
-from potluck.cli.units import show_count
-from potluck.local.extra import server_part_missing
+from potluck.cli.simulate import chart_file
+from potluck.cli.terminal.screen import Screen, Tone
+from potluck.cli.terminal.table import Cell, Column, show_table
+from potluck.cli.terminal.units import show_count
+from potluck.local.optional_dependency import server_part_missing
 from potluck.model.error import InvalidInput
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def completion(
 ) -> None:
     """Replay a trace through the scheduler, and say how long its jobs took and waited."""
     screen = Screen(json)
-    picture.check(plot)
+    chart_file.check(plot)
     points = _replay(
         _Question(trace, gpus, gpus_per_node, policy, placement, promise_hours, estimates, seed),
         frontier,
@@ -163,7 +163,7 @@ def _draw(points: "list[Point]", path: Path) -> None:
         "mean completion (s)",
         [each for each in series if each.points],
     )
-    picture.write(path, chart)
+    chart_file.write(path, chart)
 
 
 def _estimates(point: "Point") -> Estimates:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from potluck.cli.options import JsonOption
-from potluck.cli.screen import Screen, Tone
-from potluck.cli.simulate import picture
+from potluck.cli.simulate import chart_file
 from potluck.cli.simulate.seeds import number, span
-from potluck.cli.table import Cell, Column, show_table
-from potluck.local.extra import server_part_missing
+from potluck.cli.terminal.screen import Screen, Tone
+from potluck.cli.terminal.table import Cell, Column, show_table
+from potluck.local.optional_dependency import server_part_missing
 
 if TYPE_CHECKING:
     from potluck.simulate.placement import Run
@@ -36,7 +36,7 @@ def placement(
 ) -> None:
     """Fill the nodes of a trace with a list of tasks, and say how much of them is allocated."""
     screen = Screen(json)
-    picture.check(plot)
+    chart_file.check(plot)
     runs = _run(trace, list_name, _seeds(seeds), policy or [_DEFAULT], not learn)
     if plot is not None:
         _draw(runs, plot)
@@ -101,4 +101,4 @@ def _draw(runs: "list[Run]", path: Path) -> None:
     chart = line_chart(
         "What a placement can fill", "GPUs asked for (%)", "GPUs allocated (%)", series
     )
-    picture.write(path, chart)
+    chart_file.write(path, chart)

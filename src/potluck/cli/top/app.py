@@ -18,17 +18,24 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Footer, Static
 
-from potluck.cli.explain import explained
-from potluck.cli.screen import Tone, printable
-from potluck.cli.table import RICH_STYLES, Cell
-from potluck.cli.top.background import Answered, Looking, Missed, Seen, ask
+from potluck.cli.tasks.explain import explained
+from potluck.cli.terminal.screen import Tone, printable
+from potluck.cli.terminal.table import RICH_STYLES, Cell
+from potluck.cli.terminal.units import show_age
+from potluck.cli.top.background_threads import (
+    Answered,
+    Looking,
+    Missed,
+    Seen,
+    ask,
+)
 from potluck.cli.top.details import Lines, device_details, task_details
 from potluck.cli.top.keys import HELP
-from potluck.cli.top.line import Line, Question, Typing
-from potluck.cli.top.picture import Looker, Picture
-from potluck.cli.top.reading import Reading
+from potluck.cli.top.log_tail import Written
+from potluck.cli.top.prompt_line import Line, Question, Typing
 from potluck.cli.top.rows import Rows
-from potluck.cli.top.words import (
+from potluck.cli.top.snapshot import Looker, Picture
+from potluck.cli.top.text import (
     DEVICE_COLUMNS,
     TASK_COLUMNS,
     DeviceOrder,
@@ -37,8 +44,7 @@ from potluck.cli.top.words import (
     head,
     task_rows,
 )
-from potluck.cli.top.written import Written
-from potluck.cli.units import show_age
+from potluck.cli.top.text_view import Reading
 from potluck.model.error import PotluckError
 from potluck.wire.consumer import TaskView
 

@@ -2,12 +2,28 @@
 
 from datetime import datetime
 
-from potluck.cli.device_words import device_name, part_of, pool_state_cell, price_text
-from potluck.cli.items import told
-from potluck.cli.screen import Tone, printable
-from potluck.cli.story import duration_seconds, place, ran_seconds, why
-from potluck.cli.table import Cell
-from potluck.cli.units import show_age, show_bytes, show_credits, show_milli, show_seconds
+from potluck.cli.gpus.device_text import (
+    device_name,
+    part_of,
+    pool_state_cell,
+    price_text,
+)
+from potluck.cli.tasks.items import told
+from potluck.cli.tasks.task_text import (
+    duration_seconds,
+    place,
+    ran_seconds,
+    why,
+)
+from potluck.cli.terminal.screen import Tone, printable
+from potluck.cli.terminal.table import Cell
+from potluck.cli.terminal.units import (
+    show_age,
+    show_bytes,
+    show_credits,
+    show_milli,
+    show_seconds,
+)
 from potluck.wire.consumer import AttemptView, LogPage, PoolDevice, TaskView
 
 Lines = list[list[Cell]]

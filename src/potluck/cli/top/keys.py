@@ -1,7 +1,7 @@
 """What the keys of `potluck top` do, for `?`."""
 
-from potluck.cli.screen import Tone
-from potluck.cli.table import Cell
+from potluck.cli.terminal.screen import Tone
+from potluck.cli.terminal.table import Cell
 
 _KEYS = {
     "↑ ↓, j k": "the row above, the row below; Page Up, Page Down, Home and End go further",

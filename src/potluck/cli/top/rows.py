@@ -10,10 +10,18 @@ from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
-from potluck.cli.cells import cut, padded
-from potluck.cli.screen import printable
-from potluck.cli.table import GAP, RICH_STYLES, Cell, Columns, filled, fitting, widths
-from potluck.cli.top.words import Row
+from potluck.cli.terminal.screen import printable
+from potluck.cli.terminal.table import (
+    GAP,
+    RICH_STYLES,
+    Cell,
+    Columns,
+    filled,
+    fitting,
+    widths,
+)
+from potluck.cli.terminal.text_width import cut, padded
+from potluck.cli.top.text import Row
 
 _ABOVE = 2  # its name, and the columns' names
 

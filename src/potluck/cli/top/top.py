@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from potluck.cli.options import JsonOption, ServerOption, connect
-from potluck.cli.screen import Screen
-from potluck.cli.top.once import show_once
-from potluck.cli.top.picture import Looker
+from potluck.cli.terminal.screen import Screen
+from potluck.cli.top.print_once import show_once
+from potluck.cli.top.snapshot import Looker
 
 
 def top(

@@ -5,10 +5,10 @@ from typing import Annotated
 import typer
 
 from potluck.cli.options import JsonOption, ServerOption, connect
-from potluck.cli.screen import Screen
+from potluck.cli.terminal.screen import Screen
 from potluck.cli.webhooks.list import tell_webhook
-from potluck.cli.webhooks.make import KindOption
-from potluck.cli.webhooks.pick import WebhookArgument, pick_webhook_id
+from potluck.cli.webhooks.resolve_webhook import WebhookArgument, pick_webhook_id
+from potluck.cli.webhooks.secrets import KindOption
 from potluck.model.error import InvalidInput
 
 

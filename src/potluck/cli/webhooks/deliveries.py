@@ -6,11 +6,11 @@ from typing import Annotated
 import typer
 
 from potluck.cli.options import JsonOption, ServerOption, connect
-from potluck.cli.pick import short_id
-from potluck.cli.screen import Screen, Tone
-from potluck.cli.table import Cell, Column, show_table
-from potluck.cli.units import show_ahead, show_seconds, show_since
-from potluck.cli.webhooks.pick import WebhookArgument, pick_webhook_id
+from potluck.cli.tasks.resolve_task import short_id
+from potluck.cli.terminal.screen import Screen, Tone
+from potluck.cli.terminal.table import Cell, Column, show_table
+from potluck.cli.terminal.units import show_ahead, show_seconds, show_since
+from potluck.cli.webhooks.resolve_webhook import WebhookArgument, pick_webhook_id
 from potluck.model.webhook import DeliveryState
 from potluck.wire.webhooks import DeliveryView
 

@@ -7,14 +7,14 @@ from types import ModuleType
 import msgspec
 
 from potluck.consumer.functions.capture import captured, is_same
+from potluck.consumer.functions.decode_value import Opener
 from potluck.consumer.functions.dispatch import PYTHON, Dispatch, Remembered
-from potluck.consumer.functions.opening import Opener
 from potluck.consumer.functions.options import Options, secrets_of
 from potluck.consumer.functions.pickling import name_of, own_modules, pickled_function
 from potluck.model.blob import BlobRef, NamedFile, Value
 from potluck.model.error import InvalidInput
-from potluck.model.spec import FunctionSpec
 from potluck.model.task import Requirements, TaskRequest
+from potluck.model.task_spec import FunctionSpec
 
 # It goes out with every call, so a large one is sent once.
 _CODE_INLINE_BYTES = 32_768

@@ -14,13 +14,13 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from potluck.consumer.functions.line import Line
-from potluck.consumer.transport import Transport, asked_seconds
+from potluck.consumer.functions.cuttable_http import Line
+from potluck.consumer.http.transport import Transport, asked_seconds
 from potluck.model.error import BadSettings, InvalidInput, NotFound, PotluckError
 from potluck.model.ids import TaskId
 from potluck.wire import routes
-from potluck.wire.answer import not_potluck
 from potluck.wire.codec import decode_packed, encode_json
+from potluck.wire.response import not_potluck
 from potluck.wire.results import MOST_TASKS, AskResults, Results, TaskResult, Wanted
 
 _FRESH_SECONDS = 1.0  # for so long a task is a short one

@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 from potluck.consumer.client import Potluck
 from potluck.consumer.functions.collector import Collector
-from potluck.consumer.functions.fetching import Fetches
-from potluck.consumer.functions.preparing import Preparing
+from potluck.consumer.functions.preparation import Preparing
 from potluck.consumer.functions.sender import Sender
+from potluck.consumer.functions.value_fetch import Fetches
 from potluck.model.blob import INLINE_BYTES, BlobRef, Value
 from potluck.model.error import BadSettings, InvalidInput, PotluckError
 from potluck.model.ids import TaskId

@@ -19,7 +19,6 @@ from concurrent import futures
 from types import FunctionType
 from typing import ParamSpec, TypeVar, Unpack, cast
 
-from potluck.consumer.at_once import at_once
 from potluck.consumer.functions.call import Code, Order
 from potluck.consumer.functions.capture import captured, is_lasting
 from potluck.consumer.functions.dispatch import Remembered, dispatch_of
@@ -29,6 +28,7 @@ from potluck.consumer.functions.mapping import TaskMap, count_of
 from potluck.consumer.functions.options import Wishes, understood
 from potluck.consumer.functions.pickling import check_gives_value
 from potluck.consumer.functions.submit import submit
+from potluck.consumer.http.thread_map import at_once
 
 P = ParamSpec("P")
 R = TypeVar("R")

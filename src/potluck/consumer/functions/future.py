@@ -8,9 +8,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from potluck.consumer import notebook
-from potluck.consumer.functions.ending import ended
-from potluck.consumer.functions.loop import in_event_loop
-from potluck.consumer.functions.opening import Failed, Opener
+from potluck.consumer.functions.decode_value import Failed, Opener
+from potluck.consumer.functions.event_loop import in_event_loop
+from potluck.consumer.functions.failure_text import ended
 from potluck.model.blob import BlobRef
 from potluck.model.error import PotluckError
 from potluck.model.ids import TaskId

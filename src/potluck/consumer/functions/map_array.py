@@ -4,9 +4,9 @@ import threading
 import time
 from collections.abc import Iterator
 
+from potluck.consumer.functions.decode_value import Failed, Opener
 from potluck.consumer.functions.dispatch import Dispatch
-from potluck.consumer.functions.ending import item_ended
-from potluck.consumer.functions.opening import Failed, Opener
+from potluck.consumer.functions.failure_text import item_ended
 from potluck.consumer.functions.pieces import failures_in, values_of
 from potluck.model.error import PotluckError, TaskFailed
 from potluck.model.ids import TaskId

@@ -13,12 +13,12 @@ from typing import Generic, TypeVar, cast
 
 from potluck.consumer import notebook
 from potluck.consumer.functions.call import Order
+from potluck.consumer.functions.decode_value import Failed, Opener
 from potluck.consumer.functions.dispatch import Dispatch
-from potluck.consumer.functions.in_order import AsTheyCome, InOrder
 from potluck.consumer.functions.inputs import ARRAY_ITEMS, InputReader
 from potluck.consumer.functions.map_array import Inbox, MapArray, Tally, opened
-from potluck.consumer.functions.meter import HowFar, Watch
-from potluck.consumer.functions.opening import Failed, Opener
+from potluck.consumer.functions.ordered_results import AsTheyCome, InOrder
+from potluck.consumer.functions.progress import HowFar, Watch
 from potluck.consumer.functions.sender import Submission
 from potluck.consumer.functions.submit import soon
 from potluck.model.error import PotluckError

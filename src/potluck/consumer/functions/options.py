@@ -10,13 +10,13 @@ import msgspec
 from msgspec import Struct
 
 from potluck.consumer.client import Potluck
-from potluck.consumer.files import MOST_VALUE_BYTES
+from potluck.consumer.files.files import MOST_VALUE_BYTES
 from potluck.model.blob import BlobRef, NamedFile, Value
+from potluck.model.decode_errors import plain
 from potluck.model.device import DeviceKind
 from potluck.model.error import InvalidInput
-from potluck.model.plain import plain
-from potluck.model.spec import FunctionSpec
 from potluck.model.task import Limits, Requirements, TaskRequest
+from potluck.model.task_spec import FunctionSpec
 from potluck.model.units import parse_bytes, parse_credits, parse_seconds
 
 T = TypeVar("T")

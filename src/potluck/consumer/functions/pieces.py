@@ -1,8 +1,8 @@
 """A piece of what a task gave, as values: one for each of its items, or the error in its place."""
 
-from potluck.consumer.files import Files
-from potluck.consumer.functions.ending import failures_of, item_ended
-from potluck.consumer.functions.opening import Failed, Opener
+from potluck.consumer.files.files import Files
+from potluck.consumer.functions.decode_value import Failed, Opener
+from potluck.consumer.functions.failure_text import failures_of, item_ended
 from potluck.consumer.tasks import Tasks
 from potluck.model.blob import Value
 from potluck.model.error import InvalidInput, PotluckError, UntrustedResult

@@ -15,16 +15,16 @@ from uuid import uuid4
 
 from msgspec import Struct
 
-from potluck.consumer.ask import ask
-from potluck.consumer.transport import Transport, asked_seconds
+from potluck.consumer.http.api_call import ask
+from potluck.consumer.http.transport import Transport, asked_seconds
 from potluck.model.error import BadSettings, Internal, InvalidInput, PotluckError, by_code
 from potluck.model.ids import TaskId
-from potluck.model.spec import FunctionSpec
 from potluck.model.task import TaskRequest
+from potluck.model.task_spec import FunctionSpec
 from potluck.wire import routes
-from potluck.wire.answer import decoded, not_potluck
 from potluck.wire.codec import encode_json
 from potluck.wire.consumer import TaskView
+from potluck.wire.response import decoded, not_potluck
 from potluck.wire.results import MOST_TASKS, SubmitTasks, Submitted, TasksSubmitted
 
 _LIST_BYTES = 4 * 2**20

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from potluck.consumer.functions.call import Order
 from potluck.consumer.functions.dispatch import Dispatch, dispatch_of
+from potluck.consumer.functions.event_loop import in_event_loop
 from potluck.consumer.functions.future import TaskFuture
-from potluck.consumer.functions.loop import in_event_loop
 from potluck.consumer.functions.pickling import pickled_call
 from potluck.consumer.functions.sender import Submission
 from potluck.model.error import Internal, PotluckError

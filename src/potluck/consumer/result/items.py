@@ -4,9 +4,9 @@ import heapq
 from collections.abc import Iterator
 from typing import Any, Protocol
 
-from potluck.consumer.files import Files
-from potluck.consumer.functions.ending import item_ended
-from potluck.consumer.functions.opening import Failed, Opener
+from potluck.consumer.files.files import Files
+from potluck.consumer.functions.decode_value import Failed, Opener
+from potluck.consumer.functions.failure_text import item_ended
 from potluck.consumer.functions.pieces import failures_in, values_of
 from potluck.consumer.tasks import Tasks
 from potluck.model.error import PotluckError

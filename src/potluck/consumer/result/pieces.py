@@ -1,8 +1,8 @@
 """What the server has of a task's values, as the nodes told it."""
 
-from potluck.consumer.ask import ask
+from potluck.consumer.http.api_call import ask
+from potluck.consumer.http.transport import Transport
 from potluck.consumer.tasks import Tasks
-from potluck.consumer.transport import Transport
 from potluck.model.ids import TaskId
 from potluck.wire import routes
 from potluck.wire.results import AskResults, Results, TaskResult, Wanted

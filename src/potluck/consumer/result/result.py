@@ -16,16 +16,16 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Self
 
-from potluck.consumer.absence import Absence
-from potluck.consumer.files import Files
-from potluck.consumer.functions.ending import ended
-from potluck.consumer.functions.opening import Failed, Opener
+from potluck.consumer.files.files import Files
+from potluck.consumer.files.transfer_retry import Absence
+from potluck.consumer.functions.decode_value import Failed, Opener
+from potluck.consumer.functions.failure_text import ended
 from potluck.consumer.result.files import ResultFiles
 from potluck.consumer.result.items import ItemReader, ResultItem, failed_items
 from potluck.consumer.result.log import Log
+from potluck.consumer.result.notebook_view import result_html
 from potluck.consumer.result.pieces import Pieces
-from potluck.consumer.result.show import result_html
-from potluck.consumer.result.spent import usage_in_all
+from potluck.consumer.result.usage_total import usage_in_all
 from potluck.consumer.tasks import Tasks
 from potluck.model.credit import MICRO
 from potluck.model.error import Conflict, InvalidInput, NotFound, PotluckError

@@ -13,7 +13,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from potluck.decide.lifecycle import ATTEMPT_STATE_AFTER
-from potluck.decide.retry import (
+from potluck.decide.retry_policy import (
     AT_ONCE,
     HOPELESS,
     MAX_LOSSES,

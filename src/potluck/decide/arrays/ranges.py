@@ -14,8 +14,8 @@ from math import ceil
 
 from msgspec import Struct
 
-from potluck.decide.settle import hold_micro
-from potluck.decide.snapshot import WaitingTask
+from potluck.decide.charges import hold_micro
+from potluck.decide.types import WaitingTask
 from potluck.model.task import ItemRange
 
 GOOD_SECONDS = 5.0

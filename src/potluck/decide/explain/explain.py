@@ -4,17 +4,22 @@ from collections import Counter
 from collections.abc import Mapping
 
 from potluck.decide.account import Account
-from potluck.decide.ahead.foresee import Foresight
-from potluck.decide.explain.changes import changes
-from potluck.decide.explain.of_node import NodeExplained, Queue, WaitingLine, explain_node
+from potluck.decide.explain.node import (
+    NodeExplained,
+    Queue,
+    WaitingLine,
+    explain_node,
+)
 from potluck.decide.explain.sentences import Explained, waiting_reason
+from potluck.decide.explain.suggestions import changes
 from potluck.decide.order.interface import Order, Turn
 from potluck.decide.pool.capacity import Capacity
-from potluck.decide.pool.feasible import Refusal
-from potluck.decide.pool.suitable import Suitability
-from potluck.decide.queue.halt import Halt
-from potluck.decide.queue.lines import Lines
-from potluck.decide.snapshot import WaitingTask
+from potluck.decide.pool.feasibility import Refusal
+from potluck.decide.pool.suitable_devices import Suitability
+from potluck.decide.queue.block_reason import Halt
+from potluck.decide.queue.task_groups import Lines
+from potluck.decide.reservations.forecast import Foresight
+from potluck.decide.types import WaitingTask
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.model.task import WaitingReason
 

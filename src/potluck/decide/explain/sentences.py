@@ -5,9 +5,9 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from potluck.decide.ahead.foresee import Forecast
-from potluck.decide.pool.feasible import Refusal
-from potluck.decide.queue.halt import Halt
+from potluck.decide.pool.feasibility import Refusal
+from potluck.decide.queue.block_reason import Halt
+from potluck.decide.reservations.forecast import Forecast
 from potluck.model.task import WaitingReason
 
 # Of one node, and of several.

@@ -1,6 +1,6 @@
 """Age makes up for priority."""
 
-from potluck.decide.snapshot import WaitingTask
+from potluck.decide.types import WaitingTask
 
 # Waiting so long is worth one step of priority.
 STEP_SECONDS = 300.0

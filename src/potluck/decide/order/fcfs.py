@@ -1,7 +1,7 @@
 """First come, first served."""
 
 from potluck.decide.order.interface import Turn
-from potluck.decide.snapshot import WaitingTask
+from potluck.decide.types import WaitingTask
 
 
 class Fcfs:

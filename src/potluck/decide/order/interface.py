@@ -11,7 +11,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from potluck.decide.account import Account
-from potluck.decide.snapshot import WaitingTask
+from potluck.decide.types import WaitingTask
 
 Place = float | tuple[float, ...]
 

@@ -2,7 +2,7 @@
 
 from potluck.decide.order.aging import aged
 from potluck.decide.order.interface import Turn
-from potluck.decide.snapshot import WaitingTask
+from potluck.decide.types import WaitingTask
 
 
 class Priority:

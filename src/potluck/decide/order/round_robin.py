@@ -1,7 +1,7 @@
 """Accounts take turns, whatever their tasks are; each account's own come in turn of age."""
 
 from potluck.decide.order.interface import Turn
-from potluck.decide.snapshot import WaitingTask
+from potluck.decide.types import WaitingTask
 
 
 class RoundRobin:

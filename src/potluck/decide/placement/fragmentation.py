@@ -18,9 +18,9 @@ what is different here, and figures.
 from collections.abc import Sequence
 
 from potluck.decide.placement.interface import Choice, Placement
-from potluck.decide.placement.mix import Mix
-from potluck.decide.placement.worth import Worth
-from potluck.decide.pool.room import Profile, Room
+from potluck.decide.placement.task_mix import Mix
+from potluck.decide.placement.usable_share import Worth
+from potluck.decide.pool.node_capacity import Profile, Room
 from potluck.model.device import WHOLE_DEVICE_MILLI
 from potluck.model.task import Requirements
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from potluck.decide.pool.room import Profile, Room
-from potluck.decide.pool.want import Usable, Want
+from potluck.decide.pool.demand import Usable, Want
+from potluck.decide.pool.node_capacity import Profile, Room
 from potluck.model.task import Requirements
 
 

@@ -10,9 +10,9 @@ from itertools import islice
 from msgspec import Struct
 
 from potluck.decide.placement.interface import Choice, Placement
-from potluck.decide.pool.room import Profile, Room
-from potluck.decide.pool.rooms import Pool
-from potluck.decide.pool.want import Usable, Want
+from potluck.decide.pool.demand import Usable, Want
+from potluck.decide.pool.node_capacity import Profile, Room
+from potluck.decide.pool.node_index import Pool
 from potluck.model.device import WHOLE_DEVICE_MILLI
 from potluck.model.ids import AccountId
 

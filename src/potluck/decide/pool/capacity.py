@@ -12,12 +12,12 @@ from msgspec.structs import replace
 
 from potluck.decide.placement.interface import Placement
 from potluck.decide.pool.candidates import Accept, Candidates
-from potluck.decide.pool.feasible import Fit, Refusal
+from potluck.decide.pool.demand import Want
+from potluck.decide.pool.feasibility import Fit, Refusal
+from potluck.decide.pool.node_capacity import Room
+from potluck.decide.pool.node_index import Pool
 from potluck.decide.pool.refusals import count_refusals
-from potluck.decide.pool.room import Room
-from potluck.decide.pool.rooms import Pool
-from potluck.decide.pool.want import Want
-from potluck.decide.snapshot import FreeNode, RunningAttempt, WaitingTask
+from potluck.decide.types import FreeNode, RunningAttempt, WaitingTask
 from potluck.model.ids import AccountId, NodeId
 from potluck.model.task import Requirements
 

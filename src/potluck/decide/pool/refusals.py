@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from potluck.decide.pool.feasible import Refusal
-from potluck.decide.pool.room import Profile, Room
-from potluck.decide.pool.rooms import Pool
-from potluck.decide.pool.want import Want
+from potluck.decide.pool.demand import Want
+from potluck.decide.pool.feasibility import Refusal
+from potluck.decide.pool.node_capacity import Profile, Room
+from potluck.decide.pool.node_index import Pool
 from potluck.model.ids import AccountId
 
 _MOST_LOOKS = 32

@@ -9,9 +9,9 @@ from msgspec import Struct, field
 from potluck.model.device import DeviceKind
 from potluck.model.task import MIB
 from potluck.provider.detect import plausible
-from potluck.provider.detect.child import Unanswered, output_of
-from potluck.provider.detect.found import FoundDevice, told
-from potluck.provider.detect.tried import Answer, Outcome, answered
+from potluck.provider.detect.query_process import Unanswered, output_of
+from potluck.provider.detect.report import Answer, Outcome, answered
+from potluck.provider.detect.types import FoundDevice, told
 
 _COMMAND = ("/usr/sbin/system_profiler", "-json", "SPDisplaysDataType")
 _UNITS = {"MB": MIB, "GB": 1024 * MIB}

@@ -10,12 +10,17 @@ from msgspec.structs import replace
 
 from potluck.model.device import DeviceDescription, DeviceKind
 from potluck.provider.detect import cpu
-from potluck.provider.detect.child import Unanswered
-from potluck.provider.detect.found import FoundDevice, stable_uuid
+from potluck.provider.detect.dedupe import merged
 from potluck.provider.detect.plausible import MOST_DEVICES
+from potluck.provider.detect.query_process import Unanswered
+from potluck.provider.detect.report import (
+    Answer,
+    Detection,
+    Outcome,
+    Tried,
+)
 from potluck.provider.detect.routes import Route, routes
-from potluck.provider.detect.same import merged
-from potluck.provider.detect.tried import Answer, Detection, Outcome, Tried
+from potluck.provider.detect.types import FoundDevice, stable_uuid
 
 log = structlog.get_logger()
 

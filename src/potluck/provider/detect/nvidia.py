@@ -10,8 +10,8 @@ from potluck.provider.detect import plausible
 from potluck.provider.detect.nvidia_cards import Card, Cards, list_cards
 from potluck.provider.detect.nvml import MAY_NOT, Library, Trouble
 from potluck.provider.detect.question import Looks, serve
+from potluck.provider.detect.report import Answer, answered
 from potluck.provider.detect.sample import Sample
-from potluck.provider.detect.tried import Answer, answered
 
 _OF_THE_CARD = 0
 _UNCORRECTED, _SINCE_THE_DRIVER_WAS_LOADED = 1, 0

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from potluck.model.device import DeviceKind
 from potluck.model.task import MIB
 from potluck.provider.detect import plausible
-from potluck.provider.detect.found import FoundDevice, told
 from potluck.provider.detect.nvml import NOT_FOUND, Library, Trouble
+from potluck.provider.detect.types import FoundDevice, told
 
 _MOST_INSTANCES = 16
 _MIG_IS_ON = 1

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from potluck.provider.detect.tried import Answer, Outcome
+from potluck.provider.detect.report import Answer, Outcome
 
 NOT_FOUND = 6
 MAY_NOT = 4

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from potluck.model.device import DeviceKind
 from potluck.provider.detect import plausible
-from potluck.provider.detect.child import Unanswered, output_of, python_module
-from potluck.provider.detect.found import FoundDevice, stable_uuid, told
-from potluck.provider.detect.tried import Answer, Outcome, answered
+from potluck.provider.detect.query_process import Unanswered, output_of, python_module
+from potluck.provider.detect.report import Answer, Outcome, answered
+from potluck.provider.detect.types import FoundDevice, stable_uuid, told
 
 _NO_DRIVER = "OpenCL finds no driver."
 _INSTALL = "Install the OpenCL driver of your card's vendor, or PoCL for the processor."

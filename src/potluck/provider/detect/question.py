@@ -9,8 +9,8 @@ from typing import BinaryIO, Protocol
 import msgspec
 from msgspec import Struct
 
+from potluck.provider.detect.report import Answer
 from potluck.provider.detect.sample import Sample
-from potluck.provider.detect.tried import Answer
 
 
 class Find(Struct, frozen=True, tag="find"):

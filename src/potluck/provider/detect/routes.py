@@ -4,10 +4,10 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 
 from potluck.provider.detect import apple, opencl, sysfs
-from potluck.provider.detect.child import Child
 from potluck.provider.detect.library import may_be_here
+from potluck.provider.detect.query_process import Child
 from potluck.provider.detect.question import Find
-from potluck.provider.detect.tried import Answer, Outcome
+from potluck.provider.detect.report import Answer, Outcome
 
 NVML = "libnvidia-ml.so.1"
 Route = Callable[[float], Awaitable[Answer]]

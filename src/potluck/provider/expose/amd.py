@@ -1,6 +1,6 @@
 """AMD's cards: /dev/kfd, which all share and which alone opens none of them, and a render node."""
 
-from potluck.provider.detect.found import FoundDevice
+from potluck.provider.detect.types import FoundDevice
 from potluck.provider.expose import drm
 from potluck.provider.expose.exposed import Exposed, Machine, Wanted, open_nodes, together
 

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from potluck.provider.detect.found import FoundDevice
+from potluck.provider.detect.types import FoundDevice
 from potluck.provider.expose.exposed import Exposed, Machine, open_nodes
 from potluck.provider.sandbox.driver import Mount
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 from potluck.model.device import DeviceKind
-from potluck.provider.detect.found import FoundDevice
+from potluck.provider.detect.types import FoundDevice
 from potluck.provider.expose import amd, drm, intel, nvidia
 from potluck.provider.expose.cdi import described
 from potluck.provider.expose.exposed import Exposed, Machine, Wanted, together

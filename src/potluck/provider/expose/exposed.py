@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from potluck.provider.detect.found import FoundDevice
+from potluck.provider.detect.types import FoundDevice
 from potluck.provider.sandbox.driver import Mount
 
 _OTHERS, _GROUP = 0o006, 0o060  # may read and write

@@ -1,6 +1,6 @@
 """Intel's cards: a render node each."""
 
-from potluck.provider.detect.found import FoundDevice
+from potluck.provider.detect.types import FoundDevice
 from potluck.provider.expose import drm
 from potluck.provider.expose.exposed import Exposed, Machine, Wanted
 

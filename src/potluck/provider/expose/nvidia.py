@@ -8,7 +8,7 @@ What the driver tells in /proc is shown of the granted cards alone.
 import re
 from contextlib import suppress
 
-from potluck.provider.detect.found import FoundDevice
+from potluck.provider.detect.types import FoundDevice
 from potluck.provider.expose import drm
 from potluck.provider.expose.exposed import Exposed, Machine, Wanted, open_nodes, together
 

@@ -7,11 +7,11 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Protocol
 
-from potluck.local.undisturbed import undisturbed
+from potluck.local.shielded import undisturbed
 from potluck.local.write_all import write_all
 from potluck.model.blob import BlobRef
 from potluck.model.error import Conflict, Forbidden, InvalidInput, NotFound, PotluckError
-from potluck.provider.files.courier import Courier
+from potluck.provider.files.blob_transfer import Courier
 
 _READ_BYTES = 2**20
 # Read-only, also for the user that the task is; and it may be a program.

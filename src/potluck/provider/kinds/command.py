@@ -1,8 +1,8 @@
 """A program of the node's system, or one that came along."""
 
-from potluck.model.spec import CommandSpec
+from potluck.model.task_spec import CommandSpec
 from potluck.provider.kinds.confine import confine
-from potluck.provider.kinds.job import Job, Plan
+from potluck.provider.kinds.types import Job, Plan
 
 
 def plan_command(job: Job, spec: CommandSpec) -> Plan:

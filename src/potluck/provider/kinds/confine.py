@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from potluck.provider.kinds.job import Job
+from potluck.provider.kinds.types import Job
 from potluck.provider.sandbox.driver import CHECKPOINT, OUTPUT, WORK, Confinement, Mount
 
 

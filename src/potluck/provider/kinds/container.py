@@ -1,8 +1,8 @@
 """A command in a container image, or what the image itself runs."""
 
-from potluck.model.spec import ContainerSpec
+from potluck.model.task_spec import ContainerSpec
 from potluck.provider.kinds.confine import confine
-from potluck.provider.kinds.job import Job, Plan
+from potluck.provider.kinds.types import Job, Plan
 
 
 def plan_container(job: Job, spec: ContainerSpec) -> Plan:

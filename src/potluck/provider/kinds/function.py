@@ -1,13 +1,13 @@
 """A Python function, called in a sandboxed interpreter that is kept warm for the next call."""
 
-from potluck.model.spec import FunctionSpec
-from potluck.provider.kinds.job import Job, Outcome
-from potluck.provider.warm.arguments import Arguments
-from potluck.provider.warm.call import Call
-from potluck.provider.warm.confinement import confine_function
-from potluck.provider.warm.items import FunctionRange
-from potluck.provider.warm.key import key_of
-from potluck.provider.warm.pool import WarmPool
+from potluck.model.task_spec import FunctionSpec
+from potluck.provider.functions.arguments import Arguments
+from potluck.provider.functions.call import Call
+from potluck.provider.functions.confinement import confine_function
+from potluck.provider.functions.interpreter_key import key_of
+from potluck.provider.functions.interpreter_pool import WarmPool
+from potluck.provider.functions.items import FunctionRange
+from potluck.provider.kinds.types import Job, Outcome
 
 
 async def run_function(

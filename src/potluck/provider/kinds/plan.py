@@ -3,11 +3,17 @@
 from typing import assert_never
 
 from potluck.model.script import ScriptMetadata
-from potluck.model.spec import CommandSpec, ContainerSpec, FunctionSpec, ScriptSpec, TaskSpec
+from potluck.model.task_spec import (
+    CommandSpec,
+    ContainerSpec,
+    FunctionSpec,
+    ScriptSpec,
+    TaskSpec,
+)
 from potluck.provider.kinds.command import plan_command
 from potluck.provider.kinds.container import plan_container
-from potluck.provider.kinds.job import Job, Plan
 from potluck.provider.kinds.script import needs_of, plan_script
+from potluck.provider.kinds.types import Job, Plan
 
 
 def dependencies_of(spec: TaskSpec) -> ScriptMetadata:

@@ -3,11 +3,11 @@
 from potluck.model.blob import is_path
 from potluck.model.error import InvalidInput
 from potluck.model.script import ScriptMetadata, read_metadata
-from potluck.model.spec import ScriptSpec
 from potluck.model.task import EndReason
+from potluck.model.task_spec import ScriptSpec
+from potluck.provider.dependencies.outcome import PrepareFailed
 from potluck.provider.kinds.confine import confine
-from potluck.provider.kinds.job import Job, Plan
-from potluck.provider.prepare.outcome import PrepareFailed
+from potluck.provider.kinds.types import Job, Plan
 
 
 def needs_of(spec: ScriptSpec) -> ScriptMetadata:

@@ -11,10 +11,10 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from potluck.local.durable import write_whole
+from potluck.local.durable_files import write_whole
 from potluck.model.device import DeviceDescription, Measured
-from potluck.provider.detect.child import Unanswered, output_of, python_module
-from potluck.provider.detect.found import FoundDevice
+from potluck.provider.detect.query_process import Unanswered, output_of, python_module
+from potluck.provider.detect.types import FoundDevice
 
 log = structlog.get_logger()
 

@@ -13,7 +13,7 @@ from potluck.model.hours import is_open, next_change, parse_hours
 from potluck.model.task import EndReason
 from potluck.model.terms import DeviceTerms
 from potluck.provider.event import Refusal
-from potluck.provider.line import one_line
+from potluck.provider.one_line import one_line
 
 
 class Moment(Struct, frozen=True):

@@ -15,11 +15,16 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from potluck.local.durable import write_whole
+from potluck.local.durable_files import write_whole
 from potluck.model.error import BadSettings, InvalidInput
 from potluck.model.terms import TermsChange
-from potluck.provider.owner.keys import KEYS, Key, Written, key_named
-from potluck.provider.owner.said import Said
+from potluck.provider.owner.file_values import Said
+from potluck.provider.owner.settings_table import (
+    KEYS,
+    Key,
+    Written,
+    key_named,
+)
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument

@@ -13,11 +13,11 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from potluck.local.durable import write_whole
+from potluck.local.durable_files import write_whole
 from potluck.model.terms import DeviceTerms
 from potluck.provider.announcement import Announce, PowerRefused
-from potluck.provider.detect.found import FoundDevice
 from potluck.provider.detect.sampler import Sampler
+from potluck.provider.detect.types import FoundDevice
 
 log = structlog.get_logger()
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from potluck.provider.sandbox.hierarchy import Hierarchy
-from potluck.provider.sandbox.inside import Memory
+from potluck.provider.sandbox.inspect_run import Memory
 
 _PERIOD_MICROSECONDS = 100_000
 _REMOVE_SECONDS = 10.0

@@ -14,7 +14,7 @@ from msgspec import Struct
 from potluck.model.error import PotluckError, SandboxUnavailable
 from potluck.model.node import SandboxReport
 from potluck.provider.sandbox.driver import Driver
-from potluck.provider.sandbox.unconfined import UnconfinedDriver
+from potluck.provider.sandbox.unconfined_run import UnconfinedDriver
 from potluck.provider.sandbox.with_images import WithImages
 
 _IN_CONTAINERS = ("docker", "runsc")
@@ -59,21 +59,21 @@ def _driver(place: Place, sandbox: str) -> Driver:
     # These import what only Linux has.
     if sandbox in _IN_CONTAINERS:
         return _containers(place, "runsc" if sandbox == "runsc" else None)
-    from potluck.provider.sandbox.bwrap import BubblewrapDriver
+    from potluck.provider.sandbox.bubblewrap.bwrap import BubblewrapDriver
 
     return BubblewrapDriver(place.directory, place.node_name)
 
 
 def _containers(place: Place, runtime: str | None) -> Driver:
     from potluck.provider.sandbox.docker.docker import DockerDriver
-    from potluck.provider.sandbox.docker.find import need_socket
+    from potluck.provider.sandbox.docker.find_engine import need_socket
 
     socket = need_socket(place.docker_url)
     return DockerDriver(place.directory, place.node_name, socket, runtime, place.may_pull)
 
 
 async def _probe(driver: Driver, place: Place) -> SandboxReport:
-    from potluck.provider.sandbox.docker.find import find_socket
+    from potluck.provider.sandbox.docker.find_engine import find_socket
 
     try:
         return await driver.probe()

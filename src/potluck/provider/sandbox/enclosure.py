@@ -10,13 +10,13 @@ from contextlib import suppress
 from pathlib import Path
 
 from potluck.model.task import EndReason
-from potluck.provider.line import one_line
+from potluck.provider.one_line import one_line
+from potluck.provider.sandbox.bubblewrap.launch import Remains
 from potluck.provider.sandbox.cgroup import Group, GroupLimits
 from potluck.provider.sandbox.driver import Confinement, Spent, Touched
 from potluck.provider.sandbox.hierarchy import Hierarchy
-from potluck.provider.sandbox.inside import Inside
-from potluck.provider.sandbox.launch import Remains
-from potluck.provider.sandbox.wall import (
+from potluck.provider.sandbox.inspect_run import Inside
+from potluck.provider.sandbox.limits import (
     Wall,
     disk_wall,
     memory_wall,

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 
-from potluck.local.own_thread import in_own_thread
+from potluck.local.detached_thread import in_own_thread
 
 _BLOCK_BYTES = 512
 NAME_BYTES = 1024  # what the kernel needs for a file in memory, beside its bytes

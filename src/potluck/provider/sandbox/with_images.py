@@ -5,7 +5,7 @@ from pathlib import Path
 
 from potluck.model.error import SandboxUnavailable
 from potluck.model.node import SandboxReport
-from potluck.provider.sandbox.docker.work import DIRECTORY, remove_all
+from potluck.provider.sandbox.docker.work_directory import DIRECTORY, remove_all
 from potluck.provider.sandbox.driver import (
     NO_ERRAND,
     Companion,

@@ -16,10 +16,15 @@ from potluck.server.auth.access_tokens import Claims
 from potluck.server.auth.caller import Caller, not_signed_in
 from potluck.server.auth.policy import POLICY, opened_by
 from potluck.server.auth.tokens import KEY_PREFIX, secret_hash
-from potluck.server.parts import Parts
-from potluck.store import api_keys, audit, node_keys, sessions
-from potluck.store.accounts import Account
+from potluck.server.services import Parts
 from potluck.store.database import Connection
+from potluck.store.identity import (
+    api_keys,
+    audit,
+    node_keys,
+    sessions,
+)
+from potluck.store.identity.accounts import Account
 
 
 class Authentication(AbstractAuthenticationMiddleware):

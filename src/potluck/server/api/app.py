@@ -12,7 +12,6 @@ from potluck import __version__
 from potluck.server.api import formats, query
 from potluck.server.api.access import Authentication, check_policies
 from potluck.server.api.accounts import AccountController
-from potluck.server.api.answer import Answer
 from potluck.server.api.attempts import AttemptController
 from potluck.server.api.audit import AuditController
 from potluck.server.api.auth import AuthController
@@ -38,12 +37,13 @@ from potluck.server.api.nodes import NodeController
 from potluck.server.api.package import PackageController
 from potluck.server.api.pages import PageController
 from potluck.server.api.pool import PoolController
+from potluck.server.api.response import Answer
 from potluck.server.api.results import ResultController
 from potluck.server.api.tasks import TaskController
 from potluck.server.api.terminals import TerminalController
 from potluck.server.api.uploads import UploadController
 from potluck.server.api.webhooks import WebhookController
-from potluck.server.parts import Parts
+from potluck.server.services import Parts
 
 _CONTROLLERS = [
     HealthController,

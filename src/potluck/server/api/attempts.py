@@ -8,8 +8,9 @@ from litestar.params import QueryParameter
 from potluck.model.task import MOST_ITEMS
 from potluck.server.api.tasks import task_id_of
 from potluck.server.auth.caller import Caller
-from potluck.server.parts import Parts
-from potluck.store import attempt_list, tasks
+from potluck.server.services import Parts
+from potluck.store.attempts import attempt_list
+from potluck.store.tasks import tasks
 from potluck.wire import routes
 from potluck.wire.consumer import AttemptPage
 

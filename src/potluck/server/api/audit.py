@@ -5,8 +5,8 @@ from typing import Annotated
 from litestar import Controller, get, post
 from litestar.params import QueryParameter
 
-from potluck.server.parts import Parts
-from potluck.store import audit
+from potluck.server.services import Parts
+from potluck.store.identity import audit
 from potluck.wire import routes
 from potluck.wire.identity import AuditPage, AuditVerdict
 

@@ -6,11 +6,11 @@ from typing import Any
 from litestar import Controller, Request, post
 
 from potluck.model.audit import AuditKind
-from potluck.server.accounts.enter import enter
+from potluck.server.accounts.get_or_create import enter
 from potluck.server.auth import sessions, sign_in
 from potluck.server.auth.caller import Caller
 from potluck.server.auth.nonce import new_nonce
-from potluck.server.parts import Parts
+from potluck.server.services import Parts
 from potluck.wire import routes
 from potluck.wire.identity import Challenge, Login, Refresh, Tokens
 

@@ -3,7 +3,7 @@
 from litestar import Controller, Response, get
 
 from potluck.model.error import NotFound
-from potluck.server.parts import Parts
+from potluck.server.services import Parts
 from potluck.wire import routes
 
 _PEM = "text/plain"

@@ -13,7 +13,7 @@ from potluck.model.error import InvalidInput, UnsupportedMediaType
 from potluck.server.api import version_skew
 from potluck.server.api.formats import JSON, PACKED, PACKED_NAMES
 from potluck.wire import codec
-from potluck.wire.strict import StrictRegisterNode
+from potluck.wire.strict_types import StrictRegisterNode
 
 
 class StrictRequest(Request[Any, Any, Any]):

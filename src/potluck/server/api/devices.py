@@ -8,15 +8,15 @@ from litestar.params import QueryParameter
 from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
 from potluck.model.error import InvalidInput
 from potluck.model.ids import DeviceId, is_id
-from potluck.server.api import cursors
+from potluck.server.api import pagination
 from potluck.server.auth.caller import Caller
-from potluck.server.flow import status
-from potluck.server.parts import Parts
-from potluck.store import devices
-from potluck.store.devices import DeviceFilter, no_such_device
+from potluck.server.flow.lease import device_status
+from potluck.server.services import Parts
+from potluck.store.nodes import device_list
+from potluck.store.nodes.device_list import DeviceFilter, no_such_device
 from potluck.wire import routes
 from potluck.wire.consumer import DevicePage
-from potluck.wire.owner import DeviceHistory
+from potluck.wire.own_machines import DeviceHistory
 
 Cursor = Annotated[str | None, QueryParameter(name="cursor", max_length=64, required=False)]
 Limit = Annotated[int, QueryParameter(name="limit", ge=1, le=500)]
@@ -59,11 +59,11 @@ class DeviceController(Controller):
         _check(model, vendor, *(labels or ()))
         where = (memory_bytes, max_price, vendor, tuple(labels or ()), min_reliability)
         wanted = DeviceFilter(kind, model, free_milli, *where)
-        cursors.check(cursor, "device")
+        pagination.check(cursor, "device")
         behind = None if cursor is None else DeviceId(cursor)
         async with parts.database.transaction() as connection:
-            found = await devices.page(connection, request.user.id, wanted, behind, limit)
-        shown = await status.with_samples(parts, found)
+            found = await device_list.page(connection, request.user.id, wanted, behind, limit)
+        shown = await device_status.with_samples(parts, found)
         return DevicePage(shown, found[-1].id if len(found) == limit else None)
 
     @get(routes.DEVICE_HISTORY.template, operation_id="device_history")
@@ -73,7 +73,7 @@ class DeviceController(Controller):
         """How a device of yours did in the last hour, for plots."""
         if not is_id(device_id, "device"):
             raise no_such_device(device_id[:64])
-        return await status.history(parts, request.user.id, DeviceId(device_id))
+        return await device_status.history(parts, request.user.id, DeviceId(device_id))
 
 
 def _check(*words: str | None) -> None:

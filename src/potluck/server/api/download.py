@@ -9,9 +9,9 @@ from litestar.response import Stream
 
 from potluck.model.blob import Sha256Text
 from potluck.model.error import Internal, NotFound, RangeNotSatisfiable
-from potluck.server.api.answer import is_known
-from potluck.server.parts import Parts
-from potluck.store.blobs import Stored, no_such_blob
+from potluck.server.api.response import is_known
+from potluck.server.services import Parts
+from potluck.store.files.blobs import Stored, no_such_blob
 
 _OCTETS = "application/octet-stream"
 _SHA256 = re.compile("[0-9a-f]{64}")

@@ -5,12 +5,17 @@ from typing import Any
 
 from litestar import Controller, Request, get
 
-from potluck.server.api.moments import OLDEST, Since, Until, moment
+from potluck.server.api.time_params import (
+    OLDEST,
+    Since,
+    Until,
+    moment,
+)
 from potluck.server.auth.caller import Caller
-from potluck.server.parts import Parts
-from potluck.store import earnings
+from potluck.server.services import Parts
+from potluck.store.ledger import earnings
 from potluck.wire import routes
-from potluck.wire.owner import Earnings
+from potluck.wire.own_machines import Earnings
 
 _USUAL = timedelta(days=30)
 

@@ -6,7 +6,7 @@ from litestar import Controller, Request, post
 
 from potluck.server.auth.caller import Caller
 from potluck.server.encryption import rotation
-from potluck.server.parts import Parts
+from potluck.server.services import Parts
 from potluck.wire import routes
 from potluck.wire.identity import KeyRotation, RotationProgress
 

@@ -9,8 +9,8 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException
 
 from potluck.model import error
+from potluck.model.decode_errors import plain
 from potluck.model.error import LocalError, PotluckError
-from potluck.model.plain import plain
 from potluck.server.api import query
 from potluck.wire import problem
 

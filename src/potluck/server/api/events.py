@@ -13,10 +13,10 @@ from potluck.model.event import EventKind
 from potluck.server.api.stream import stream
 from potluck.server.api.tasks import LastEventId, wanted_task
 from potluck.server.auth.caller import Caller, lacks_scope
-from potluck.server.flow import events
-from potluck.server.flow.events import Followed
-from potluck.server.parts import Parts
-from potluck.store.event_list import Wanted
+from potluck.server.flow.notify import event_stream
+from potluck.server.flow.notify.event_stream import Followed
+from potluck.server.services import Parts
+from potluck.store.events.event_list import Wanted
 from potluck.wire import codec, routes
 from potluck.wire.events import GAP, EventGap, EventPage
 
@@ -70,8 +70,8 @@ class EventController(Controller):
         account_id, position = request.user.id, _position(cursor)
         wanted = _wanted(request.user, kinds, of_task)
         if first is EventOrder.NEWEST:
-            return await events.newest(parts, account_id, wanted, position, limit)
-        return await events.page(parts, account_id, wanted, position or 0, limit)
+            return await event_stream.newest(parts, account_id, wanted, position, limit)
+        return await event_stream.page(parts, account_id, wanted, position or 0, limit)
 
     @get(
         routes.FOLLOW_EVENTS.template, operation_id="follow_events", media_type="text/event-stream"
@@ -90,7 +90,7 @@ class EventController(Controller):
         """
         position = _position(cursor if last_event_id is None else last_event_id)
         wanted = _wanted(request.user, kinds, of_task)
-        followed = events.follow(parts, request.user.id, wanted, position)
+        followed = event_stream.follow(parts, request.user.id, wanted, position)
         return stream(request, followed, _message)
 
 

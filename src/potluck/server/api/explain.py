@@ -7,15 +7,15 @@ from litestar import Controller, Request, get, post
 from potluck.server.api.nodes import node_id_of
 from potluck.server.api.tasks import task_id_of
 from potluck.server.auth.caller import Caller
-from potluck.server.flow.estimate import estimate
-from potluck.server.flow.explain import explain
-from potluck.server.flow.explain_node import explain_node
-from potluck.server.parts import Parts
+from potluck.server.flow.schedule.explain_node import explain_node
+from potluck.server.flow.schedule.explain_task import explain
+from potluck.server.flow.submit.estimate import estimate
+from potluck.server.services import Parts
 from potluck.wire import routes
 from potluck.wire.consumer import Explanation
 from potluck.wire.estimate import Estimate
-from potluck.wire.owner import NodeExplanation
-from potluck.wire.strict import StrictTaskRequest
+from potluck.wire.own_machines import NodeExplanation
+from potluck.wire.strict_types import StrictTaskRequest
 
 
 class ExplainController(Controller):

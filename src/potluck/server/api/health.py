@@ -4,10 +4,10 @@ from litestar import Controller, Response, get
 
 from potluck import __version__
 from potluck.model.error import Unavailable
-from potluck.server.api.answer import Answer
-from potluck.server.leader.trouble import is_in_trouble
-from potluck.server.parts import Parts
-from potluck.store import leader
+from potluck.server.api.response import Answer
+from potluck.server.leader.scheduler_health import is_in_trouble
+from potluck.server.services import Parts
+from potluck.store.scheduler import leader
 from potluck.wire import routes
 from potluck.wire.consumer import ServerHealth
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from litestar.params import HeaderParameter
 
-from potluck.model.text import ASCII_PATTERN
+from potluck.model.bounded_types import ASCII_PATTERN
 
 IdempotencyKey = Annotated[
     str | None,

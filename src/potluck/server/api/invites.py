@@ -9,12 +9,12 @@ from potluck.model.audit import AuditKind
 from potluck.model.error import NotFound
 from potluck.model.ids import AccountId, is_id
 from potluck.server.api.idempotency import IdempotencyKey
-from potluck.server.auth import repeat
+from potluck.server.auth import idempotent_secret
 from potluck.server.auth.caller import Caller
 from potluck.server.auth.tokens import INVITE_PREFIX, secret_hash
-from potluck.server.parts import Parts
-from potluck.store import audit, invites
+from potluck.server.services import Parts
 from potluck.store.database import Connection
+from potluck.store.identity import audit, invites
 from potluck.wire import routes
 from potluck.wire.identity import InviteList, InviteMade, InviteView, NewInvite
 
@@ -36,16 +36,16 @@ class InviteController(Controller):
     ) -> InviteMade:
         """An invite with roles, credit, uses and an end. The code is in this answer alone."""
         actor = request.user.id
-        asked = repeat.asked(parts, actor, "make_invite", idempotency_key, data)
-        code = repeat.secret(parts, INVITE_PREFIX, asked)
+        asked = idempotent_secret.asked(parts, actor, "make_invite", idempotency_key, data)
+        code = idempotent_secret.secret(parts, INVITE_PREFIX, asked)
         async with parts.database.transaction() as connection:
-            is_first = await repeat.is_first(connection, asked)
+            is_first = await idempotent_secret.is_first(connection, asked)
             known = asked is not None
             invite = await invites.by_hash(connection, secret_hash(code)) if known else None
             if invite is None and is_first:
                 invite = await _add(connection, parts, actor, data, code)
         if invite is None:
-            raise repeat.gone("invite")
+            raise idempotent_secret.gone("invite")
         return InviteMade(code, invite)
 
     @delete(routes.REVOKE_INVITE.template, operation_id="revoke_invite")
@@ -73,7 +73,7 @@ async def _add(
     connection: Connection, parts: Parts, actor: AccountId, data: NewInvite, code: str
 ) -> InviteView:
     lasting = timedelta(seconds=data.expires_in)
-    with repeat.once("invite"):
+    with idempotent_secret.once("invite"):
         invite = await invites.add(
             connection, secret_hash(code), data.roles, data.credit_micro, data.uses, actor, lasting
         )

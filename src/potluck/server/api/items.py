@@ -8,8 +8,8 @@ from litestar.params import QueryParameter
 from potluck.model.task import MOST_ITEMS
 from potluck.server.api.tasks import task_id_of
 from potluck.server.auth.caller import Caller
-from potluck.server.parts import Parts
-from potluck.store import items, tasks
+from potluck.server.services import Parts
+from potluck.store.tasks import item_failures, tasks
 from potluck.wire import routes
 from potluck.wire.consumer import FailedItemPage
 
@@ -31,5 +31,5 @@ class ItemController(Controller):
         wanted = task_id_of(task_id)
         async with parts.database.transaction() as connection:
             await tasks.get(connection, wanted, request.user.id)
-            found = await items.page(connection, wanted, cursor, limit)
+            found = await item_failures.page(connection, wanted, cursor, limit)
         return FailedItemPage(found, found[-1].item if len(found) == limit else None)

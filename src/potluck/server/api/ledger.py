@@ -8,13 +8,18 @@ from litestar.params import QueryParameter
 
 from potluck.model.credit import EntryKind
 from potluck.model.error import InvalidInput
-from potluck.server.api.moments import OLDEST, Since, Until, moment
 from potluck.server.api.tasks import wanted_task
+from potluck.server.api.time_params import (
+    OLDEST,
+    Since,
+    Until,
+    moment,
+)
 from potluck.server.auth.caller import Caller
-from potluck.server.parts import Parts
-from potluck.store import ledger_list
+from potluck.server.services import Parts
 from potluck.store.database import Connection
-from potluck.store.ledger_list import EntryFilter, Place
+from potluck.store.ledger import statement
+from potluck.store.ledger.statement import EntryFilter, Place
 from potluck.wire import routes
 from potluck.wire.ledger import LedgerPage, LedgerSummary, LineBy
 
@@ -52,7 +57,7 @@ class LedgerController(Controller):
             if cursor is not None:
                 before = min(before, await _place(connection, cursor, request.user))
             wanted = EntryFilter(kinds or tuple(EntryKind), first, before, task)
-            found = await ledger_list.newest(connection, request.user.id, wanted, limit)
+            found = await statement.newest(connection, request.user.id, wanted, limit)
         return LedgerPage(found, found[-1].id if len(found) == limit else None)
 
     @get(routes.LEDGER_SUMMARY.template, operation_id="ledger_summary")
@@ -73,11 +78,11 @@ class LedgerController(Controller):
                 "Name `since` and `until` that are nearer, and add several up.",
             )
         async with parts.database.transaction() as connection:
-            return await ledger_list.summary(connection, request.user.id, begin, end, by)
+            return await statement.summary(connection, request.user.id, begin, end, by)
 
 
 async def _place(connection: Connection, cursor: int, caller: Caller) -> Place:
-    found = await ledger_list.place(connection, cursor, caller.id)
+    found = await statement.place(connection, cursor, caller.id)
     if found is None:
         raise InvalidInput("That cursor is none.", "Use `next_cursor` of the page before.")
     return found

@@ -10,16 +10,22 @@ from potluck.model.account import SCOPES, Credential, Quota, Role
 from potluck.model.audit import AuditKind
 from potluck.model.error import Forbidden, InvalidInput, NotFound
 from potluck.model.ids import AccountId, is_id
-from potluck.server.accounts.standing import choose_roles
+from potluck.server.accounts.roles import choose_roles
 from potluck.server.api.idempotency import IdempotencyKey
-from potluck.server.auth import repeat
+from potluck.server.auth import idempotent_secret
 from potluck.server.auth import sessions as auth_sessions
 from potluck.server.auth.caller import Caller
 from potluck.server.auth.tokens import KEY_PREFIX, secret_hash
-from potluck.server.parts import Parts
+from potluck.server.services import Parts
 from potluck.server.settings import ServerSettings
-from potluck.store import accounts, api_keys, audit, blobs, sessions
 from potluck.store.database import Connection
+from potluck.store.files import blobs
+from potluck.store.identity import (
+    accounts,
+    api_keys,
+    audit,
+    sessions,
+)
 from potluck.wire import routes
 from potluck.wire.identity import (
     ChooseRoles,
@@ -92,15 +98,15 @@ class MeController(Controller):
                 f"An API key can not carry {', '.join(beyond)}.",
                 f"Choose from: {', '.join(sorted(SCOPES[Credential.KEY]))}.",
             )
-        asked = repeat.asked(parts, request.user.id, "make_key", idempotency_key, data)
-        secret = repeat.secret(parts, KEY_PREFIX, asked)
+        asked = idempotent_secret.asked(parts, request.user.id, "make_key", idempotency_key, data)
+        secret = idempotent_secret.secret(parts, KEY_PREFIX, asked)
         async with parts.database.transaction() as connection:
-            is_first = await repeat.is_first(connection, asked)
+            is_first = await idempotent_secret.is_first(connection, asked)
             key = None if asked is None else await api_keys.by_hash(connection, secret_hash(secret))
             if key is None and is_first:
                 key = await _add_key(connection, parts, request.user.id, data, secret)
         if key is None:
-            raise repeat.gone("API key")
+            raise idempotent_secret.gone("API key")
         return KeyMade(secret, key)
 
     @delete(routes.REVOKE_KEY.template, operation_id="revoke_key")
@@ -122,7 +128,7 @@ async def _add_key(
     connection: Connection, parts: Parts, account_id: AccountId, data: NewKey, secret: str
 ) -> KeyView:
     lasting = timedelta(seconds=data.expires_in)
-    with repeat.once("API key"):
+    with idempotent_secret.once("API key"):
         key = await api_keys.add(
             connection, account_id, data.name, data.scopes, secret_hash(secret), lasting
         )

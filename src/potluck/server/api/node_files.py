@@ -12,8 +12,8 @@ from potluck.server.api.body import StrictRequest
 from potluck.server.api.nodes import node_id_of, owner_of
 from potluck.server.api.raw_body import TakesOctets
 from potluck.server.api.uploads import part_number, upload_id_of
-from potluck.server.flow import files, upload
-from potluck.server.parts import Parts
+from potluck.server.flow.submit import file_access, upload
+from potluck.server.services import Parts
 from potluck.wire import routes
 from potluck.wire.files import PART_BYTES, AddFiles, BeginNodeUpload, KeepCheckpoint, Upload
 
@@ -36,7 +36,7 @@ class NodeFileController(Controller):
         """The bytes of an input or checkpoint of a task that runs here, or a `Range` of them."""
         lease = Lease(AttemptId(attempt_id), token)
         owner, node = owner_of(request.user), node_id_of(node_id)
-        stored = await files.of_attempt(parts, owner, node, lease, download.sha256_of(sha256))
+        stored = await file_access.of_attempt(parts, owner, node, lease, download.sha256_of(sha256))
         return await download.answer(request, parts, stored)
 
     @post(routes.BEGIN_NODE_UPLOAD.template, operation_id="begin_node_upload")
@@ -81,11 +81,11 @@ class NodeFileController(Controller):
         self, node_id: str, data: AddFiles, request: StrictRequest, parts: Parts
     ) -> None:
         """What an attempt has left: small files as they are, large ones uploaded before."""
-        await files.add(parts, owner_of(request.user), node_id_of(node_id), data)
+        await file_access.add(parts, owner_of(request.user), node_id_of(node_id), data)
 
     @post(routes.KEEP_CHECKPOINT.template, operation_id="keep_checkpoint", status_code=204)
     async def keep_checkpoint(
         self, node_id: str, data: KeepCheckpoint, request: StrictRequest, parts: Parts
     ) -> None:
         """What the next attempt is to go on from, uploaded before."""
-        await files.keep_checkpoint(parts, owner_of(request.user), node_id_of(node_id), data)
+        await file_access.keep_checkpoint(parts, owner_of(request.user), node_id_of(node_id), data)

@@ -10,10 +10,11 @@ from potluck.model.error import NotFound
 from potluck.model.ids import is_id
 from potluck.server.auth import delegation
 from potluck.server.auth.caller import Caller
-from potluck.server.flow import lease
-from potluck.server.parts import Parts
-from potluck.store import audit, node_keys, nodes
-from potluck.store.nodes import Owner
+from potluck.server.flow.lease import lease
+from potluck.server.services import Parts
+from potluck.store.identity import audit, node_keys
+from potluck.store.nodes import nodes
+from potluck.store.nodes.nodes import Owner
 from potluck.wire import routes
 from potluck.wire.identity import NewNodeKey, NodeKeyList, NodeKeyView
 

@@ -9,11 +9,11 @@ from potluck.model.audit import AuditKind
 from potluck.server.auth import access_tokens, sign_in
 from potluck.server.auth.access_tokens import Claims
 from potluck.server.auth.caller import suspended
-from potluck.server.parts import Parts
-from potluck.store import audit, node_keys
+from potluck.server.services import Parts
+from potluck.store.identity import audit, node_keys
 from potluck.wire import routes
 from potluck.wire.identity import NodeLogin, NodeToken
-from potluck.wire.own_origin import NODE_STATEMENT
+from potluck.wire.signing.sign_in_answer import NODE_STATEMENT
 
 
 class NodeLoginController(Controller):

@@ -9,17 +9,20 @@ from litestar.params import QueryParameter
 from potluck.model.account import Credential
 from potluck.model.ids import NodeId, is_id
 from potluck.model.terms import TermsChange
-from potluck.server.api import cursors
+from potluck.server.api import pagination
 from potluck.server.auth import device_statement
 from potluck.server.auth.caller import Caller
-from potluck.server.flow import execute, lease, report, status, terms
-from potluck.server.parts import Parts
-from potluck.store import nodes
-from potluck.store.nodes import Owner, no_such_node
+from potluck.server.flow.execute import attempt_log
+from potluck.server.flow.lease import device_status, lease, owner_requests
+from potluck.server.flow.report import report
+from potluck.server.services import Parts
+from potluck.store.nodes import nodes
+from potluck.store.nodes.nodes import Owner, no_such_node
 from potluck.wire import routes
-from potluck.wire.challenge import ChallengeAnswers, ChallengesAnswered
 from potluck.wire.consumer import NodeList, NodeView
-from potluck.wire.owner import LeaveNode
+from potluck.wire.device_challenge import ChallengeAnswers, ChallengesAnswered
+from potluck.wire.own_machines import LeaveNode
+from potluck.wire.owner_request import OwnerOrder
 from potluck.wire.provider import (
     AcquireLeases,
     Heartbeat,
@@ -30,8 +33,7 @@ from potluck.wire.provider import (
     NodeRegistered,
     ReportAnswers,
 )
-from potluck.wire.strict import StrictRegisterNode, StrictReports
-from potluck.wire.wish import OwnerOrder
+from potluck.wire.strict_types import StrictRegisterNode, StrictReports
 
 _MAX_LOG_CHUNK_BYTES = 4 * 2**20
 _MAX_REPORT_BYTES = 4 * 2**20  # what functions returned is in it
@@ -50,11 +52,11 @@ class NodeController(Controller):
         limit: Limit = 500,
     ) -> NodeList:
         """The machines of this pool, with their devices."""
-        cursors.check(cursor, "node")
+        pagination.check(cursor, "node")
         behind = None if cursor is None else NodeId(cursor)
         async with parts.database.transaction() as connection:
             found = await nodes.page(connection, request.user.id, behind, limit)
-        shown = await status.with_telemetry(parts, found)
+        shown = await device_status.with_telemetry(parts, found)
         return NodeList(shown, found[-1].id if len(found) == limit else None)
 
     @get(routes.GET_NODE.template, operation_id="get_node")
@@ -62,21 +64,21 @@ class NodeController(Controller):
         self, node_id: str, request: Request[Caller, Any, Any], parts: Parts
     ) -> NodeView:
         """One machine; its owner also sees whom it takes tasks from, and what it is yet to do."""
-        return await terms.show(parts, request.user.id, node_id_of(node_id))
+        return await owner_requests.show(parts, request.user.id, node_id_of(node_id))
 
     @patch(routes.CHANGE_TERMS.template, operation_id="change_terms", status_code=202)
     async def change_terms(
         self, node_id: str, data: TermsChange, request: Request[Caller, Any, Any], parts: Parts
     ) -> NodeView:
         """Asks a machine of yours to change its terms; a pause holds at once."""
-        return await terms.change(parts, request.user, node_id_of(node_id), data)
+        return await owner_requests.change(parts, request.user, node_id_of(node_id), data)
 
     @post(routes.GIVE_ORDER.template, operation_id="give_order", status_code=202)
     async def give_order(
         self, node_id: str, data: OwnerOrder, request: Request[Caller, Any, Any], parts: Parts
     ) -> NodeView:
         """Wants devices back, or lets a machine of yours finish what runs and end."""
-        return await terms.order(parts, request.user, node_id_of(node_id), data)
+        return await owner_requests.order(parts, request.user, node_id_of(node_id), data)
 
     @post(routes.REGISTER_NODE.template, operation_id="register_node")
     async def register(
@@ -123,7 +125,9 @@ class NodeController(Controller):
         self, node_id: str, data: LogChunk, request: Request[Caller, Any, Any], parts: Parts
     ) -> LogAppended:
         """Log pieces of a live attempt; in MessagePack their bytes need no base64."""
-        return await execute.append_log(parts, owner_of(request.user), node_id_of(node_id), data)
+        return await attempt_log.append_log(
+            parts, owner_of(request.user), node_id_of(node_id), data
+        )
 
     @post(routes.ANSWER_CHALLENGES.template, operation_id="answer_challenges", status_code=200)
     async def answer_challenges(

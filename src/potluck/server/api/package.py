@@ -7,9 +7,9 @@ from litestar import Controller, Request, Response, get
 from litestar.response import Stream
 
 from potluck.model.error import NotFound
-from potluck.server.api.answer import is_known
-from potluck.server.parts import Parts
-from potluck.server.wheel import OwnWheel
+from potluck.server.api.response import is_known
+from potluck.server.package_wheel import OwnWheel
+from potluck.server.services import Parts
 from potluck.wire import routes
 from potluck.wire.package import Package
 

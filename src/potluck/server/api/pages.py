@@ -7,9 +7,9 @@ from typing import Final
 from litestar import Controller, Response, get
 
 from potluck.model.error import NotFound
-from potluck.server.api.answer import Answer
-from potluck.server.front import front_page
-from potluck.server.parts import Parts
+from potluck.server.api.response import Answer
+from potluck.server.front_page import front_page
+from potluck.server.services import Parts
 
 _FOLDER: Final = Path(__file__).parents[1] / "pages"
 _KINDS: Final = {

@@ -2,8 +2,8 @@
 
 from litestar import Controller, get
 
-from potluck.server.parts import Parts
-from potluck.store import pool
+from potluck.server.services import Parts
+from potluck.store.nodes import pool_totals
 from potluck.wire import routes
 from potluck.wire.consumer import PoolView
 
@@ -13,4 +13,4 @@ class PoolController(Controller):
     async def show_pool(self, parts: Parts) -> PoolView:
         """How many nodes and devices there are, how many are free, and how much waits and runs."""
         async with parts.database.transaction() as connection:
-            return await pool.counted(connection)
+            return await pool_totals.counted(connection)

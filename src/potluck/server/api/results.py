@@ -5,8 +5,8 @@ from typing import Any
 from litestar import Controller, Request, post
 
 from potluck.server.auth.caller import Caller
-from potluck.server.flow import results
-from potluck.server.parts import Parts
+from potluck.server.flow.report import result_poll
+from potluck.server.services import Parts
 from potluck.wire import routes
 from potluck.wire.results import AskResults, Results
 
@@ -17,4 +17,4 @@ class ResultController(Controller):
         self, data: AskResults, request: Request[Caller, Any, Any], parts: Parts
     ) -> Results:
         """Waits for what functions gave; in MessagePack their bytes need no base64."""
-        return await results.ask(parts, request.user.id, data)
+        return await result_poll.ask(parts, request.user.id, data)

@@ -8,7 +8,7 @@ from litestar import Request
 from litestar.response import ServerSentEvent, ServerSentEventMessage
 
 from potluck.server.api.access import still_allowed
-from potluck.server.parts import Parts
+from potluck.server.services import Parts
 
 T = TypeVar("T")
 

@@ -9,22 +9,25 @@ from litestar.response import ServerSentEvent, ServerSentEventMessage
 from potluck.model.error import InvalidInput, NotFound
 from potluck.model.ids import TaskId, is_id
 from potluck.model.task import TaskState
-from potluck.server.api import cursors
+from potluck.server.api import pagination
 from potluck.server.api.idempotency import IdempotencyKey
-from potluck.server.api.moments import Since, Until, moment
 from potluck.server.api.stream import stream
+from potluck.server.api.time_params import Since, Until, moment
 from potluck.server.auth.caller import Caller
-from potluck.server.flow import cancel, execute, follow, submit, submit_many
-from potluck.server.flow.follow import Followed
-from potluck.server.flow.retry import retry_task
-from potluck.server.parts import Parts
-from potluck.store import listing, tasks
-from potluck.store.listing import TaskFilter
+from potluck.server.flow.execute import attempt_log
+from potluck.server.flow.notify import task_stream
+from potluck.server.flow.notify.task_stream import Followed
+from potluck.server.flow.settle import cancel
+from potluck.server.flow.submit import submit, submit_many
+from potluck.server.flow.submit.retry import retry_task
+from potluck.server.services import Parts
+from potluck.store.tasks import task_list, tasks
+from potluck.store.tasks.task_list import TaskFilter
 from potluck.wire import codec, routes
 from potluck.wire.consumer import FollowedLog, LogPage, TaskPage, TaskView
 from potluck.wire.results import TasksSubmitted
-from potluck.wire.retry import RetryTask
-from potluck.wire.strict import StrictSubmitTasks, StrictTaskRequest
+from potluck.wire.retry_request import RetryTask
+from potluck.wire.strict_types import StrictSubmitTasks, StrictTaskRequest
 
 _MAX_BATCH_BYTES = 8 * 2**20
 
@@ -88,12 +91,12 @@ class TaskController(Controller):
         first, last = (None if each is None else moment(each) for each in (since, until))
         wanted = TaskFilter(tuple(states or ()), task_name, task_kind, first, last)
         _check_filter(wanted)
-        cursors.check(cursor, "task")
+        pagination.check(cursor, "task")
         before = None if cursor is None else TaskId(cursor)
         async with parts.database.transaction() as connection:
-            ids = await listing.page(connection, request.user.id, wanted, before, limit)
+            ids = await task_list.page(connection, request.user.id, wanted, before, limit)
             found = await tasks.views(connection, ids, request.user.id)
-        views = await follow.as_shown(parts, request.user.id, found)
+        views = await task_stream.as_shown(parts, request.user.id, found)
         return TaskPage(views, ids[-1] if len(ids) == limit else None)
 
     @get(routes.GET_TASK.template, operation_id="get_task")
@@ -101,7 +104,7 @@ class TaskController(Controller):
         self, task_id: str, request: Request[Caller, Any, Any], parts: Parts
     ) -> TaskView:
         """One task, with its attempts and, while it waits, the reason."""
-        return await follow.view(parts, request.user.id, task_id_of(task_id))
+        return await task_stream.view(parts, request.user.id, task_id_of(task_id))
 
     @post(routes.CANCEL_TASK.template, operation_id="cancel_task", status_code=200)
     async def cancel(
@@ -138,7 +141,7 @@ class TaskController(Controller):
         wanted = task_id_of(task_id)
         async with parts.database.transaction() as connection:
             await tasks.get(connection, wanted, request.user.id)
-        return await execute.read_log(parts, request.user.id, wanted, attempt, offset)
+        return await attempt_log.read_log(parts, request.user.id, wanted, attempt, offset)
 
     @get(routes.FOLLOW_TASK.template, operation_id="follow_task", media_type="text/event-stream")
     async def follow(
@@ -151,9 +154,9 @@ class TaskController(Controller):
         """States and log pieces as they come; `Last-Event-ID` goes on where a stream was cut."""
         wanted = task_id_of(task_id)
         # An id that is not yours is a 404 now, not an error in the middle of a stream.
-        await follow.view(parts, request.user.id, wanted)
-        position = follow.parse_position(last_event_id)
-        followed = follow.follow(parts, request.user.id, wanted, position)
+        await task_stream.view(parts, request.user.id, wanted)
+        position = task_stream.parse_position(last_event_id)
+        followed = task_stream.follow(parts, request.user.id, wanted, position)
         return stream(request, followed, _message)
 
 
@@ -183,9 +186,9 @@ def wanted_task(text: str) -> TaskId:
 
 
 def _check_filter(wanted: TaskFilter) -> None:
-    if wanted.kind is not None and wanted.kind not in listing.KINDS:
+    if wanted.kind is not None and wanted.kind not in task_list.KINDS:
         raise InvalidInput(
-            f"{wanted.kind!r} is not a kind of task.", f"Choose from: {', '.join(listing.KINDS)}."
+            f"{wanted.kind!r} is not a kind of task.", f"Choose from: {', '.join(task_list.KINDS)}."
         )
     if "\0" in (wanted.name or ""):
         raise InvalidInput("A name has no NUL in it.", "Leave it out.")

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 from litestar import Controller, get, post
 
 from potluck.model.account import SCOPES, Credential
-from potluck.server.auth.terminal import flow
-from potluck.server.auth.terminal.draft import draft, statement
-from potluck.server.parts import Parts
+from potluck.server.auth.device_flow import flow
+from potluck.server.auth.device_flow.sign_in_draft import draft, statement
+from potluck.server.services import Parts
 from potluck.wire import routes
 from potluck.wire.identity import (
     TerminalApproval,

@@ -6,9 +6,9 @@ from potluck.model.error import InvalidInput
 from potluck.model.ids import is_id
 from potluck.server.api.body import StrictRequest
 from potluck.server.api.raw_body import TakesOctets
-from potluck.server.flow import upload
-from potluck.server.flow.upload import no_such_upload
-from potluck.server.parts import Parts
+from potluck.server.flow.submit import upload
+from potluck.server.flow.submit.upload import no_such_upload
+from potluck.server.services import Parts
 from potluck.wire import routes
 from potluck.wire.files import MOST_PARTS, PART_BYTES, BeginUpload, Upload
 

@@ -2,9 +2,9 @@
 
 from msgspec import Struct
 
+from potluck.model.decode_errors import plain
 from potluck.model.error import InvalidInput
-from potluck.model.plain import plain
-from potluck.server.flow.offered import check_protocol
+from potluck.server.flow.lease.check_offer import check_protocol
 from potluck.wire import codec
 from potluck.wire.provider import PROTOCOL
 

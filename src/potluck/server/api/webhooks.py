@@ -6,12 +6,12 @@ from litestar import Controller, Request, delete, get, patch, post
 from litestar.params import QueryParameter
 from msgspec import UNSET
 
-from potluck.server.api import cursors
+from potluck.server.api import pagination
 from potluck.server.api.idempotency import IdempotencyKey
-from potluck.server.auth import repeat
+from potluck.server.auth import idempotent_secret
 from potluck.server.auth.caller import Caller
-from potluck.server.flow import webhooks
-from potluck.server.parts import Parts
+from potluck.server.flow.notify import webhooks
+from potluck.server.services import Parts
 from potluck.wire import routes
 from potluck.wire.webhooks import (
     ChangeWebhook,
@@ -46,7 +46,7 @@ class WebhookController(Controller):
     ) -> WebhookMade:
         """What happens from now on is sent there. The secret is in this answer and nowhere else."""
         account_id = request.user.id
-        asked = repeat.asked(parts, account_id, "make_webhook", idempotency_key, data)
+        asked = idempotent_secret.asked(parts, account_id, "make_webhook", idempotency_key, data)
         return await webhooks.make(parts, account_id, data, asked)
 
     @get(routes.GET_WEBHOOK.template, operation_id="get_webhook")
@@ -87,7 +87,9 @@ class WebhookController(Controller):
     ) -> WebhookMade:
         """A new secret. For a day the old one signs as well, so that you can change over."""
         account_id = request.user.id
-        asked = repeat.asked(parts, account_id, "rotate_webhook", idempotency_key, webhook_id)
+        asked = idempotent_secret.asked(
+            parts, account_id, "rotate_webhook", idempotency_key, webhook_id
+        )
         return await webhooks.rotate(parts, account_id, webhook_id, asked)
 
     @post(routes.PAUSE_WEBHOOK.template, operation_id="pause_webhook", status_code=200)
@@ -118,7 +120,7 @@ class WebhookController(Controller):
         limit: Limit = 50,
     ) -> DeliveryPage:
         """What was sent there or waits to be, newest first, with what came of each try."""
-        cursors.check(cursor, "delivery")
+        pagination.check(cursor, "delivery")
         return await webhooks.deliveries_of(parts, request.user.id, webhook_id, cursor, limit)
 
     @post(routes.REDELIVER.template, operation_id="redeliver", status_code=200)

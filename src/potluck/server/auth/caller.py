@@ -7,7 +7,7 @@ from msgspec import Struct
 from potluck.model.account import ROLE_FOR, SCOPES, Credential, Role, Scope
 from potluck.model.error import AccountSuspended, Forbidden, NotSignedIn
 from potluck.model.ids import AccountId
-from potluck.store.accounts import Account
+from potluck.store.identity.accounts import Account
 
 
 class Caller(Struct, frozen=True):

@@ -13,13 +13,13 @@ from potluck.model.audit import AuditKind
 from potluck.model.error import InvalidInput, NotSignedIn
 from potluck.server.auth import sign_in
 from potluck.server.auth.caller import lacks_role
-from potluck.server.parts import Parts
-from potluck.store import audit, node_keys
-from potluck.store.accounts import Account
+from potluck.server.services import Parts
 from potluck.store.database import Connection
-from potluck.wire.address import checksummed
-from potluck.wire.delegation import NODE_SCOPES, digest
+from potluck.store.identity import audit, node_keys
+from potluck.store.identity.accounts import Account
 from potluck.wire.identity import Delegation, NodeKeyView
+from potluck.wire.signing.address import checksummed
+from potluck.wire.signing.delegation import NODE_SCOPES, digest
 
 
 async def verify(parts: Parts, word: Delegation, wallet: str, now: datetime) -> Delegation:

@@ -3,12 +3,12 @@
 from datetime import datetime
 
 from potluck.model.error import InvalidInput
-from potluck.server.parts import Parts
-from potluck.store import node_keys
-from potluck.store.nodes import Owner
-from potluck.wire.device_statement import DeviceStatement, statement_digest
+from potluck.server.services import Parts
+from potluck.store.identity import node_keys
+from potluck.store.nodes.nodes import Owner
 from potluck.wire.provider import RegisterNode
-from potluck.wire.signature import recover
+from potluck.wire.signing.device_statement import DeviceStatement, statement_digest
+from potluck.wire.signing.signature import recover
 
 
 async def check(parts: Parts, owner: Owner, offer: RegisterNode, now: datetime) -> None:

@@ -1,7 +1,7 @@
 """Nonces that need no memory: when it was made, chance, and a MAC over both.
 
 So a challenge costs no row and no memory, however many are asked for. A nonce is good for one
-signature: `store/nonces.py` keeps those that were used.
+signature: `store/identity/nonces.py` keeps those that were used.
 """
 
 import hmac

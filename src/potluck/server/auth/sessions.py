@@ -9,10 +9,10 @@ from potluck.server.auth import access_tokens
 from potluck.server.auth.access_tokens import Claims
 from potluck.server.auth.caller import suspended
 from potluck.server.auth.tokens import REFRESH_PREFIX, new_secret, secret_hash
-from potluck.server.parts import Parts
-from potluck.store import audit, sessions
-from potluck.store.accounts import Account
+from potluck.server.services import Parts
 from potluck.store.database import Connection
+from potluck.store.identity import audit, sessions
+from potluck.store.identity.accounts import Account
 from potluck.wire.identity import Tokens
 
 

@@ -8,13 +8,13 @@ from datetime import datetime, timedelta
 
 from potluck.model.error import InvalidInput, NotSignedIn
 from potluck.server.auth import nonce
-from potluck.server.parts import Parts
-from potluck.store import nonces
+from potluck.server.services import Parts
 from potluck.store.database import Connection
-from potluck.wire import sign_in
-from potluck.wire.own_origin import NODE_STATEMENT, TERMINAL_STATEMENT
-from potluck.wire.sign_in import SignIn, moment
-from potluck.wire.signature import recover, text_digest
+from potluck.store.identity import nonces
+from potluck.wire.signing import sign_in_message
+from potluck.wire.signing.sign_in_answer import NODE_STATEMENT, TERMINAL_STATEMENT
+from potluck.wire.signing.sign_in_message import SignIn, moment
+from potluck.wire.signing.signature import recover, text_digest
 
 
 async def verify(
@@ -31,7 +31,7 @@ async def verify(
     nothing that is said for another purpose. The nonce is not used up yet.
     """
     try:
-        said = sign_in.read(message)
+        said = sign_in_message.read(message)
     except InvalidInput as error:
         raise refused() from error
     wanted = said.statement == statement if statement else _is_login(said)

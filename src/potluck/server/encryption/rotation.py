@@ -11,19 +11,20 @@ import structlog
 from potluck.model.audit import AuditKind
 from potluck.model.error import Conflict
 from potluck.model.ids import AccountId
-from potluck.server.encryption.places import KeyFile
-from potluck.server.parts import Parts
-from potluck.store import audit, installation, sealed
+from potluck.server.encryption.key_sources import KeyFile
+from potluck.server.services import Parts
 from potluck.store.database import Connection
-from potluck.store.key_ring import key_id, new_key
-from potluck.store.sealed import Place
-from potluck.store.vault import Vault
+from potluck.store.identity import audit
+from potluck.store.sealing import installation, sealed_values
+from potluck.store.sealing.key_ring import key_id, new_key
+from potluck.store.sealing.sealed_values import Place
+from potluck.store.sealing.vault import Vault
 from potluck.wire.identity import RotationProgress
 
 log = structlog.get_logger()
 
 # So that one call takes a moment, however much there is to do.
-_ROWS_PER_CALL = 20 * sealed.BATCH
+_ROWS_PER_CALL = 20 * sealed_values.BATCH
 
 
 async def begin(parts: Parts, actor: AccountId) -> RotationProgress:
@@ -37,7 +38,7 @@ async def begin(parts: Parts, actor: AccountId) -> RotationProgress:
         )
     async with parts.database.transaction() as connection:
         await installation.lock(connection)  # one rotation after the other
-        ring, needed = place.read(), await sealed.keys_in_use(connection)
+        ring, needed = place.read(), await sealed_values.keys_in_use(connection)
         older = [key for key in ring.keys[1:] if key_id(key) in needed]
         place.put([new_key(ring), ring.keys[0], *older])
     return await rewrite(parts, actor, rows=0)
@@ -54,7 +55,7 @@ async def rewrite(parts: Parts, actor: AccountId, rows: int = _ROWS_PER_CALL) ->
     while rewritten < rows:
         async with parts.database.transaction() as connection:
             older, _ = await _older(connection, vault)
-            batch = await sealed.rewrite(connection, vault, older, unreadable)
+            batch = await sealed_values.rewrite(connection, vault, older, unreadable)
         rewritten += batch.rewritten
         unreadable += batch.unreadable
         if not (batch.rewritten or batch.unreadable):
@@ -66,8 +67,8 @@ async def rewrite(parts: Parts, actor: AccountId, rows: int = _ROWS_PER_CALL) ->
         )
     async with parts.database.transaction() as connection:
         older, lost = await _older(connection, vault)
-        left = await sealed.count_of(connection, older)
-        hopeless = await sealed.count_of(connection, lost) + len(unreadable)
+        left = await sealed_values.count_of(connection, older)
+        hopeless = await sealed_values.count_of(connection, lost) + len(unreadable)
     return RotationProgress(vault.key_id, rewritten, max(0, left - len(unreadable)), hopeless)
 
 
@@ -88,6 +89,6 @@ async def _reseal_secret(parts: Parts, actor: AccountId) -> int:
 
 async def _older(connection: Connection, vault: Vault) -> tuple[frozenset[bytes], frozenset[bytes]]:
     """The keys of what can be rewritten, and those that are named somewhere and are not there."""
-    used = await sealed.keys_in_use(connection)
+    used = await sealed_values.keys_in_use(connection)
     lost = vault.lacks(used)
     return used - lost - {vault.ring.current}, lost

@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from msgspec import Struct
 
-from potluck.local.durable import write_whole
+from potluck.local.durable_files import write_whole
 from potluck.model.error import BadSettings
 
 _AUTHORITY_LIFE = timedelta(days=3_650)

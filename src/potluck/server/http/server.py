@@ -9,8 +9,8 @@ from typing import Any, cast
 import uvicorn
 from uvicorn._types import ASGI3Application
 
-from potluck.server.http.door import Door
 from potluck.server.http.headers import BrowserHeaders
+from potluck.server.http.listener import Door
 from potluck.server.http.peers import Peers
 from potluck.server.http.protocol import EdgeProtocol
 from potluck.server.http.settings import HttpSettings

@@ -8,17 +8,17 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from potluck.decide.ahead.durations import Durations
-from potluck.decide.ahead.reserve import ReserveSettings
-from potluck.decide.plan import Scheduler
+from potluck.decide.reservations.durations import Durations
+from potluck.decide.reservations.reserve import ReserveSettings
+from potluck.decide.scheduler import Scheduler
 from potluck.model.ids import AccountId, NodeId, TaskId
-from potluck.server.leader.known import Doubts, Known
-from potluck.server.parts import Parts
+from potluck.server.leader.scheduler_input import Doubts, Known
 from potluck.server.policies import order_by_name, placement_by_name
-from potluck.store import feed
+from potluck.server.services import Parts
 from potluck.store.database import Connection
-from potluck.store.feed import Position, TaskNow
-from potluck.store.shapes import Shapes
+from potluck.store.scheduler import scheduler_feed
+from potluck.store.scheduler.interning import Shapes
+from potluck.store.scheduler.scheduler_feed import Position, TaskNow
 
 # For a start, of all accounts together.
 _MOST_HEADS = 20_000
@@ -42,8 +42,8 @@ class Memory:
         self.has_begun = False
         self.is_loaded = False
         shapes, durations = Shapes(), Durations()
-        self.tasks = feed.Tasks(shapes, durations)
-        self.nodes = feed.Nodes(shapes, durations)
+        self.tasks = scheduler_feed.Tasks(shapes, durations)
+        self.nodes = scheduler_feed.Nodes(shapes, durations)
         self._parts = parts
         self._behind = ""  # up to where the queue has been loaded
 
@@ -55,13 +55,13 @@ class Memory:
     async def begin(self) -> None:
         """Loads who can pay, all that is free, and the head of each account's queue."""
         async with self._parts.database.statement() as connection:
-            self.position = await feed.position(connection)
-        async for account_ids in self.pages(feed.all_accounts, self._page):
+            self.position = await scheduler_feed.position(connection)
+        async for account_ids in self.pages(scheduler_feed.all_accounts, self._page):
             await self.read_accounts(account_ids)
-        async for node_ids in self.pages(feed.online_nodes, _NODES_AT_ONCE):
+        async for node_ids in self.pages(scheduler_feed.online_nodes, _NODES_AT_ONCE):
             await self.read_nodes(node_ids)
         async with self._parts.database.statement() as connection:
-            waiting = await feed.waiting_accounts(connection)
+            waiting = await scheduler_feed.waiting_accounts(connection)
         each = max(1, min(_MOST_HEADS_EACH, _MOST_HEADS // max(1, len(waiting))))
         for some in _slices(waiting, max(1, self._page // each)):
             async with self._parts.database.statement() as connection:
@@ -119,7 +119,7 @@ class Memory:
         quota = self._parts.settings.quota_running_devices
         for some in _slices(ids, self._page):
             async with self._parts.database.statement() as connection:
-                found = await feed.accounts(connection, some, quota)
+                found = await scheduler_feed.accounts(connection, some, quota)
             self.known.put_accounts(found)
 
     async def read_nodes(self, ids: Sequence[NodeId]) -> None:
@@ -139,7 +139,7 @@ class Memory:
         arrays = [each.id for each in found if each.task is not None and each.task.pending]
         if arrays:
             async with self._parts.database.statement() as connection:
-                self.known.put_paces(await feed.paces(connection, arrays))
+                self.known.put_paces(await scheduler_feed.paces(connection, arrays))
         await asyncio.sleep(0)
 
     async def pages(

@@ -2,9 +2,9 @@
 
 import asyncio
 
-from potluck.server.flow.expire import expire_once
-from potluck.server.parts import Parts
-from potluck.store.leader import Leadership
+from potluck.server.flow.housekeeping.expire import expire_once
+from potluck.server.services import Parts
+from potluck.store.scheduler.leader import Leadership
 
 
 class ExpireLoop:

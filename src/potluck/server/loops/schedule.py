@@ -11,15 +11,15 @@ import structlog
 
 from potluck.model.error import Unavailable
 from potluck.server import topics
-from potluck.server.flow.depend import decide_once
-from potluck.server.flow.schedule import schedule_once
+from potluck.server.flow.schedule.dependents import decide_once
+from potluck.server.flow.schedule.schedule import schedule_once
 from potluck.server.leader.memory import Memory
-from potluck.server.leader.reasons import Reasons
-from potluck.server.leader.recall import Recall
-from potluck.server.leader.sweep import Sweep
-from potluck.server.leader.trouble import Trouble
-from potluck.server.parts import Parts
-from potluck.store.leader import Leadership, TermOver
+from potluck.server.leader.memory_audit import Sweep
+from potluck.server.leader.scheduler_health import Trouble
+from potluck.server.leader.usage_backfill import Recall
+from potluck.server.leader.waiting_reasons import Reasons
+from potluck.server.services import Parts
+from potluck.store.scheduler.leader import Leadership, TermOver
 
 log = structlog.get_logger()
 

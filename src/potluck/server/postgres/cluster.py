@@ -10,7 +10,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from potluck.local.durable import sync, write_new
+from potluck.local.durable_files import sync, write_new
 from potluck.model.error import StartFailed
 from potluck.server.postgres.programs import find_program, spawn
 

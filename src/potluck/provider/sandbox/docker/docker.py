@@ -16,14 +16,15 @@ from potluck.model.error import SandboxUnavailable
 from potluck.model.node import SandboxReport
 from potluck.model.task import MIB, EndReason
 from potluck.model.terms import TaskKind
-from potluck.provider.line import one_line
-from potluck.provider.sandbox.bwrap import sandbox_name
-from potluck.provider.sandbox.docker.casing import Footprint, Hull
+from potluck.provider.one_line import one_line
+from potluck.provider.sandbox.bubblewrap.bwrap import sandbox_name
+from potluck.provider.sandbox.bubblewrap.root_filesystem import Python, pythons
+from potluck.provider.sandbox.docker.container_config import Footprint, Hull
 from potluck.provider.sandbox.docker.engine import Engine, EngineError, Facts, Image
-from potluck.provider.sandbox.docker.profile import profile
 from potluck.provider.sandbox.docker.root import LABEL, on_own_image, own_image
 from potluck.provider.sandbox.docker.run import ContainerRun, Person, Yard
-from potluck.provider.sandbox.docker.work import DIRECTORY, remove_all
+from potluck.provider.sandbox.docker.seccomp_profile import profile
+from potluck.provider.sandbox.docker.work_directory import DIRECTORY, remove_all
 from potluck.provider.sandbox.driver import (
     NO_ERRAND,
     Companion,
@@ -38,7 +39,6 @@ from potluck.provider.sandbox.driver import (
     unnoticed,
 )
 from potluck.provider.sandbox.identity import new_uid
-from potluck.provider.sandbox.root import Python, pythons
 from potluck.provider.sandbox.seccomp import this_machine
 
 RUNSC = "runsc"

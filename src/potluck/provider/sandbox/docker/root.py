@@ -20,10 +20,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from potluck.model.error import SandboxUnavailable
-from potluck.provider.sandbox import begin
-from potluck.provider.sandbox.docker import first
+from potluck.provider.sandbox import exec_env
+from potluck.provider.sandbox.bubblewrap.root_filesystem import Python, base_links, base_mounts
+from potluck.provider.sandbox.docker import container_init
 from potluck.provider.sandbox.driver import WORK, Mount
-from potluck.provider.sandbox.root import Python, base_links, base_mounts
 
 LABEL = "potluck.root"
 _OURS = "/.potluck"
@@ -92,8 +92,8 @@ def on_any_image(prefix: Path = Path(sys.base_prefix)) -> Footing:
 
 def _programs() -> tuple[Mount, ...]:
     return (
-        Mount(Path(str(first.__file__)), f"{_OURS}/first.py"),
-        Mount(Path(str(begin.__file__)), f"{_OURS}/begin.py"),
+        Mount(Path(str(container_init.__file__)), f"{_OURS}/first.py"),
+        Mount(Path(str(exec_env.__file__)), f"{_OURS}/begin.py"),
     )
 
 

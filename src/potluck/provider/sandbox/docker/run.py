@@ -9,17 +9,18 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from potluck.local.undisturbed import undisturbed
+from potluck.local.shielded import undisturbed
 from potluck.model.error import PotluckError
 from potluck.model.task import EndReason
+from potluck.provider.sandbox.bubblewrap.root_filesystem import VARIABLES, Python
 from potluck.provider.sandbox.docker import nvidia
 from potluck.provider.sandbox.docker.attach import attach
 from potluck.provider.sandbox.docker.bridge import Bridge
-from potluck.provider.sandbox.docker.casing import Casing, Hull
+from potluck.provider.sandbox.docker.container_cgroup import ContainerGroup, group_of
+from potluck.provider.sandbox.docker.container_config import Casing, Hull
 from potluck.provider.sandbox.docker.engine import TAKEN, Engine, EngineError, Image
-from potluck.provider.sandbox.docker.group import ContainerGroup, group_of
 from potluck.provider.sandbox.docker.root import Footing, on_any_image
-from potluck.provider.sandbox.docker.work import Work
+from potluck.provider.sandbox.docker.work_directory import Work
 from potluck.provider.sandbox.driver import (
     NO_ERRAND,
     PYTHON,
@@ -39,11 +40,8 @@ from potluck.provider.sandbox.driver import (
 )
 from potluck.provider.sandbox.enclosure import sandbox_failed
 from potluck.provider.sandbox.event_loop import drop
-from potluck.provider.sandbox.log import Log
-from potluck.provider.sandbox.outfit import outfit
-from potluck.provider.sandbox.root import VARIABLES, Python
-from potluck.provider.sandbox.verdict import Verdict, of_translated
-from potluck.provider.sandbox.wall import (
+from potluck.provider.sandbox.exit_text import Verdict, of_translated
+from potluck.provider.sandbox.limits import (
     WATCH_SECONDS,
     Guests,
     Wall,
@@ -55,6 +53,8 @@ from potluck.provider.sandbox.wall import (
     supervise,
     time_wall,
 )
+from potluck.provider.sandbox.output_pump import Log
+from potluck.provider.sandbox.stage_inputs import outfit
 
 # Where the work directory has no size of its own, all of it is looked through each time.
 _SLOW_WATCH_SECONDS = 0.5

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from potluck.model.text import END
+from potluck.model.bounded_types import END
 from potluck.server.api.document.schemas import Schema
 from potluck.server.api.examples.names import IN_PATHS
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from potluck.model.text import END
+from potluck.model.bounded_types import END
 from potluck.server.api.document.types import (
     description,
     is_always_whole,
@@ -21,7 +21,7 @@ from potluck.server.api.document.types import (
 
 Schema = dict[str, Any]
 _PLACE = "#/components/schemas/"
-_STRICT = "Strict"  # how `wire/strict.py` calls what it holds to the letter
+_STRICT = "Strict"  # how `wire/strict_types.py` calls what it holds to the letter
 
 
 class Schemas:

@@ -8,7 +8,7 @@ from potluck.model.terms import TaskKind
 from potluck.server.api.examples.names import ATTEMPT, DEVICE, GPU, NODE, TASK, at
 from potluck.wire.consumer import DeviceUse, DeviceView, NodeView, PoolDevice
 from potluck.wire.device_status import DeviceSample
-from potluck.wire.strict import (
+from potluck.wire.strict_types import (
     StrictDevice,
     StrictMeasured,
     StrictNode,

@@ -9,8 +9,8 @@ from potluck.model.terms import Order, TermsChange
 from potluck.server.api.examples.example import Area, Example
 from potluck.server.api.examples.machine import NODE_VIEW, SAMPLE
 from potluck.server.api.examples.names import DEVICE, GPU, NODE, at
-from potluck.wire.owner import DeviceHistory, NodeExplanation, NodeReason
-from potluck.wire.wish import OwnerOrder, Wish
+from potluck.wire.own_machines import DeviceHistory, NodeExplanation, NodeReason
+from potluck.wire.owner_request import OwnerOrder, Wish
 
 _CHANGE = TermsChange(devices=(GPU,), price_micro_per_hour=250_000, hours="mon-fri 18:00-08:00")
 _ORDER = OwnerOrder(Order.RECLAIM, (GPU,))

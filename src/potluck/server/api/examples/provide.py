@@ -6,8 +6,8 @@ import msgspec
 
 from potluck.model.blob import BlobRef
 from potluck.model.device import Health
-from potluck.model.spec import ScriptSpec
 from potluck.model.task import EndReason
+from potluck.model.task_spec import ScriptSpec
 from potluck.server.api.examples.example import NOTHING, Area, Example
 from potluck.server.api.examples.machine import OFFER
 from potluck.server.api.examples.names import (
@@ -25,13 +25,12 @@ from potluck.server.api.examples.names import (
     at,
 )
 from potluck.server.api.examples.work import BLOB, LEASE, QUEUED, SOURCE, USAGE
-from potluck.wire.challenge import (
+from potluck.wire.device_challenge import (
     PRODUCT_BYTES,
     ChallengeAnswer,
     ChallengeAnswers,
     ChallengesAnswered,
 )
-from potluck.wire.device_statement import DeviceStatement
 from potluck.wire.device_status import DeviceStatus
 from potluck.wire.files import (
     PART_BYTES,
@@ -41,7 +40,7 @@ from potluck.wire.files import (
     KeepCheckpoint,
     Upload,
 )
-from potluck.wire.owner import LeaveNode
+from potluck.wire.own_machines import LeaveNode
 from potluck.wire.provider import (
     AcquireLeases,
     Grant,
@@ -57,7 +56,13 @@ from potluck.wire.provider import (
     ReportAnswers,
     Started,
 )
-from potluck.wire.strict import StrictFinished, StrictRegisterNode, StrictReports, StrictUsage
+from potluck.wire.signing.device_statement import DeviceStatement
+from potluck.wire.strict_types import (
+    StrictFinished,
+    StrictRegisterNode,
+    StrictReports,
+    StrictUsage,
+)
 
 _GIB = 2**30
 _STATEMENT = DeviceStatement(GPU, ORIGIN, int(at(9, 30).timestamp()), SIGNATURE)

@@ -7,7 +7,7 @@ from potluck.server.api.examples.example import Area, Example
 from potluck.server.api.examples.names import TASK, at
 from potluck.server.api.examples.work import AGAIN, CANCELLED, DONE, RAN
 from potluck.wire.consumer import AttemptPage, Explanation, RefusalCount, TaskPage
-from potluck.wire.retry import RetryTask
+from potluck.wire.retry_request import RetryTask
 
 _BUSY = "1 node is busy with other tasks."
 

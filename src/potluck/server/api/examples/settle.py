@@ -7,7 +7,7 @@ from potluck.model.credit import EntryKind
 from potluck.server.api.examples.example import Area, Example
 from potluck.server.api.examples.names import ATTEMPT, DEVICE, NODE, TASK, at
 from potluck.wire.ledger import LedgerEntry, LedgerLine, LedgerPage, LedgerSummary
-from potluck.wire.owner import Earned, Earnings, UsedInAll
+from potluck.wire.own_machines import Earned, Earnings, UsedInAll
 
 _HOLD = LedgerEntry(
     41, at(9, 40, 2), EntryKind.HOLD, -41_667, 41_667, TASK, "hello", ATTEMPT, "attic"

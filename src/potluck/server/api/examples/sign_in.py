@@ -30,9 +30,9 @@ from potluck.wire.identity import (
     TerminalWallet,
     Tokens,
 )
-from potluck.wire.own_origin import NODE_STATEMENT, TERMINAL_STATEMENT
 from potluck.wire.package import Package
-from potluck.wire.sign_in import SignIn, write
+from potluck.wire.signing.sign_in_answer import NODE_STATEMENT, TERMINAL_STATEMENT
+from potluck.wire.signing.sign_in_message import SignIn, write
 
 _NONCE = "7Jk3mQ9xT2vB6cR8wL5d"
 _STATEMENT = f"{TERMINAL_STATEMENT}{USER_CODE}."

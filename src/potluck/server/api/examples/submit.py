@@ -9,7 +9,7 @@ from potluck.wire.consumer import RefusalCount
 from potluck.wire.estimate import Estimate, Outlook
 from potluck.wire.files import PART_BYTES, BeginUpload, Upload
 from potluck.wire.results import Submitted, TasksSubmitted
-from potluck.wire.strict import StrictSubmitTasks
+from potluck.wire.strict_types import StrictSubmitTasks
 
 _BEGUN = Upload(UPLOAD, PART_BYTES, 0, False)
 _SENT = Upload(UPLOAD, PART_BYTES, 1, False)

@@ -20,7 +20,7 @@ from potluck.server.api.examples.names import (
     at,
 )
 from potluck.wire.consumer import AttemptDevice, AttemptView, TaskView
-from potluck.wire.strict import (
+from potluck.wire.strict_types import (
     StrictLimits,
     StrictRequirements,
     StrictScriptSpec,

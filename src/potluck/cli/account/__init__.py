@@ -1,0 +1,1 @@
+"""Commands about the own account: sign-in, keys, sessions, balance."""

@@ -1,0 +1,154 @@
+"""`potluck balance`: my credits, where they went, and where they came from."""
+
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Annotated
+
+import typer
+from msgspec.structs import asdict
+
+from potluck.cli.options import JsonOption, ServerOption, connect
+from potluck.cli.tasks.resolve_task import pick_to_read, short_id
+from potluck.cli.terminal.screen import (
+    Pane,
+    Screen,
+    Tone,
+    printable,
+)
+from potluck.cli.terminal.table import Cell, Column, show_table
+from potluck.cli.terminal.units import show_credits, show_moment
+from potluck.model.credit import EntryKind
+from potluck.model.units import parse_moment
+from potluck.wire.ledger import LedgerEntry, LedgerLine, LedgerSummary, LineBy
+
+_WORDS = {
+    EntryKind.GRANT: ("given by an admin", Tone.GOOD),
+    EntryKind.HOLD: ("set aside for", Tone.FAINT),
+    EntryKind.CHARGE: ("spent on", Tone.WAITING),
+    EntryKind.REWARD: ("earned by", Tone.GOOD),
+    EntryKind.REFUND: ("not needed by", Tone.FAINT),
+}
+
+
+def balance(
+    since: Annotated[
+        str, typer.Option(metavar="TIME", help="30d (ago), 2026-01-31 …", show_default=True)
+    ] = "30d",
+    by: Annotated[LineBy, typer.Option(help="A line for each day, or for each task.")] = LineBy.DAY,
+    kind: Annotated[
+        list[EntryKind] | None,
+        typer.Option(help="Only movements of this kind; repeatable.", show_default=False),
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option(metavar="TASK", help="Only movements for this task.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=0, max=10_000, help="So many of the newest.")] = 10,
+    server: ServerOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Show my credits, and what I spent and earned."""
+    screen, kinds = Screen(json), tuple(kind or ())
+    begin = parse_moment(since, "--since", datetime.now(UTC))
+    with connect(server) as potluck:
+        task_id = None if task is None else pick_to_read(potluck, task, screen)
+        found = potluck.ledger.summary(by, since=begin)
+        moved = potluck.ledger.entries(kinds, task_id=task_id, since=begin)
+        entries = list(islice(moved, limit)) if limit else []
+    if json:
+        screen.emit({**asdict(found), "entries": entries})
+        return
+    _show_balance(screen.out, found)
+    if found.lines and task_id is None:
+        _show_lines(screen.out, found, by)
+    if entries:
+        _show_entries(screen.out, entries)
+
+
+def _show_balance(pane: Pane, found: LedgerSummary) -> None:
+    held = f", {show_credits(found.held_micro)} more held for tasks" if found.held_micro else ""
+    available = pane.paint(f"{show_credits(found.available_micro)} credits", Tone.STRONG)
+    pane.line(f"{available} available{held}")
+    if found.is_free:
+        pane.line("This pool is free of charge: none of its devices asks for credit.", Tone.GOOD)
+    came = [
+        f"{show_credits(micro)} {what}"
+        for micro, what in (
+            (found.spent_micro, "spent"),
+            (found.earned_micro, "earned"),
+            (found.granted_micro, "given to you"),
+        )
+        if micro
+    ]
+    since = show_moment(found.since, datetime.now(UTC))
+    if came:
+        pane.line(f"since {since}: {', '.join(came)}", Tone.FAINT)
+    elif not found.is_free:
+        pane.line(f"Nothing was spent or earned since {since}.", Tone.FAINT)
+
+
+def _show_lines(pane: Pane, found: LedgerSummary, by: LineBy) -> None:
+    columns = [
+        Column("DAY" if by is LineBy.DAY else "TASK", shrinks=by is LineBy.TASK),
+        *(Column(title, is_number=True) for title in ("SPENT", "EARNED", "GIVEN")),
+    ]
+    pane.line()
+    show_table(pane, columns, [_line(each) for each in found.lines])
+
+
+def _line(line: LedgerLine) -> list[Cell]:
+    return [
+        Cell(_named(line), Tone.STRONG),
+        _amount(line.spent_micro, Tone.WAITING),
+        _amount(line.earned_micro, Tone.GOOD),
+        _amount(line.granted_micro, Tone.GOOD),
+    ]
+
+
+def _named(line: LedgerLine) -> str:
+    if line.day is not None:
+        return line.day.isoformat()
+    if line.task_id is None:
+        return "credit from an admin"
+    if line.task_name is None:
+        return f"{short_id(line.task_id)} on my machines"
+    return f"{printable(line.task_name)} ({short_id(line.task_id)})"
+
+
+def _amount(micro: int, tone: Tone) -> Cell:
+    return Cell(show_credits(micro), tone) if micro else Cell("-", Tone.FAINT)
+
+
+def _show_entries(pane: Pane, entries: list[LedgerEntry]) -> None:
+    columns = [
+        Column("WHEN"),
+        Column("CREDITS", is_number=True),
+        Column("HELD", is_number=True),
+        Column("WHAT", shrinks=True),
+    ]
+    pane.line()
+    show_table(pane, columns, [_entry(each) for each in entries])
+
+
+def _entry(entry: LedgerEntry) -> list[Cell]:
+    words, tone = _WORDS[entry.kind]
+    what = f"{words} {_what_for(entry)}".rstrip()
+    return [
+        Cell(f"{entry.at.astimezone():%Y-%m-%d %H:%M}"),
+        _signed(entry.available_micro, tone),
+        _signed(entry.held_micro, Tone.FAINT),
+        Cell(what, Tone.PLAIN),
+    ]
+
+
+def _signed(micro: int, tone: Tone) -> Cell:
+    plus = "+" if micro > 0 else ""
+    return Cell(f"{plus}{show_credits(micro)}", tone) if micro else Cell("-", Tone.FAINT)
+
+
+def _what_for(entry: LedgerEntry) -> str:
+    if entry.task_id is None:
+        return ""
+    node = printable(entry.node_name or "a node")
+    named = printable(entry.task_name) + " " if entry.task_name else ""
+    task = f"{named}({short_id(entry.task_id)})"
+    return f"{node} with {task}" if entry.kind is EntryKind.REWARD else f"{task} on {node}"

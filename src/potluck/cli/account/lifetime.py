@@ -1,0 +1,20 @@
+"""How long a key or an invite is to be good, as somebody typed it."""
+
+from potluck.cli.terminal.screen import printable
+from potluck.cli.terminal.units import show_seconds
+from potluck.model.error import InvalidInput
+from potluck.model.units import parse_seconds
+from potluck.wire.identity import LONGEST_LIFETIME_SECONDS, SHORTEST_LIFETIME_SECONDS
+
+
+def parse_lifetime(text: str) -> int:
+    """In seconds; what the server would refuse is told here, by the option's name."""
+    seconds = int(parse_seconds(text, "--expires"))
+    if SHORTEST_LIFETIME_SECONDS <= seconds <= LONGEST_LIFETIME_SECONDS:
+        return seconds
+    shortest, longest = map(show_seconds, (SHORTEST_LIFETIME_SECONDS, LONGEST_LIFETIME_SECONDS))
+    raise InvalidInput(
+        f"--expires {printable(text)} is not possible: it is good for {shortest} at least, and for"
+        f" {longest} at most.",
+        "Write it like 12h or 30d.",
+    )

@@ -1,0 +1,53 @@
+"""`potluck sessions`: where my wallet is signed in."""
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+
+from potluck.cli.options import JsonOption, ServerOption, connect
+from potluck.cli.terminal.screen import Screen, Tone
+from potluck.cli.terminal.table import Cell, Column, show_table
+from potluck.cli.terminal.units import show_ahead, show_since
+from potluck.wire.identity import SessionView
+
+
+def list_sessions(server: ServerOption = None, json: JsonOption = False) -> None:
+    """Show where my wallet is signed in."""
+    screen = Screen(json)
+    with connect(server) as potluck:
+        found = potluck.account.sessions()
+    if json:
+        screen.emit({"sessions": found})
+        return
+    columns = [
+        *(Column("ID"), Column("MACHINE", shrinks=True), Column("USED", is_number=True)),
+        Column("ENDS IN", is_number=True),
+    ]
+    show_table(screen.out, columns, [_row(session) for session in found])
+
+
+def end_session(
+    session: Annotated[str, typer.Argument(metavar="SESSION_ID", show_default=False)],
+    server: ServerOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Sign one of them out, at once."""
+    screen = Screen(json)
+    with connect(server) as potluck:
+        potluck.account.end_session(session)
+    if json:
+        screen.emit({"ended": session})
+    else:
+        screen.out.line(f"Ended {session}.")
+
+
+def _row(session: SessionView) -> list[Cell]:
+    now = datetime.now(UTC)
+    here = " (this one)" if session.is_current else ""
+    return [
+        Cell(session.id),
+        Cell(f"{session.machine or 'unknown'}{here}", Tone.STRONG if here else Tone.PLAIN),
+        Cell(show_since(session.used_at, now)),
+        Cell(show_ahead(session.expires_at, now)),
+    ]

@@ -1,0 +1,72 @@
+"""`potluck nodes`: what is in the pool."""
+
+from collections import Counter
+from datetime import UTC, datetime
+
+from potluck.cli.gpus.device_text import device_name
+from potluck.cli.options import JsonOption, ServerOption, connect
+from potluck.cli.terminal.screen import Pane, Screen, Tone
+from potluck.cli.terminal.table import Cell, Column, show_table
+from potluck.cli.terminal.units import show_bytes, show_since
+from potluck.model.device import WHOLE_DEVICE_MILLI, Availability
+from potluck.model.node import NodeState
+from potluck.wire.consumer import DeviceView, NodeView
+
+
+def nodes(server: ServerOption = None, json: JsonOption = False) -> None:
+    """Show the machines in the pool and their devices."""
+    screen = Screen(json)
+    with connect(server) as potluck:
+        found, url = potluck.resources.nodes(), potluck.url
+    if json:
+        screen.emit({"nodes": found})
+    elif found:
+        _show(screen.out, found)
+    else:
+        screen.err.line(f"The pool is empty. Bring a machine with `potluck provide {url}`.")
+
+
+def _show(pane: Pane, found: list[NodeView]) -> None:
+    columns = [
+        Column("NODE", shrinks=True),
+        Column("STATE"),
+        Column("DEVICES", shrinks=True, wraps=True),
+        Column("CORES", is_number=True),
+        Column("MEMORY", is_number=True),
+        Column("SANDBOX"),
+        Column("HEARD", is_number=True),
+    ]
+    now = datetime.now(UTC)
+    show_table(pane, columns, [_row(node, now) for node in found])
+
+
+def _row(node: NodeView, now: datetime) -> list[Cell]:
+    tone = {NodeState.ONLINE: Tone.GOOD, NodeState.SILENT: Tone.WAITING, NodeState.LEFT: Tone.FAINT}
+    return [
+        Cell(f"{node.name} (mine)" if node.is_mine else node.name, Tone.STRONG),
+        Cell(node.state, tone[node.state]),
+        Cell(_devices(node)),
+        Cell(str(node.cores)),
+        Cell(show_bytes(node.memory_bytes)),
+        Cell(node.sandbox.driver),
+        Cell(show_since(node.heartbeat_at, now)),
+    ]
+
+
+def _devices(node: NodeView) -> str:
+    """Each kind of device once, with its number, how many are free and how many take no work."""
+    kinds: dict[str, list[DeviceView]] = {}
+    for device in node.devices:
+        kinds.setdefault(device_name(device.description), []).append(device)
+    return ", ".join(f"{len(each)} × {name}, {_counted(each)}" for name, each in kinds.items())
+
+
+def _counted(devices: list[DeviceView]) -> str:
+    away = Counter(each.availability for each in devices if _is_away(each))
+    free = sum(each.free_milli == WHOLE_DEVICE_MILLI for each in devices if not _is_away(each))
+    parts = [f"{count} {availability.replace('_', ' ')}" for availability, count in away.items()]
+    return ", ".join([f"{free} free", *parts])
+
+
+def _is_away(device: DeviceView) -> bool:
+    return device.availability is not Availability.AVAILABLE

@@ -1,0 +1,127 @@
+"""`potluck server`: the central server in the foreground."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from potluck.cli.option_groups import grouped
+from potluck.cli.options import DataDirOption, JsonOption
+from potluck.cli.terminal.screen import Screen
+from potluck.local.optional_dependency import server_part_missing
+
+if TYPE_CHECKING:
+    from potluck.server.assemble import Running
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    """Settings, by their names; None leaves one to the environment and the defaults."""
+
+    host: Annotated[str | None, typer.Option(help="Address to serve on.")] = None
+    port: Annotated[int | None, typer.Option(help="Port to serve on; 0 takes any.")] = None
+    public_url: Annotated[
+        str | None, typer.Option(help="Where people reach it, if that is not where it listens.")
+    ] = None
+    operator: Annotated[
+        str | None, typer.Option(help="Wallet address of the pool's first admin.")
+    ] = None
+    registration: Annotated[
+        str | None,
+        typer.Option(help="Who gets an account: open, invite or closed.", show_default="by host"),
+    ] = None
+    tls: Annotated[
+        str | None,
+        typer.Option(help="`auto` makes a certificate, and prints how clients trust it."),
+    ] = None
+    tls_cert: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A certificate of your own, as PEM.")
+    ] = None
+    tls_key: Annotated[str | None, typer.Option(metavar="FILE", help="Its key, as PEM.")] = None
+    behind_proxy: Annotated[
+        list[str] | None,
+        typer.Option(metavar="CIDR", help="Serve proxies in this network only, without TLS."),
+    ] = None
+    data_directory: DataDirOption = None
+    database_url: Annotated[
+        str | None,
+        typer.Option(help="A PostgreSQL of your own (15 or later).", show_default="embedded"),
+    ] = None
+    encryption_key_file: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Holds the encryption keys.", show_default="in the data directory"
+        ),
+    ] = None
+    encryption_key_command: Annotated[
+        str | None, typer.Option(help="Prints the encryption keys, instead of a file.")
+    ] = None
+    redis_url: Annotated[
+        str | None, typer.Option(help="Redis or Valkey, for several instances.")
+    ] = None
+
+
+@grouped
+def server(said: ServerOptions, json: JsonOption = False) -> None:
+    """Run the server, with its own PostgreSQL unless you name one."""
+    _serve(asdict(said), Screen(json), json)
+
+
+def _serve(options: Mapping[str, Any], screen: Screen, json: bool) -> None:
+    from potluck.local.log import configure_logs
+
+    try:
+        import uvloop
+
+        from potluck.server.assemble import serve
+        from potluck.server.settings import read_settings
+    except ImportError as error:
+        raise server_part_missing(error.name) from error
+    configure_logs()
+    settings = read_settings(options)
+
+    def ready(running: "Running") -> None:
+        if json:
+            screen.emit(_ready_event(running, settings.data_directory))
+        else:
+            screen.out.line("\n".join(_ready_lines(running)))
+
+    uvloop.run(serve(settings, ready))
+    if json:
+        screen.emit({"event": "stopped"})
+
+
+def _ready_event(running: "Running", data_directory: Path) -> dict[str, Any]:
+    return {
+        "event": "ready",
+        "url": running.url,
+        "ca_fingerprint": running.fingerprint,
+        "join": _join_line(running),
+        "data_directory": str(data_directory),
+        "admin_invite": str(running.admin_invite) if running.admin_invite else None,
+    }
+
+
+def _ready_lines(running: "Running") -> list[str]:
+    lines = [f"Potluck serves at {running.url}. Ctrl-C stops it."]
+    pin = "" if running.fingerprint is None else f" --ca-fingerprint {running.fingerprint}"
+    join = _join_line(running)
+    if join is not None:
+        lines += ["Others install it, checked by its hash, with", f"  {join}"]
+    lines += ["and run something, or come in, with" if join else "Others come in with"]
+    lines += [f"  potluck run --server {running.url}{pin} --template hello"]
+    lines += [f"  potluck login {running.url}{pin}"]
+    lines += ["and bring their machines with", f"  potluck provide {running.url}{pin}"]
+    if running.admin_invite is not None:
+        lines.append(f"Nobody is an admin yet; the invite is in {running.admin_invite}.")
+    return lines
+
+
+def _join_line(running: "Running") -> str | None:
+    from potluck.wire.package import installers
+
+    if running.package is None:
+        return None
+    return installers(running.url, running.package, running.fingerprint is not None).pip

@@ -1,0 +1,169 @@
+"""What a provider does, in calm lines for a person who watches it."""
+
+from datetime import datetime
+from typing import assert_never
+
+from potluck.cli.terminal.screen import (
+    Pane,
+    Screen,
+    Tone,
+    printable,
+)
+from potluck.cli.terminal.table import Cell, Column, show_table
+from potluck.cli.terminal.units import show_bytes, show_credits, show_seconds
+from potluck.model.device import Availability, DeviceDescription, Standing
+from potluck.model.node import SandboxReport
+from potluck.model.task import EndReason
+from potluck.provider.announcement import (
+    Announcement,
+    AttemptFinished,
+    AttemptPreparing,
+    AttemptStarted,
+    AttemptStopped,
+    AvailabilityChanged,
+    DeviceBound,
+    DeviceUnbound,
+    Draining,
+    OfferRefused,
+    OptionsOverridden,
+    PowerRefused,
+    Registered,
+    ServerAnswers,
+    ServerSilent,
+    Stopped,
+    TermsRead,
+    TermsWrong,
+    VersionSkew,
+)
+
+
+def tell(screen: Screen, announcement: Announcement) -> None:  # noqa: C901, the table of them
+    pane = screen.out
+    match announcement:
+        case Registered():
+            _introduce(pane, announcement)
+        case AttemptPreparing(_, task_id):
+            _line(pane, f"preparing {task_id}", Tone.BUSY)
+        case AttemptStarted(_, task_id):
+            _line(pane, f"running   {task_id}", Tone.BUSY)
+        case AttemptFinished():
+            _finished(pane, announcement)
+        case AttemptStopped(_, task_id):
+            _line(pane, f"stopped   {task_id}", Tone.FAINT)
+        case DeviceUnbound() | DeviceBound():
+            _device(screen, announcement)
+        case AvailabilityChanged():
+            _availability(pane, announcement)
+        case TermsRead() | TermsWrong() | OptionsOverridden() | OfferRefused() | PowerRefused():
+            _terms(screen, announcement)
+        case Draining(attempts, is_for_good):
+            wait = f"{attempts} running" if attempts else "nothing runs"
+            then = "leaves the pool for good" if is_for_good else "ends"
+            _line(pane, f"Draining: {wait}, nothing new is taken; then it {then}.", Tone.WAITING)
+        case VersionSkew(_, _, detail, hint):
+            _line(screen.err, f"{detail} {hint}", Tone.WAITING)
+        case ServerSilent(_, detail, hint):
+            _line(screen.err, f"{detail} Trying on; running tasks go on. {hint}", Tone.WAITING)
+        case ServerAnswers(silent_seconds):
+            _line(
+                screen.err, f"The server answers after {show_seconds(silent_seconds)}.", Tone.GOOD
+            )
+        case Stopped():
+            _line(pane, "Stopped. Your machine is your own again.", Tone.FAINT)
+        case _:
+            assert_never(announcement)
+
+
+def _introduce(pane: Pane, registered: Registered) -> None:
+    columns = [
+        *(Column("DEVICE"), Column("MODEL", shrinks=True), Column("MEMORY", is_number=True)),
+        *(Column("THROUGH"), Column("PRICE", is_number=True)),
+    ]
+    show_table(pane, columns, [_device_row(device) for device in registered.devices])
+    pane.line(f"Sandbox: {_sandbox(registered.sandbox)}")
+    for note in registered.sandbox.notes:
+        pane.line(f"  {printable(note)}", Tone.FAINT)
+    if registered.containers is not None:
+        pane.line(f"Images: {_sandbox(registered.containers)}")
+    if registered.own_tasks_only:
+        pane.line("Without a sandbox this machine takes your own tasks only.", Tone.WAITING)
+    pane.line(
+        f"{printable(registered.name)} is in the pool at {registered.url}. Ctrl-C takes it out.",
+        Tone.GOOD,
+    )
+
+
+def _device_row(device: DeviceDescription) -> list[Cell]:
+    price = device.terms.price_micro_per_hour
+    return [
+        Cell(device.kind.upper(), Tone.STRONG),
+        Cell(device.model),
+        Cell(show_bytes(device.memory_bytes)),
+        Cell(device.interface),
+        Cell(f"{show_credits(price)}/h" if price else "free"),
+    ]
+
+
+def _sandbox(report: SandboxReport) -> str:
+    """The driver, and what each of its walls is made of."""
+    walls = ("memory", "processes", "cpu", "disk", "network", "syscalls", "user")
+    parts = [f"{wall} by {getattr(report, wall)}" for wall in walls]
+    return printable(f"{report.driver} ({', '.join(parts)})")
+
+
+def _finished(pane: Pane, finished: AttemptFinished) -> None:
+    is_good = finished.reason is EndReason.COMPLETED
+    reason = "" if is_good else f": {finished.detail or finished.reason.replace('_', ' ')}"
+    text = f"finished  {finished.task_id} after {show_seconds(finished.run_seconds)}{reason}"
+    _line(pane, text, Tone.GOOD if is_good else Tone.BAD)
+
+
+def _device(screen: Screen, told: DeviceUnbound | DeviceBound) -> None:
+    """Whether a device gets work, why not, and what comes next."""
+    named = f"{told.model} ({told.uuid}) is"
+    if isinstance(told, DeviceBound):
+        _line(screen.out, f"{named} bound to your wallet now, and gets work.", Tone.GOOD)
+    else:
+        _line(screen.err, f"{named} {_WHY_NOT[told.standing]}", Tone.WAITING)
+
+
+def _availability(pane: Pane, told: AvailabilityChanged) -> None:
+    named = f"{told.model} ({told.uuid})"
+    if told.availability is Availability.AVAILABLE:
+        _line(pane, f"{named} takes work.", Tone.GOOD)
+    else:
+        _line(pane, f"{named} takes no new work. {told.why}", Tone.WAITING)
+
+
+def _terms(
+    screen: Screen,
+    told: TermsRead | TermsWrong | OptionsOverridden | OfferRefused | PowerRefused,
+) -> None:
+    """What the owner's file says, as far as that needs a word."""
+    match told:
+        case TermsRead():
+            _line(screen.out, "Your terms have changed, and hold from now on.", Tone.GOOD)
+        case TermsWrong(detail, hint):
+            _line(screen.err, f"{detail} {hint}", Tone.BAD)
+        case OptionsOverridden(options, terms_file):
+            named = ", ".join(options)
+            _line(screen.err, f"{terms_file} goes before {named} and says otherwise.", Tone.WAITING)
+        case OfferRefused(detail, hint):
+            _line(screen.err, f"The server does not take that: {detail} {hint}", Tone.BAD)
+        case PowerRefused(_, detail):
+            _line(screen.err, detail, Tone.WAITING)
+
+
+_OTHER_WALLET = "bound to another wallet, and gets no work."
+_WHY_NOT = {
+    Standing.ELSEWHERE: "offered by another node of your wallet, and gets no work here."
+    " It does when that one leaves, or falls silent.",
+    Standing.CONTESTED: f"{_OTHER_WALLET} Both machines are asked to compute on it;"
+    " this one answers by itself.",
+    Standing.FOREIGN: f"{_OTHER_WALLET} The other wallet frees it by leaving the pool with it.",
+}
+
+
+def _line(pane: Pane, text: str, tone: Tone) -> None:
+    clock = datetime.now().astimezone().strftime("%H:%M:%S")
+    pane.line(f"{pane.paint(clock, Tone.FAINT)}  {pane.paint(printable(text), tone)}")

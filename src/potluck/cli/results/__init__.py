@@ -1,0 +1,1 @@
+"""Commands about what a task left: logs, files, results and usage."""

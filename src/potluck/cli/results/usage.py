@@ -1,0 +1,50 @@
+"""What attempts used, in words."""
+
+from potluck.cli.terminal.units import show_bytes, show_seconds
+from potluck.model.usage import Usage
+from potluck.wire.own_machines import UsedInAll
+
+
+def used(usage: Usage) -> str:
+    """All that is known; what a device does not tell is left out."""
+    return ", ".join(
+        [
+            f"{show_seconds(usage.cpu_seconds)} of processor",
+            *_of_devices(usage),
+            f"{show_bytes(usage.memory_peak_bytes)} of memory at most",
+            f"{show_bytes(usage.log_bytes)} of log",
+            *_of_files(usage),
+        ]
+    )
+
+
+def used_in_all(used: UsedInAll) -> str:
+    """What many attempts took of a machine, for its owner."""
+    parts = [f"{show_seconds(used.cpu_seconds)} of processor", *_of_devices(used), *_of_files(used)]
+    return ", ".join(parts)
+
+
+def used_in_short(usage: Usage) -> str:
+    """For a column: the device's time where it is known, else the processor's, and memory."""
+    computed = usage.device_seconds or usage.cpu_seconds
+    return f"{show_seconds(computed)} · {show_bytes(usage.memory_peak_bytes)}"
+
+
+def show_energy(joules: float) -> str:
+    """Watt hours, as on a bill, once there are any."""
+    hours = joules / 3600
+    if hours >= 1000:
+        return f"{hours / 1000:.3g} kWh"
+    return f"{hours:.3g} Wh" if hours >= 0.1 else f"{joules:.3g} J"
+
+
+def _of_devices(usage: Usage | UsedInAll) -> list[str]:
+    busy = [f"{show_seconds(usage.device_seconds)} of device"] if usage.device_seconds else []
+    joules = usage.energy_joules
+    return busy if joules is None else [*busy, f"{show_energy(joules)} of energy"]
+
+
+def _of_files(usage: Usage | UsedInAll) -> list[str]:
+    brought = [f"{show_bytes(usage.input_bytes)} of files in"] if usage.input_bytes else []
+    left = [f"{show_bytes(usage.output_bytes)} out"] if usage.output_bytes else []
+    return [*brought, *left]

@@ -1,0 +1,1 @@
+"""Commands about tasks: run, submit, list, watch, cancel and retry."""

@@ -1,0 +1,108 @@
+"""`potluck attempts`: every try of a task, and where it was."""
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from potluck.cli.options import JsonOption, ServerOption, TaskArgument, connect
+from potluck.cli.results.usage import used_in_short
+from potluck.cli.tasks.resolve_task import pick_to_read
+from potluck.cli.tasks.task_text import place, ran_seconds
+from potluck.cli.terminal.screen import (
+    Pane,
+    Screen,
+    Tone,
+    printable,
+)
+from potluck.cli.terminal.table import Cell, Column, show_table
+from potluck.cli.terminal.units import show_seconds
+from potluck.wire.consumer import AttemptView
+
+if TYPE_CHECKING:
+    from potluck.consumer import Potluck
+
+
+def attempts(
+    task: TaskArgument,
+    item: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="Only those that were granted item N of an array."),
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="So many of the newest.")] = 20,
+    server: ServerOption = None,
+    json: JsonOption = False,
+) -> None:
+    """List the attempts at a task, the newest first."""
+    screen = Screen(json)
+    with connect(server) as potluck:
+        task_id = pick_to_read(potluck, task, screen)
+        every = attempts_at(potluck, task_id, item)
+        found = list(islice(every, limit))
+        has_more = len(found) == limit and next(every, None) is not None
+        total = potluck.tasks.get(task_id).attempt_count if has_more and item is None else None
+    if json:
+        screen.emit({"attempts": found})
+    elif found:
+        _show(screen.out, found)
+        if has_more:
+            of_all = "" if total is None else f" of {total:,}"
+            screen.err.line(f"The newest {limit:,}{of_all}; --limit N shows more.", Tone.FAINT)
+    else:
+        screen.err.line("There is none yet. `potluck explain` says why a task waits.")
+
+
+def attempts_at(potluck: "Potluck", task_id: str, item: int | None = None) -> Iterator[AttemptView]:
+    """The newest first; of an array, those that were granted this item."""
+    cursor: int | None = None
+    while True:
+        page = potluck.tasks.attempts(task_id, cursor, item=item)
+        yield from page.attempts
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+
+
+def _show(pane: Pane, found: list[AttemptView]) -> None:
+    columns = [
+        Column("N", is_number=True),
+        Column("ITEMS"),
+        Column("STATE"),
+        Column("NODE", shrinks=True),
+        Column("RAN", is_number=True),
+        Column("USED"),
+        Column("WHY", shrinks=True),
+    ]
+    show_table(pane, columns, [_row(each) for each in found])
+
+
+def _row(attempt: AttemptView) -> list[Cell]:
+    return [
+        Cell(f"{attempt.number}", Tone.STRONG),
+        Cell(_items(attempt)),
+        Cell(attempt.state.value),
+        Cell(place(attempt)),
+        Cell(_ran(attempt)),
+        Cell("" if attempt.usage is None else used_in_short(attempt.usage)),
+        Cell(_why(attempt), Tone.FAINT),
+    ]
+
+
+def _items(attempt: AttemptView) -> str:
+    items = attempt.items
+    if items is None:
+        return ""
+    last = items.end - 1
+    return f"{items.start}" if last == items.start else f"{items.start}-{last}"
+
+
+def _ran(attempt: AttemptView) -> str:
+    seconds = ran_seconds(attempt)
+    return "" if seconds is None else show_seconds(seconds)
+
+
+def _why(attempt: AttemptView) -> str:
+    if attempt.detail:
+        return printable(attempt.detail)
+    return "" if attempt.reason is None else attempt.reason.value.replace("_", " ")

@@ -1,0 +1,136 @@
+"""`potluck ps`: my tasks."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from potluck.cli.completion import task_names
+from potluck.cli.options import JsonOption, ServerOption, connect
+from potluck.cli.tasks.items import percent
+from potluck.cli.tasks.resolve_task import short_id
+from potluck.cli.tasks.task_text import TONES, duration_seconds, why
+from potluck.cli.terminal.screen import Pane, Screen, Tone
+from potluck.cli.terminal.table import (
+    Cell,
+    Column,
+    filled,
+    show_table,
+)
+from potluck.cli.terminal.units import show_age, show_seconds
+from potluck.model.task import TaskState
+from potluck.model.units import parse_moment
+from potluck.wire.consumer import TaskView
+
+if TYPE_CHECKING:
+    from potluck.consumer import Potluck
+
+_PAGE = 100
+
+
+def ps(
+    everything: Annotated[bool, typer.Option("--all", "-a", help="All of them.")] = False,
+    state: Annotated[
+        list[TaskState] | None,
+        typer.Option(help="Only those in this state; repeatable.", show_default=False),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Only those of exactly this name.", autocompletion=task_names)
+    ] = None,
+    kind: Annotated[str | None, typer.Option(help="Only those of this kind: script.")] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME", help="Submitted since then: 2h (ago), 2026-01-31, 2026-01-31T12:00."
+        ),
+    ] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Submitted before.")] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="So many of the newest.")] = 20,
+    server: ServerOption = None,
+    json: JsonOption = False,
+) -> None:
+    """List my tasks, newest first."""
+    screen, now = Screen(json), datetime.now(UTC)
+    wanted = _Wanted(
+        tuple(state or ()),
+        name,
+        kind,
+        parse_moment(since, "--since", now) if since else None,
+        parse_moment(until, "--until", now) if until else None,
+    )
+    with connect(server) as potluck:
+        tasks = list(_newest(potluck, wanted, None if everything else limit))
+    if json:
+        screen.emit({"tasks": tasks})
+    elif tasks:
+        _show(screen.out, tasks)
+    else:
+        screen.err.line(_nothing(wanted))
+
+
+class _Wanted(NamedTuple):
+    states: tuple[TaskState, ...]
+    name: str | None
+    kind: str | None
+    since: datetime | None
+    until: datetime | None
+
+
+def _newest(potluck: "Potluck", wanted: _Wanted, limit: int | None) -> Iterator[TaskView]:
+    cursor, left = None, limit
+    while left is None or left > 0:
+        page = potluck.tasks.list(
+            min(left or _PAGE, _PAGE),
+            cursor,
+            wanted.states,
+            name=wanted.name,
+            kind=wanted.kind,
+            since=wanted.since,
+            until=wanted.until,
+        )
+        yield from page.tasks
+        left = None if left is None else left - len(page.tasks)
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+
+
+def _show(pane: Pane, tasks: list[TaskView]) -> None:
+    columns = [
+        Column("ID"),
+        Column("NAME", shrinks=True),
+        Column("STATE"),
+        Column("AGE", is_number=True),
+        Column("RAN", is_number=True),
+        Column("WHY", shrinks=True, wraps=True),
+    ]
+    now = datetime.now(UTC)
+    rows = [_row(task, now, pane.is_terminal) for task in tasks]
+    # A program counts columns; a person wants none in which nothing stands.
+    show_table(pane, *(filled(columns, rows) if pane.is_terminal else (columns, rows)))
+
+
+def _row(task: TaskView, now: datetime, is_short: bool) -> list[Cell]:
+    ran = duration_seconds(task, now)
+    return [
+        Cell(short_id(task.id) if is_short else task.id, Tone.STRONG),
+        Cell(task.name if task.items is None else f"{task.name} × {task.items.total:,}"),
+        Cell(_phase(task), TONES[task.state]),
+        Cell(show_age(task.created_at, now)),
+        Cell("" if ran is None else show_seconds(ran)),
+        Cell(why(task), Tone.FAINT),
+    ]
+
+
+def _phase(task: TaskView) -> str:
+    """Of an array that is at work, with how far it has come."""
+    if task.items is None or task.state.is_final or not (done := percent(task.items)):
+        return task.phase
+    return f"{task.phase} {done} %"
+
+
+def _nothing(wanted: _Wanted) -> str:
+    if any(wanted):
+        return "None of your tasks is like that. `potluck ps` shows them all."
+    return "You have no tasks yet. Start one with `potluck run SCRIPT`."

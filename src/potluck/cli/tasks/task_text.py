@@ -1,0 +1,122 @@
+"""A task in words: where it stands, why, how long, and where it ran."""
+
+from datetime import datetime
+
+from potluck.cli.tasks.items import percent, progress, told
+from potluck.cli.tasks.resolve_task import short_id
+from potluck.cli.terminal.screen import Tone, printable
+from potluck.cli.terminal.units import show_seconds
+from potluck.model.task import EndReason, TaskState
+from potluck.wire.consumer import AttemptView, TaskView
+
+TONES = {
+    TaskState.QUEUED: Tone.WAITING,
+    TaskState.ASSIGNED: Tone.BUSY,
+    TaskState.RUNNING: Tone.BUSY,
+    TaskState.SUCCEEDED: Tone.GOOD,
+    TaskState.FAILED: Tone.BAD,
+    TaskState.CANCELLED: Tone.FAINT,
+    TaskState.EXPIRED: Tone.BAD,
+}
+
+
+# Where the name of the reason alone would be a riddle.
+_WORDS = {
+    EndReason.DEADLINE: "it was not started in time",
+    EndReason.DEPENDENCY: "a task that it was to come after did not succeed",
+}
+
+
+def why(task: TaskView) -> str:
+    """Why it waits, or why it ended as it did; empty when there is nothing to explain."""
+    if not task.state.is_final:
+        return printable(task.waiting.sentence) if task.waiting is not None else ""
+    if task.reason in (None, EndReason.COMPLETED, EndReason.CANCELLED):
+        return ""  # the state says it all
+    if task.detail:
+        return printable(task.detail)
+    if task.reason is EndReason.EXIT_STATUS:
+        return f"exit status {task.exit_code}"
+    return _WORDS.get(task.reason) or task.reason.value.replace("_", " ")
+
+
+def duration_seconds(task: TaskView, now: datetime) -> float | None:
+    """How long the consumer's code ran, or has been running; of what waits again, nothing."""
+    is_waiting = task.items is None and task.state in (TaskState.QUEUED, TaskState.ASSIGNED)
+    if task.started_at is None or is_waiting:
+        return None
+    ended = last_attempt(task) if task.finished_at and task.items is None else None
+    measured = ran_seconds(ended) if ended else None
+    if measured is not None:
+        return measured
+    return ((task.finished_at or now) - task.started_at).total_seconds()
+
+
+def ran_seconds(attempt: AttemptView) -> float | None:
+    """As the node measured it: the server may hear of the end much later."""
+    if attempt.started_at is None or attempt.finished_at is None:
+        return None
+    between = (attempt.finished_at - attempt.started_at).total_seconds()
+    return between if attempt.usage is None else min(between, attempt.usage.run_seconds)
+
+
+def last_attempt(task: TaskView) -> AttemptView | None:
+    return max(task.attempts, key=lambda attempt: attempt.number, default=None)
+
+
+def place(attempt: AttemptView) -> str:
+    """The node, and the devices it gave."""
+    devices = ", ".join(device.model for device in attempt.devices)
+    return printable(f"{attempt.node_name} ({devices})" if devices else attempt.node_name)
+
+
+def stage(task: TaskView, is_live: bool = False) -> str:
+    """The phase, and where it is or why it waits; of an array, how far it has come.
+
+    In a live line that is a bar, elsewhere it changes seldom.
+    """
+    attempt = last_attempt(task)
+    phase, reason = printable(task.phase), why(task)
+    if task.items is not None and not (reason and task.items.pending == task.items.total):
+        # Between two ranges it is assigned again, or queued; whoever watches it sees one work.
+        begun = TaskState.RUNNING.value if percent(task.items) else phase
+        return f"{begun}: {progress(task.items, is_live)}"
+    if task.state is not TaskState.QUEUED and attempt is not None:
+        return f"{phase} on {place(attempt)}"
+    return f"{phase}: {reason}" if reason else phase
+
+
+def where_shown(task: TaskView) -> str:
+    """The command that shows what becomes of a task that nobody watches."""
+    if task.items is not None:
+        return f"`potluck result --wait {short_id(task.id)}` shows how it ends and what it wrote"
+    return f"`potluck logs -f {short_id(task.id)}` shows its output"
+
+
+def exit_status(task: TaskView) -> int:
+    """What `run` exits with: the task's own status, as a shell would report it."""
+    if task.state is TaskState.CANCELLED:
+        return 130
+    if task.state is TaskState.SUCCEEDED:
+        return 0
+    if task.exit_code is None or task.exit_code == 0:
+        return 1
+    # A negative exit code is a signal, as in Python's subprocess.
+    return 128 - task.exit_code if task.exit_code < 0 else task.exit_code
+
+
+def summary(task: TaskView, now: datetime) -> str:
+    """One line for the end of a task."""
+    parts = [f"{printable(task.name)} {task.state}"]
+    attempt = last_attempt(task)
+    ran = duration_seconds(task, now)
+    if ran is not None:
+        parts[0] += f" after {show_seconds(ran)}"
+    if task.items is not None:
+        parts.append(told(task.items))
+    elif attempt is not None:
+        parts[0] += f" on {place(attempt)}"
+    is_counted = task.items is not None and task.reason is EndReason.ITEMS_FAILED
+    if not is_counted and (explained := why(task)):
+        parts.append(explained)
+    return ": ".join(parts)

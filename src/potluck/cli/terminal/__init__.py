@@ -1,0 +1,1 @@
+"""Output to a terminal: tables, progress, prompts, units and error messages."""

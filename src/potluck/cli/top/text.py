@@ -1,0 +1,221 @@
+"""A picture in words: the head of the screen, and the rows of its two tables."""
+
+from collections.abc import Callable
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from msgspec import Struct
+
+from potluck.cli.gpus.device_text import device_name, pool_state_cell, price_text
+from potluck.cli.tasks.items import percent
+from potluck.cli.tasks.resolve_task import short_id
+from potluck.cli.tasks.task_text import (
+    TONES,
+    duration_seconds,
+    last_attempt,
+    place,
+    why,
+)
+from potluck.cli.terminal.progress_bar import short_bar
+from potluck.cli.terminal.screen import Tone
+from potluck.cli.terminal.table import Cell, Column
+from potluck.cli.terminal.units import (
+    show_bytes,
+    show_credits,
+    show_milli,
+    show_seconds,
+)
+from potluck.cli.top.snapshot import Picture
+from potluck.model.device import WHOLE_DEVICE_MILLI
+from potluck.wire.consumer import DeviceCounts, PoolDevice, TaskView
+
+_WIDE = 100
+
+TASK_COLUMNS = [
+    Column("ID"),
+    Column("NAME", shrinks=True),
+    Column("STATE"),
+    Column("PROGRESS"),
+    Column("RAN", is_number=True),
+    Column("COST", is_number=True, from_width=_WIDE),
+    Column("WHERE OR WHY", shrinks=True),
+]
+DEVICE_COLUMNS = [
+    Column("DEVICE", shrinks=True),
+    Column("NODE", shrinks=True),
+    Column("USE"),
+    Column("MEMORY", is_number=True, from_width=72),
+    Column("HEAT", is_number=True, from_width=72),
+    Column("POWER", is_number=True, from_width=_WIDE),
+    Column("PRICE/H", is_number=True),
+    Column("STATE"),
+]
+
+
+class Row(Struct, frozen=True):
+    """One line of a table, and what it is about."""
+
+    key: str
+    cells: list[Cell]
+
+
+class TaskOrder(StrEnum):
+    """What comes first of the tasks; work before what is over, in each."""
+
+    AGE = "age"  # the newest
+    NAME = "name"
+    STATE = "state"
+    TIME = "time"  # the longest
+    COST = "cost"  # the dearest
+
+
+class DeviceOrder(StrEnum):
+    """What comes first of the devices."""
+
+    NODE = "node"
+    MODEL = "model"
+    USE = "use"  # the busiest
+    FREE = "free"  # the most of it
+    PRICE = "price"  # the cheapest
+
+
+def head(picture: Picture) -> list[list[Cell]]:
+    """Two lines: who and where, and the pool."""
+    me, pool = picture.me, picture.pool
+    credit = f"{show_credits(me.available_micro)} credits"
+    held = f" + {show_credits(me.held_micro)} held" if me.held_micro else ""
+    wallet = f"{me.address[:6]}…{me.address[-4:]}"
+    silent = f" ({pool.silent_nodes} silent)" if pool.silent_nodes else ""
+    queue = f"{_counted(pool.waiting_tasks, pool.counted_tasks)} waiting"
+    return [
+        [Cell("Potluck", Tone.STRONG), Cell(picture.url), Cell(wallet), Cell(credit + held)],
+        [
+            Cell(f"{pool.nodes} {'node' if pool.nodes == 1 else 'nodes'}{silent}"),
+            *_devices(pool.gpus, "GPU"),
+            *_devices(pool.cpus, "CPU"),
+            Cell(f"{pool.running_attempts:,} running", Tone.BUSY),
+            Cell(queue, Tone.WAITING if pool.waiting_tasks else Tone.PLAIN),
+        ],
+    ]
+
+
+def _devices(counts: DeviceCounts, noun: str) -> list[Cell]:
+    total = counts.free + counts.busy + counts.away
+    if not total:
+        return []
+    away = f", {counts.away} away" if counts.away else ""
+    several = noun if total == 1 else f"{noun}s"
+    return [
+        Cell(
+            f"{counts.free} of {total} {several} free{away}",
+            Tone.GOOD if counts.free else Tone.PLAIN,
+        )
+    ]
+
+
+def _counted(number: int, most: int) -> str:
+    return f"{number:,}+" if number >= most else f"{number:,}"
+
+
+def task_rows(picture: Picture, order: TaskOrder, wanted: str) -> list[Row]:
+    rank = _TASK_RANKS[order]
+    ranked = sorted(picture.tasks, key=lambda task: rank(task, picture.at))
+    ranked.sort(key=lambda task: task.state.is_final)
+    rows = (Row(task.id, _task(task, picture.at)) for task in ranked)
+    return [row for row in rows if _fits(row, wanted)]
+
+
+def _newest(task: TaskView, _: datetime) -> Any:
+    return -task.created_at.timestamp()
+
+
+_TASK_RANKS: dict[TaskOrder, Callable[[TaskView, datetime], Any]] = {
+    TaskOrder.AGE: _newest,
+    TaskOrder.NAME: lambda task, now: (task.name.lower(), _newest(task, now)),
+    TaskOrder.STATE: lambda task, now: (list(TONES).index(task.state), _newest(task, now)),
+    TaskOrder.TIME: lambda task, now: -(duration_seconds(task, now) or 0.0),
+    TaskOrder.COST: lambda task, now: (-task.charge_micro, _newest(task, now)),
+}
+
+
+def _task(task: TaskView, now: datetime) -> list[Cell]:
+    ran = duration_seconds(task, now)
+    return [
+        Cell(short_id(task.id), Tone.STRONG),
+        Cell(task.name if task.items is None else f"{task.name} × {task.items.total:,}"),
+        Cell(task.phase, TONES[task.state]),
+        Cell("" if task.items is None else short_bar(percent(task.items)), TONES[task.state]),
+        Cell("" if ran is None else show_seconds(ran)),
+        Cell(show_credits(task.charge_micro) if task.charge_micro else ""),
+        _where_or_why(task),
+    ]
+
+
+def _where_or_why(task: TaskView) -> Cell:
+    reason, attempt = why(task), last_attempt(task)
+    if reason or attempt is None:
+        return Cell(reason, Tone.FAINT if task.state.is_final else Tone.WAITING)
+    return Cell(place(attempt), Tone.FAINT if task.state.is_final else Tone.PLAIN)
+
+
+def device_rows(picture: Picture, order: DeviceOrder, wanted: str) -> list[Row]:
+    ranked = sorted(picture.devices, key=lambda device: (device.node_name, device.id))
+    ranked.sort(key=_DEVICE_RANKS[order])
+    rows = (Row(device.id, _device(device)) for device in ranked)
+    return [row for row in rows if _fits(row, wanted)]
+
+
+_DEVICE_RANKS: dict[DeviceOrder, Callable[[PoolDevice], Any]] = {
+    DeviceOrder.NODE: lambda device: not device.is_mine,
+    DeviceOrder.MODEL: lambda device: device.description.model.lower(),
+    DeviceOrder.USE: lambda device: -_use_percent(device),
+    DeviceOrder.FREE: lambda device: -device.free_milli,
+    DeviceOrder.PRICE: lambda device: device.description.terms.price_micro_per_hour,
+}
+
+
+def _device(device: PoolDevice) -> list[Cell]:
+    said, sample = device.description, device.sample
+    heat = None if sample is None else sample.temperature_celsius
+    watts = None if sample is None else sample.power_watts
+    return [
+        Cell(device_name(said), Tone.STRONG),
+        Cell(device.node_name, Tone.STRONG if device.is_mine else Tone.PLAIN),
+        Cell(short_bar(int(_use_percent(device))) if sample else "", Tone.BUSY),
+        Cell(_memory(device)),
+        Cell(
+            "" if heat is None else f"{heat:.0f} °C", Tone.BAD if (heat or 0) >= 85 else Tone.PLAIN
+        ),
+        Cell("" if watts is None else f"{watts:.0f} W"),
+        Cell(price_text(said.terms.price_micro_per_hour)),
+        _state(device),
+    ]
+
+
+def _use_percent(device: PoolDevice) -> float:
+    told = None if device.sample is None else device.sample.utilisation_percent
+    return told or 0.0
+
+
+def _memory(device: PoolDevice) -> str:
+    """Used of all, if that is told; else how much there is."""
+    total = device.description.memory_bytes
+    used = None if device.sample is None else device.sample.memory_used_bytes
+    return show_bytes(total) if used is None else f"{used / 2**30:.1f}/{show_bytes(total)}"
+
+
+def _state(device: PoolDevice) -> Cell:
+    """Whether it could be had: wholly, in part, not now."""
+    told = pool_state_cell(device)
+    if told.tone is not Tone.GOOD:
+        return told
+    if device.free_milli == WHOLE_DEVICE_MILLI:
+        return Cell("free", Tone.GOOD)
+    return Cell(f"{show_milli(device.free_milli)} free" if device.free_milli else "busy", Tone.BUSY)
+
+
+def _fits(row: Row, wanted: str) -> bool:
+    """Whether any cell has these words; of an id, its end is enough."""
+    words = wanted.lower()
+    return words in row.key or any(words in cell.text.lower() for cell in row.cells)

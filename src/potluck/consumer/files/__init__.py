@@ -1,0 +1,1 @@
+"""Files to and from the server: folders, uploads and downloads."""

@@ -1,0 +1,127 @@
+"""Bytes on their way to the server, part by part, so that a cut costs one part and not all of them.
+
+The hash comes first: what the account has already is not sent again, and an upload that was broken
+off, by whomever of this account, goes on behind the parts that are kept.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+from potluck.consumer.files.transfer_retry import Absence
+from potluck.consumer.http.api_call import ask, path_of
+from potluck.consumer.http.transport import Transport
+from potluck.model.blob import BlobRef
+from potluck.model.error import InvalidInput, NotFound, PotluckError, Unavailable
+from potluck.wire import routes
+from potluck.wire.files import BeginUpload, Upload
+from potluck.wire.response import decoded
+
+# Told of what is done, and of how much that is of all, in bytes.
+Progress = Callable[[int, int], None]
+
+_READ_BYTES = 2**20
+_MOST_BEGINNINGS = 5
+_LONGEST_PAUSE_SECONDS = 1.0
+
+
+def open_file(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise InvalidInput(
+            f"{path} can not be read: {error.strerror}.", "Check its name, and who may read it."
+        ) from error
+
+
+def described(source: BinaryIO) -> BlobRef:
+    """The name of these bytes; they are read in pieces."""
+    digest = hashlib.sha256()
+    size = 0
+    source.seek(0)
+    while piece := source.read(_READ_BYTES):
+        digest.update(piece)
+        size += len(piece)
+    return BlobRef(digest.hexdigest(), size)
+
+
+def upload(
+    transport: Transport, source: BinaryIO, blob: BlobRef, progress: Progress | None = None
+) -> None:
+    """All of it is there when this returns. An upload that was dropped meanwhile is begun again."""
+    for _ in range(_MOST_BEGINNINGS):
+        begun = _begin(transport, blob)
+        try:
+            if begun.complete or _send(transport, source, blob, begun, progress):
+                break
+        except NotFound:
+            continue
+    else:
+        raise Unavailable(
+            "The upload was dropped again and again.", "Try again; what is kept goes on."
+        )
+    if progress is not None:
+        progress(blob.size_bytes, blob.size_bytes)
+
+
+def _begin(transport: Transport, blob: BlobRef) -> Upload:
+    body = BeginUpload(blob)
+    return ask(transport, routes.BEGIN_UPLOAD, Upload, body=body, repeatable=True)
+
+
+def _send(
+    transport: Transport,
+    source: BinaryIO,
+    blob: BlobRef,
+    begun: Upload,
+    progress: Progress | None,
+) -> bool:
+    upload = begun
+    while not upload.complete and (done := upload.parts_done * begun.part_bytes) < blob.size_bytes:
+        if progress is not None:
+            progress(done, blob.size_bytes)
+        upload = _put_patiently(transport, source, blob, upload)
+    return upload.complete or _finished(transport, begun.upload_id)
+
+
+def _put_patiently(transport: Transport, source: BinaryIO, blob: BlobRef, upload: Upload) -> Upload:
+    """The server may be away for a while: it knows the upload when it is back."""
+    absence = Absence(transport.patience)
+    while True:
+        try:
+            return _put(transport, source, blob, upload)
+        except PotluckError as error:
+            absence.wait(error)
+
+
+def _put(transport: Transport, source: BinaryIO, blob: BlobRef, upload: Upload) -> Upload:
+    """The next part. Another process may send the same bytes: the answer says where to go on."""
+    number, size = upload.parts_done, upload.part_bytes
+    expected = min(size, blob.size_bytes - number * size)
+    source.seek(number * size)
+    part = source.read(expected)
+    if len(part) != expected:
+        raise _changed()
+    path = path_of(routes.PUT_PART, {"upload_id": upload.upload_id, "number": str(number)})
+    headers = {"Content-Type": "application/octet-stream"}
+    answer = transport.call(routes.PUT_PART.method, path, part, headers, repeatable=True)
+    return decoded(answer, Upload, transport.url)
+
+
+def _finished(transport: Transport, upload_id: str) -> bool:
+    """A large one is put together while we ask."""
+    pause = 0.02
+    while True:
+        names = {"upload_id": upload_id}
+        if ask(transport, routes.FINISH_UPLOAD, Upload, names, repeatable=True).complete:
+            return True
+        time.sleep(pause)
+        pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+
+
+def _changed() -> PotluckError:
+    return InvalidInput(
+        "The file became shorter while it was uploaded.", "Try again when nobody writes to it."
+    )

@@ -1,0 +1,56 @@
+"""The authority of a pool that has one of its own: fetched once, compared, kept for its clients."""
+
+import hashlib
+import re
+from pathlib import Path
+
+from potluck.local.durable_files import write_whole
+from potluck.local.trust import checked_fingerprint, fetch_ca, require_https
+from potluck.model.error import BadSettings
+from potluck.wire import routes
+from potluck.wire.signing.sign_in_answer import origin_of
+
+_NAME = re.compile(r"ca-([0-9a-f]{64})\.pem")
+
+
+def pinned_fingerprint(ca_file: Path | None) -> str | None:
+    """Of an authority that is kept here, so that others can be told; none for any other."""
+    named = None if ca_file is None else _NAME.fullmatch(ca_file.name)
+    return None if named is None else f"sha256:{named[1]}"
+
+
+def pinned(url: str, directory: Path) -> Path | None:
+    """The authority that this server was pinned to, whoever pinned it here."""
+    try:
+        path = directory / _note(url, directory).read_text().strip()
+    except OSError:
+        return None
+    return path if _NAME.fullmatch(path.name) and path.exists() else None
+
+
+def pin_ca(url: str, fingerprint: str, directory: Path) -> Path:
+    """Where the authority with this fingerprint is kept; asks the server only if it is not yet.
+
+    From now on this server is believed by nothing else.
+    """
+    require_https(url)
+    digits = checked_fingerprint(fingerprint).partition(":")[2]
+    path = directory / f"ca-{digits}.pem"
+    try:
+        if not path.exists():
+            pem = fetch_ca(url + routes.CA_CERTIFICATE.url(), fingerprint)
+            directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+            write_whole(path, pem.encode())
+        note = _note(url, directory)
+        note.parent.mkdir(exist_ok=True, mode=0o700)
+        write_whole(note, path.name.encode())
+    except OSError as error:
+        raise BadSettings(
+            f"The server's authority can not be kept in {directory}: {error.strerror}.",
+            "Make it writable, or name another directory with POTLUCK_CONFIG_DIR.",
+        ) from error
+    return path
+
+
+def _note(url: str, directory: Path) -> Path:
+    return directory / "pins" / hashlib.sha256(origin_of(url).encode()).hexdigest()[:16]

@@ -1,0 +1,1 @@
+"""Who the client is: profile, wallet, session and sign-in."""

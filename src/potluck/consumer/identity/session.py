@@ -1,0 +1,122 @@
+"""The session in the profile, kept alive while it is used.
+
+Refresh tokens are good for one use and shared by all processes of a person, so one process at a
+time refreshes: it holds the profile, reads it again, and takes what another has got meanwhile.
+When the session has ended, a wallet that needs no person signs in again.
+"""
+
+import contextlib
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+
+from potluck.consumer.http.api_call import tell
+from potluck.consumer.http.transport import Transport
+from potluck.consumer.identity import wallet
+from potluck.consumer.identity.bearer import FixedToken
+from potluck.consumer.identity.profile import (
+    Profile,
+    Session,
+    changing_profile,
+    save_profile,
+    saved_for,
+)
+from potluck.consumer.identity.sign_in import refresh, session_of, sign_in
+from potluck.model.error import LocalError, NotSignedIn, PotluckError
+from potluck.wire import routes
+from potluck.wire.identity import Tokens
+
+
+class SavedSession:
+    """The bearer of a profile's access token."""
+
+    def __init__(self, door: Transport):
+        self._door = door
+        self._session: Session | None = None
+
+    def token(self) -> str:
+        if self._session is None or self._ends_soon(self._session):
+            self._session = self._renew(refused=None)
+        return self._session.access_token
+
+    def renewed(self, refused: str) -> str | None:
+        self._session = self._renew(refused)
+        return self._session.access_token
+
+    def explained(self, refusal: NotSignedIn) -> NotSignedIn:
+        return refusal
+
+    def close(self) -> None:
+        self._door.close()
+
+    def _renew(self, refused: str | None) -> Session:
+        url = self._door.url
+        found = self._usable(saved_for(url), refused)
+        if found is not None:
+            return found
+        with changing_profile():
+            saved = saved_for(url)
+            if saved is None or saved.session is None:
+                raise signed_out(url)
+            found = self._usable(saved, refused)
+            if found is not None:
+                return found
+            session = session_of(self._next(saved, saved.session))
+            save_profile(msgspec.structs.replace(saved, session=session))
+            return session
+
+    def _usable(self, saved: Profile | None, refused: str | None) -> Session | None:
+        """What is on the disk, if it is newer than what failed and lasts a while."""
+        session = None if saved is None else saved.session
+        if session is None or session.access_token == refused or self._ends_soon(session):
+            return None
+        return session
+
+    def _next(self, saved: Profile, session: Session) -> Tokens:
+        try:
+            return refresh(self._door, session.refresh_token)
+        except NotSignedIn as error:
+            try:
+                known = wallet.load(Path(saved.key_file) if saved.key_file else None)
+            except (LocalError, NotSignedIn):
+                raise ended(self._door.url) from error
+            if known.address != session.address:
+                raise ended(self._door.url) from error
+            return sign_in(self._door, known)
+
+    def _ends_soon(self, session: Session) -> bool:
+        margin = timedelta(seconds=self._door.patience.renew_seconds)
+        return datetime.now(UTC) + margin >= session.access_expires_at
+
+
+def replace_profile(door: Transport, profile: Profile) -> Path:
+    """Keeps the profile. The session that it replaces at the same server is ended there, if it
+    can be: nobody here could do so any more."""
+    with changing_profile():
+        before = saved_for(profile.url)
+        path = save_profile(profile)
+    if before is not None and before.session is not None:
+        with contextlib.suppress(PotluckError):
+            _end(door, before.session)
+    return path
+
+
+def _end(door: Transport, session: Session) -> None:
+    token = session.access_token
+    if datetime.now(UTC) >= session.access_expires_at:
+        token = refresh(door, session.refresh_token).access_token
+    with closing(Transport(door.url, door.patience, door.ca_file, FixedToken(token))) as line:
+        tell(line, routes.LOGOUT)
+
+
+def signed_out(url: str) -> NotSignedIn:
+    return NotSignedIn(
+        f"You are not signed in to {url}.",
+        f"Sign in with `potluck login {url}`, or set POTLUCK_TOKEN to an API key.",
+    )
+
+
+def ended(url: str) -> NotSignedIn:
+    return NotSignedIn(f"Your session at {url} has ended.", f"Sign in again: potluck login {url}")

@@ -1,0 +1,49 @@
+"""How each node gets on with each array, as far as it has been seen."""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from potluck.decide.arrays.ranges import Pace, is_unfit, pending_items
+from potluck.decide.reservations.running import Running
+from potluck.decide.types import WaitingTask
+from potluck.model.ids import NodeId, TaskId
+
+
+class Seen(Struct, frozen=True):
+    """How an array goes on a node."""
+
+    item_seconds: float
+    in_vain: int = 0  # items that failed there, if none succeeded
+
+
+class Paces:
+    def __init__(self, running: Running) -> None:
+        self._running = running
+        self._seen: dict[TaskId, Mapping[NodeId, Seen]] = {}
+
+    def observe(self, task_id: TaskId, seen: Mapping[NodeId, Seen]) -> None:
+        """Instead of what was known: a node that was not seen for long gets another chance."""
+        self._seen[task_id] = seen
+
+    def forget(self, task_id: TaskId) -> None:
+        self._seen.pop(task_id, None)
+
+    def pace(self, task: WaitingTask, node_id: NodeId, slots: int | None = None) -> Pace:
+        """`slots`: how many could be at work on it at once, which matters before it was seen."""
+        anywhere = self._seen.get(task.id)
+        workers = self._running.live(task.id)
+        if not anywhere:
+            return Pace(task.expected_seconds, None, workers, slots=slots)
+        seen = anywhere.get(node_id)
+        if seen is None:
+            return Pace(task.expected_seconds, None, workers)
+        return Pace(task.expected_seconds, seen.item_seconds, workers, seen.in_vain)
+
+    def unfit(self, task: WaitingTask) -> frozenset[NodeId]:
+        """The nodes that would hold up the end of an array, or on which it fails."""
+        seen = self._seen.get(task.id)
+        if not seen:
+            return frozenset()
+        pending = pending_items(task)  # once for all nodes: it may be in many pieces
+        return frozenset(node_id for node_id in seen if is_unfit(pending, self.pace(task, node_id)))

@@ -1,0 +1,123 @@
+"""Which lines have got a reason to wait, or another one, since somebody was told.
+
+Counting who refuses a task for what looks at every kind of node, so it is done for a few shapes in
+a round and not again within a few seconds; a line whose reason stays the same is not told of again.
+When nodes have come or gone, all that waits for room is counted anew.
+"""
+
+from collections.abc import Callable
+from itertools import islice
+
+from msgspec import Struct
+
+from potluck.decide.queue.block_reason import Halt
+from potluck.decide.queue.task_groups import Line, LineKey, Lines
+from potluck.decide.types import WaitingTask
+from potluck.model.task import WaitingReason
+
+MOST_COUNTS = 4
+MOST_LINES = 50
+
+
+class Waiting(Struct, frozen=True):
+    """Why a line waits, and one of the tasks in it."""
+
+    example: WaitingTask
+    reason: WaitingReason
+
+
+class _Counted(Struct, frozen=True):
+    reason: WaitingReason
+    at: float
+
+
+class Told:
+    def __init__(
+        self,
+        lines: Lines,
+        count: Callable[[WaitingTask, Halt], WaitingReason],
+        fresh_seconds: float,
+    ) -> None:
+        self._lines = lines
+        self._count = count
+        self._fresh_seconds = fresh_seconds
+        self._fresh: dict[Line, None] = {}  # halted since, in turn
+        self._told: dict[LineKey, WaitingReason] = {}
+        self._counted: dict[object, _Counted] = {}
+        self._emptied: dict[LineKey, None] = {}
+        self._is_doubted = False
+        self._renewed_at = 0.0
+
+    def note(self, line: Line) -> None:
+        self._fresh[line] = None
+
+    def forget(self, line: Line) -> None:
+        self._fresh.pop(line, None)
+        if self._told.pop(line.key, None) is not None:
+            self._emptied[line.key] = None
+
+    def doubt(self) -> None:
+        """Other nodes are there than when it was counted."""
+        self._is_doubted = True
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all that is known to have changed was told."""
+        return not self._fresh
+
+    def take_emptied(self) -> tuple[LineKey, ...]:
+        """The lines that had a reason, and in which nobody waits any more."""
+        emptied, self._emptied = tuple(self._emptied), {}
+        return emptied
+
+    def tell(self, now: float) -> dict[LineKey, Waiting]:
+        """The lines whose reason is a new one."""
+        self._renew(now)
+        news: dict[LineKey, Waiting] = {}
+        counts = MOST_COUNTS
+        for line in list(islice(self._fresh, MOST_LINES)):
+            entry = self._lines.first(line)
+            if entry is None or line.halt is Halt.NONE:
+                del self._fresh[line]
+                continue
+            known = self._known(line, now)
+            if known is None:
+                if not counts:
+                    # The others are looked at before it is its turn again.
+                    self._fresh[line] = self._fresh.pop(line)
+                    continue
+                counts -= 1
+                known = self._look(line, entry[2], now)
+            del self._fresh[line]
+            if self._told.get(line.key) != known:
+                self._told[line.key] = known
+                news[line.key] = Waiting(entry[2], known)
+        return news
+
+    def _renew(self, now: float) -> None:
+        if self._is_doubted and now - self._renewed_at >= self._fresh_seconds:
+            self._is_doubted = False
+            self._renewed_at = now
+            self._counted.clear()
+            for line in self._lines.lines():
+                if line.halt is Halt.ROOM:
+                    self.note(line)
+
+    def _known(self, line: Line, now: float) -> WaitingReason | None:
+        counted = self._counted.get(_kind(line))
+        is_fresh = counted is not None and now - counted.at < self._fresh_seconds
+        return counted.reason if counted is not None and is_fresh else None
+
+    def _look(self, line: Line, task: WaitingTask, now: float) -> WaitingReason:
+        if len(self._counted) > 10_000:
+            self._counted.clear()
+        reason = self._count(task, line.halt)
+        self._counted[_kind(line)] = _Counted(reason, now)
+        return reason
+
+
+def _kind(line: Line) -> object:
+    """Lines of one shape wait for the same; credit and quota are an account's own."""
+    if line.halt.is_of_account:
+        return (line.halt, line.key)
+    return (line.halt, line.shape)

@@ -1,0 +1,219 @@
+"""How a requirement can be eased, and what is then said of it."""
+
+from collections.abc import Callable
+from math import floor, log10
+
+import msgspec
+from msgspec import Struct
+
+from potluck.decide.pool.feasibility import Refusal, price_of, suitable
+from potluck.decide.types import FreeDevice, FreeNode, WaitingTask
+from potluck.model.credit import MICRO
+from potluck.model.device import WHOLE_DEVICE_MILLI
+from potluck.model.task import GIB, MIB
+
+_Devices = tuple[FreeDevice, ...]
+
+
+def eased(task: WaitingTask, field: str, value: object) -> WaitingTask:
+    requirements = msgspec.structs.replace(task.requirements, **{field: value})
+    return msgspec.structs.replace(task, requirements=requirements)
+
+
+class Measure(Struct, frozen=True):
+    """A requirement with a figure, and what a node has of it."""
+
+    field: str
+    least: int | float | None
+    of_node: Callable[[FreeNode, _Devices, WaitingTask], float]
+    text: Callable[[float, int], str]  # never more than the figure, to so many digits
+    words: str
+    is_ceiling: bool = False  # more of it suits more nodes
+    noun: tuple[str, str] = ("", "")  # of what is counted: one, and several
+
+    def asked(self, task: WaitingTask) -> float | None:
+        """None if nothing was asked that could be eased."""
+        figure: float | None = getattr(task.requirements, self.field)
+        return None if figure == self.least else figure
+
+    def nearest(self, task: WaitingTask, node: FreeNode) -> float | None:
+        """The figure next to what was asked with which the node takes it; None if there is none.
+
+        What the node has is not always it: more cores or devices also cost more. Those are whole
+        numbers, and with fewer of them nothing is refused that was not refused before.
+        """
+        devices = suitable(eased(task, self.field, self.least), node)
+        if isinstance(devices, Refusal):
+            return None
+        figure = self.of_node(node, devices, task)
+        if self._suits(task, node, figure) or self.least is None:
+            return figure
+        fits, refused = int(self.least), int(figure)
+        while refused - fits > 1:
+            middle = (fits + refused) // 2
+            if self._suits(task, node, middle):
+                fits = middle
+            else:
+                refused = middle
+        return fits
+
+    def _suits(self, task: WaitingTask, node: FreeNode, figure: float) -> bool:
+        return not isinstance(suitable(eased(task, self.field, figure), node), Refusal)
+
+    def condition(self, figure: float, asked: float) -> str:
+        """With as many digits as it takes to tell the two figures apart."""
+        for digits in _DIGITS:
+            shown, wanted = self.text(figure, digits), self.text(asked, digits)
+            if shown != wanted:
+                break
+        return self.words.format(f"{shown} {self.noun[figure != 1]}".rstrip(), wanted)
+
+
+_DIGITS = (3, 6, 15)
+
+
+def _price(node: FreeNode, devices: _Devices, task: WaitingTask) -> float:
+    """Of all that the task would take there, as the ceiling is."""
+    wanted = task.requirements
+    return sorted(price_of(wanted, each, node.cores) for each in devices)[wanted.device_count - 1]
+
+
+def _memory(_node: FreeNode, devices: _Devices, task: WaitingTask) -> float:
+    count = task.requirements.device_count
+    return sorted((each.memory_bytes for each in devices), reverse=True)[count - 1]
+
+
+def _part(_node: FreeNode, devices: _Devices, _task: WaitingTask) -> float:
+    """The smallest that is given of any of them."""
+    return min(each.least_milli for each in devices)
+
+
+def _bytes_text(figure: float, digits: int) -> str:
+    size, unit = next((each for each in _SIZES if figure >= each[0]), _SIZES[-1])
+    return f"{_rounded_down(figure / size, digits):.15g} {unit}"
+
+
+def _rounded_down(figure: float, digits: int) -> float:
+    """More than a node has would not help."""
+    if figure <= 0:
+        return 0
+    return _cut(figure, max(0, digits - 1 - floor(log10(figure))))
+
+
+def _cut(figure: float, places: int) -> float:
+    scale = 10.0**places
+    return floor(figure * scale + 1e-9) / scale
+
+
+_SIZES = ((1024 * GIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"))
+
+
+def _credit_text(figure: float, _digits: int) -> str:
+    """To the last digit that counts: a ceiling that was rounded down would not help."""
+    whole, part = f"{figure / MICRO:.6f}".split(".")
+    return f"{whole}.{part.rstrip('0'):0<2}"
+
+
+def _count_text(figure: float, _digits: int) -> str:
+    return f"{figure:g}"
+
+
+def _milli_text(figure: float, _digits: int) -> str:
+    return f"{figure / WHOLE_DEVICE_MILLI:g}"
+
+
+def _part_text(figure: float, digits: int) -> str:
+    return f"{_cut(figure, 2):.2f}" if digits == _DIGITS[0] else f"{_cut(figure, digits):g}"
+
+
+# What has no figure: a task asks for it or does not.
+PLAIN = {
+    "device_kind": "a device of kind",
+    "device_vendor": "the vendor",
+    "device_model": "the model",
+    "compute_capability": "compute capability",
+    "sandbox": "a sandbox of strength",
+    "python": "Python",
+}
+MEASURES = (
+    Measure(
+        "max_price_micro_per_hour",
+        None,
+        _price,
+        _credit_text,
+        "with a price ceiling of {} an hour instead of {}",
+        is_ceiling=True,
+    ),
+    Measure(
+        "device_memory_bytes",
+        0,
+        _memory,
+        _bytes_text,
+        "if it asked for {} of device memory instead of {}",
+    ),
+    Measure(
+        "device_count",
+        1,
+        lambda _node, devices, _task: len(devices),
+        _count_text,
+        "if it asked for {} on one node instead of {}",
+        noun=("device", "devices"),
+    ),
+    Measure(
+        "device_milli",
+        WHOLE_DEVICE_MILLI,
+        _part,
+        _milli_text,
+        "if it asked for {} of a device instead of {}",
+        is_ceiling=True,
+    ),
+    Measure(
+        "min_reliability",
+        None,
+        lambda node, _devices, _task: node.reliability,
+        _part_text,
+        "if a reliability of {} were enough instead of {}",
+    ),
+    Measure(
+        "cores",
+        1,
+        lambda node, _devices, _task: node.cores,
+        _count_text,
+        "if it asked for {} instead of {}",
+        noun=("core", "cores"),
+    ),
+    Measure(
+        "memory_bytes",
+        16 * MIB,
+        lambda node, _devices, _task: node.memory_bytes,
+        _bytes_text,
+        "if it asked for {} of memory instead of {}",
+    ),
+    Measure(
+        "disk_bytes",
+        MIB,
+        lambda node, _devices, _task: node.disk_bytes,
+        _bytes_text,
+        "if it asked for {} of disk instead of {}",
+    ),
+)
+MEASURE_OF = {measure.field: measure for measure in MEASURES}
+# Nothing that a task asks for helps where an owner takes no such tasks, or not now.
+FIELD_OF = {
+    Refusal.OWNER: "owners",
+    Refusal.SANDBOX: "sandbox",
+    Refusal.PYTHON: "python",
+    Refusal.LABELS: "labels",
+    Refusal.RELIABILITY: "min_reliability",
+    Refusal.DEVICE_KIND: "device_kind",
+    Refusal.DEVICE_VENDOR: "device_vendor",
+    Refusal.DEVICE_MODEL: "device_model",
+    Refusal.COMPUTE_CAPABILITY: "compute_capability",
+    Refusal.DEVICE_MEMORY: "device_memory_bytes",
+    Refusal.FRACTION: "device_milli",
+    Refusal.DEVICE_COUNT: "device_count",
+    Refusal.PRICE: "max_price_micro_per_hour",
+    Refusal.CORES: "cores",
+    Refusal.MEMORY: "memory_bytes",
+    Refusal.DISK: "disk_bytes",
+}

@@ -1,0 +1,158 @@
+"""What would have to change for a task to find more nodes: one requirement eased at a time.
+
+Where several stand in the way on every node, what the nearest node lacks.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from potluck.decide.explain.relaxations import (
+    FIELD_OF,
+    MEASURE_OF,
+    MEASURES,
+    PLAIN,
+    eased,
+)
+from potluck.decide.pool.feasibility import Refusal, suitable
+from potluck.decide.types import FreeNode, WaitingTask
+
+# A node, and how many there are of its kind.
+Kinds = Sequence[tuple[FreeNode, int]]
+# So many nodes are enough to name a figure for.
+_ENOUGH_NODES = 3
+# So many kinds stand for all: each is looked at often, and in a large pool no two machines
+# are quite alike.
+MOST_KINDS = 1000
+
+
+def changes(task: WaitingTask, kinds: Kinds) -> list[str]:
+    """Sentences, those that would bring the most nodes first."""
+    stride = 1 + max(0, len(kinds) - 1) // MOST_KINDS
+    some = kinds[::stride]
+    rest = [(node, count) for node, count in some if isinstance(suitable(task, node), Refusal)]
+    found = [*_without(task, rest), *_with_less(task, rest)] or _nearest(task, rest)
+    found.sort(key=lambda each: -each[0])
+    about = "About " if stride > 1 else ""
+    more = "more " if len(rest) < len(some) else ""
+    return [
+        f"{about}{_nodes(stride * count, more)} would take it {condition}."
+        for count, condition in found
+    ]
+
+
+def _without(task: WaitingTask, rest: Kinds) -> Iterator[tuple[int, str]]:
+    """What has no figure: if it did not ask for that at all?"""
+    for field in PLAIN:
+        asked = getattr(task.requirements, field)
+        if asked is not None and (count := _count(eased(task, field, None), rest)):
+            yield count, _not_asking(task, field)
+    if task.requirements.owners and (count := _count(eased(task, "owners", ()), rest)):
+        yield count, _ANY_OWNER
+    for label in task.requirements.labels:
+        others = tuple(each for each in task.requirements.labels if each != label)
+        if count := _count(eased(task, "labels", others), rest):
+            yield count, _not_asking_for_label(label)
+
+
+def _with_less(task: WaitingTask, rest: Kinds) -> Iterator[tuple[int, str]]:
+    """What has a figure: with which one would there be some nodes?"""
+    for measure in MEASURES:
+        asked = measure.asked(task)
+        if asked is None:
+            continue
+        figures = [
+            (figure, count)
+            for node, count in rest
+            if (figure := measure.nearest(task, node)) is not None
+        ]
+        if figures:
+            figures.sort(key=lambda each: each[0], reverse=not measure.is_ceiling)
+            figure, count = _reach(figures)
+            yield count, measure.condition(figure, asked)
+
+
+def _reach(figures: list[tuple[float, int]]) -> tuple[float, int]:
+    """The figure next to what was asked that brings enough nodes, and how many it brings."""
+    total = 0
+    reached: float | None = None
+    for figure, count in figures:
+        if reached is not None and figure != reached:
+            break
+        total += count
+        if total >= _ENOUGH_NODES or figure == figures[-1][0]:
+            reached = figure
+    assert reached is not None
+    return reached, total
+
+
+def _nearest(task: WaitingTask, rest: Kinds) -> list[tuple[int, str]]:
+    """All that would have to be eased for the nodes that lack the fewest things."""
+    lacks: Counter[tuple[str, ...]] = Counter()
+    for node, count in rest:
+        conditions = _conditions(task, node)
+        if conditions is not None:
+            lacks[conditions] += count
+    if not lacks:
+        return []
+    fewest = min(map(len, lacks))
+    conditions, count = max(
+        (each for each in lacks.items() if len(each[0]) == fewest), key=lambda each: each[1]
+    )
+    return [(count, " and ".join(conditions))]
+
+
+def _conditions(task: WaitingTask, node: FreeNode) -> tuple[str, ...] | None:
+    """Under which the node would take the task; None if nothing that it asks for could help."""
+    fields: list[str] = []
+    easy = task
+    while isinstance(refusal := suitable(easy, node), Refusal):
+        field = FIELD_OF.get(refusal)
+        if field is None or field in fields:
+            return None
+        fields.append(field)
+        easy = eased(easy, field, _least(task, field, node))
+    conditions: list[str] = []
+    # What it costs comes last: that goes by how much of the node it takes.
+    for field in sorted(fields, key=lambda each: each == "max_price_micro_per_hour"):
+        measure = MEASURE_OF.get(field)
+        if measure is not None:
+            asked, figure = measure.asked(task), measure.nearest(easy, node)
+            assert asked is not None and figure is not None, f"{field} was refused"
+            conditions.append(measure.condition(figure, asked))
+            easy = eased(easy, field, figure)
+        elif field == "labels":
+            lacking = (each for each in task.requirements.labels if each not in node.labels)
+            conditions += map(_not_asking_for_label, lacking)
+        elif field == "owners":
+            conditions.append(_ANY_OWNER)
+        else:
+            conditions.append(_not_asking(task, field))
+    return tuple(conditions)
+
+
+def _least(task: WaitingTask, field: str, node: FreeNode) -> object:
+    if field == "labels":
+        return tuple(each for each in task.requirements.labels if each in node.labels)
+    if field == "owners":
+        return ()
+    measure = MEASURE_OF.get(field)
+    return None if measure is None else measure.least
+
+
+def _not_asking(task: WaitingTask, field: str) -> str:
+    return f"if it did not ask for {PLAIN[field]} {getattr(task.requirements, field)}"
+
+
+_ANY_OWNER = "if nodes of any owner would do"
+
+
+def _not_asking_for_label(label: str) -> str:
+    return f"if it did not ask for the label {label}"
+
+
+def _count(task: WaitingTask, rest: Kinds) -> int:
+    return sum(count for node, count in rest if not isinstance(suitable(task, node), Refusal))
+
+
+def _nodes(count: int, more: str) -> str:
+    return f"{count} {more}{'node' if count == 1 else 'nodes'}"

@@ -1,0 +1,164 @@
+"""A place for one task: on which node, with which devices, at what price, for which items."""
+
+from collections.abc import Callable
+
+import msgspec
+from msgspec import Struct
+
+from potluck.decide.account import Account
+from potluck.decide.arrays.node_speed import Paces
+from potluck.decide.arrays.ranges import affordable_items, next_range, without
+from potluck.decide.charges import hold_micro
+from potluck.decide.pool.capacity import Capacity
+from potluck.decide.pool.feasibility import Fit
+from potluck.decide.queue.block_reason import Halt
+from potluck.decide.reservations.duration_estimate import attempt_seconds, run_seconds
+from potluck.decide.reservations.reserve import Reservations
+from potluck.decide.reservations.timetable import Timetable
+from potluck.decide.types import Assignment, WaitingTask
+from potluck.model.ids import NodeId
+from potluck.model.task import ItemRange
+
+MayUse = Callable[[NodeId], bool]
+
+
+class Found(Struct, frozen=True, gc=False):
+    assignments: list[Assignment]
+    left: WaitingTask | None  # an array that has more pending items
+
+
+class Finder:
+    """What it finds it takes out of the capacity at once."""
+
+    def __init__(
+        self,
+        capacity: Capacity,
+        reservations: Reservations,
+        timetable: Timetable,
+        paces: Paces,
+        aligns: bool,
+    ) -> None:
+        self._capacity = capacity
+        self._reservations = reservations
+        self._timetable = timetable
+        self._paces = paces
+        self._aligns = aligns  # whether what ends together is put together
+
+    def find(self, task: WaitingTask, account: Account, now: float) -> Found | Halt:
+        if is_at_quota(account):
+            return Halt.QUOTA
+        may_use = self._may_use(task, now)
+        first = self._aligned(task, may_use, now) if self._aligns else None
+        found = self._place(task, account, may_use, first)
+        if found is Halt.ROOM and may_use is not None and self._capacity.has_room(task):
+            permits = self._reservations.permission(task, now) if task.pending else None
+            is_slow = task.pending and self._capacity.find(task, None, permits) is not None
+            return Halt.SLOW if is_slow else Halt.KEPT
+        return found
+
+    def find_on(
+        self, task: WaitingTask, account: Account, node_ids: tuple[NodeId, ...]
+    ) -> Found | Halt:
+        """On these nodes, which are kept for it."""
+        if is_at_quota(account):
+            return Halt.QUOTA
+        return self._place(task, account, node_ids.__contains__, None)
+
+    def _may_use(self, task: WaitingTask, now: float) -> MayUse | None:
+        """Which nodes are not kept for others, nor unfit for the rest of an array."""
+        permits = self._reservations.permission(task, now)
+        unfit = self._paces.unfit(task) if task.pending else frozenset()
+        if not unfit:
+            return permits
+        return lambda node_id: node_id not in unfit and (permits is None or permits(node_id))
+
+    def _aligned(self, task: WaitingTask, may_use: MayUse | None, now: float) -> MayUse:
+        """Nodes on which something else runs at least as long.
+
+        So whole nodes become free for large tasks, and none is held up by the last small one.
+        """
+        end = now + attempt_seconds(task)
+        last_end = self._timetable.last_end
+        if may_use is None:
+            return lambda node_id: last_end(node_id) >= end
+        return lambda node_id: last_end(node_id) >= end and may_use(node_id)
+
+    def _place(
+        self, task: WaitingTask, account: Account, may_use: MayUse | None, first: MayUse | None
+    ) -> Found | Halt:
+        outcome = self._one(task, account, may_use, first)
+        if task.nodes == 1 and isinstance(outcome, Fit):
+            self._capacity.take(task, outcome)
+            return self._assignments(task, account, [outcome])
+        fits: list[Fit] = []
+        while isinstance(outcome, Fit) and len(fits) < task.nodes - 1:
+            self._capacity.take(task, outcome)
+            fits.append(outcome)
+            taken = {fit.node_id for fit in fits}
+            outcome = self._one(task, account, _except(taken, may_use), _except(taken, first))
+        if isinstance(outcome, Fit):
+            self._capacity.take(task, outcome)
+            return self._assignments(task, account, [*fits, outcome])
+        for fit in fits:
+            self._capacity.untake(task, fit)
+        return outcome
+
+    def _one(
+        self, task: WaitingTask, account: Account, may_use: MayUse | None, first: MayUse | None
+    ) -> Fit | Halt:
+        fit = None if first is None else self._capacity.find(task, None, first)
+        fit = fit or self._capacity.find(task, None, may_use)
+        if fit is None:
+            return Halt.ROOM
+        price, seconds = fit.price_micro_per_hour, task.limits.run_seconds
+        if price and hold_micro(price, seconds) > account.available_micro:
+            fit = self._capacity.find(task, account.dearest_price(seconds), may_use)
+        if fit is None:
+            return Halt.CREDIT
+        most = account.most_running_milli
+        if most is None:
+            return fit
+        milli = task.nodes * sum(share.milli for share in fit.shares)
+        if account.running_milli + milli <= most:
+            return fit
+        return Halt.TOO_LARGE if milli > most else Halt.QUOTA
+
+    def _assignments(self, task: WaitingTask, account: Account, fits: list[Fit]) -> Found:
+        if not task.pending:
+            return Found([_assignment(task, fit) for fit in fits], None)
+        fit = fits[0]
+        seconds = task.limits.run_seconds
+        most = affordable_items(account.available_micro, fit.price_micro_per_hour, seconds)
+        slots = self._capacity.slots(task.requirements)
+        items = next_range(task, self._paces.pace(task, fit.node_id, slots), most)
+        pending = without(task, items)
+        left = msgspec.structs.replace(task, pending=pending) if pending else None
+        return Found([_assignment(task, fit, items)], left)
+
+
+def _assignment(task: WaitingTask, fit: Fit, items: ItemRange | None = None) -> Assignment:
+    count = 1 if items is None else len(items)
+    return Assignment(
+        task_id=task.id,
+        node_id=fit.node_id,
+        shares=fit.shares,
+        requirements=task.requirements,
+        limits=task.limits,
+        price_micro_per_hour=fit.price_micro_per_hour,
+        hold_micro=hold_micro(fit.price_micro_per_hour, task.limits.run_seconds * count),
+        items=items,
+        expected_seconds=run_seconds(task) * count,
+    )
+
+
+def _except(taken: set[NodeId], may_use: MayUse | None) -> MayUse:
+    """A gang stands on different nodes."""
+    if may_use is None:
+        return lambda node_id: node_id not in taken
+    return lambda node_id: node_id not in taken and may_use(node_id)
+
+
+def is_at_quota(account: Account) -> bool:
+    """Whether it may have nothing more at a time, however little."""
+    most = account.most_running_milli
+    return most is not None and account.running_milli >= most

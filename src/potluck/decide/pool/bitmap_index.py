@@ -1,0 +1,131 @@
+"""Which rooms could do for a want, all at once: by what is free of each, as bits of numbers.
+
+Each room has a slot, and the slots are in the fixed order of the nodes: as if shuffled, so that
+unlike nodes stand side by side, and the same in every run. The answer is a superset that is hardly
+ever too large: whether a room really does is asked of it.
+"""
+
+from collections.abc import Iterable, Iterator
+from zlib import crc32
+
+from potluck.decide.pool.demand import Want
+from potluck.decide.pool.node_capacity import Room
+from potluck.decide.pool.threshold_bitmap import EVERY, Levels, words_of
+from potluck.model.ids import AccountId, NodeId
+
+_LEAST_SLOTS = 64
+
+
+class Index:
+    def __init__(self) -> None:
+        self._lay_out((), _LEAST_SLOTS)
+
+    def _lay_out(self, rooms: Iterable[Room], size: int) -> None:
+        self._size = size
+        self._count = 0
+        self._rooms: list[Room | None] = [None] * size
+        self._whole, self._part, self._shared = Levels(), Levels(), Levels()
+        self._cores, self._memory, self._disk = Levels(), Levels(), Levels()
+        self._reliability = Levels()
+        # What an account could have of devices on which its own fractions stand.
+        self._own: dict[AccountId, Levels] = {}
+        for room in sorted(rooms, key=lambda each: crc32(each.node.id.encode())):
+            self._place(room)
+
+    def rooms(self, slots: int) -> Iterator[Room]:
+        """The rooms in these slots, in order."""
+        rooms = self._rooms
+        for start, word in words_of(slots):
+            while word:
+                lowest = word & -word
+                word ^= lowest
+                room = rooms[start + lowest.bit_length() - 1]
+                assert room is not None
+                yield room
+
+    def enter(self, room: Room) -> bool:
+        """Gives a room its slot; says whether all the others have got other ones for that."""
+        is_full = 4 * (self._count + 1) > 3 * self._size
+        if is_full:
+            self._lay_out((each for each in self._rooms if each is not None), 2 * self._size)
+        self._place(room)
+        return is_full
+
+    def leave(self, room: Room) -> None:
+        for account_id in room.own_milli:
+            self._write_own(account_id, room.slot, 0)
+        self._rooms[room.slot] = None
+        self._count -= 1
+
+    def _place(self, room: Room) -> None:
+        slot = place_of(room.node.id, self._size)
+        while self._rooms[slot] is not None:
+            slot = (slot + 1) % self._size
+        room.slot = slot
+        self._rooms[slot] = room
+        self._count += 1
+        self.rate(room)
+        self.write(room, {})
+
+    def rate(self, room: Room) -> None:
+        """After it was heard how reliable the room's node is."""
+        self._reliability.write(room.slot, room.node.reliability)
+
+    def write(self, room: Room, own_before: dict[AccountId, int]) -> None:
+        """After a room has changed: what is free of it, and whose fractions stood there before."""
+        slot = room.slot
+        self._whole.write(slot, room.whole_gpus)
+        self._part.write(slot, room.part_milli)
+        self._shared.write(slot, room.shared_milli)
+        self._cores.write(slot, room.cores)
+        self._memory.write(slot, room.memory_bytes)
+        self._disk.write(slot, room.disk_bytes)
+        own = room.own_milli
+        if own != own_before:
+            for account_id in own_before.keys() | own.keys():
+                self._write_own(account_id, slot, own.get(account_id, 0))
+
+    def _write_own(self, account_id: AccountId, slot: int, milli: int) -> None:
+        own = self._own.get(account_id)
+        if own is None:
+            own = self._own[account_id] = Levels()
+        own.write(slot, milli)
+        if not own:
+            del self._own[account_id]
+
+    def could_do(self, want: Want, account_id: AccountId) -> int:
+        """The slots of rooms that have the devices free, and all else that is asked for."""
+        needs = want.needs
+        if needs.whole_gpus:
+            found = self._whole.at_least(needs.whole_gpus)
+        else:
+            found = self._open_to(want, account_id) if needs.is_exclusive else EVERY
+        found &= self._cores.at_least(want.cores) & self._memory.at_least(want.memory_bytes)
+        found &= self._disk.at_least(want.disk_bytes)
+        if want.min_reliability is not None:
+            found &= self._reliability.at_least(want.min_reliability)
+        return found
+
+    def _open_to(self, want: Want, account_id: AccountId) -> int:
+        """Where an account could have a fraction: of an unused GPU, or beside whom it may stand."""
+        milli = want.needs.gpu_milli
+        own = self._own.get(account_id)
+        anybodys = self._whole.at_least(1) | self._shared.at_least(milli)
+        return anybodys if own is None else anybodys | own.at_least(milli)
+
+    def busy(self, want: Want, account_id: AccountId, suited: int) -> tuple[int, int, int]:
+        """Of rooms that would do if they were free: which have their devices in use, on which what
+        is free stands beside other accounts, and which have too little of all else."""
+        needs = want.needs
+        if needs.whole_gpus:
+            has_devices = is_open = suited & self._whole.at_least(needs.whole_gpus)
+        else:
+            has_devices = suited & (self._whole.at_least(1) | self._part.at_least(needs.gpu_milli))
+            is_open = has_devices & self._open_to(want, account_id)
+        is_short = is_open & ~self.could_do(want, account_id)
+        return suited & ~has_devices, has_devices & ~is_open, is_short
+
+
+def place_of(node_id: NodeId, size: int) -> int:
+    """Where in an order of that size a node stands, or the next place that is free."""
+    return crc32(node_id.encode()) * size >> 32

@@ -1,0 +1,206 @@
+"""What a task asks for, worked out for each profile of nodes once."""
+
+from collections.abc import Collection, Sequence
+
+from msgspec import Struct
+
+from potluck.decide.pool.feasibility import Refusal, share_of, suitable
+from potluck.decide.pool.node_capacity import Profile, Room
+from potluck.decide.types import DeviceShare, FreeDevice, WaitingTask
+from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
+from potluck.model.ids import AccountId
+from potluck.model.task import Requirements
+
+
+class Usable(Struct, frozen=True, gc=False):
+    """A device of a profile that would do: what would be taken of it, and whose it must be."""
+
+    position: int
+    milli: int
+    memory_bytes: int
+    price: int
+    is_exclusive: bool  # must be unused, or serve the same account, or all agree
+    may_share: bool  # both sides let other accounts in
+
+
+class Needs(Struct, frozen=True):
+    """What must be free of a node's GPUs, whichever; nothing if another device would do."""
+
+    is_on_gpu: bool
+    whole_gpus: int
+    gpu_milli: int
+    is_exclusive: bool
+
+
+# Walls that are met before it is asked how reliable a node is.
+_BEFORE_RELIABILITY = {
+    *(Refusal.OWN_TASKS_ONLY, Refusal.OWNER, Refusal.KIND, Refusal.SANDBOX, Refusal.PYTHON),
+    Refusal.LABELS,
+}
+
+
+class Want:
+    """Tasks that ask for the same, and of the same account where nodes are its own."""
+
+    __slots__ = (
+        *("_are_alike", "cores", "count", "disk_bytes", "memory_bytes", "min_reliability", "needs"),
+        *("requirements", "task", "usable"),
+    )
+
+    def __init__(self, task: WaitingTask) -> None:
+        wanted = task.requirements
+        self.task = task
+        self.requirements = wanted
+        self.cores = wanted.cores
+        self.memory_bytes = wanted.memory_bytes
+        self.disk_bytes = wanted.disk_bytes
+        self.count = wanted.device_count
+        self.min_reliability = wanted.min_reliability
+        self.needs = _needs(wanted)
+        self._are_alike: dict[Profile, bool] = {}
+        self.usable: dict[Profile, tuple[Usable, ...] | Refusal] = {}
+
+    def devices(self, profile: Profile) -> tuple[Usable, ...] | Refusal:
+        """What of such nodes would do, or the permanent refusal of all of them."""
+        known = self.usable.get(profile)
+        if known is None:
+            known = self.usable[profile] = self._look(profile)
+        return known
+
+    def forget(self, profile: Profile) -> None:
+        """There are no such nodes any more."""
+        self.usable.pop(profile, None)
+        self._are_alike.pop(profile, None)
+
+    def forget_others(self, profiles: Collection[Profile]) -> None:
+        """There are no nodes but of these."""
+        if len(self.usable) > len(profiles):
+            for gone in self.usable.keys() - set(profiles):
+                self.forget(gone)
+
+    def uses_all_gpus(self, profiles: Sequence[Profile]) -> bool:
+        """Whether wherever one GPU would do, the others there that take new work would too."""
+        return all(
+            len(devices) == len(profile.gpus)
+            for profile in profiles
+            if not isinstance(devices := self.devices(profile), Refusal)
+        )
+
+    def _look(self, profile: Profile) -> tuple[Usable, ...] | Refusal:
+        found = suitable(self.task, profile.node)
+        if isinstance(found, Refusal):
+            return found
+        ids = [device.id for device in profile.node.devices]
+        devices = [
+            self._usable(ids.index(device.id), device, profile.node.cores) for device in found
+        ]
+        self._are_alike[profile] = len({(each.price, each.memory_bytes) for each in devices}) == 1
+        return tuple(devices)
+
+    def _usable(self, position: int, device: FreeDevice, node_cores: int) -> Usable:
+        share = share_of(self.requirements, device, node_cores)
+        is_part = device.kind is DeviceKind.GPU and share.milli < WHOLE_DEVICE_MILLI
+        return Usable(
+            position=position,
+            milli=share.milli,
+            memory_bytes=share.memory_bytes,
+            price=device.price_micro_per_hour,
+            is_exclusive=is_part and not device.is_partition,
+            may_share=device.shares_accounts and self.requirements.shares_device,
+        )
+
+    def free(self, room: Room, account_id: AccountId) -> list[Usable]:
+        """The devices of a room that would do now; none if the rest of the node has no room.
+
+        This is asked the most often by far, so it is written out in one piece.
+        """
+        devices = self.usable.get(room.profile) or self.devices(room.profile)
+        if (
+            isinstance(devices, Refusal)
+            or self.cores > room.cores
+            or self.memory_bytes > room.memory_bytes
+            or self.disk_bytes > room.disk_bytes
+            or (self.min_reliability is not None and room.node.reliability < self.min_reliability)
+        ):
+            return []
+        milli, memory_bytes = room.milli, room.device_memory_bytes
+        if self.needs.whole_gpus == 1 and self._are_alike[room.profile]:
+            # Of whole devices that are alike the first is as good as any.
+            for each in devices:
+                if milli[each.position] == WHOLE_DEVICE_MILLI:
+                    return [each]
+            return []
+        return [
+            each
+            for each in devices
+            if milli[each.position] >= each.milli
+            and memory_bytes[each.position] >= each.memory_bytes
+            and (not each.is_exclusive or _is_open(each, room, account_id))
+        ]
+
+    def free_count(self, room: Room, account_id: AccountId) -> int:
+        """How many of its devices would do now, each of them; none if they are too few for one."""
+        devices = self.devices(room.profile)
+        if isinstance(devices, Refusal) or len(self.free(room, account_id)) < self.count:
+            return 0
+        return sum(_has_room(each, room) and _is_open(each, room, account_id) for each in devices)
+
+    def suits(self, room: Room) -> bool:
+        """Whether it would do if all of it were free."""
+        return self.is_reliable(room) and not isinstance(self.devices(room.profile), Refusal)
+
+    def is_reliable(self, room: Room) -> bool:
+        return self.min_reliability is None or room.node.reliability >= self.min_reliability
+
+    def refusal(self, room: Room, account_id: AccountId) -> Refusal | None:
+        """Why a room does not do, or None if it does; what `feasible.fit` says, and quicker."""
+        devices = self.devices(room.profile)
+        if not self.is_reliable(room):
+            if isinstance(devices, Refusal) and devices in _BEFORE_RELIABILITY:
+                return devices
+            return Refusal.RELIABILITY
+        if isinstance(devices, Refusal):
+            return devices
+        if len(self.free(room, account_id)) >= self.count:
+            return None
+        roomy = [each for each in devices if _has_room(each, room)]
+        if len(roomy) < self.count:
+            return Refusal.DEVICE_BUSY
+        if sum(_is_open(each, room, account_id) for each in roomy) < self.count:
+            return Refusal.DEVICE_SHARED
+        return Refusal.NODE_BUSY
+
+    def shares(self, room: Room, taken: tuple[Usable, ...]) -> tuple[DeviceShare, ...]:
+        devices = room.node.devices
+        return tuple(
+            [
+                DeviceShare(devices[each.position].id, each.milli, each.memory_bytes)
+                for each in taken
+            ]
+        )
+
+
+def _needs(wanted: Requirements) -> Needs:
+    is_on_gpu = wanted.device_kind is DeviceKind.GPU
+    part = wanted.device_milli or WHOLE_DEVICE_MILLI
+    if part == WHOLE_DEVICE_MILLI:
+        return Needs(is_on_gpu, wanted.device_count if is_on_gpu else 0, 0, False)
+    return Needs(is_on_gpu, 0, part if is_on_gpu else 0, is_on_gpu)
+
+
+def _has_room(usable: Usable, room: Room) -> bool:
+    position = usable.position
+    return (
+        room.milli[position] >= usable.milli
+        and room.device_memory_bytes[position] >= usable.memory_bytes
+    )
+
+
+def _is_open(usable: Usable, room: Room, account_id: AccountId) -> bool:
+    position = usable.position
+    return (
+        not usable.is_exclusive
+        or room.milli[position] == WHOLE_DEVICE_MILLI
+        or room.serves[position] == account_id
+        or (usable.may_share and room.sharers[position])
+    )

@@ -1,0 +1,271 @@
+"""May this task run on this node? The first wall that it meets is the reason that people see.
+
+This is the plain truth, node by node. `capacity.py` gives the same answers for a whole pool, and is
+tested against this.
+"""
+
+from collections.abc import Callable
+from enum import StrEnum
+from fnmatch import fnmatchcase
+
+from msgspec import Struct
+
+from potluck.decide.types import (
+    DeviceShare,
+    FreeDevice,
+    FreeNode,
+    WaitingTask,
+)
+from potluck.model.device import WHOLE_DEVICE_MILLI, Availability, DeviceKind
+from potluck.model.ids import AccountId, NodeId
+from potluck.model.task import Requirements
+
+_AVAILABLE = Availability.AVAILABLE
+
+
+class Refusal(StrEnum):
+    """Why a node can not take a task. Permanent reasons come before passing ones."""
+
+    OWN_TASKS_ONLY = "own_tasks_only"  # the node has no sandbox and runs its owner's tasks only
+    OWNER = "owner"  # the task is for nodes of other wallets
+    KIND = "kind"  # it has nothing to run tasks of this kind in
+    SANDBOX = "sandbox"  # its sandbox is weaker than the task wants
+    PYTHON = "python"  # it runs another Python than the task wants
+    LABELS = "labels"  # it lacks a label that the task asks for
+    RELIABILITY = "reliability"  # it has lost more attempts than the task accepts
+    DEVICE_KIND = "device_kind"  # it has no such kind of device
+    DEVICE_VENDOR = "device_vendor"  # none of its devices is of that vendor
+    DEVICE_MODEL = "device_model"  # none of its devices is of that model
+    COMPUTE_CAPABILITY = "compute_capability"  # its devices can do less
+    DEVICE_MEMORY = "device_memory"  # its devices have too little memory
+    TASK_KIND = "task_kind"  # its owner does not take such tasks on these devices
+    WALLET = "wallet"  # its owner does not take this account's tasks on these devices
+    FRACTION = "fraction"  # its owner gives no such small parts of these devices
+    DEVICE_COUNT = "device_count"  # it has too few such devices
+    PRICE = "price"  # it costs more than the task wants to pay
+    CORES = "cores"  # it has fewer cores
+    MEMORY = "memory"  # it has less memory
+    DISK = "disk"  # it has less disk
+    DEVICE_AWAY = "device_away"  # it has the devices, and they take no new work now
+    DEVICE_BUSY = "device_busy"  # it has the devices, and they are in use
+    DEVICE_SHARED = "device_shared"  # what is free of its devices stands beside other accounts
+    NODE_BUSY = "node_busy"  # its cores, memory or disk are in use
+    CREDIT = "credit"  # the account cannot pay for the attempt now
+
+
+class Fit(Struct, frozen=True, gc=False):
+    """The devices of a node that would serve a task, and what they cost."""
+
+    node_id: NodeId
+    shares: tuple[DeviceShare, ...]
+    price_micro_per_hour: int
+
+
+def fit(task: WaitingTask, node: FreeNode) -> Fit | Refusal:
+    """How the node would serve the task, or the first reason why it can not."""
+    wanted = task.requirements
+    devices = suitable(task, node)
+    if isinstance(devices, Refusal):
+        return devices
+    roomy = [each for each in devices if has_room(each, share_of(wanted, each, node.cores))]
+    if len(roomy) < wanted.device_count:
+        return Refusal.DEVICE_BUSY
+    open_ = [each for each in roomy if is_open_to(each, wanted, task.account_id)]
+    if len(open_) < wanted.device_count:
+        return Refusal.DEVICE_SHARED
+    if not _node_has_room(wanted, node):
+        return Refusal.NODE_BUSY
+    return _fit(wanted, node, sorted(open_, key=plain_order)[: wanted.device_count])
+
+
+def suitable(task: WaitingTask, node: FreeNode) -> tuple[FreeDevice, ...] | Refusal:
+    """The devices that would do if all of the node were free, or the first refusal that no end of
+    an attempt changes."""
+    wanted = task.requirements
+    refusal = _node_wall(task, node)
+    if refusal is not None:
+        return refusal
+    devices = list(node.devices)
+    for refusal, keep in _DEVICE_WALLS:
+        devices = [device for device in devices if keep(wanted, device)]
+        if not devices:
+            return refusal
+    if any(map(_says_something, devices)):
+        for refusal, takes in _TERMS:
+            devices = [device for device in devices if takes(task, device)]
+            if not devices:
+                return refusal
+    devices = [device for device in devices if _price_is_fine(wanted, device, node.cores)]
+    if not devices:
+        return Refusal.PRICE
+    if len(devices) < wanted.device_count:
+        return Refusal.DEVICE_COUNT
+    return _size_wall(wanted, node) or _available(wanted, devices)
+
+
+def _node_wall(task: WaitingTask, node: FreeNode) -> Refusal | None:
+    wanted = task.requirements
+    if node.own_tasks_only and node.account_id != task.account_id:
+        return Refusal.OWN_TASKS_ONLY
+    if wanted.owners and node.wallet not in wanted.owners:
+        return Refusal.OWNER
+    strength = node.strength_for(task.kind)
+    if strength is None:
+        return Refusal.KIND
+    if wanted.sandbox is not None and not strength.is_at_least(wanted.sandbox):
+        return Refusal.SANDBOX
+    if wanted.python not in (None, node.python):
+        return Refusal.PYTHON
+    if not node.labels.issuperset(wanted.labels):
+        return Refusal.LABELS
+    if wanted.min_reliability is not None and node.reliability < wanted.min_reliability:
+        return Refusal.RELIABILITY
+    return None
+
+
+def _size_wall(wanted: Requirements, node: FreeNode) -> Refusal | None:
+    """What is larger than the whole node; a total of 0 is not known."""
+    if wanted.cores > node.cores:
+        return Refusal.CORES
+    if 0 < node.memory_bytes < wanted.memory_bytes:
+        return Refusal.MEMORY
+    if 0 < node.disk_bytes < wanted.disk_bytes:
+        return Refusal.DISK
+    return None
+
+
+def _available(wanted: Requirements, devices: list[FreeDevice]) -> tuple[FreeDevice, ...] | Refusal:
+    """Nobody knows when what is away will be back: nobody waits for it who could go elsewhere."""
+    available = tuple([device for device in devices if device.availability is _AVAILABLE])
+    return available if len(available) >= wanted.device_count else Refusal.DEVICE_AWAY
+
+
+def _kind_matches(wanted: Requirements, device: FreeDevice) -> bool:
+    return wanted.device_kind in (None, device.kind)
+
+
+def _vendor_matches(wanted: Requirements, device: FreeDevice) -> bool:
+    vendor = wanted.device_vendor
+    return vendor is None or vendor.lower() in device.vendor.lower()
+
+
+def _model_matches(wanted: Requirements, device: FreeDevice) -> bool:
+    """Any of the patterns, anywhere in the name."""
+    if wanted.device_model is None:
+        return True
+    patterns = wanted.device_model.lower().split("|")
+    return any(fnmatchcase(device.model.lower(), f"*{each.strip()}*") for each in patterns)
+
+
+def _capability_suffices(wanted: Requirements, device: FreeDevice) -> bool:
+    if wanted.compute_capability is None:
+        return True
+    own = device.compute_capability
+    return own is not None and _version(own) >= _version(wanted.compute_capability)
+
+
+def _version(capability: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in capability.split("."))
+
+
+def _memory_suffices(wanted: Requirements, device: FreeDevice) -> bool:
+    return device.memory_bytes >= wanted.device_memory_bytes
+
+
+_DEVICE_WALLS: tuple[tuple[Refusal, Callable[[Requirements, FreeDevice], bool]], ...] = (
+    (Refusal.DEVICE_KIND, _kind_matches),
+    (Refusal.DEVICE_VENDOR, _vendor_matches),
+    (Refusal.DEVICE_MODEL, _model_matches),
+    (Refusal.COMPUTE_CAPABILITY, _capability_suffices),
+    (Refusal.DEVICE_MEMORY, _memory_suffices),
+)
+
+
+def _says_something(device: FreeDevice) -> bool:
+    """Most owners have said nothing of whose tasks they take."""
+    return bool(device.kinds or device.deny or device.allow is not None or device.least_milli > 1)
+
+
+def _takes_kind(task: WaitingTask, device: FreeDevice) -> bool:
+    return not device.kinds or task.kind in device.kinds
+
+
+def _takes_account(task: WaitingTask, device: FreeDevice) -> bool:
+    is_allowed = device.allow is None or task.account_id in device.allow
+    return is_allowed and task.account_id not in device.deny
+
+
+def _gives_part(task: WaitingTask, device: FreeDevice) -> bool:
+    if device.kind is not DeviceKind.GPU:
+        return True
+    return (task.requirements.device_milli or WHOLE_DEVICE_MILLI) >= device.least_milli
+
+
+# What its owner says of a device.
+_TERMS: tuple[tuple[Refusal, Callable[[WaitingTask, FreeDevice], bool]], ...] = (
+    (Refusal.TASK_KIND, _takes_kind),
+    (Refusal.WALLET, _takes_account),
+    (Refusal.FRACTION, _gives_part),
+)
+
+
+def _price_is_fine(wanted: Requirements, device: FreeDevice, node_cores: int) -> bool:
+    ceiling = wanted.max_price_micro_per_hour
+    if ceiling is None:
+        return True
+    return price_of(wanted, device, node_cores) <= ceiling
+
+
+def price_of(wanted: Requirements, device: FreeDevice, node_cores: int) -> int:
+    """What an hour costs if all that the task takes is of such a device."""
+    milli = share_of(wanted, device, node_cores).milli
+    return device.price_micro_per_hour * milli * wanted.device_count // WHOLE_DEVICE_MILLI
+
+
+def share_of(wanted: Requirements, device: FreeDevice, node_cores: int) -> DeviceShare:
+    """What a task takes of a device: a GPU whole or a fraction, of a CPU what its cores make up."""
+    if device.kind is not DeviceKind.GPU:
+        milli = max(1, WHOLE_DEVICE_MILLI * wanted.cores // node_cores)
+        return DeviceShare(device.id, milli)
+    if wanted.device_milli is None or wanted.device_milli == WHOLE_DEVICE_MILLI:
+        return DeviceShare(device.id, WHOLE_DEVICE_MILLI, device.memory_bytes)
+    part = device.memory_bytes * wanted.device_milli // WHOLE_DEVICE_MILLI
+    return DeviceShare(device.id, wanted.device_milli, wanted.device_memory_bytes or part)
+
+
+def has_room(device: FreeDevice, share: DeviceShare) -> bool:
+    is_unused = device.free_milli == WHOLE_DEVICE_MILLI
+    free_memory_bytes = device.memory_bytes if is_unused else device.free_memory_bytes
+    return device.free_milli >= share.milli and free_memory_bytes >= share.memory_bytes
+
+
+def is_open_to(device: FreeDevice, wanted: Requirements, account_id: AccountId) -> bool:
+    """A fraction of a GPU is no wall, so it stands beside its own account's only.
+
+    Unless the device is a partition, or its owner and all that stand on it let others in.
+    """
+    if device.free_milli == WHOLE_DEVICE_MILLI or device.is_partition:
+        return True
+    if device.kind is not DeviceKind.GPU or device.serves == account_id:
+        return True
+    return device.shares_accounts and device.serves_sharers and wanted.shares_device
+
+
+def plain_order(device: FreeDevice) -> tuple[int, int, int, str]:
+    """The cheapest first, then the smallest, then what is in use already."""
+    return (device.price_micro_per_hour, device.memory_bytes, device.free_milli, device.id)
+
+
+def _node_has_room(wanted: Requirements, node: FreeNode) -> bool:
+    return (
+        wanted.cores <= node.free_cores
+        and wanted.memory_bytes <= node.free_memory_bytes
+        and wanted.disk_bytes <= node.free_disk_bytes
+    )
+
+
+def _fit(wanted: Requirements, node: FreeNode, devices: list[FreeDevice]) -> Fit:
+    shares = tuple(share_of(wanted, device, node.cores) for device in devices)
+    pairs = zip(devices, shares, strict=True)
+    price = sum(device.price_micro_per_hour * share.milli for device, share in pairs)
+    return Fit(node.id, shares, price // WHOLE_DEVICE_MILLI)

@@ -1,0 +1,241 @@
+"""A node as the capacity keeps it: what it is, shared by all that are alike, and what is free."""
+
+from collections.abc import Container
+from typing import NamedTuple
+
+import msgspec
+
+from potluck.decide.types import (
+    DeviceShare,
+    FreeDevice,
+    FreeNode,
+    RunningAttempt,
+)
+from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
+from potluck.model.ids import AccountId
+from potluck.model.task import Requirements
+
+_NONE: dict[AccountId, int] = {}
+
+
+class ProfileKey(NamedTuple):
+    make: tuple[object, ...]
+    wallet: str  # of its owner, where that matters
+
+
+class Profile:
+    """What a node is, whatever of it is free. Nodes of one profile are told apart by nothing else.
+
+    Equal profiles are one object, so what a task may use of a node is worked out once for all of
+    them, and nodes on which nothing runs need not be looked at one by one.
+    """
+
+    __slots__ = ("gpus", "idle", "key", "named", "node", "rooms")
+
+    def __init__(self, node: FreeNode, key: ProfileKey) -> None:
+        self.key = key
+        # How reliable a node is changes from day to day, and is looked at node by node.
+        self.node = msgspec.structs.replace(node, reliability=1.0, wallet=key.wallet)
+        self.gpus = [  # that take new work
+            position
+            for position, device in enumerate(node.devices)
+            if device.kind is DeviceKind.GPU and device.is_available
+        ]
+        self.named = _named(node)
+        self.rooms = 0  # the slots of nodes that have it, as bits
+        self.idle = 0  # of the unused ones among them
+
+    @property
+    def count(self) -> int:
+        """Of nodes that have it."""
+        return self.rooms.bit_count()
+
+
+class Room:
+    """What is free on a node. Devices go by their position in the node."""
+
+    __slots__ = (
+        *("_positions", "cores", "device_memory_bytes", "disk_bytes", "is_idle", "memory_bytes"),
+        *("milli", "node", "own_milli", "part_milli", "profile", "rating", "serves"),
+        *("shared_milli", "sharers", "slot", "version", "whole_gpus"),
+    )
+
+    def __init__(self, node: FreeNode, profile: Profile) -> None:
+        self.profile = profile
+        self.slot = 0
+        self.rating = round(node.reliability, 2)
+        # Of GPUs that are partly in use, the most that is free of one: of any, of those that let
+        # other accounts in, and by whose fractions stand there.
+        self.part_milli = 0
+        self.shared_milli = 0
+        self.own_milli: dict[AccountId, int] = _NONE
+        self.version = 0
+        self._take_over(node)
+
+    def is_of(self, node: FreeNode) -> bool:
+        """Whether it is this node still, whatever of it is free."""
+        ids = [device.id for device in node.devices]
+        return self.rating == round(node.reliability, 2) and list(self._positions) == ids
+
+    def read(self, node: FreeNode) -> bool:
+        """Takes over what is free now; says whether anything is freer, or open to others.
+
+        One that is less reliable counts too: whoever waited for it, having failed everywhere else,
+        may go where it had failed now.
+        """
+        cores, memory_bytes, disk_bytes = self.cores, self.memory_bytes, self.disk_bytes
+        milli, device_memory_bytes = self.milli, self.device_memory_bytes
+        reliability, serves, sharers = self.node.reliability, self.serves, self.sharers
+        self._take_over(node)
+        return (
+            self.cores > cores
+            or node.reliability != reliability
+            or self.memory_bytes > memory_bytes
+            or self.disk_bytes > disk_bytes
+            or any(map(int.__gt__, self.milli, milli))
+            or any(map(int.__gt__, self.device_memory_bytes, device_memory_bytes))
+            or self.serves != serves
+            or self.sharers != sharers
+        )
+
+    def _take_over(self, node: FreeNode) -> None:
+        self.node = node
+        self.cores = node.free_cores
+        self.memory_bytes = node.free_memory_bytes
+        self.disk_bytes = node.free_disk_bytes
+        self._positions = {device.id: position for position, device in enumerate(node.devices)}
+        self.milli = [device.free_milli for device in node.devices]
+        self.device_memory_bytes = [_free_memory(device) for device in node.devices]
+        is_used = [device.free_milli < WHOLE_DEVICE_MILLI for device in node.devices]
+        self.serves: list[AccountId | None] = [
+            device.serves if used else None
+            for device, used in zip(node.devices, is_used, strict=True)
+        ]
+        self.sharers = [
+            device.serves_sharers or not used
+            for device, used in zip(node.devices, is_used, strict=True)
+        ]
+        self._changed()
+
+    def take(self, wanted: Requirements, shares: tuple[DeviceShare, ...], whose: AccountId) -> None:
+        self.cores -= wanted.cores
+        self.memory_bytes -= wanted.memory_bytes
+        self.disk_bytes -= wanted.disk_bytes
+        is_sharer = wanted.shares_device
+        for share in shares:
+            position = self._positions[share.device_id]
+            if self.milli[position] == WHOLE_DEVICE_MILLI:
+                self.serves[position] = whose
+                self.sharers[position] = is_sharer
+            elif self.serves[position] != whose or not is_sharer:
+                self._share(position, whose, is_sharer)
+            self.milli[position] -= share.milli
+            self.device_memory_bytes[position] -= share.memory_bytes
+        self._changed()
+
+    def give(self, amounts: Requirements | RunningAttempt, shares: tuple[DeviceShare, ...]) -> None:
+        self.cores += amounts.cores
+        self.memory_bytes += amounts.memory_bytes
+        self.disk_bytes += amounts.disk_bytes
+        for share in shares:
+            position = self._positions[share.device_id]
+            self.milli[position] += share.milli
+            self.device_memory_bytes[position] += share.memory_bytes
+            if self.milli[position] == WHOLE_DEVICE_MILLI:
+                self.serves[position] = None
+                self.sharers[position] = True
+        self._changed()
+
+    def _share(self, position: int, whose: AccountId, is_sharer: bool) -> None:
+        """Another one comes to stand on a device that is in use."""
+        self.sharers[position] &= is_sharer
+        if self.serves[position] != whose:
+            self.serves[position] = None
+
+    def as_node(self) -> FreeNode:
+        """The node as it is now."""
+        devices = tuple(self._device(position) for position in range(len(self.milli)))
+        return msgspec.structs.replace(
+            self.node,
+            free_cores=self.cores,
+            free_memory_bytes=self.memory_bytes,
+            free_disk_bytes=self.disk_bytes,
+            devices=devices,
+        )
+
+    def may_share(self, position: int) -> bool:
+        """Whether fractions of other accounts may stand on a device that is in use."""
+        device = self.node.devices[position]
+        return device.is_partition or (device.shares_accounts and self.sharers[position])
+
+    def _count_parts(self) -> None:
+        own: dict[AccountId, int] = {}
+        self.own_milli = own
+        for position in self.profile.gpus:
+            milli = self.milli[position]
+            if not 0 < milli < WHOLE_DEVICE_MILLI:
+                continue
+            if milli > self.part_milli:
+                self.part_milli = milli
+            if milli > self.shared_milli and self.may_share(position):
+                self.shared_milli = milli
+            account_id = self.serves[position]
+            if account_id is not None and own.get(account_id, 0) < milli:
+                own[account_id] = milli
+
+    def _device(self, position: int) -> FreeDevice:
+        return msgspec.structs.replace(
+            self.node.devices[position],
+            free_milli=self.milli[position],
+            free_memory_bytes=self.device_memory_bytes[position],
+            serves=self.serves[position],
+            serves_sharers=self.sharers[position],
+        )
+
+    def _changed(self) -> None:
+        self.version += 1
+        node, milli = self.node, self.milli
+        self.is_idle = (
+            self.cores == node.cores
+            and self.memory_bytes == node.memory_bytes
+            and self.disk_bytes == node.disk_bytes
+            and min(milli, default=0) == WHOLE_DEVICE_MILLI
+        )
+        gpus = [milli[each] for each in self.profile.gpus]
+        self.whole_gpus = gpus.count(WHOLE_DEVICE_MILLI)
+        self.part_milli = self.shared_milli = 0
+        self.own_milli = _NONE
+        if self.whole_gpus + gpus.count(0) < len(gpus):
+            self._count_parts()
+
+
+def profile_key(node: FreeNode, asked: Container[str]) -> ProfileKey:
+    """Nodes with the same key are alike, but for how reliable they are and what is free.
+
+    Whose they are tells them apart only if somebody asks for nodes of that wallet.
+    """
+    devices = tuple(
+        (
+            *(each.kind, each.model, each.memory_bytes, each.price_micro_per_hour, each.vendor),
+            *(each.compute_capability, each.is_partition, each.shares_accounts),
+            *(each.is_available, each.kinds, each.least_milli, each.allow, each.deny),
+        )
+        for each in node.devices
+    )
+    owner = node.account_id if node.own_tasks_only else None
+    totals = (node.cores, node.memory_bytes, node.disk_bytes)
+    runs = (node.sandbox, node.kinds, node.containers, node.python)
+    wallet = node.wallet if node.wallet in asked else ""
+    return ProfileKey((owner, totals, node.labels, runs, devices), wallet)
+
+
+def _named(node: FreeNode) -> frozenset[AccountId]:
+    """Whom it treats unlike others."""
+    own = frozenset([node.account_id] if node.own_tasks_only else ())
+    return own.union(*((each.allow or frozenset()) | each.deny for each in node.devices))
+
+
+def _free_memory(device: FreeDevice) -> int:
+    if device.free_milli == WHOLE_DEVICE_MILLI:
+        return device.memory_bytes
+    return device.free_memory_bytes

@@ -1,0 +1,207 @@
+"""All rooms: which there are, which are alike, which are unused, and which could do for a want."""
+
+from collections.abc import Iterable, Iterator
+
+from potluck.decide.pool.bitmap_index import Index
+from potluck.decide.pool.demand import Want
+from potluck.decide.pool.feasibility import Refusal
+from potluck.decide.pool.node_capacity import Profile, Room, profile_key
+from potluck.decide.types import DeviceShare, FreeNode, RunningAttempt
+from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
+from potluck.model.ids import AccountId, NodeId
+from potluck.model.task import Requirements
+
+# To compare a node that enters with more wants than these costs more than to find out anew for
+# those that are asked for again.
+_MOST_SUITED = 256
+
+
+class Pool:
+    def __init__(self) -> None:
+        self._index = Index()
+        self._rooms: dict[NodeId, Room] = {}
+        self._profiles: dict[object, Profile] = {}
+        # Slots as bits: of all rooms; of those that are listed, which of unused rooms that are
+        # alike is the first only, that stands for them all; and of those that suit a want.
+        # Of all rooms, in use or not: GPUs that take work, and cores where there are none.
+        self._gpus = 0
+        self._cores = 0
+        self._present = 0
+        self._listed = 0
+        self._suited: dict[Want, int] = {}
+        self._asked: set[str] = set()  # the wallets whose nodes somebody asks for
+        self._of_wallet: dict[str, set[NodeId]] = {}
+
+    def __len__(self) -> int:
+        return len(self._rooms)
+
+    def __iter__(self) -> Iterator[Room]:
+        return iter(self._rooms.values())
+
+    @property
+    def profiles(self) -> list[Profile]:
+        return list(self._profiles.values())
+
+    def get(self, node_id: NodeId) -> Room | None:
+        return self._rooms.get(node_id)
+
+    def slots(self, wanted: Requirements) -> int:
+        """How many would fit into all of it, if it were one node and unused."""
+        milli = wanted.device_milli or WHOLE_DEVICE_MILLI * wanted.device_count
+        slots = {
+            DeviceKind.GPU: self._gpus * WHOLE_DEVICE_MILLI // milli,
+            DeviceKind.CPU: self._cores // wanted.cores,
+        }
+        return sum(slots.values()) if wanted.device_kind is None else slots[wanted.device_kind]
+
+    def put(self, node: FreeNode) -> bool:
+        """Takes a node in as it is; says whether it has gained anything."""
+        key = profile_key(node, self._asked)
+        room = self._rooms.get(node.id)
+        if room is not None and room.profile is self._profiles.get(key) and room.is_of(node):
+            own_before, was_idle = room.own_milli, room.is_idle
+            has_gained = room.read(node)
+            self._index.rate(room)
+            self._changed(room, own_before, was_idle)
+            return has_gained
+        self.drop(node.id)
+        profile = self._profiles.get(key)
+        if profile is None:
+            profile = self._profiles[key] = Profile(node, key)
+        self._enter(Room(node, profile))
+        return True
+
+    def drop(self, node_id: NodeId) -> None:
+        room = self._rooms.pop(node_id, None)
+        if room is None:
+            return
+        self._index.leave(room)
+        self._disown(room.node)
+        self._count(room, -1)
+        profile, bit = room.profile, 1 << room.slot
+        profile.rooms &= ~bit
+        profile.idle &= ~bit
+        self._list(room)
+        self._listed &= ~bit
+        self._present &= ~bit
+        if not profile.rooms:
+            del self._profiles[profile.key]
+            for want in self._suited:
+                want.forget(profile)
+
+    def take(
+        self,
+        room: Room,
+        wanted: Requirements,
+        shares: tuple[DeviceShare, ...],
+        whose: AccountId,
+    ) -> None:
+        own_before, was_idle = room.own_milli, room.is_idle
+        room.take(wanted, shares, whose)
+        self._changed(room, own_before, was_idle)
+
+    def give(
+        self,
+        room: Room,
+        amounts: Requirements | RunningAttempt,
+        shares: tuple[DeviceShare, ...],
+    ) -> None:
+        own_before, was_idle = room.own_milli, room.is_idle
+        room.give(amounts, shares)
+        self._changed(room, own_before, was_idle)
+
+    def rooms(self, slots: int) -> Iterator[Room]:
+        """In the fixed order."""
+        return self._index.rooms(slots)
+
+    def could_do(self, want: Want, account_id: AccountId) -> int:
+        """The slots of rooms that could do for a want; of unused ones that are alike, of one."""
+        return self._suited_by(want) & self._listed & self._index.could_do(want, account_id)
+
+    def every_that_could_do(self, want: Want, account_id: AccountId) -> int:
+        """Also of those for which others stand."""
+        return self._suited_by(want) & self._present & self._index.could_do(want, account_id)
+
+    def busy(self, want: Want, account_id: AccountId) -> tuple[int, int, int]:
+        """Of the rooms that would do if they were free: see `Index.busy`."""
+        return self._index.busy(want, account_id, self.suited(want))
+
+    def suited(self, want: Want) -> int:
+        """The slots of rooms that would do if they were free."""
+        return self._suited_by(want) & self._present
+
+    def forget_wants(self) -> None:
+        self._suited.clear()
+        self._asked.clear()
+
+    def ask_for(self, wallets: Iterable[str]) -> list[FreeNode]:
+        """Somebody asks for nodes of these: which are to be put again, to be told from others."""
+        new = set(wallets) - self._asked
+        self._asked |= new
+        found = [each for wallet in sorted(new) for each in sorted(self._of_wallet.get(wallet, ()))]
+        return [self._rooms[node_id].as_node() for node_id in found]
+
+    def _disown(self, node: FreeNode) -> None:
+        others = self._of_wallet[node.wallet]
+        others.discard(node.id)
+        if not others:
+            del self._of_wallet[node.wallet]
+
+    def _enter(self, room: Room) -> None:
+        self._rooms[room.node.id] = room
+        self._count(room, 1)
+        self._of_wallet.setdefault(room.node.wallet, set()).add(room.node.id)
+        if self._index.enter(room):
+            self._list_anew()
+            return
+        profile, bit = room.profile, 1 << room.slot
+        self._present |= bit
+        profile.rooms |= bit
+        profile.idle |= room.is_idle << room.slot
+        self._list(room)
+        if len(self._suited) > _MOST_SUITED:
+            self._suited.clear()
+        for want, suited in self._suited.items():
+            does = not isinstance(want.devices(profile), Refusal)
+            self._suited[want] = suited | bit if does else suited & ~bit
+
+    def _count(self, room: Room, sign: int) -> None:
+        gpus = len(room.profile.gpus)
+        self._gpus += sign * gpus
+        self._cores += 0 if gpus else sign * room.node.cores
+
+    def _list_anew(self) -> None:
+        """All rooms have got other slots."""
+        self._suited.clear()
+        self._present = self._listed = 0
+        for profile in self._profiles.values():
+            profile.rooms = profile.idle = 0
+        for room in self._rooms.values():
+            room.profile.rooms |= 1 << room.slot
+            room.profile.idle |= room.is_idle << room.slot
+        for room in self._rooms.values():
+            self._present |= 1 << room.slot
+            self._list(room)
+
+    def _suited_by(self, want: Want) -> int:
+        """May have bits where no room is."""
+        suited = self._suited.get(want)
+        if suited is None:
+            want.forget_others(self._profiles.values())
+            suited = 0
+            for profile in self._profiles.values():
+                if not isinstance(want.devices(profile), Refusal):
+                    suited |= profile.rooms
+            self._suited[want] = suited
+        return suited
+
+    def _changed(self, room: Room, own_before: dict[AccountId, int], was_idle: bool) -> None:
+        self._index.write(room, own_before)
+        if room.is_idle != was_idle:
+            room.profile.idle ^= 1 << room.slot
+            self._list(room)
+
+    def _list(self, room: Room) -> None:
+        """Lists a room, but for the unused ones that are alike the first of them only."""
+        idle = room.profile.idle
+        self._listed = ((self._listed | 1 << room.slot) & ~idle) | (idle & -idle)

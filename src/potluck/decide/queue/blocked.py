@@ -1,0 +1,131 @@
+"""The lines that can not move, by what must happen before they are looked at again."""
+
+import heapq
+from collections.abc import Iterable, Iterator
+
+from potluck.decide.queue.block_reason import Halt
+from potluck.decide.queue.task_groups import Line, Lines, Shape
+from potluck.model.ids import AccountId
+
+# Sets that keep the order in which lines were added, so that equal input gives equal plans.
+_LineSet = dict[Line, None]
+_Heap = list[tuple[float, int, Line]]
+_FEW = 64
+
+
+class Halted:
+    """Lines of one shape find room, or none, together. So when there may be room for a shape, of
+    each account only the first of its lines is released, and the next when that one has got some:
+    with thousands of lines of one shape all others stay where they are."""
+
+    def __init__(self, lines: Lines) -> None:
+        self._lines = lines
+        self._by_shape: dict[Shape, _LineSet] = {}
+        self._heaps: dict[Shape, dict[AccountId, _Heap]] = {}  # the same lines, in their order
+        self._opened: set[Shape] = set()  # of these, the shapes for which there may be room
+        self._kept: _LineSet = {}
+        self._of_account: dict[AccountId, _LineSet] = {}
+
+    def __contains__(self, shape: Shape) -> bool:
+        """Whether lines of this shape are known to find no room."""
+        return shape in self._by_shape and shape not in self._opened
+
+    def add(self, line: Line, halt: Halt) -> None:
+        line.halt = halt
+        if halt is Halt.ROOM:
+            self._opened.discard(line.shape)
+            self._by_shape.setdefault(line.shape, {})[line] = None
+            self.reorder(line)
+        elif not halt.is_of_account:
+            self._kept[line] = None
+        else:
+            self._of_account.setdefault(line.key.account_id, {})[line] = None
+
+    def reorder(self, line: Line) -> None:
+        """A line without room has got another head."""
+        entry = self._lines.first(line)
+        if entry is not None and line.halted != entry[0]:
+            line.halted = entry[0]
+            heaps = self._heaps.setdefault(line.shape, {})
+            heap = heaps.setdefault(line.key.account_id, [])
+            heapq.heappush(heap, (entry[0], line.number, line))
+            if len(heap) > _FEW + 2 * len(self._by_shape[line.shape]):
+                heap[:] = [each for each in heap if each[2].halted == each[0]]
+                heapq.heapify(heap)
+
+    def shapes(self) -> Iterable[Shape]:
+        """Each shape without room."""
+        return self._by_shape.keys()
+
+    def line_of(self, shape: Shape) -> Line | None:
+        """One of the lines of this shape that are known to find no room."""
+        return next(iter(self._by_shape.get(shape, ())), None)
+
+    def lines(self) -> Iterator[Line]:
+        """Those that wait for room, kept or not."""
+        for lines in self._by_shape.values():
+            yield from lines
+        yield from self._kept
+
+    def discard(self, line: Line) -> None:
+        """Forgets a line in which nobody stands any more."""
+        self._leave(line)
+        self._kept.pop(line, None)
+        self._of_account.get(line.key.account_id, {}).pop(line, None)
+
+    def release_shape(self, shape: Shape) -> list[Line]:
+        """Of each account the first line of this shape."""
+        if shape in self._by_shape:
+            self._opened.add(shape)
+        firsts = [self._take_first(shape, each) for each in list(self._heaps.get(shape, ()))]
+        return [line for line in firsts if line is not None]
+
+    def release_next(self, line: Line) -> Line | None:
+        """Which of its shape and account goes after one that was released; none, if that has found
+        no room."""
+        if line.shape not in self._opened:
+            return None
+        return self._take_first(line.shape, line.key.account_id)
+
+    def _take_first(self, shape: Shape, account_id: AccountId) -> Line | None:
+        heap = self._heaps.get(shape, {}).get(account_id, [])
+        while heap:
+            place, _, line = heapq.heappop(heap)
+            if line.halted != place or line.shape is not shape:
+                continue
+            entry = self._lines.first(line)
+            if entry is not None and entry[0] != place:
+                self.reorder(line)
+                continue
+            self._leave(line)
+            if entry is not None:
+                return line
+        return None
+
+    def _leave(self, line: Line) -> None:
+        line.halted = None
+        lines = self._by_shape.get(line.shape, {})
+        lines.pop(line, None)
+        if not lines:
+            self._by_shape.pop(line.shape, None)
+            self._heaps.pop(line.shape, None)
+            self._opened.discard(line.shape)
+
+    def release_kept(self) -> list[Line]:
+        released, self._kept = list(self._kept), {}
+        return released
+
+    def release_account(self, account_id: AccountId) -> list[Line]:
+        return list(self._of_account.pop(account_id, {}))
+
+    def release_credit(self) -> list[Line]:
+        """Something cheaper may have become free."""
+        released = [
+            line
+            for lines in self._of_account.values()
+            for line in lines
+            if line.halt is Halt.CREDIT
+        ]
+        for line in released:
+            del self._of_account[line.key.account_id][line]
+        return released

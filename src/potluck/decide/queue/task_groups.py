@@ -1,0 +1,283 @@
+"""The waiting tasks in memory, in lines of tasks that are served and refused alike.
+
+Tasks of one account that ask for the same, with the same priority and the same nodes behind them,
+and take about as long, stand in one line: when its first can not be placed, neither can the others.
+How long they take matters, since a short one may have room that is kept for later; and an array,
+which passes over nodes that are slow at it, has a line of its own. So a round looks at lines, and a
+million waiting tasks cost memory, not time.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Callable
+from math import frexp
+from typing import NamedTuple
+from weakref import WeakValueDictionary
+
+from potluck.decide.order.interface import Order
+from potluck.decide.queue.block_reason import Halt
+from potluck.decide.queue.ordered_entries import Entry, Row
+from potluck.decide.types import WaitingTask
+from potluck.model.ids import AccountId, NodeId, TaskId
+from potluck.model.task import Limits, Requirements
+
+# A longer line is not counted to the last, nor are more looked at for one that suits.
+_MOST_LOOKS = 20_000
+
+
+_Parts = tuple[
+    AccountId, Requirements, Limits, int, frozenset[NodeId], int, int | None, TaskId | None, str
+]
+
+
+class LineKey(NamedTuple):
+    account_id: AccountId
+    requirements: Requirements
+    limits: Limits
+    priority: int
+    failed_on: frozenset[NodeId]
+    nodes: int
+    span: int | None  # how long it is expected to take, as a power of two; None if nobody knows
+    array: TaskId | None
+    kind: str
+
+
+class Shape:
+    """What lines have in common that find room, or none, together. Equal shapes are one object."""
+
+    __slots__ = ("__weakref__",)
+
+
+class Line:
+    __slots__ = ("halt", "halted", "key", "number", "offered", "row", "shape", "stale")
+
+    def __init__(self, key: LineKey, shape: Shape, number: int) -> None:
+        self.key = key
+        self.shape = shape
+        self.number = number  # of lines with equal places, the older goes first
+        self.halt = Halt.NONE
+        self.offered: float | None = None  # the place that it has among lines that could move
+        self.halted: float | None = None  # and among those of its shape that found no room
+        self.row = Row()  # an entry whose task has been replaced or dropped since is passed over
+        self.stale = 0
+
+
+class Lines:
+    def __init__(self, order: Order) -> None:
+        self._order = order
+        # Where the shortest go first anyway, nobody short stands behind a long one.
+        self._has_spans = not order.promises
+        self._tasks: dict[TaskId, WaitingTask] = {}
+        self._lines: dict[_Parts, Line] = {}
+        self._shapes: WeakValueDictionary[object, Shape] = WeakValueDictionary()
+        self._arrived: dict[Line, int] = {}
+        self._numbers = 0
+        self._named: frozenset[AccountId] = frozenset()
+        # The longest waiting first; kept only if the order does not go by age itself.
+        self._ages: list[Entry] = []
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def task(self, task_id: TaskId) -> WaitingTask | None:
+        return self._tasks.get(task_id)
+
+    def task_ids(self) -> list[TaskId]:
+        return list(self._tasks)
+
+    def has(self, key: LineKey) -> bool:
+        return key in self._lines
+
+    def lines(self) -> list[Line]:
+        return list(self._lines.values())
+
+    def line_of(self, task: WaitingTask) -> Line | None:
+        return self._lines.get(_parts(task, self._has_spans))
+
+    def shape_of(self, task: WaitingTask) -> Shape:
+        """Also of one that stands in no line."""
+        line = self.line_of(task)
+        return self._shape(LineKey(*_parts(task, self._has_spans))) if line is None else line.shape
+
+    def put(self, task: WaitingTask) -> Line:
+        """Puts a task into its line; what was known of it is replaced."""
+        line = self._line(task)
+        task_id = task.id
+        known = self._tasks.get(task_id)
+        if known is None:
+            self._arrived[line] = self._arrived.get(line, 0) + 1
+        elif known == task:
+            return line
+        else:
+            self._forget(known)
+        self._tasks[task_id] = task
+        line.row.add((self._order.within(task), task_id, task))
+        if self._order.promises:
+            heapq.heappush(self._ages, (task.submitted_at, task.id, task))
+        return line
+
+    def take_arrived(self) -> dict[Line, int]:
+        """How many tasks have come into which lines since this was last asked."""
+        arrived, self._arrived = self._arrived, {}
+        return arrived
+
+    def drop(self, task_id: TaskId) -> WaitingTask | None:
+        task = self._tasks.pop(task_id, None)
+        if task is not None:
+            self._forget(task)
+        return task
+
+    def first(self, line: Line) -> Entry | None:
+        """The place, the id and the task at the head of a line; None if nobody stands in it."""
+        row = line.row
+        while (entry := row.first()) is not None:
+            if self._tasks.get(entry[1]) is entry[2]:
+                return entry
+            row.take()
+            line.stale -= 1
+        if self._lines.get(line.key) is line:  # and not one that was begun since it was empty
+            del self._lines[line.key]
+        return None
+
+    def set_named(self, named: frozenset[AccountId]) -> list[Line]:
+        """Whom some node treats unlike others: their lines find room on their own.
+
+        Answers with the lines of whom that is news, to be regrouped; they must not be halted then.
+        """
+        changed = named ^ self._named
+        self._named = named
+        if not changed:
+            return []
+        return [line for line in self._lines.values() if line.key.account_id in changed]
+
+    def regroup(self, line: Line) -> None:
+        line.shape = self._shape(line.key)
+
+    def serve(self, line: Line, left: WaitingTask | None = None) -> None:
+        """Takes the head out of a line, or puts what is left of it in its place."""
+        entry = line.row.first()
+        assert entry is not None
+        place, task_id, _ = entry
+        if left is None:
+            line.row.take()
+            del self._tasks[task_id]
+            return
+        self._tasks[task_id] = left
+        line.row.replace((place, task_id, left))
+        if self._order.promises:
+            heapq.heappush(self._ages, (left.submitted_at, task_id, left))
+
+    def overdue(
+        self, before: float, most: int, suits: Callable[[WaitingTask], bool]
+    ) -> list[WaitingTask]:
+        """The longest waiting of those that came before a moment and suit, the oldest first."""
+        if len(self._ages) > 2 * len(self._tasks) + 1000:
+            self._ages = [each for each in self._ages if self._tasks.get(each[1]) is each[2]]
+            heapq.heapify(self._ages)
+        seen: list[Entry] = []
+        found: list[WaitingTask] = []
+        while self._ages and self._ages[0][0] <= before:
+            if len(found) >= most or len(seen) >= _MOST_LOOKS:
+                break
+            entry = heapq.heappop(self._ages)
+            if self._tasks.get(entry[1]) is entry[2]:
+                seen.append(entry)
+                if suits(entry[2]):
+                    found.append(entry[2])
+        for entry in seen:
+            heapq.heappush(self._ages, entry)
+        return found
+
+    def ahead_in_account(self, task: WaitingTask) -> int:
+        """How many of its account go before it, in all lines; about, if they are very many."""
+        lines = [line for line in self._lines.values() if line.key.account_id == task.account_id]
+        return sum(self._ahead(line, task) for line in lines)
+
+    def ahead_in_shape(self, task: WaitingTask) -> int:
+        """How many go before it that ask for the same; of other accounts as many as of its own."""
+        shape = self.shape_of(task)
+        alike = [line for line in self._lines.values() if line.shape == shape]
+        own = [line for line in alike if line.key.account_id == task.account_id]
+        ahead = sum(self._ahead(line, task) for line in own)
+        others: Counter[AccountId] = Counter()
+        for line in alike:
+            others[line.key.account_id] += len(line.row)
+        del others[task.account_id]
+        return ahead + sum(min(count, ahead + 1) for count in others.values())
+
+    def count(self, line: Line) -> int:
+        """How many stand in it."""
+        return len(line.row) - line.stale
+
+    def firsts(self) -> dict[AccountId, tuple[WaitingTask, int]]:
+        """The first task of each account, and about how many it has."""
+        best: dict[AccountId, Entry] = {}
+        counts: Counter[AccountId] = Counter()
+        for line in self.lines():
+            entry = self.first(line)
+            if entry is not None:
+                account_id = line.key.account_id
+                counts[account_id] += len(line.row)
+                best[account_id] = min(best.get(account_id, entry), entry, key=lambda e: e[:2])
+        return {account_id: (entry[2], counts[account_id]) for account_id, entry in best.items()}
+
+    def goes_before(self, entry: Entry, task: WaitingTask) -> bool:
+        return entry[:2] < (self._order.within(task), task.id)
+
+    def _ahead(self, line: Line, task: WaitingTask) -> int:
+        """Looks at every so many-th of a long line, which tells enough."""
+        place = (self._order.within(task), task.id)
+        stride = 1 + len(line.row) // _MOST_LOOKS
+        return stride * sum(
+            entry[:2] < place and self._tasks.get(entry[1]) is entry[2]
+            for entry in line.row.every(stride)
+        )
+
+    def _line(self, task: WaitingTask) -> Line:
+        parts = _parts(task, self._has_spans)
+        line = self._lines.get(parts)
+        if line is None:
+            self._numbers += 1
+            key = LineKey(*parts)
+            line = self._lines[key] = Line(key, self._shape(key), self._numbers)
+        return line
+
+    def _shape(self, key: LineKey) -> Shape:
+        """Whose a task is matters for a fraction, which may stand beside its own account's only,
+        and for whom some node treats unlike others."""
+        is_personal = key.requirements.device_milli is not None or key.account_id in self._named
+        whose = key.account_id if is_personal else None
+        parts = (key.requirements, key.failed_on, key.nodes, whose, key.kind)
+        shape = self._shapes.get(parts)
+        if shape is None:
+            shape = self._shapes[parts] = Shape()
+        return shape
+
+    def _forget(self, task: WaitingTask) -> None:
+        """Leaves an entry behind that is passed over; too many of them are swept out."""
+        line = self._lines.get(_parts(task, self._has_spans))
+        if line is None:
+            return
+        line.stale += 1
+        if line.stale > 64 and line.stale * 2 > len(line.row):
+            line.row.keep(lambda each: self._tasks.get(each[1]) is each[2])
+            line.stale = 0
+
+
+def _parts(task: WaitingTask, has_spans: bool) -> _Parts:
+    """Of the key of its line, which is as good as the key to find it by, and quicker made."""
+    return (
+        task.account_id,
+        task.requirements,
+        task.limits,
+        task.priority,
+        task.failed_on,
+        task.nodes,
+        _span(task.expected_seconds) if has_spans else None,
+        task.id if task.pending else None,
+        task.kind,
+    )
+
+
+def _span(seconds: float | None) -> int | None:
+    return None if seconds is None else frexp(seconds)[1]

@@ -1,0 +1,323 @@
+"""Reservations: what is promised to those that have waited long, and who may still go before them.
+
+Long waiting tasks are laid out over the pool in turn, each where it can start the soonest once what
+runs there is over. That gives each of them a time to start and, since it was promised a start
+within a certain time, a latest time; what stands behind it on the same devices pulls that forward.
+Another task may use these devices as long as it ends before the latest time. So devices are kept
+free as late as is safe, and nothing that was in time when it was first laid out becomes late
+because of a shorter task (estimates permitting).
+
+What is kept of a node are GPUs, and cores, memory and disk: who would leave too little of any is
+refused, and who takes other devices and leaves enough of the rest is not.
+
+Where an order makes no promise, the latest time is the soonest one: backfilling, in which nobody
+may delay the first in line.
+"""
+
+import heapq
+import operator
+from collections import Counter
+from collections.abc import Callable, Iterable
+
+from msgspec import Struct
+
+from potluck.decide.pool.suitable_devices import UsableDevices
+from potluck.decide.reservations.duration_estimate import attempt_seconds
+from potluck.decide.reservations.timetable import Amounts, Timetable, amounts
+from potluck.decide.types import WaitingTask
+from potluck.model.ids import AccountId, DeviceId, NodeId, TaskId
+from potluck.model.task import Requirements
+
+# The devices of each node that would do for a task, if they were free.
+Suitable = Callable[[WaitingTask], dict[NodeId, UsableDevices]]
+# Those of one node; None if it could never take the task.
+SuitableOn = Callable[[WaitingTask, NodeId], UsableDevices | None]
+
+# After so many askings of an account that no node could ever serve, its others are not looked at.
+_MOST_MISSES = 100
+
+
+class ReserveSettings(Struct, frozen=True):
+    after_seconds: float = (
+        600.0  # who has waited so long is laid out, in an order that promises not
+    )
+    promise_seconds: float = 60 * 3600.0  # in an order that promises, it starts within this time
+    every_seconds: float = 60.0  # how often all is laid out anew
+    most: int = 400  # tasks that are laid out at a time
+    most_without_promise: int = 16
+    most_of_account: int = 4  # as long as others wait for a place
+    extension_seconds: float = 60.0  # what takes longer than expected gets at least so much more
+
+    @property
+    def soon_seconds(self) -> float:
+        """Who has waited so long is laid out."""
+        return self.promise_seconds * 0.4
+
+    @property
+    def urgent_seconds(self) -> float:
+        """Who has waited so long is started before shorter ones as soon as it can be."""
+        return self.promise_seconds * 0.8
+
+
+class Claim(Struct):
+    """Where and when a task is to start."""
+
+    task: WaitingTask
+    node_ids: tuple[NodeId, ...]
+    start: float
+    latest: float
+    behind: set[int]  # the claims that must be over before it starts
+
+
+class Kept(Struct, frozen=True):
+    """What must be free of a node at a time for a task."""
+
+    latest: float
+    devices: int  # so many
+    among: frozenset[DeviceId]  # of these
+    room: Amounts
+    task_id: TaskId
+
+    def competes(self, devices: frozenset[DeviceId]) -> bool:
+        return devices is self.among or not self.among.isdisjoint(devices)
+
+
+class Reservations:
+    def __init__(self, timetable: Timetable, suitable: Suitable, on: SuitableOn) -> None:
+        self._timetable = timetable
+        self._suitable = suitable
+        self._on = on
+        self._kept: dict[NodeId, list[Kept]] = {}
+        self._starts: dict[TaskId, float] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._kept)
+
+    def start_of(self, task_id: TaskId) -> float | None:
+        """When a task is to start for which devices are kept."""
+        return self._starts.get(task_id)
+
+    def permission(
+        self, task: WaitingTask, now: float, on: SuitableOn | None = None
+    ) -> Callable[[NodeId], bool] | None:
+        """On which nodes the task could run without taking what is kept; None if on all."""
+        kept = self._kept
+        if not kept:
+            return None
+        span, on = (now, now + attempt_seconds(task)), on or self._on
+        return lambda node_id: (
+            node_id not in kept or self._permits(task, (node_id, on(task, node_id)), span)
+        )
+
+    def _permits(
+        self,
+        task: WaitingTask,
+        place: tuple[NodeId, UsableDevices | None],
+        span: tuple[float, float],
+    ) -> bool:
+        (node_id, usable), (now, end) = place, span
+        owed: list[Kept] = []
+        for kept in self._kept.get(node_id, ()):
+            if kept.latest >= end:
+                return True
+            if kept.task_id == task.id:
+                continue
+            owed.append(kept)
+            when = max(kept.latest, now)
+            wanted = task.requirements
+            if (usable is None or kept.competes(usable.whole)) and (
+                self._timetable.free_by(node_id, when, kept.among) - wanted.device_count
+                < sum(each.devices for each in owed if each.competes(kept.among))
+            ):
+                return False
+            asked = (amounts(wanted), *(each.room for each in owed))
+            if any(map(_is_less, self._timetable.room_by(node_id, when), _total(asked))):
+                return False
+        return True
+
+    def lay_out(
+        self, tasks: Iterable[WaitingTask], promise_seconds: float | None, now: float
+    ) -> list[Claim]:
+        """Lays the tasks out in their order; one that was promised a start needs none sooner."""
+        board = _Board(self._timetable, now)
+        claims: list[Claim] = []
+        for task in tasks:
+            claim = board.place(task, self._suitable(task), len(claims))
+            if claim is not None:
+                if promise_seconds is not None:
+                    claim.latest = max(claim.start, task.submitted_at + promise_seconds)
+                claims.append(claim)
+        _pull_forward(claims)
+        self._kept = board.kept(claims)
+        self._starts = {claim.task.id: claim.start for claim in claims}
+        return claims
+
+
+_is_less = operator.lt
+
+
+def _total(rooms: Iterable[Amounts]) -> Amounts:
+    cores, memory, disk = map(sum, zip(*rooms, strict=True))
+    return cores, memory, disk
+
+
+class Chances:
+    """Whether any node could ever take a task, each asking looked at once."""
+
+    def __init__(self, suitable: Suitable) -> None:
+        self._suitable = suitable
+        self._known: dict[tuple[AccountId, Requirements], bool] = {}
+        self._misses: Counter[AccountId] = Counter()
+
+    def has(self, task: WaitingTask) -> bool:
+        key = (task.account_id, task.requirements)
+        if key not in self._known:
+            if self._misses[task.account_id] >= _MOST_MISSES:
+                return False
+            self._known[key] = bool(self._suitable(task))
+            self._misses[task.account_id] += not self._known[key]
+        return self._known[key]
+
+
+def first_of_each(
+    tasks: Iterable[WaitingTask], settings: ReserveSettings, chances: Chances
+) -> list[WaitingTask]:
+    """The first ones that could be laid out at all, and not all of them of one account.
+
+    Whoever may set a priority, or ask for what nobody has, must not take all the places.
+    """
+    most = settings.most_without_promise
+    first: list[tuple[int, WaitingTask]] = []
+    more: list[tuple[int, WaitingTask]] = []  # of accounts that have their part
+    served: Counter[AccountId] = Counter()
+    for number, task in enumerate(tasks):
+        if len(first) >= most:
+            break
+        has_part = served[task.account_id] >= settings.most_of_account
+        if has_part and len(more) >= most:
+            continue
+        if chances.has(task):
+            served[task.account_id] += 1
+            (more if has_part else first).append((number, task))
+    return [task for _, task in sorted([*first, *more][:most])]
+
+
+def _pull_forward(claims: list[Claim]) -> None:
+    """Who is followed on its devices must start early enough for those behind it."""
+    for claim in reversed(claims):
+        for index in claim.behind:
+            before = claims[index]
+            in_time = claim.latest - attempt_seconds(before.task)
+            before.latest = min(before.latest, max(before.start, in_time))
+
+
+class _Slot(Struct):
+    free_at: float
+    device_id: DeviceId
+    last_claim: int | None = None
+
+
+class _Board:
+    """When the devices of each node are free, with all claims so far laid over what runs."""
+
+    def __init__(self, timetable: Timetable, now: float) -> None:
+        self._timetable = timetable
+        self._now = now
+        self._slots: dict[NodeId, list[_Slot]] = {}  # only of nodes with a claim
+        # Of these nodes: who claims room there until when, and who is the first on how many devices
+        # and after nobody else's claim.
+        self._claimed: dict[NodeId, list[tuple[float, Amounts, int]]] = {}
+        self._first: dict[NodeId, dict[int, tuple[int, frozenset[DeviceId]]]] = {}
+
+    def place(
+        self, task: WaitingTask, suitable: dict[NodeId, UsableDevices], number: int
+    ) -> Claim | None:
+        if len(suitable) < task.nodes:
+            return None
+        chosen = self._choose(task, suitable)
+        start = max(self._now, chosen[-1][0])
+        end = start + attempt_seconds(task)
+        behind: set[int] = set()
+        for _, node_id in chosen:
+            behind |= self._occupy(task, (node_id, suitable[node_id]), (start, end, number))
+        return Claim(task, tuple(node_id for _, node_id in chosen), start, start, behind)
+
+    def kept(self, claims: list[Claim]) -> dict[NodeId, list[Kept]]:
+        kept: dict[NodeId, list[Kept]] = {}
+        for node_id, firsts in self._first.items():
+            kept[node_id] = sorted(
+                (
+                    Kept(claim.latest, count, among, amounts(task.requirements), task.id)
+                    for number, (count, among) in firsts.items()
+                    for claim, task in [(claims[number], claims[number].task)]
+                ),
+                key=lambda each: each.latest,
+            )
+        return kept
+
+    def _choose(
+        self, task: WaitingTask, suitable: dict[NodeId, UsableDevices]
+    ) -> list[tuple[float, NodeId]]:
+        """The nodes where it can start the soonest.
+
+        By their devices first; for cores, memory and disk only those are looked at that would win.
+        """
+        times = [
+            (self._soonest(node_id, usable, usable.whole_wanted(task)), node_id, False)
+            for node_id, usable in suitable.items()
+        ]
+        heapq.heapify(times)
+        room = amounts(task.requirements)
+        chosen: list[tuple[float, NodeId]] = []
+        while len(chosen) < task.nodes:
+            at, node_id, is_sure = heapq.heappop(times)
+            if is_sure:
+                chosen.append((at, node_id))
+                continue
+            claimed = [(end, had) for end, had, _ in self._claimed.get(node_id, ())]
+            from_now = max(at, self._now)
+            has_room_at = self._timetable.room_at(node_id, room, from_now, claimed)
+            heapq.heappush(times, (at if has_room_at == from_now else has_room_at, node_id, True))
+        return chosen
+
+    def _soonest(self, node_id: NodeId, usable: UsableDevices, count: int) -> float:
+        """When so many of these devices are free."""
+        if not count:
+            return 0.0
+        slots = self._slots.get(node_id)
+        if slots is None:
+            times = self._timetable.free_at(node_id)
+            if usable.has_all:
+                return times[count - 1][0]
+            return [end for end, device_id in times if device_id in usable.whole][count - 1]
+        return [slot.free_at for slot in slots if slot.device_id in usable.whole][count - 1]
+
+    def _occupy(
+        self,
+        task: WaitingTask,
+        place: tuple[NodeId, UsableDevices],
+        claim: tuple[float, float, int],
+    ) -> set[int]:
+        """Takes those that are free just in time, and leaves the longer free ones to others."""
+        (node_id, usable), (start, end, number) = place, claim
+        slots = self._slots.get(node_id)
+        if slots is None:
+            slots = [_Slot(*each) for each in self._timetable.free_at(node_id)]
+            self._slots[node_id] = slots
+        claimed = self._claimed.setdefault(node_id, [])
+        count = usable.whole_wanted(task)
+        in_time = [
+            each for each in slots if each.free_at <= start and each.device_id in usable.whole
+        ]
+        taken = in_time[-count:] if count else []
+        behind = {slot.last_claim for slot in taken if slot.last_claim is not None}
+        if all(slot.free_at < start for slot in taken):  # then it is room that it waits for
+            behind |= {before for until, _, before in claimed if until == start}
+        fresh = sum(slot.last_claim is None for slot in taken)
+        for slot in taken:
+            slot.free_at, slot.last_claim = end, number
+        slots.sort(key=lambda each: each.free_at)
+        if fresh or not (count or behind):
+            self._first.setdefault(node_id, {})[number] = (fresh, usable.whole)
+        claimed.append((end, amounts(task.requirements), number))
+        return behind

@@ -1,0 +1,170 @@
+"""When what runs will probably be over, node by node, and what is free then.
+
+An attempt that is still there after its expected end gets more time, twice as much at each look, so
+that a wrong guess is corrected without being believed for ever.
+"""
+
+import heapq
+from math import inf
+
+import msgspec
+
+from potluck.decide.types import FreeNode, RunningAttempt
+from potluck.model.device import DeviceKind
+from potluck.model.ids import AttemptId, DeviceId, NodeId
+from potluck.model.task import Requirements
+
+_NEVER = 0.0
+# More ends than twice what runs and so many: most of them are of attempts that were put again.
+_MOST_STALE = 1000
+
+# Cores, memory and disk.
+Amounts = tuple[float, float, float]
+
+
+def amounts(wanted: Requirements) -> Amounts:
+    return wanted.cores, wanted.memory_bytes, wanted.disk_bytes
+
+
+class Timetable:
+    def __init__(self, extension_seconds: float = 60.0) -> None:
+        self._extension_seconds = extension_seconds
+        self._devices: dict[NodeId, tuple[DeviceId, ...]] = {}
+        self._running: dict[NodeId, dict[AttemptId, RunningAttempt]] = {}
+        self._node_of: dict[AttemptId, NodeId] = {}
+        self._ends: list[tuple[float, AttemptId]] = []
+        self._sizes: dict[NodeId, Amounts] = {}
+        self._free_at: dict[NodeId, list[tuple[float, DeviceId]]] = {}
+        self._given_back: dict[NodeId, list[tuple[float, Amounts]]] = {}
+
+    def put_node(self, node: FreeNode) -> None:
+        self._devices[node.id] = tuple(
+            device.id for device in node.devices if device.kind is DeviceKind.GPU
+        )
+        self._sizes[node.id] = (node.cores, node.memory_bytes or inf, node.disk_bytes or inf)
+        self._forget(node.id)
+
+    def drop_node(self, node_id: NodeId) -> None:
+        self._devices.pop(node_id, None)
+        self._sizes.pop(node_id, None)
+        self._forget(node_id)
+
+    def put_planned(self, attempt: RunningAttempt) -> None:
+        """One that will run in a moment or never: nobody waits for its end."""
+        attempt_id, node_id = attempt.id, attempt.node_id
+        self._running.setdefault(node_id, {})[attempt_id] = attempt
+        self._node_of[attempt_id] = node_id
+        self._forget(node_id)
+
+    def put(self, attempt: RunningAttempt) -> None:
+        self.put_planned(attempt)
+        heapq.heappush(self._ends, (attempt.expected_end, attempt.id))
+        if len(self._ends) > 2 * len(self._node_of) + _MOST_STALE:
+            self._ends = [
+                (each.expected_end, each.id)
+                for attempts in self._running.values()
+                for each in attempts.values()
+            ]
+            heapq.heapify(self._ends)
+
+    @property
+    def remembered(self) -> int:
+        """How many ends are kept in mind: never many more than what runs."""
+        return len(self._ends)
+
+    def count_on(self, node_id: NodeId) -> int:
+        """How many attempts a node has."""
+        return len(self._running.get(node_id, ()))
+
+    def get(self, attempt_id: AttemptId) -> RunningAttempt | None:
+        node_id = self._node_of.get(attempt_id)
+        return None if node_id is None else self._running[node_id][attempt_id]
+
+    def drop(self, attempt_id: AttemptId) -> RunningAttempt | None:
+        node_id = self._node_of.pop(attempt_id, None)
+        if node_id is None:
+            return None
+        self._forget(node_id)
+        attempts = self._running[node_id]
+        attempt = attempts.pop(attempt_id)
+        if not attempts:  # nodes come and go
+            del self._running[node_id]
+        return attempt
+
+    def look(self, now: float) -> None:
+        """Gives more time to what should be over and is not."""
+        while self._ends and self._ends[0][0] <= now:
+            end, attempt_id = heapq.heappop(self._ends)
+            attempt = self.get(attempt_id)
+            if attempt is not None and attempt.expected_end == end:
+                more = max(self._extension_seconds, 2 * (now - end))
+                self.put(msgspec.structs.replace(attempt, expected_end=now + more))
+
+    def free_at(self, node_id: NodeId) -> list[tuple[float, DeviceId]]:
+        """When each GPU of the node will be free, the first free first; 0 if it is now.
+
+        A CPU is not there: it is had in parts, and its cores are counted with the node's.
+        """
+        known = self._free_at.get(node_id)
+        if known is None:
+            ends = dict.fromkeys(self._devices.get(node_id, ()), _NEVER)
+            for attempt in self._running.get(node_id, {}).values():
+                for share in attempt.shares:
+                    if share.device_id in ends:
+                        ends[share.device_id] = max(ends[share.device_id], attempt.expected_end)
+            known = sorted((end, device_id) for device_id, end in ends.items())
+            self._free_at[node_id] = known
+        return known
+
+    def free_by(self, node_id: NodeId, when: float, devices: frozenset[DeviceId]) -> int:
+        """How many of these devices will be free at that time, if nothing new comes."""
+        count = 0
+        for end, device_id in self.free_at(node_id):
+            if end > when:
+                break
+            count += device_id in devices
+        return count
+
+    def room_by(self, node_id: NodeId, when: float) -> Amounts:
+        """The cores, memory and disk that will be free at that time, if nothing new comes."""
+        cores, memory, disk = self._sizes.get(node_id, (0, 0, 0))
+        for end, had in reversed(self.given_back(node_id)):
+            if end <= when:
+                break
+            cores, memory, disk = cores - had[0], memory - had[1], disk - had[2]
+        return cores, memory, disk
+
+    def room_at(
+        self, node_id: NodeId, wanted: Amounts, at: float, claimed: list[tuple[float, Amounts]]
+    ) -> float:
+        """The first time from `at` on at which so much is free, beside what is claimed."""
+        held = [each for each in (*self.given_back(node_id), *claimed) if each[0] > at]
+        sizes = self._sizes.get(node_id, (0, 0, 0))
+        short = [
+            sum(had[which] for _, had in held) + wanted[which] - size
+            for which, size in enumerate(sizes)
+        ]
+        held.sort(reverse=True)
+        while max(short) > 0 and held:
+            at, had = held.pop()
+            short = [each - back for each, back in zip(short, had, strict=True)]
+        return at
+
+    def given_back(self, node_id: NodeId) -> list[tuple[float, Amounts]]:
+        """When each of those that run on the node will be over, and what it gives back then."""
+        known = self._given_back.get(node_id)
+        if known is None:
+            known = self._given_back[node_id] = sorted(
+                (each.expected_end, (each.cores, each.memory_bytes, each.disk_bytes))
+                for each in self._running.get(node_id, {}).values()
+            )
+        return known
+
+    def last_end(self, node_id: NodeId) -> float:
+        """When all that runs on the node will be over."""
+        times = self.given_back(node_id)
+        return times[-1][0] if times else _NEVER
+
+    def _forget(self, node_id: NodeId) -> None:
+        self._free_at.pop(node_id, None)
+        self._given_back.pop(node_id, None)

@@ -1,0 +1,366 @@
+"""The scheduler: what waits, what is free, and who gets what next.
+
+`plan` decides, round by round; everything else tells it what has changed. It is deterministic: the
+same calls give the same plans. It never hands out more than it knows to be free, and what has
+changed since is caught when the plan is applied. Its cost follows the lines that can move and not
+the tasks that wait: a line that found no room is not looked at again until some node gains some.
+"""
+
+import heapq
+from collections import OrderedDict
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from potluck.decide.account import Account
+from potluck.decide.arrays.node_speed import Paces, Seen
+from potluck.decide.explain.explain import Explainer
+from potluck.decide.explain.node import NodeExplained
+from potluck.decide.explain.reason_updates import Told, Waiting
+from potluck.decide.explain.sentences import Explained
+from potluck.decide.order.interface import Order, Place, Turn
+from potluck.decide.place_task import Finder
+from potluck.decide.placement.interface import Placement
+from potluck.decide.pool.capacity import Capacity
+from potluck.decide.pool.suitable_devices import Suitability, UsableDevices
+from potluck.decide.queue.block_reason import Halt
+from potluck.decide.queue.blocked import Halted
+from potluck.decide.queue.ready_groups import Ready
+from potluck.decide.queue.task_groups import (
+    Line,
+    LineKey,
+    Lines,
+    Shape,
+)
+from potluck.decide.reservations.forecast import Foresight
+from potluck.decide.reservations.reservation_policy import Promises
+from potluck.decide.reservations.reserve import Claim, Reservations, ReserveSettings
+from potluck.decide.reservations.running import Running
+from potluck.decide.reservations.start_rates import Rates
+from potluck.decide.reservations.timetable import Timetable
+from potluck.decide.task_estimate import Estimated, Estimator
+from potluck.decide.types import (
+    AccountShare,
+    Assignment,
+    FreeNode,
+    RunningAttempt,
+    WaitingTask,
+)
+from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
+
+# So many looks at lines take a fraction of a second.
+_FEWEST_LOOKS = 1_000
+
+
+class Plan(Struct, frozen=True):
+    assignments: tuple[Assignment, ...]
+    waiting: dict[LineKey, Waiting]  # the lines that have another reason to wait than before
+    emptied: tuple[LineKey, ...]  # the lines with a reason in which nobody waits any more
+    is_complete: bool  # False if there is more to decide at once
+    is_told: bool  # False if there may be more lines with another reason
+
+
+class Scheduler:
+    def __init__(
+        self,
+        order: Order,
+        placement: Placement,
+        reserve: ReserveSettings | None = None,
+        reason_seconds: float = 5.0,
+    ) -> None:
+        self._order = order
+        self._accounts: dict[AccountId, Account] = {}
+        self._capacity = Capacity(placement)
+        self._suitability = Suitability(self._capacity)
+        settings = reserve or ReserveSettings()
+        self._timetable = Timetable(settings.extension_seconds)
+        self._running = Running(self._timetable)
+        self._paces = Paces(self._running)
+        self._lines = Lines(order)
+        self._ready = Ready(self._lines)
+        self._halted = Halted(self._lines)
+        self._to_try: OrderedDict[Shape, None] = OrderedDict()  # these may find room now
+        self._rates = Rates()
+        self._turns = 0
+        reservations = Reservations(self._timetable, self._suitable, self._suitability.on)
+        self._promises = Promises(
+            order,
+            (self._lines, self._halted),
+            self._accounts,
+            self._suitability,
+            reservations,
+            settings,
+        )
+        self._finder = Finder(
+            self._capacity, reservations, self._timetable, self._paces, order.promises
+        )
+        foresight = Foresight(reservations, self._rates, self._timetable)
+        pool = (self._capacity, self._suitability)
+        self._explainer = Explainer(order, self._lines, self._accounts, pool, foresight)
+        self._estimator = Estimator(self._lines, self._capacity, reservations, foresight)
+        self._told = Told(self._lines, self._explainer.reason, reason_seconds)
+
+    def put_task(self, task: WaitingTask) -> None:
+        """A task that is ready for an attempt; what was known of it is replaced."""
+        owners = task.requirements.owners
+        if owners and self._capacity.ask_for(owners):
+            self._pool_changed()
+        known = self._lines.task(task.id)
+        before = None if known is None else self._lines.line_of(known)
+        line = self._lines.put(task)
+        if before is not None and before is not line:
+            self._forget_if_empty(before)
+        entry = self._lines.first(line)
+        if entry is not None and entry[2] is task:
+            self._account(task.account_id)
+            self._look_again(line)
+
+    def drop_task(self, task_id: TaskId) -> None:
+        task = self._lines.drop(task_id)
+        self._paces.forget(task_id)
+        line = None if task is None else self._lines.line_of(task)
+        if line is not None:
+            self._forget_if_empty(line)
+
+    def task(self, task_id: TaskId) -> WaitingTask | None:
+        """A waiting task as it is known here."""
+        return self._lines.task(task_id)
+
+    def task_ids(self) -> list[TaskId]:
+        """All that wait."""
+        return self._lines.task_ids()
+
+    def has_line(self, key: LineKey) -> bool:
+        return self._lines.has(key)
+
+    @property
+    def waiting_count(self) -> int:
+        return len(self._lines)
+
+    def put_node(self, node: FreeNode) -> None:
+        if self._capacity.put_node(node):
+            self._pool_changed()
+        self._timetable.put_node(node)
+
+    def drop_node(self, node_id: NodeId) -> None:
+        self._capacity.drop_node(node_id)
+        self._timetable.drop_node(node_id)
+        self._pool_changed()
+
+    def put_running(self, attempt: RunningAttempt, now: float) -> None:
+        """A live attempt; of one that was planned it says that it has been applied."""
+        self._running.put(attempt, self._account(attempt.account_id), now)
+
+    def drop_running(self, attempt_id: AttemptId, now: float) -> None:
+        attempt = self._timetable.get(attempt_id)
+        if attempt is not None:
+            self._running.drop(attempt_id, self._account(attempt.account_id), now)
+            self._release_account(attempt.account_id)
+
+    def refused(self, assignment: Assignment, now: float) -> None:
+        """What was planned could not be applied. Node and task are to be put again as they are."""
+        account_id = self._running.cease(assignment.task_id, assignment.node_id, now)
+        if account_id is not None:
+            self._release_account(account_id)
+
+    def give(self, attempt: RunningAttempt, now: float) -> None:
+        """Frees what an ended attempt had, where nobody reads the node again: in simulations."""
+        self._capacity.give(attempt)
+        self.drop_running(attempt.id, now)
+
+    def put_account(self, share: AccountShare) -> None:
+        self._account(share.id).read(share)
+        self._release_account(share.id)
+
+    def recall(self, account_id: AccountId, used_milli_seconds: float, until: float) -> None:
+        """What an account had used lately by the time from which on it is counted here."""
+        self._account(account_id).recall(used_milli_seconds, until)
+
+    def observed(self, task_id: TaskId, seen: Mapping[NodeId, Seen]) -> None:
+        """How an array goes on the nodes that worked on it lately."""
+        if self._lines.task(task_id) is not None:
+            self._paces.observe(task_id, seen)
+
+    def plan(self, now: float, most: int) -> Plan:
+        """At most about so many decisions; `is_complete` says whether there are more.
+
+        It ends also after so many looks at lines that stay where they are, which may be many more
+        than there are nodes.
+        """
+        self._learn()
+        self._timetable.look(now)
+        assignments = self._lay_out(now)  # while those without room are known as such
+        looks = max(_FEWEST_LOOKS, most)
+        looks -= self._release_room(looks // 2)
+        turns = [turn for each in self._ready.accounts() if (turn := self._turn(each, now))]
+        heapq.heapify(turns)
+        while turns and len(assignments) < most and looks > 0:
+            looks -= 1
+            account_id = heapq.heappop(turns)[-1]
+            assignments += self._serve(self._accounts[account_id], now)
+            if turn := self._turn(account_id, now):
+                heapq.heappush(turns, turn)
+        is_complete = not turns and not self._to_try
+        waiting, emptied = self._told.tell(now), self._told.take_emptied()
+        return Plan(tuple(assignments), waiting, emptied, is_complete, self._told.is_done)
+
+    def explain(self, task_id: TaskId, now: float) -> Explained | None:
+        """Why a task waits; None if it does not wait here."""
+        return self._explainer.explain(task_id, now)
+
+    def estimate(self, task: WaitingTask, now: float) -> Estimated:
+        """What a task would meet that is not here. Nothing is remembered of it."""
+        account = self._accounts.get(task.account_id) or Account(task.account_id)
+        return self._estimator.estimate(task, account, now)
+
+    def explain_node(self, node_id: NodeId) -> NodeExplained | None:
+        """Why a node gets no work, or no more; None if nothing is planned with it."""
+        return self._explainer.explain_node(node_id, self._timetable.count_on(node_id))
+
+    def _learn(self) -> None:
+        """What people ask for is what free devices should suit."""
+        for line, count in self._lines.take_arrived().items():
+            self._capacity.learn(line.key.requirements, count)
+
+    def _turn(self, account_id: AccountId, now: float) -> tuple[Place, float, AccountId] | None:
+        """Accounts in equal places go by the age of their first task."""
+        task = self._ready.first(account_id)
+        if task is None:
+            return None
+        place = self._order.between(Turn(task, self._accounts[account_id], now))
+        return place, task.submitted_at, account_id
+
+    def _serve(self, account: Account, now: float) -> list[Assignment]:
+        """Places the head of the account's first line, or finds out why it must wait."""
+        line, task = self._ready.take(account.id)
+        found = Halt.ROOM if line.shape in self._halted else self._finder.find(task, account, now)
+        if isinstance(found, Halt):
+            self._halted.add(line, found)
+            self._told.note(line)
+            self._offer_next(line)
+            return []
+        self._lines.serve(line, found.left)
+        self._rates.count(line.shape, task.submitted_at, now)
+        if self._ready.offer(line):
+            self._offer_next(line)
+        else:
+            self._forget_if_empty(line)
+        return self._count(task, found.assignments, account, now)
+
+    def _count(
+        self, task: WaitingTask, given: list[Assignment], account: Account, now: float
+    ) -> list[Assignment]:
+        for assignment in given:
+            self._running.expect(task, assignment, account, now)
+        self._turns += 1
+        account.turn = self._turns
+        account.served_at = now
+        return given
+
+    def _lay_out(self, now: float) -> list[Assignment]:
+        """Lays out reservations from time to time, and starts what can wait no longer."""
+        if not self._promises.is_due(now):
+            return []
+        started: list[Assignment] = []
+        while more := [
+            each for claim in self._promises.lay_out(now) for each in self._start(claim, now)
+        ]:
+            started += more
+        self._offer(self._halted.release_kept())
+        return started
+
+    def _start(self, claim: Claim, now: float) -> list[Assignment]:
+        """Starts a task that need not be the head of its line."""
+        task = claim.task
+        account = self._accounts[task.account_id]
+        found = self._finder.find_on(task, account, claim.node_ids)
+        if isinstance(found, Halt):
+            return []
+        line = self._lines.line_of(task)
+        assert line is not None
+        self._rates.count(line.shape, task.submitted_at, now)
+        if found.left is None:
+            self._lines.drop(task.id)
+        else:
+            self._lines.put(found.left)
+        self._forget_if_empty(line)
+        return self._count(task, found.assignments, account, now)
+
+    def _suitable(self, task: WaitingTask) -> dict[NodeId, UsableDevices]:
+        """Where it could ever run, and would not hold up the end of its array."""
+        found = self._suitability.devices(task)
+        unfit = self._paces.unfit(task) if task.pending else frozenset()
+        return {each: found[each] for each in found if each not in unfit} if unfit else found
+
+    def _release_room(self, most: int) -> int:
+        """Looks again at those that found no room, once for each shape, if there is more now.
+
+        Answers how many it looked at. The others have their turn in the next rounds, before those
+        that have had theirs.
+        """
+        if self._capacity.gained():
+            self._to_try.update(dict.fromkeys(self._halted.shapes()))
+            self._offer(self._halted.release_kept())
+            self._offer(self._halted.release_credit())
+        looks = 0
+        while self._to_try and looks < most:
+            shape, _ = self._to_try.popitem(last=False)
+            looks += self._try_again(shape)
+        return looks
+
+    def _try_again(self, shape: Shape) -> bool:
+        """Whether that needed a look. Lines in which nobody stands any more do not."""
+        while (line := self._halted.line_of(shape)) is not None:
+            entry = self._lines.first(line)
+            if entry is not None:
+                if self._capacity.could_have_room(entry[2]):
+                    self._offer(self._halted.release_shape(shape))
+                return True
+            self._forget_if_empty(line)
+        return False
+
+    def _forget_if_empty(self, line: Line) -> None:
+        if self._lines.first(line) is None:
+            self._halted.discard(line)
+            if not self._lines.has(line.key):  # what was told is of whoever stands there now
+                self._told.forget(line)
+            self._offer_next(line)
+
+    def _offer_next(self, line: Line) -> None:
+        """Whoever waited for room behind it may have some too, unless it found none."""
+        following = self._halted.release_next(line)
+        if following is not None:
+            self._ready.offer(following)
+
+    def _release_account(self, account_id: AccountId) -> None:
+        self._offer(self._halted.release_account(account_id))
+
+    def _pool_changed(self) -> None:
+        """Other nodes are there. Whom one of them treats unlike others, or no longer, finds room in
+        other company than before; the lines of all others stay where they are."""
+        self._suitability.forget()
+        self._told.doubt()
+        for line in self._lines.set_named(self._capacity.named):
+            self._halted.discard(line)
+            self._lines.regroup(line)
+            self._ready.offer(line)
+
+    def _offer(self, lines: list[Line]) -> None:
+        for line in lines:
+            self._ready.offer(line)
+
+    def _look_again(self, line: Line) -> None:
+        """A new head may go where the one before it could not, being shorter, or go first."""
+        if line.halt in (Halt.KEPT, Halt.SLOW):
+            self._halted.discard(line)
+            self._ready.offer(line)
+        elif line.halt is Halt.ROOM:
+            self._halted.reorder(line)
+        elif line.halt is Halt.NONE:
+            self._ready.offer(line)
+
+    def _account(self, account_id: AccountId) -> Account:
+        account = self._accounts.get(account_id)
+        if account is None:
+            account = self._accounts[account_id] = Account(account_id)
+        return account

@@ -1,0 +1,149 @@
+"""What a task would meet that nobody has submitted: who could take it, for how much, and when.
+
+Asking takes nothing, promises nothing and learns nothing: what is planned afterwards is what would
+have been planned anyway.
+"""
+
+from math import ceil
+
+from msgspec import Struct
+
+from potluck.decide.account import Account
+from potluck.decide.arrays.ranges import pending_items
+from potluck.decide.explain.sentences import waiting_reason
+from potluck.decide.explain.suggestions import changes
+from potluck.decide.place_task import is_at_quota
+from potluck.decide.pool.capacity import Capacity
+from potluck.decide.pool.dry_run import Chance, Look, Market
+from potluck.decide.pool.feasibility import Refusal
+from potluck.decide.queue.block_reason import Halt
+from potluck.decide.queue.task_groups import Lines
+from potluck.decide.reservations.duration_estimate import devices, run_seconds
+from potluck.decide.reservations.forecast import Forecast, Foresight
+from potluck.decide.reservations.reserve import Reservations
+from potluck.decide.types import WaitingTask
+from potluck.model.device import WHOLE_DEVICE_MILLI
+
+_NOW = "there is room for it now"
+# Among so many nodes the soonest to be free is found, or one that is about as soon.
+_MOST_NODES = 1000
+
+
+class Estimated(Struct, frozen=True):
+    sentence: str
+    starts_now: bool
+    can_run: bool  # some node that is here takes such tasks, be it later
+    nodes: int  # that were looked at
+    market: Market
+    refusals: dict[Refusal, int]
+    changes: list[str]
+    forecast: Forecast | None
+    item_seconds: float | None  # or of the one run; None if nobody knows
+    whole_seconds: float | None  # of an array, once it has begun; None if nobody knows
+
+
+class Estimator:
+    def __init__(
+        self,
+        lines: Lines,
+        capacity: Capacity,
+        reservations: Reservations,
+        foresight: Foresight,
+    ) -> None:
+        self._lines = lines
+        self._capacity = capacity
+        self._reservations = reservations
+        self._foresight = foresight
+
+    def estimate(self, task: WaitingTask, account: Account, now: float) -> Estimated:
+        """For a task that stands in no line."""
+        look = Look(self._capacity.pool, task)
+        found = self._find(task, look, account, now)
+        market, can_run = look.market(), _can_run(found, look)
+        if found is Halt.CREDIT:
+            look.refusals[Refusal.CREDIT] += len(look.free)
+        return Estimated(
+            sentence=self._sentence(found, look, market, can_run),
+            starts_now=isinstance(found, Chance),
+            can_run=can_run,
+            nodes=len(self._capacity.pool),
+            market=market,
+            refusals=dict(look.refusals.most_common()),
+            changes=[] if isinstance(found, Chance) else changes(task, look.kinds()),
+            forecast=self._forecast(task, look, found, now),
+            item_seconds=None if task.expected_seconds is None else run_seconds(task),
+            whole_seconds=_whole_seconds(task, market, account),
+        )
+
+    def _find(self, task: WaitingTask, look: Look, account: Account, now: float) -> Chance | Halt:
+        """What the next round would make of it, if nobody else came meanwhile."""
+        if (halt := self._halt_ahead(task)) is not None:
+            return halt
+        if is_at_quota(account):
+            return Halt.QUOTA
+        chances = look.chances(self._reservations.permission(look.task, now, look.on))
+        if not chances:
+            return Halt.KEPT if look.free else Halt.ROOM
+        cheapest = chances[0]
+        if cheapest.price_micro_per_hour > account.dearest_price(task.limits.run_seconds):
+            return Halt.CREDIT
+        most = account.most_running_milli
+        if most is None or account.running_milli + cheapest.milli <= most:
+            return cheapest
+        return Halt.TOO_LARGE if cheapest.milli > most else Halt.QUOTA
+
+    def _halt_ahead(self, task: WaitingTask) -> Halt | None:
+        """Who asks for the same and goes before it waits, so it would wait behind."""
+        line = self._lines.line_of(task)
+        entry = None if line is None else self._lines.first(line)
+        if line is None or entry is None or line.halt is Halt.NONE:
+            return None
+        return line.halt if self._lines.goes_before(entry, task) else None
+
+    def _sentence(self, found: Chance | Halt, look: Look, market: Market, can_run: bool) -> str:
+        if isinstance(found, Chance):
+            return _is_free(market)
+        nodes = len(self._capacity.pool)
+        reason = waiting_reason(found, look.refusals, nodes).sentence
+        if not nodes:
+            return reason
+        return f"{'It would wait' if can_run else 'As things are, it would never start'}: {reason}"
+
+    def _forecast(
+        self, task: WaitingTask, look: Look, found: Chance | Halt, now: float
+    ) -> Forecast | None:
+        if isinstance(found, Chance):
+            return Forecast(now, _NOW)
+        if found.is_of_account:
+            return None
+        place = (self._lines.shape_of(task), 1 + self._lines.ahead_in_shape(task))
+        return self._foresight.forecast(task, place, look.devices(_MOST_NODES), now)
+
+
+def _can_run(found: Chance | Halt, look: Look) -> bool:
+    """Devices that are away come back; nobody knows when."""
+    if isinstance(found, Chance):
+        return True
+    takers = bool(look.suited) or look.refusals[Refusal.DEVICE_AWAY] > 0
+    return takers and found is not Halt.TOO_LARGE
+
+
+def _whole_seconds(task: WaitingTask, market: Market, account: Account) -> float | None:
+    """If all that suits it worked on it, as far as the account may have so much."""
+    if not task.pending or task.expected_seconds is None or not market.slots:
+        return None
+    items, slots = pending_items(task), market.slots
+    most = account.most_running_milli
+    if most is not None:
+        slots = max(1, min(slots, int(most / (devices(task) * WHOLE_DEVICE_MILLI))))
+    return ceil(items / min(items, slots)) * run_seconds(task)
+
+
+def _is_free(market: Market) -> str:
+    if market.devices == 1:
+        return "It would start now: the one device that suits it is free."
+    are = "is" if market.free_devices == 1 else "are"
+    return (
+        f"It would start now: of {market.devices:,} devices that suit it"
+        f" {market.free_devices:,} {are} free."
+    )

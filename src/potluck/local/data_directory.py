@@ -1,0 +1,70 @@
+"""Data directories: where they are, and held by one process at a time.
+
+The lock is the operating system's, so it ends with the process, however that ends.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from potluck.local.os_lock import take
+from potluck.model.error import BadSettings, DataDirectoryInUse
+
+
+def data_directory(variables: Mapping[str, str] = os.environ) -> Path:
+    """POTLUCK_DATA_DIR, else the usual place of this system; each part has a folder below it."""
+    named = variables.get("POTLUCK_DATA_DIR")
+    if named:
+        return named_directory(named)
+    from platformdirs import user_data_path
+
+    return user_data_path("potluck")
+
+
+def config_directory(variables: Mapping[str, str] = os.environ) -> Path:
+    """POTLUCK_CONFIG_DIR, else the usual place of this system: the profile and the wallet."""
+    named = variables.get("POTLUCK_CONFIG_DIR")
+    if named:
+        return named_directory(named)
+    from platformdirs import user_config_path
+
+    return user_config_path("potluck")
+
+
+def named_directory(name: str | Path) -> Path:
+    """From the root on. An empty name, as of an unset variable, is not taken for `here`."""
+    if name == "":
+        raise BadSettings("The data directory has an empty name.", "Name one with --data-dir DIR.")
+    return Path(name).expanduser().absolute()
+
+
+@contextmanager
+def held(directory: Path, in_use: DataDirectoryInUse, lock: str = "lock") -> Iterator[None]:
+    """Makes the directory, for its owner's eyes only, and holds it; raises `in_use` if taken."""
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(directory / lock, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise _unusable(directory, error) from error
+    try:
+        _take(directory, descriptor, in_use)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _take(directory: Path, descriptor: int, in_use: DataDirectoryInUse) -> None:
+    try:
+        is_ours = take(descriptor)
+    except OSError as error:
+        raise _unusable(directory, error) from error
+    if not is_ours:
+        raise in_use
+
+
+def _unusable(directory: Path, error: OSError) -> BadSettings:
+    return BadSettings(
+        f"The data directory {directory} can not be used: {error.strerror}.",
+        "Name another one with --data-dir, or mend its permissions.",
+    )

@@ -1,0 +1,1 @@
+"""One attempt on this node: its runner, log, items, journal and usage."""

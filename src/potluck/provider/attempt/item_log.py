@@ -1,0 +1,57 @@
+"""The log of a range: what its items write, each under a line that says which one it is.
+
+An item that writes more than the task's log limit by itself touches a wall. What all of them write
+is kept up to the same limit; the rest is dropped with a mark, and fails nobody.
+"""
+
+from collections.abc import Callable
+
+from potluck.model.task import MIB, EndReason
+from potluck.provider.attempt.masked_log import LogWriter
+from potluck.provider.sandbox.driver import Touched
+
+
+class ItemLog:
+    """Written to by one item at a time."""
+
+    def __init__(self, log: LogWriter, limit_bytes: int) -> None:
+        self._log = log
+        self._limit_bytes = limit_bytes
+        self._kept_bytes = 0
+        self._item_bytes = 0
+        self._item: int | None = None
+        self._is_titled = True
+        self._is_full = False
+        self._over: Callable[[Touched], None] = _nobody
+
+    def begin(self, item: int, over: Callable[[Touched], None] | None = None) -> None:
+        """From now on this item writes; `over` is told if it writes too much."""
+        self._item, self._over = item, over or _nobody
+        self._item_bytes, self._is_titled = 0, False
+
+    async def write(self, stream: str, data: bytes) -> None:
+        self._item_bytes += len(data)
+        if self._item_bytes > self._limit_bytes:
+            self._over(Touched(EndReason.LOG_LIMIT, f"it wrote more than {self._limit}"))
+        kept = data[: self._limit_bytes - self._kept_bytes]
+        self._kept_bytes += len(kept)
+        if kept:
+            await self._title()
+            await self._log.write(stream, kept)
+        if len(kept) < len(data) and not self._is_full:
+            self._is_full = True
+            await self._log.remark(f"the items wrote more than {self._limit}; the rest is cut")
+
+    async def _title(self) -> None:
+        """Only for items that write anything."""
+        if not self._is_titled:
+            self._is_titled = True
+            await self._log.remark(f"item {self._item}:")
+
+    @property
+    def _limit(self) -> str:
+        return f"{self._limit_bytes / MIB:g} MiB of log"
+
+
+def _nobody(_: Touched) -> None:
+    """Before the first item nobody is to blame; one that is alone has a wall of its own."""

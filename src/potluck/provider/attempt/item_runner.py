@@ -1,0 +1,257 @@
+"""Runs the items of a range: one sandbox for many of them, one process for each.
+
+Inside, `provider/sandbox/item_loop.py` is told one item after the other and answers how it ended. An item that
+touches a wall costs the sandbox: it gets that reason, and the rest go on in a fresh one. So a bad
+item never fails its neighbours, and every wall holds for each of them; one that spoils what was
+brought for all costs the sandbox, too, but nobody's outcome. Recalled, the item that runs has no
+outcome, whatever it made of the signal, and none is begun after it. What items could do to each
+other inside is between a consumer and his own code. An image need not have a Python, so an item in
+one has a sandbox of its own.
+
+What an item leaves is taken before its outcome counts.
+"""
+
+import asyncio
+import socket
+import sys
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from potluck.model.task import EndReason
+from potluck.model.task_spec import FunctionSpec, ScriptSpec
+from potluck.provider.attempt.item_blame import Blame, blamed
+from potluck.provider.attempt.item_inputs import ItemSource
+from potluck.provider.attempt.item_log import ItemLog
+from potluck.provider.files.work_directory import Porter
+from potluck.provider.kinds.types import Job
+from potluck.provider.one_line import one_line
+from potluck.provider.sandbox import item_loop
+from potluck.provider.sandbox.driver import (
+    PYTHON,
+    Confinement,
+    Driver,
+    Ended,
+    InputFailed,
+    Started,
+    Touched,
+    View,
+    unnoticed,
+)
+from potluck.provider.sandbox.exit_text import Verdict, of_code
+from potluck.wire.provider import ItemOutcome
+
+_OPEN = "open"
+_DETAIL_CHARACTERS = 200
+_ANSWER_BYTES = 64
+# Every item has its own clock; the whole has one that only stands behind these.
+_SPARE_SECONDS = 60.0
+_ALL_DONE = Touched(EndReason.COMPLETED, "all items have an outcome")
+_SPOILT = Touched(EndReason.SANDBOX_FAILED, "the rest of the items need a fresh directory")
+_INTERFERED = Touched(EndReason.SIGNAL, "it interfered with what runs the items")
+
+
+class RangeRun:
+    """Used once: `to_its_end`."""
+
+    stdin = -1
+
+    def __init__(self, job: Job, confinement: Confinement, porter: Porter) -> None:
+        grant = job.grant
+        self._limits = grant.limits
+        self._is_script = isinstance(grant.spec, ScriptSpec)
+        self._confinement = msgspec.structs.replace(
+            confinement,
+            environment={**confinement.environment, "POTLUCK_ITEMS": str(grant.items_total)},
+        )
+        self._porter = porter
+        self._started: Started = job.started
+        self._log = ItemLog(job.log, grant.limits.log_bytes)
+        self._recall = job.recall
+        assert not isinstance(grant.spec, FunctionSpec), "functions are called, not run"
+        self._given = ItemSource(grant.spec.inputs, job.inputs, grant.items_total)
+        self._left = deque(item for part in grant.items for item in range(part.start, part.end))
+        self._began: float | None = None  # when the first of those left was told to begin
+        self._is_spoilt = False  # what was brought for all of them, by one that has ended
+
+    async def to_its_end(self, driver: Driver, record: Callable[[ItemOutcome], None]) -> Ended:
+        """`completed` when every item has an outcome; otherwise what keeps the rest from one."""
+        self._record = record
+        with self._given:
+            return await self._all(driver)
+
+    async def _all(self, driver: Driver) -> Ended:
+        has_image = self._confinement.image is not None
+        spent = Ended(_ALL_DONE.reason, 0, _ALL_DONE.detail, 0.0, 0.0, 0, 0)
+        while self._left:
+            ended = await (self._alone(driver) if has_image else self._in_one_sandbox(driver))
+            spent = _together(spent, ended)
+            if self._left and not self._is_spoilt:
+                if self._whose(ended) is Blame.ALL:
+                    return spent
+                self._conclude(_own(ended) if has_image else _as_outcome(ended))
+            self._started = unnoticed
+        return msgspec.structs.replace(
+            spent, reason=_ALL_DONE.reason, exit_code=0, detail=_ALL_DONE.detail
+        )
+
+    def _whose(self, ended: Ended) -> Blame:
+        has_begun = self._began is not None
+        return blamed(ended.reason, self._recall.said, is_item_known=has_begun, can_go_on=False)
+
+    async def _in_one_sandbox(self, driver: Driver) -> Ended:
+        self._began, self._is_spoilt = None, False
+        self._porter.begin(None)
+        self._channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._channel.setblocking(False)
+        self.stdin = theirs.fileno()
+        scope = item_loop.ENCLOSED if driver.encloses_processes else _OPEN
+        with self._channel, theirs:
+            return await driver.run(
+                self._command(scope),
+                self._log.write,
+                self._started,
+                self,
+                self._recall,
+                self._porter,
+            )
+
+    async def _alone(self, driver: Driver) -> Ended:
+        """The next item, in a sandbox of its own."""
+        item = self._left[0]
+        given, alike = self._given.of(item), self._confinement
+        self._porter.begin(item)
+        self._log.begin(item)
+        self._began = time.monotonic()
+        return await driver.run(
+            msgspec.structs.replace(
+                alike,
+                command=alike.command if given.arguments is None else given.arguments,
+                environment={
+                    **alike.environment,
+                    **given.environment,
+                    "POTLUCK_ITEM": str(item),
+                },
+            ),
+            self._log.write,
+            self._started,
+            recall=self._recall,
+            errand=self._porter,
+        )
+
+    def _command(self, scope: str) -> Confinement:
+        words, interpreter, manner = self._confinement.command, PYTHON, item_loop.PROGRAM
+        if self._is_script:
+            words, interpreter, manner = words[2:], words[0], item_loop.SCRIPT
+        source = Path(item_loop.__file__).read_text()
+        return msgspec.structs.replace(
+            self._confinement,
+            command=(interpreter, "-u", "-c", source, scope, manner, *words),
+            own_processes=1,
+            seconds=self._limits.run_seconds * len(self._left) + _SPARE_SECONDS,
+            log_bytes=sys.maxsize,
+        )
+
+    async def talk(self, view: View) -> Touched | None:
+        """One item after the other, until all are done or one of them costs the sandbox."""
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._channel, self._hear)
+        has_ended = False  # one of them, in here
+        try:
+            while self._left:
+                self._told: asyncio.Future[bytes | Touched] = loop.create_future()
+                heard = await self._ask(self._left[0])
+                if self._recall.said is not None:
+                    return self._recall.said
+                if isinstance(heard, Touched) or not heard:
+                    return heard or None
+                if heard == item_loop.SPOILT and has_ended:
+                    self._is_spoilt = True
+                    self._porter.begin(None)
+                    return _SPOILT
+                await view.drained()
+                if (touched := view.touched()) is not None:
+                    return touched
+                await self._porter.collect(view.work)
+                self._porter.begin(None)
+                self._conclude(_verdict(heard))
+                has_ended = True
+        finally:
+            loop.remove_reader(self._channel)
+        return _ALL_DONE
+
+    async def _ask(self, item: int) -> bytes | Touched:
+        """How it ended, or which wall it touched; empty when nobody is there to answer."""
+        self._began = time.monotonic()
+        self._porter.begin(item)
+        self._log.begin(item, self._tell)
+        try:
+            self._channel.send(self._given.told(item))
+            async with asyncio.timeout(self._limits.run_seconds):
+                return await self._told
+        except TimeoutError:
+            seconds = self._limits.run_seconds
+            return Touched(EndReason.TIME_LIMIT, f"it ran longer than its {seconds:g} s")
+        except InputFailed as failure:
+            return failure.touched
+        except OSError:
+            return b""
+
+    def _hear(self) -> None:
+        try:
+            answer = self._channel.recv(_ANSWER_BYTES)
+        except OSError:
+            answer = b""
+        if not answer:
+            asyncio.get_running_loop().remove_reader(self._channel)
+        self._tell(answer)
+
+    def _tell(self, said: bytes | Touched) -> None:
+        if not self._told.done():
+            self._told.set_result(said)
+
+    def _conclude(self, verdict: Verdict) -> None:
+        assert self._began is not None
+        detail = "" if verdict.reason is EndReason.COMPLETED else verdict.detail
+        seconds = time.monotonic() - self._began
+        item = self._left.popleft()
+        self._record(
+            ItemOutcome(
+                item,
+                verdict.reason,
+                seconds,
+                verdict.exit_code,
+                one_line(detail, _DETAIL_CHARACTERS),
+            )
+        )
+
+
+def _verdict(answer: bytes) -> Verdict:
+    try:
+        return of_code(max(-255, min(255, int(answer))))
+    except ValueError:
+        return Verdict(_INTERFERED.reason, None, _INTERFERED.detail)
+
+
+def _own(ended: Ended) -> Verdict:
+    return Verdict(ended.reason, ended.exit_code, ended.detail)
+
+
+def _as_outcome(ended: Ended) -> Verdict:
+    """The end of a sandbox is the outcome of the item that ran in it."""
+    if ended.reason is EndReason.COMPLETED:
+        return Verdict(_INTERFERED.reason, None, _INTERFERED.detail)
+    return _own(ended)
+
+
+def _together(before: Ended, ended: Ended) -> Ended:
+    return msgspec.structs.replace(
+        ended,
+        run_seconds=before.run_seconds + ended.run_seconds,
+        cpu_seconds=before.cpu_seconds + ended.cpu_seconds,
+        memory_peak_bytes=max(before.memory_peak_bytes, ended.memory_peak_bytes),
+        log_bytes=before.log_bytes + ended.log_bytes,
+    )

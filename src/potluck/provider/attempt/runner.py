@@ -1,0 +1,247 @@
+"""Runs one attempt: its files and dependencies first, then its code in the sandbox.
+
+However it goes, it ends with a `Finished` that says so; only being cancelled ends it without one.
+Recalled, it ends with the reason of that: at once while it is prepared, since no work is lost by
+that, and after its grace once the code runs. Nothing of the attempt is left running afterwards, and
+what it has left for its owner is in the outbox.
+"""
+
+import time
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from potluck.model.error import PotluckError, SandboxUnavailable
+from potluck.model.ids import AccountId
+from potluck.model.lease import Lease
+from potluck.model.script import ScriptMetadata
+from potluck.model.task import EndReason
+from potluck.model.task_spec import (
+    CommandSpec,
+    ContainerSpec,
+    FunctionSpec,
+    ScriptSpec,
+    blobs_of,
+)
+from potluck.model.usage import Usage
+from potluck.provider.attempt.item_runner import RangeRun
+from potluck.provider.attempt.log_buffer import AttemptLog
+from potluck.provider.attempt.mask import Mask
+from potluck.provider.attempt.masked_log import MaskedLog
+from potluck.provider.attempt.outcome_buffer import Outcomes
+from potluck.provider.attempt.usage_meter import (
+    DeviceMeter,
+    ReadSpent,
+    untold,
+    usage_of,
+)
+from potluck.provider.dependencies.outcome import BARE, Environment, PrepareFailed
+from potluck.provider.dependencies.preparer import Preparer
+from potluck.provider.event import PrepareBegan
+from potluck.provider.expose.expose import hide
+from potluck.provider.expose.exposed import Exposed
+from potluck.provider.expose.off_thread import Aside, Show
+from potluck.provider.files.cache import FileCache
+from potluck.provider.files.inputs import Inputs
+from potluck.provider.files.transfers import Freight
+from potluck.provider.files.work_directory import Porter
+from potluck.provider.functions.interpreter_pool import (
+    USUAL,
+    Pins,
+    WarmPool,
+    WarmSettings,
+)
+from potluck.provider.kinds.function import run_function
+from potluck.provider.kinds.plan import dependencies_of, plan_of
+from potluck.provider.kinds.types import Job, Outcome, Tell
+from potluck.provider.one_line import one_line
+from potluck.provider.sandbox.driver import Driver, Ended, InputFailed, Recall, Recalled
+from potluck.wire.provider import Finished, Grant
+
+# A sentence that says why the node's owner does not take it; None when it may run.
+MayRun = Callable[[Grant], str | None]
+
+
+class _Declined(Exception):
+    """The owner's terms, asked once more: they may have changed since the server looked."""
+
+
+def anything(_: Grant) -> None:
+    """For an owner who takes what the server sends."""
+
+
+NOTHING_SHOWN = Show(hide, lambda _: False)
+
+
+class _Ready(Struct, frozen=True):
+    """What an attempt needs before its code can begin."""
+
+    environment: Environment
+    inputs: Inputs
+    exposed: Exposed
+    prepare_seconds: float
+
+
+class Runner:
+    """Runs attempts, any number at a time; of one account only, where one is named."""
+
+    def __init__(
+        self,
+        driver: Driver,
+        preparer: Preparer,
+        cache: FileCache,
+        outcome_seconds: float,
+        only_account_id: AccountId | None,
+        may_run: MayRun = anything,
+        show: Show = NOTHING_SHOWN,
+        warm: WarmSettings = USUAL,
+        read_spent: ReadSpent = untold,
+    ) -> None:
+        self._read_spent = read_spent
+        self.warm = WarmPool(driver, warm, Pins(self._share, self._release))
+        self._outcome_seconds = outcome_seconds
+        self._driver = driver
+        self._preparer = preparer
+        self._cache = cache
+        self._only_account_id = only_account_id
+        self._may_run = may_run
+        self._aside = Aside(show)
+
+    async def run(
+        self,
+        grant: Grant,
+        log: AttemptLog,
+        tell: Tell,
+        freight: Freight,
+        recall: Recall | None = None,
+    ) -> Finished:
+        began = time.monotonic()
+        recall = recall or Recall()
+        masked = MaskedLog(log, Mask(grant.secrets.values()))
+
+        def failed(reason: EndReason, detail: str) -> Finished:
+            return _failed(grant, reason, detail, time.monotonic() - began)
+
+        try:
+            self._check_owner(grant)
+            self._check_terms(grant)
+            ready = await recall.unless(self._make_ready(grant, masked, tell, freight))
+            made = (ready.environment, ready.exposed, ready.inputs)
+            job = Job(grant, *made, masked, tell, recall, freight)
+            meter = DeviceMeter(self._read_spent, grant.devices)
+            outcome = await self._run_job(job)
+            usage = usage_of(job, outcome.ended, ready.prepare_seconds, meter.spent())
+            return _finished(grant, outcome, usage)
+        except _Declined as declined:
+            return _failed(grant, EndReason.DECLINED, str(declined), 0.0)
+        except PrepareFailed as failure:
+            return failed(failure.reason, failure.detail)
+        except (InputFailed, Recalled) as failure:
+            return failed(failure.touched.reason, failure.touched.detail)
+        except (PotluckError, OSError) as error:
+            return failed(EndReason.SANDBOX_FAILED, str(error))
+        finally:
+            self._release(grant.attempt_id)
+            await masked.close()
+            log.flush()
+
+    def _share(self, attempt_id: str, name: str) -> None:
+        """What is here for an attempt is there for its interpreter, too, which may outlive it."""
+        self._preparer.share(attempt_id, name)
+        self._cache.share(attempt_id, name)
+
+    def _release(self, name: str) -> None:
+        self._preparer.release(name)
+        self._cache.release(name)
+
+    def _check_owner(self, grant: Grant) -> None:
+        if self._only_account_id not in (None, grant.account_id):
+            raise SandboxUnavailable(
+                "This node has no sandbox and runs its owner's tasks only; this is another's."
+            )
+
+    def _check_terms(self, grant: Grant) -> None:
+        if (why_not := self._may_run(grant)) is not None:
+            raise _Declined(why_not)
+
+    async def _make_ready(
+        self, grant: Grant, log: MaskedLog, tell: Tell, freight: Freight
+    ) -> _Ready:
+        began = time.monotonic()
+        environment = await self._prepare(grant, log, tell)
+        inputs = await self._bring(grant, freight)
+        prepare_seconds = time.monotonic() - began
+        return _Ready(environment, inputs, await self._expose(grant), prepare_seconds)
+
+    async def _expose(self, grant: Grant) -> Exposed:
+        """A task that could not use what it pays for does not begin."""
+        exposed = await self._aside.show(grant.devices)
+        if exposed.problems:
+            raise SandboxUnavailable(f"A device can not be shown: {' '.join(exposed.problems)}")
+        return exposed
+
+    async def _prepare(self, grant: Grant, log: MaskedLog, tell: Tell) -> Environment:
+        wanted = dependencies_of(grant.spec)
+        if wanted == ScriptMetadata():
+            return BARE
+        tell(PrepareBegan(grant.attempt_id))
+
+        async def remark(_: str, data: bytes) -> None:
+            # What the installer says is the platform's remark, not the script's output.
+            await log.write("potluck", data)
+
+        return await self._preparer.prepare(
+            grant.attempt_id, grant.account_id, wanted, grant.limits, remark
+        )
+
+    async def _bring(self, grant: Grant, freight: Freight) -> Inputs:
+        blobs = [*blobs_of(grant.spec), *([] if grant.checkpoint is None else [grant.checkpoint])]
+        if not blobs:
+            return Inputs()
+        return await self._cache.hold(grant.attempt_id, grant.account_id, blobs, freight.courier)
+
+    async def _run_job(self, job: Job) -> Outcome:
+        match job.grant.spec:
+            case FunctionSpec() as spec:
+                return await run_function(job, spec, self.warm, self._outcome_seconds)
+            case ScriptSpec() | CommandSpec() | ContainerSpec() as spec:
+                async with self.warm.beside(job.grant):
+                    return Outcome(await self._run_command(job, spec))
+
+    async def _run_command(self, job: Job, spec: ScriptSpec | CommandSpec | ContainerSpec) -> Ended:
+        plan = plan_of(job, spec)
+        porter = Porter(job, plan.puts)
+        if job.grant.items_total is not None:
+            return await self._run_items(RangeRun(job, plan.confinement, porter), job)
+        return await self._driver.run(
+            plan.confinement, job.log.write, job.started, recall=job.recall, errand=porter
+        )
+
+    async def _run_items(self, run: RangeRun, job: Job) -> Ended:
+        """Outcomes are told as they gather, also those of a range that is stopped half-way."""
+        outcomes = Outcomes(job.grant.attempt_id, job.tell, self._outcome_seconds)
+        try:
+            return await run.to_its_end(self._driver, outcomes.add)
+        finally:
+            outcomes.flush()
+
+
+def _finished(grant: Grant, outcome: Outcome, usage: Usage) -> Finished:
+    ended = outcome.ended
+    return Finished(
+        Lease(grant.attempt_id, grant.token),
+        ended.reason,
+        ended.exit_code,
+        one_line(ended.detail),
+        usage,
+        outcome.value,
+    )
+
+
+def _failed(grant: Grant, reason: EndReason, detail: str, prepare_seconds: float) -> Finished:
+    return Finished(
+        Lease(grant.attempt_id, grant.token),
+        reason,
+        detail=one_line(detail),
+        usage=Usage(prepare_seconds=prepare_seconds),
+    )

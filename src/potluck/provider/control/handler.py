@@ -1,0 +1,170 @@
+"""What the owner's commands ask of the running provider, carried out."""
+
+import asyncio
+import os
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import suppress
+
+import structlog
+from msgspec import Struct
+
+import potluck
+from potluck.model.device import Standing
+from potluck.provider.change_counter import Told
+from potluck.provider.control.message import (
+    Answer,
+    DeviceNow,
+    Done,
+    Drain,
+    Leave,
+    ProviderStatus,
+    Reclaim,
+    Refused,
+    Request,
+    Reread,
+    ShowStatus,
+)
+from potluck.provider.devices.offer import Offer
+from potluck.provider.effects import Workbench
+from potluck.provider.owner.live_rules import Rules
+from potluck.provider.owner.owner_duties import Watch
+from potluck.provider.owner.power import PowerCaps
+from potluck.provider.server.heartbeat import Pulse
+from potluck.provider.server.server_client import Link
+from potluck.provider.settings import ProviderSettings
+from potluck.provider.shutdown_request import Ending
+
+log = structlog.get_logger()
+
+# How long a command waits until the server knows too, and how often it hears how things stand.
+_KNOWN_SECONDS = 3.0
+_PROGRESS_SECONDS = 1.0
+
+
+class Office(Struct, frozen=True):
+    """All that a command may ask about."""
+
+    settings: ProviderSettings
+    rules: Rules
+    offer: Offer
+    link: Link
+    bench: Workbench
+    watch: Watch
+    power: PowerCaps
+    pulse: Pulse
+    news: Told
+    ending: Ending
+    standings: Callable[[], Mapping[str, Standing]]  # of devices that get no work
+    drain: Callable[[bool], None]  # with whether that is for good
+
+
+class Desk:
+    """Answers requests, any number at a time."""
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+        self._began_at = time.monotonic()
+
+    async def handle(self, request: Request) -> AsyncGenerator[Answer]:
+        office = self._office
+        match request:
+            case ShowStatus():
+                yield self.status()
+            case Reread():
+                office.watch.reread()
+                yield await self._reread()
+            case Reclaim(devices):
+                try:
+                    office.watch.reclaim(devices)
+                except OSError as error:  # it holds all the same, until the provider ends
+                    log.warning("a pause can not be kept", detail=str(error))
+                async for answer in self._until(
+                    lambda: self._is_free(devices), office.bench.changed
+                ):
+                    yield answer
+                yield Done(await self._is_known())
+            case Drain() | Leave():
+                office.drain(isinstance(request, Leave))
+                if isinstance(request, Leave) and request.is_now:
+                    office.watch.want_back(())
+                async for answer in self._until(lambda: office.ending.is_over, office.ending.over):
+                    yield answer
+                yield self._farewell()
+
+    def status(self) -> ProviderStatus:
+        office = self._office
+        description = office.offer.describe()
+        standings = office.standings()
+        statuses = {status.uuid: status for status in office.watch.statuses()}
+        return ProviderStatus(
+            node_id=office.link.node_id,
+            name=description.name,
+            url=office.settings.url,
+            pid=os.getpid(),
+            version=potluck.__version__,
+            server_version=office.link.server_version,
+            up_seconds=time.monotonic() - self._began_at,
+            silent_seconds=office.pulse.silence_seconds(),
+            problem=self._problem(),
+            is_draining=office.watch.is_draining,
+            terms_file=str(office.rules.path),
+            sandbox=description.sandbox,
+            devices=tuple(
+                DeviceNow(
+                    one,
+                    statuses[one.uuid],
+                    standings.get(one.uuid, Standing.BOUND),
+                    office.power.refusals.get(one.uuid, ""),
+                )
+                for one in description.devices
+            ),
+            attempts=office.bench.now(),
+            warm=office.bench.warm(),
+            limits=office.rules.limits,
+        )
+
+    def _problem(self) -> str:
+        """The nearest first: what is wrong here, what the server refuses, whether it answers."""
+        detail, _ = self._office.rules.trouble()
+        offer = self._office.offer
+        errors = (offer.misfit, offer.refusal, self._office.link.problem)
+        return next((one for one in (detail, *(e.detail for e in errors if e)) if one), "")
+
+    async def _reread(self) -> Answer:
+        office = self._office
+        if office.rules.problem is not None:
+            return Refused(office.rules.problem.detail, office.rules.problem.hint)
+        if not await self._is_known():
+            return Done(is_known_to_server=False)
+        refusal = office.offer.refusal
+        return Done() if refusal is None else Refused(refusal.detail, refusal.hint)
+
+    async def _is_known(self) -> bool:
+        """Whether the server hears of all that has changed, in a moment."""
+        try:
+            async with asyncio.timeout(_KNOWN_SECONDS):
+                await self._office.offer.told.until_known()
+                await self._office.news.until_known()
+        except TimeoutError:
+            return False
+        return True
+
+    def _is_free(self, devices: tuple[str, ...]) -> bool:
+        busy = self._office.bench.busy()
+        return not (busy & set(devices) if devices else busy)
+
+    async def _until(
+        self, is_so: Callable[[], bool], changed: Callable[[], Awaitable[None]]
+    ) -> AsyncGenerator[Answer]:
+        """How things stand, now and then, until it is so."""
+        while not is_so():
+            yield self.status()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_PROGRESS_SECONDS):
+                    while not is_so():
+                        await changed()
+
+    def _farewell(self) -> Answer:
+        failure = self._office.ending.failure
+        return Done() if failure is None else Refused(failure.detail, failure.hint)

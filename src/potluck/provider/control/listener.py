@@ -1,0 +1,80 @@
+"""The provider's side of the conversation with its owner's commands."""
+
+import asyncio
+import hmac
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager, suppress
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from potluck.provider.control.message import Answer, Refused, Request
+from potluck.provider.control.socket_path import bind, unbind
+
+log = structlog.get_logger()
+
+Handle = Callable[[Request], AsyncGenerator[Answer]]
+
+_LONGEST_LINE = 65_536
+_ASK_SECONDS = 5.0
+# At the end, what is still being answered may be said.
+_LAST_WORD_SECONDS = 2.0
+_DECODER = msgspec.json.Decoder(Request)
+
+
+@asynccontextmanager
+async def listening(data_directory: Path, handle: Handle) -> AsyncIterator[None]:
+    """Answers commands as long as the context lasts; whoever waits then hears the last word."""
+    talks: set[asyncio.Task[None]] = set()
+    bound, token = bind(data_directory)
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        own = asyncio.current_task()
+        assert own is not None
+        talks.add(own)
+        try:
+            await _talk(reader, writer, token, handle)
+        finally:
+            talks.discard(own)
+            writer.close()
+
+    server = await asyncio.start_server(talk, sock=bound, limit=_LONGEST_LINE)
+    try:
+        yield
+    finally:
+        server.close()
+        unbind(data_directory)
+        if talks:
+            await asyncio.wait(talks, timeout=_LAST_WORD_SECONDS)
+        for each in list(talks):
+            each.cancel()
+
+
+async def _talk(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, token: str, handle: Handle
+) -> None:
+    try:
+        async with asyncio.timeout(_ASK_SECONDS):
+            if token and not hmac.compare_digest(await reader.readline(), f"{token}\n".encode()):
+                return
+            line = await reader.readline()
+    except (OSError, ValueError, TimeoutError):
+        return  # not one of our commands
+    with suppress(OSError):  # whoever asked has gone; what was asked for is done all the same
+        async with aclosing(_answers(line, handle)) as answers:
+            async for answer in answers:
+                writer.write(msgspec.json.encode(answer) + b"\n")
+                await writer.drain()
+
+
+async def _answers(line: bytes, handle: Handle) -> AsyncGenerator[Answer]:
+    try:
+        request = _DECODER.decode(line)
+    except msgspec.DecodeError as error:
+        log.warning("a command said what is not understood", detail=str(error))
+        yield Refused("This provider is of another version than the command.", "Start it anew.")
+        return
+    async with aclosing(handle(request)) as answers:
+        async for answer in answers:
+            yield answer

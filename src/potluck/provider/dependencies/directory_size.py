@@ -1,0 +1,81 @@
+"""How large a directory is that a stranger's code may be changing, and whether it is too large.
+
+No link is followed. A directory that can not be read hides its size, so it is an error, not zero.
+"""
+
+import asyncio
+import contextlib
+import os
+import stat
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from potluck.provider.dependencies.disk_space import check_room
+from potluck.provider.dependencies.outcome import failed
+from potluck.provider.dependencies.settings import PrepareSettings
+
+# A large environment takes long to measure; this share of the time at most goes into it.
+_REST_FOR_WORK = 10
+
+
+class Size(Struct, frozen=True):
+    bytes: int
+    files: int
+
+
+def measure(directory: Path) -> Size:
+    """The space on disk and the number of files and directories; raises PrepareFailed."""
+    counted: set[int] = set()
+    blocks = files = 0
+    for _, status in entries(directory):
+        files += 1
+        if status.st_nlink == 1 or status.st_ino not in counted:
+            blocks += status.st_blocks
+        if status.st_nlink > 1:
+            counted.add(status.st_ino)
+    return Size(blocks * 512, files)
+
+
+def entries(directory: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """Everything below, a directory before its content; what vanishes meanwhile is left out."""
+    waiting = [directory]
+    while waiting:
+        for path, status in _children(waiting.pop()):
+            yield path, status
+            if stat.S_ISDIR(status.st_mode):
+                waiting.append(path)
+
+
+def _children(directory: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    try:
+        # Not iterdir, which keeps the whole listing, however long, in memory.
+        with os.scandir(directory) as listing:
+            for entry in listing:
+                with contextlib.suppress(FileNotFoundError):
+                    yield Path(entry.path), entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise failed(f"The environment can not be inspected: {error.strerror}.") from error
+
+
+async def watch(directory: Path, settings: PrepareSettings) -> None:
+    """Returns never; raises PrepareFailed when it is too large or the disk is almost full."""
+    while True:
+        started = time.monotonic()
+        check_size(await asyncio.to_thread(measure, directory), settings)
+        check_room(directory)
+        spent_seconds = time.monotonic() - started
+        await asyncio.sleep(max(settings.watch_seconds, _REST_FOR_WORK * spent_seconds))
+
+
+def check_size(size: Size, settings: PrepareSettings) -> None:
+    if size.bytes > settings.environment_bytes:
+        limit = settings.environment_bytes
+        raise failed(f"The dependencies take more than the {limit:,} bytes that this node allows.")
+    if size.files > settings.environment_files:
+        limit = settings.environment_files
+        raise failed(f"The dependencies have more than the {limit:,} files that this node allows.")

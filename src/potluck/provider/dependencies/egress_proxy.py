@@ -1,0 +1,180 @@
+"""The only way out of an installation's sandbox: an HTTP proxy on a Unix socket.
+
+Lets CONNECT, GET and HEAD through to the hosts and ports of the owner's package index; everything
+else gets 403 and is logged. The number of connections, the size of a request's head, the bytes in
+total and the time without any are limited, and the owner's limit of the line holds for both
+directions together. Encrypted traffic stays so: the sandbox checks the
+index's certificate itself.
+"""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+from http import HTTPStatus
+
+import structlog
+from msgspec import Struct
+
+from potluck.model.task import GIB
+from potluck.provider.dependencies.package_index import Endpoint
+from potluck.provider.dependencies.proxy_request import Refused, Request, read_request
+from potluck.provider.server.throttle import Throttle
+
+_log = structlog.get_logger(__name__)
+_CHUNK_BYTES = 65_536
+_MAX_NOTED = 5
+
+
+class ProxyLimits(Struct, frozen=True):
+    connections: int = 128
+    total_bytes: int = 20 * GIB
+    head_bytes: int = 16_384
+    idle_seconds: float = 60.0
+
+
+class Proxy:
+    """One for each installation, so that what it spent and tried is its own."""
+
+    def __init__(self, allowed: frozenset[Endpoint], limits: ProxyLimits, throttle: Throttle):
+        self._allowed = allowed
+        self._limits = limits
+        self._throttle = throttle
+        self._connections: set[asyncio.Task[None]] = set()
+        self._spent_bytes = 0
+        # The first few endpoints that were asked for in vain, for the sentence that explains.
+        self.refused: list[str] = []
+        self.unreachable: list[str] = []
+
+    @property
+    def is_exhausted(self) -> bool:
+        return self._spent_bytes > self._limits.total_bytes
+
+    @contextlib.asynccontextmanager
+    async def serving(self, listener: socket.socket) -> AsyncIterator[None]:
+        """Serves on this listening socket; at the end every connection is closed."""
+        limit = self._limits.head_bytes
+        server = await asyncio.start_unix_server(self._accept, sock=listener, limit=limit)
+        try:
+            yield
+        finally:
+            server.close()
+            connections = list(self._connections)
+            for connection in connections:
+                connection.cancel()
+            await asyncio.gather(*connections, return_exceptions=True)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connection = asyncio.current_task()
+        assert connection is not None
+        self._connections.add(connection)
+        try:
+            # What goes wrong in one connection is its client's to see, and nobody else's.
+            with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+                await self._answer(reader, writer)
+        finally:
+            writer.close()
+            self._connections.discard(connection)
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            if len(self._connections) > self._limits.connections:
+                raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "Too many connections.")
+            async with asyncio.timeout(self._limits.idle_seconds) as patience:
+                request = await self._admit(reader)
+                await self._connect(request, _Pipe(self, self._throttle, patience, reader, writer))
+        except Refused as refused:
+            writer.write(refused.answer())
+            await writer.drain()
+
+    async def _admit(self, reader: asyncio.StreamReader) -> Request:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+        except asyncio.LimitOverrunError:
+            status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+            raise Refused(status, "The head of the request is too large.") from None
+        request = read_request(head)
+        if request.endpoint not in self._allowed:
+            _log.warning("prepare.host_refused", endpoint=request.endpoint)
+            _note(self.refused, request.endpoint)
+            raise Refused(HTTPStatus.FORBIDDEN, "This is not a host of the package index.")
+        if self.is_exhausted:
+            raise Refused(HTTPStatus.FORBIDDEN, "The installation has downloaded too much.")
+        return request
+
+    async def _connect(self, request: Request, pipe: "_Pipe") -> None:
+        try:
+            reader, writer = await asyncio.open_connection(*request.endpoint)
+        except OSError as error:
+            _log.warning("prepare.unreachable", endpoint=request.endpoint, error=str(error))
+            _note(self.unreachable, request.endpoint)
+            raise Refused(HTTPStatus.BAD_GATEWAY, "The package index does not answer.") from error
+        try:
+            if request.is_tunnel:
+                await pipe.tunnel(reader, writer)
+            else:
+                await pipe.fetch(request.onward, reader, writer)
+        finally:
+            writer.close()
+
+    def spend(self, size_bytes: int) -> float:
+        """Counts bytes in either direction; says for how long the next ones are waited for."""
+        self._spent_bytes += size_bytes
+        if not self.is_exhausted:
+            return self._limits.idle_seconds
+        _log.warning("prepare.download_limit", limit_bytes=self._limits.total_bytes)
+        return 0.0
+
+
+def _note(endpoints: list[str], endpoint: Endpoint) -> None:
+    name = f"{endpoint[0]}:{endpoint[1]}"
+    if name not in endpoints and len(endpoints) < _MAX_NOTED:
+        endpoints.append(name)
+
+
+class _Pipe:
+    """Both ends of one connection. Every chunk in either direction renews its patience."""
+
+    def __init__(
+        self,
+        proxy: Proxy,
+        throttle: Throttle,
+        patience: asyncio.Timeout,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ):
+        self._proxy = proxy
+        self._throttle = throttle
+        self._patience = patience
+        self._reader = reader
+        self._writer = writer
+
+    async def tunnel(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        async with asyncio.TaskGroup() as both:
+            both.create_task(self._copy(self._reader, writer))
+            both.create_task(self._copy(reader, self._writer))
+
+    async def fetch(
+        self, onward: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        writer.write(onward)
+        await self._copy(reader, self._writer)
+
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # A connection that breaks has ended; the other side is told by the end of its stream.
+        with contextlib.suppress(OSError):
+            while chunk := await reader.read(self._throttle.piece_bytes(_CHUNK_BYTES)):
+                patience_seconds = self._proxy.spend(len(chunk))
+                self._renew(None)  # waiting for one's turn is not idleness
+                await self._throttle.take(len(chunk))
+                self._renew(patience_seconds)
+                writer.write(chunk)
+                await writer.drain()
+            writer.write_eof()
+
+    def _renew(self, patience_seconds: float | None) -> None:
+        """For so long from now on; without end where nothing is said."""
+        now = asyncio.get_running_loop().time()
+        if not self._patience.expired():
+            self._patience.reschedule(None if patience_seconds is None else now + patience_seconds)

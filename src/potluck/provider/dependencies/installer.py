@@ -1,0 +1,171 @@
+"""uv, confined: turns requirements into a lock, and a lock into an environment.
+
+Each step is a sandbox run of its own, with no secrets, no devices and no network but the proxy.
+Wheels only, unless the owner allows builds; no configuration files, no other sources. The cache
+lies beside the installed files, so that they are links and not copies, and ends with the step.
+"""
+
+import asyncio
+from pathlib import Path
+
+import uv
+
+from potluck.model.error import StartFailed
+from potluck.model.script import ScriptMetadata
+from potluck.model.task import MIB, EndReason
+from potluck.provider.dependencies import proxy_forwarder
+from potluck.provider.dependencies.directory_size import watch
+from potluck.provider.dependencies.egress_proxy import Proxy, ProxyLimits
+from potluck.provider.dependencies.lock import check_lock
+from potluck.provider.dependencies.outcome import PrepareFailed, failed
+from potluck.provider.dependencies.package_index import PackageIndex
+from potluck.provider.dependencies.settings import PrepareSettings
+from potluck.provider.dependencies.staging import Stage, remove
+from potluck.provider.dependencies.transcript import Transcript
+from potluck.provider.sandbox.driver import (
+    ENVIRONMENT,
+    PYTHON,
+    WORK,
+    Confinement,
+    Driver,
+    Ended,
+    Mount,
+    Output,
+)
+from potluck.provider.server.throttle import Throttle
+
+INTERPRETER = f"{ENVIRONMENT}/bin/python"
+
+_UV = "/opt/potluck/uv"
+_SOCKET = "/opt/potluck/proxy.sock"
+_CACHE = ".cache"
+
+_RESOLVE = (
+    *(_UV, "pip", "compile", "--generate-hashes", "--no-header", "--no-annotate"),
+    *("--python", PYTHON, f"{WORK}/requirements.in"),
+)
+_MAKE_VENV = (_UV, "venv", "--quiet", "--allow-existing", "--python", PYTHON, ENVIRONMENT)
+# The environment is read-only later, so bytecode is compiled now or at each run anew.
+_INSTALL = (
+    *(_UV, "pip", "install", "--require-hashes", "--no-deps", "--compile-bytecode"),
+    *("--python", INTERPRETER, "--requirements", f"{WORK}/lock.txt"),
+)
+
+
+class Installer:
+    def __init__(
+        self,
+        driver: Driver,
+        index: PackageIndex,
+        settings: PrepareSettings,
+        throttle: Throttle,
+    ):
+        self._driver = driver
+        self._index = index
+        self._settings = settings
+        self._throttle = throttle
+        self._uv = find_uv()
+
+    async def resolve(self, stage: Stage, metadata: ScriptMetadata, output: Output) -> str:
+        """The lock for these requirements; raises PrepareFailed."""
+        files = {"requirements.in": "\n".join([*metadata.dependencies, ""]).encode()}
+        run = self._confinement(stage, "resolve", files, self._only_wheels(_RESOLVE))
+        return check_lock(await self._run(stage, run, output))
+
+    async def install(self, stage: Stage, lock: str, output: Output) -> None:
+        """Fills the stage's environment with what the lock says; raises PrepareFailed."""
+        files = {"lock.txt": lock.encode()}
+        commands = (_MAKE_VENV, self._only_wheels(_INSTALL))
+        await self._run(stage, self._confinement(stage, "install", files, *commands), output)
+        await remove(stage.environment / _CACHE)
+
+    def _only_wheels(self, command: tuple[str, ...]) -> tuple[str, ...]:
+        return command if self._settings.allow_builds else (*command, "--no-build")
+
+    async def _run(self, stage: Stage, confinement: Confinement, output: Output) -> str:
+        limits = ProxyLimits(total_bytes=self._settings.download_bytes)
+        proxy = Proxy(self._index.endpoints(), limits, self._throttle)
+        transcript = Transcript(output)
+        await stage.empty()
+        async with proxy.serving(stage.listen()):
+            ended = await self._run_watched(stage, confinement, transcript)
+        stage.socket_path.unlink()
+        await transcript.finish()
+        if ended.reason is not EndReason.COMPLETED:
+            raise _explain(ended, transcript, proxy)
+        return transcript.answer
+
+    async def _run_watched(
+        self, stage: Stage, confinement: Confinement, transcript: Transcript
+    ) -> Ended:
+        run = asyncio.create_task(self._driver.run(confinement, transcript.take))
+        guard = asyncio.create_task(watch(stage.environment, self._settings))
+        try:
+            await asyncio.wait({run, guard}, return_when=asyncio.FIRST_COMPLETED)
+            if guard.done():
+                guard.result()
+            return run.result()
+        finally:
+            run.cancel()
+            guard.cancel()
+            await asyncio.gather(run, guard, return_exceptions=True)
+
+    def _confinement(
+        self, stage: Stage, phase: str, files: dict[str, bytes], *commands: tuple[str, ...]
+    ) -> Confinement:
+        words = [word for command in commands for word in ("--", *command)]
+        program = {"forward.py": Path(proxy_forwarder.__file__).read_bytes()}
+        return Confinement(
+            name=f"{stage.name}-{phase}",
+            command=(PYTHON, "-I", "-S", f"{WORK}/forward.py", _SOCKET, *words),
+            memory_bytes=self._settings.memory_bytes,
+            disk_bytes=self._settings.work_bytes,
+            processes=self._settings.processes,
+            cores=self._settings.cores,
+            seconds=86_400.0,  # the preparer's own limit is for all steps together
+            log_bytes=16 * MIB,
+            environment=self._variables(),
+            files=program | files,
+            mounts=(
+                Mount(self._uv, _UV),
+                Mount(stage.socket_path, _SOCKET),
+                Mount(stage.environment, ENVIRONMENT, writable=True),
+            ),
+        )
+
+    def _variables(self) -> dict[str, str]:
+        return {
+            "UV_DEFAULT_INDEX": self._index.url,
+            "UV_NO_CONFIG": "1",
+            "UV_NO_SOURCES": "1",
+            "UV_PYTHON_DOWNLOADS": "never",
+            "UV_CACHE_DIR": f"{ENVIRONMENT}/{_CACHE}",
+            "UV_LINK_MODE": "hardlink",
+            "UV_SYSTEM_CERTS": "1",
+            "UV_NO_PROGRESS": "1",
+            "NO_COLOR": "1",
+        }
+
+
+def find_uv() -> Path:
+    try:
+        return Path(uv.find_uv_bin())
+    except FileNotFoundError as error:
+        raise StartFailed(
+            "The program uv, which installs the dependencies of scripts, is not there.",
+            "Install Potluck again, as you did before.",
+        ) from error
+
+
+def _explain(ended: Ended, transcript: Transcript, proxy: Proxy) -> PrepareFailed:
+    if ended.reason is EndReason.SANDBOX_FAILED:
+        return PrepareFailed(ended.reason, ended.detail)
+    words = transcript.last_words if ended.reason is EndReason.EXIT_STATUS else ended.detail
+    remarks = [f"The dependencies could not be installed: {words}"]
+    if proxy.refused:
+        remarks.append(f"This node does not let through: {', '.join(proxy.refused)}.")
+    if proxy.unreachable:
+        remarks.append(f"From this node there is no answer from: {', '.join(proxy.unreachable)}.")
+    if proxy.is_exhausted:
+        remarks.append("They are larger than the download that this node allows.")
+    return failed(" ".join(remarks))

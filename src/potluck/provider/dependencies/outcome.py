@@ -1,0 +1,31 @@
+"""How a preparation ends: an environment, or the reason why there is none."""
+
+from msgspec import Struct
+
+from potluck.model.task import EndReason
+from potluck.provider.one_line import one_line
+from potluck.provider.sandbox.driver import PYTHON, Mount
+
+
+class Environment(Struct, frozen=True):
+    """What a script's sandbox needs: its interpreter's path inside, and what is mounted there."""
+
+    interpreter: str
+    mounts: tuple[Mount, ...] = ()
+
+
+# The sandbox's own Python, for a script that names no dependencies.
+BARE = Environment(PYTHON)
+
+
+class PrepareFailed(Exception):
+    """The environment could not be made. `detail` is one printable line for the task's owner."""
+
+    def __init__(self, reason: EndReason, detail: str):
+        self.reason = reason
+        self.detail = one_line(detail)
+        super().__init__(self.detail)
+
+
+def failed(detail: str) -> PrepareFailed:
+    return PrepareFailed(EndReason.PREPARE_FAILED, detail)

@@ -1,0 +1,50 @@
+"""What the sandbox's own Python is. Only the sandbox can tell: it is not the one we run on."""
+
+import msgspec
+from msgspec import Struct
+from packaging.specifiers import SpecifierSet
+
+from potluck.model.task import EndReason
+from potluck.provider.dependencies.outcome import PrepareFailed, failed
+from potluck.provider.sandbox.driver import Driver, small_trial
+
+_PROGRAM = """
+import json, os, platform, sys, sysconfig
+print(json.dumps({
+    "version": platform.python_version(),
+    "platform": " ".join([sys.implementation.cache_tag, sysconfig.get_platform(),
+                          *platform.libc_ver()]),
+    "paths": [sys.executable, os.path.realpath(sys.executable)],
+}))
+"""
+
+
+class PythonFacts(Struct, frozen=True):
+    version: str
+    platform: str  # all else that decides which wheels fit
+    paths: frozenset[str]  # inside the sandbox
+
+
+async def find_python_facts(driver: Driver, name: str) -> PythonFacts:
+    """Asks the sandbox; raises PrepareFailed if it can not answer."""
+    said = bytearray()
+
+    async def listen(stream: str, data: bytes) -> None:
+        if stream == "stdout":
+            said.extend(data)
+
+    ended = await driver.run(small_trial(f"{name}-python", "-c", _PROGRAM), listen)
+    if ended.reason is not EndReason.COMPLETED:
+        raise PrepareFailed(EndReason.SANDBOX_FAILED, f"The sandbox's Python: {ended.detail}")
+    return msgspec.json.decode(said, type=PythonFacts)
+
+
+def check_version(python: PythonFacts, requires_python: str | None) -> None:
+    """Raises PrepareFailed if the script wants another Python than the sandbox has."""
+    if requires_python is None:
+        return
+    if not SpecifierSet(requires_python).contains(python.version, prereleases=True):
+        raise failed(
+            f"The script requires Python {requires_python}, but the sandbox of this node has"
+            f" Python {python.version}. Change `requires-python` or choose another node."
+        )

@@ -1,0 +1,53 @@
+"""What was tried to find devices, and what came of it: `potluck doctor` shows all of it."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from msgspec import Struct
+
+from potluck.model.device import DeviceDescription
+from potluck.provider.detect.types import FoundDevice
+
+
+class Outcome(StrEnum):
+    """What came of asking one route for devices."""
+
+    FOUND = "found"  # it knows of some
+    NOTHING = "nothing"  # it works, and knows of none
+    MISSING = "missing"  # its library or tool is not on this machine
+    FAILED = "failed"  # it said no, crashed, or answered nonsense
+    TIMED_OUT = "timed_out"  # it did not answer in time, and was ended
+
+
+class Tried(Struct, frozen=True):
+    """One route to devices, asked once."""
+
+    route: str  # nvidia, amd, intel, apple, opencl, cpu
+    outcome: Outcome
+    detail: str = ""  # a sentence: what it said, or why it said nothing
+    hint: str = ""  # what would help, where something would
+    seconds: float = 0.0
+    devices: int = 0  # that it knows of, also those that another route knew already
+
+
+class Answer(Struct, frozen=True):
+    """What one route said."""
+
+    outcome: Outcome
+    devices: tuple[FoundDevice, ...] = ()
+    detail: str = ""
+    hint: str = ""
+
+
+class Detection(Struct, frozen=True):
+    """What this machine has, each device once, and how that was found out."""
+
+    devices: tuple[DeviceDescription, ...]  # on the default terms
+    found: Mapping[str, FoundDevice]  # by the uuid of the description
+    tried: tuple[Tried, ...]
+
+
+def answered(devices: tuple[FoundDevice, ...], detail: str = "", hint: str = "") -> Answer:
+    """Of a route that works."""
+    outcome = Outcome.FOUND if devices else Outcome.NOTHING
+    return Answer(outcome, devices, detail, hint)

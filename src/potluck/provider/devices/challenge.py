@@ -1,0 +1,37 @@
+"""The product that a challenge asks for, computed on the device that it names.
+
+A card, or a processor that has a driver, computes through OpenCL, in a child process: a driver that
+hangs or crashes takes only that one down. A plain processor computes here.
+"""
+
+import asyncio
+from operator import mul
+
+from potluck.provider.detect.query_process import Unanswered, output_of, python_module
+from potluck.provider.detect.types import FoundDevice
+from potluck.wire.device_challenge import (
+    PRODUCT_BYTES,
+    factors,
+    packed,
+    rows,
+)
+
+
+async def product_on(device: FoundDevice, seed: str, seconds: float) -> bytes | None:
+    """None where the device can not be computed on in that time."""
+    if device.interface == "plain":
+        return await asyncio.to_thread(plain_product, seed)
+    if not device.opencl_uuid:
+        return None
+    command = python_module("potluck.provider.devices.opencl_product", device.opencl_uuid, seed)
+    try:
+        product = bytes.fromhex(await output_of(command, seconds))
+    except (Unanswered, ValueError):
+        return None
+    return product if len(product) == PRODUCT_BYTES else None
+
+
+def plain_product(seed: str) -> bytes:
+    left, right = map(rows, factors(seed))
+    columns = list(zip(*right, strict=True))
+    return packed([[sum(map(mul, row, column)) for column in columns] for row in left])

@@ -1,0 +1,67 @@
+"""The duty that shows contested devices to the server, and tells the owner which get no work.
+
+A challenge is answered by itself, on the device that it names. What can not be computed (a card
+without an OpenCL driver) is not answered, and the log says why.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+import structlog
+
+from potluck.model.device import Standing
+from potluck.provider.announcement import Announce, DeviceBound, DeviceUnbound
+from potluck.provider.detect.types import FoundDevice
+from potluck.provider.devices.challenge import product_on
+from potluck.provider.server.server_client import Link
+from potluck.wire.device_challenge import ChallengeAnswer, ChallengeAnswers, DeviceChallenge
+from potluck.wire.provider import HeartbeatAnswer, UnboundDevice
+
+log = structlog.get_logger()
+
+
+class DeviceWatch:
+    """What the server says about the devices of this node, and what is done about it."""
+
+    def __init__(self, link: Link, devices: Mapping[str, FoundDevice], announce: Announce) -> None:
+        self._link = link
+        self._devices = devices  # by uuid
+        self._announce = announce
+        self._unbound: dict[str, Standing] = {}
+        self._heard: set[str] = set()
+        self._challenges: asyncio.Queue[DeviceChallenge] = asyncio.Queue()
+
+    def standings(self) -> Mapping[str, Standing]:
+        """Of those that get no work here."""
+        return self._unbound
+
+    def hear(self, answer: HeartbeatAnswer) -> None:
+        self.note(answer.unbound)
+        for challenge in answer.challenges:
+            # The server repeats it until it has an answer.
+            if challenge.seed not in self._heard and challenge.uuid in self._devices:
+                self._heard.add(challenge.seed)
+                self._challenges.put_nowait(challenge)
+
+    def note(self, unbound: Sequence[UnboundDevice]) -> None:
+        """Says what has changed since the last time."""
+        now = {each.uuid: each.standing for each in unbound if each.uuid in self._devices}
+        for uuid, standing in now.items():
+            if self._unbound.get(uuid) is not standing:
+                self._announce(DeviceUnbound(uuid, self._devices[uuid].model, standing))
+        for uuid in self._unbound.keys() - now.keys():
+            self._announce(DeviceBound(uuid, self._devices[uuid].model))
+        self._unbound = now
+
+    async def run(self) -> None:
+        """One after the other, beside the heartbeats, which wait for no device."""
+        while True:
+            challenge = await self._challenges.get()
+            product = await product_on(
+                self._devices[challenge.uuid], challenge.seed, challenge.seconds_left
+            )
+            if product is None:
+                log.warning("a challenge can not be answered on this device", uuid=challenge.uuid)
+                continue
+            answer = ChallengeAnswer(challenge.uuid, challenge.seed, product)
+            await self._link.answer_challenges(ChallengeAnswers((answer,)))

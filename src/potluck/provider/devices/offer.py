@@ -1,0 +1,175 @@
+"""What this machine offers to the pool, described for the server, and told whenever it changes."""
+
+import asyncio
+import os
+import platform
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import psutil
+from msgspec.structs import replace
+
+import potluck
+from potluck.model.device import DeviceDescription, Measured
+from potluck.model.error import Conflict, InvalidInput, PotluckError
+from potluck.model.node import NodeDescription, SandboxReport
+from potluck.model.terms import TaskKind
+from potluck.provider.announcement import Announce, OfferRefused
+from potluck.provider.change_counter import Told
+from potluck.provider.data_directory import load_node_id
+from potluck.provider.detect.report import Detection
+from potluck.provider.measure.measure import measure, measured_before
+from potluck.provider.owner.live_rules import Rules
+from potluck.provider.server.server_client import Link
+from potluck.provider.settings import ProviderSettings
+from potluck.wire.device_status import DeviceStatus
+from potluck.wire.provider import NodeRegistered, RegisterNode
+
+# A task's disk lives in memory, so both shares together leave a fifth for the owner.
+MEMORY_SHARE = 0.6
+DISK_SHARE = 0.2
+
+# A container's own limit, where there is one: cgroup v2, then v1.
+_LIMIT_FILES = (
+    Path("/sys/fs/cgroup/memory.max"),
+    Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
+)
+
+
+class Offer:
+    """What is offered now, and whether the server has heard of it."""
+
+    def __init__(
+        self,
+        settings: ProviderSettings,
+        devices: Iterable[DeviceDescription],
+        sandbox: SandboxReport,
+        rules: Rules,
+        containers: SandboxReport | None = None,
+    ) -> None:
+        self._settings = settings
+        self._devices = {device.uuid: device for device in devices}
+        self.sandbox = sandbox
+        self.containers = containers
+        self._rules = rules
+        self._statuses: Callable[[], tuple[DeviceStatus, ...]] = tuple
+        self._wish: Callable[[], int] = int
+        self.told = Told()
+        self.refusal: PotluckError | None = None  # why the server does not take it
+        self.misfit: PotluckError | None = None  # why it has not the sandbox that was asked for
+
+    @property
+    def own_tasks_only(self) -> bool:
+        return not self.sandbox.is_safe_for_strangers
+
+    def describe(self) -> NodeDescription:
+        described = describe_node(self._settings, self._devices.values(), self.sandbox, self._rules)
+        return replace(
+            described,
+            sandbox=_without_images(self.sandbox, self._rules),
+            containers=self.containers if self._rules.limits.has_containers else None,
+        )
+
+    def say_also(
+        self, statuses: Callable[[], tuple[DeviceStatus, ...]], wish: Callable[[], int]
+    ) -> None:
+        """How the devices are just now, and the last wish of their owner's that was heard."""
+        self._statuses, self._wish = statuses, wish
+
+    def registration(self) -> RegisterNode:
+        return RegisterNode(
+            self.describe(),
+            load_node_id(self._settings.data_directory, self._settings.url),
+            self.own_tasks_only,
+            statuses=self._statuses(),
+            wish=self._wish(),
+        )
+
+    def measured(self, uuid: str, measured: Measured) -> None:
+        """What a benchmark found goes beside what the vendor says."""
+        self._devices[uuid] = replace(self._devices[uuid], measured=measured)
+        self.told.change()
+
+
+def _without_images(sandbox: SandboxReport, rules: Rules) -> SandboxReport:
+    """An owner who takes no images may still have the rest run in containers."""
+    if rules.limits.has_containers:
+        return sandbox
+    kinds = tuple(kind for kind in sandbox.kinds if kind is not TaskKind.CONTAINER)
+    return replace(sandbox, kinds=kinds)
+
+
+async def offer_forever(
+    link: Link, offer: Offer, registered: Callable[[NodeRegistered], None], announce: Announce
+) -> None:
+    """Registers anew whenever the offer changes; nothing that runs is touched by that."""
+    while True:
+        await offer.told.until_stale()
+        changes = offer.told.changes
+        try:
+            registered(await link.renew())
+            offer.refusal = None
+        except (InvalidInput, Conflict) as error:
+            offer.refusal = error
+            announce(OfferRefused(error.detail, error.hint))
+        offer.told.heard(changes)
+
+
+async def measure_devices(
+    offer: Offer,
+    detection: Detection,
+    data_directory: Path,
+    own_doing: Callable[[str], AbstractContextManager[None]],
+    is_free: Callable[[str], bool],
+    interval_seconds: float,
+) -> None:
+    """Beside the work: a node that is registered need not wait until its devices are measured.
+
+    Each when it takes work and has none; what was measured before is known at once.
+    """
+    waiting = [each for each in detection.devices if not _is_known(offer, each, data_directory)]
+    while waiting:
+        for device in [each for each in waiting if is_free(each.uuid)]:
+            waiting.remove(device)
+            with own_doing(device.uuid):
+                measured = await measure(device, detection.found[device.uuid], data_directory)
+            if measured is not None:
+                offer.measured(device.uuid, measured)
+        await asyncio.sleep(interval_seconds)
+
+
+def _is_known(offer: Offer, device: DeviceDescription, data_directory: Path) -> bool:
+    measured = measured_before(device, data_directory)
+    if measured is not None:
+        offer.measured(device.uuid, measured)
+    return measured is not None
+
+
+def describe_node(
+    settings: ProviderSettings,
+    devices: Iterable[DeviceDescription],
+    sandbox: SandboxReport,
+    rules: Rules,
+) -> NodeDescription:
+    """On the terms that hold now."""
+    limits, memory_bytes = rules.limits, usable_memory_bytes()
+    return NodeDescription(
+        name=settings.name,
+        platform=f"{platform.system()} {platform.release()} {platform.machine()}"[:200],
+        python_version=platform.python_version(),
+        potluck_version=potluck.__version__,
+        cores=limits.cores or os.cpu_count() or 1,
+        memory_bytes=limits.memory_bytes or int(memory_bytes * MEMORY_SHARE),
+        disk_bytes=limits.disk_bytes or int(memory_bytes * DISK_SHARE),
+        sandbox=sandbox,
+        devices=tuple(replace(device, terms=rules.terms[device.uuid]) for device in devices),
+        labels=settings.labels,
+    )
+
+
+def usable_memory_bytes() -> int:
+    """The machine's memory, or what the container around us may use of it."""
+    limits = (path.read_text().strip() for path in _LIMIT_FILES if path.exists())
+    total_bytes: int = psutil.virtual_memory().total
+    return min([total_bytes, *(int(each) for each in limits if each.isdigit())])

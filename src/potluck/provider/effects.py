@@ -1,0 +1,374 @@
+"""The hands of the provider: does what the state machine says, and tells it what happened.
+
+Instructions are done in the order in which they were given, by one duty. Those that have gathered
+are done together: first all records for the journal, durable after one fsync, then the acts that
+rely on them. The disk is waited for in a thread: a slow one delays no heartbeat and no wall.
+"""
+
+import asyncio
+import time
+from functools import partial
+from pathlib import Path
+
+import structlog
+from msgspec import Struct
+
+from potluck.local.shielded import undisturbed
+from potluck.model.ids import AttemptId, TaskId
+from potluck.model.lease import Lease
+from potluck.model.task import EndReason
+from potluck.provider.announcement import (
+    Announce,
+    AttemptFinished,
+    AttemptPreparing,
+    AttemptStarted,
+    AttemptStopped,
+)
+from potluck.provider.attempt.journal import (
+    Concluded,
+    Delivered,
+    Forgotten,
+    ItemsCounted,
+    Journal,
+    Kept,
+    Leased,
+    Record,
+)
+from potluck.provider.attempt.log_buffer import AttemptLog
+from potluck.provider.attempt.log_spool import LogSpool, remove_strays
+from potluck.provider.attempt.runner import Runner
+from potluck.provider.control.message import AttemptNow, WarmNow
+from potluck.provider.event import (
+    CodeStarted,
+    Event,
+    ItemsAccepted,
+    PrepareBegan,
+    Recovered,
+    RunEnded,
+)
+from potluck.provider.files.blob_transfer import Courier
+from potluck.provider.files.outbox import Outbox, remove_stray_outboxes
+from potluck.provider.files.output_upload import ship_parcels
+from potluck.provider.files.transfers import Freight
+from potluck.provider.instruction import (
+    Conclude,
+    Drop,
+    Forget,
+    Instruction,
+    Keep,
+    RecallAttempt,
+    Remember,
+    SendReport,
+    StartAttempt,
+    StopAttempt,
+)
+from potluck.provider.one_line import one_line
+from potluck.provider.sandbox.driver import Recall
+from potluck.provider.server.log_upload import ship_log
+from potluck.provider.server.report import ReportSender
+from potluck.provider.server.server_client import Link
+from potluck.provider.server.throttle import Throttle
+from potluck.provider.settings import ProviderSettings
+from potluck.provider.state import Attempts
+from potluck.wire.provider import Finished, Grant, ItemsDone
+
+log = structlog.get_logger()
+
+
+class Shipment(Struct, frozen=True):
+    """What an attempt writes and leaves, and the duties that carry it to the server."""
+
+    log: AttemptLog
+    freight: Freight
+    duties: tuple[asyncio.Task[None], ...]
+
+
+class Workbench:
+    """Everything this node holds, with its runs, logs, reports and journal."""
+
+    def __init__(
+        self,
+        directory: Path,
+        link: Link,
+        runner: Runner,
+        announce: Announce,
+        settings: ProviderSettings,
+        throttle: Throttle,
+    ) -> None:
+        self._directory = directory
+        self._link = link
+        self._runner = runner
+        self._announce = announce
+        self._throttle = throttle
+        self._log_flush_seconds = settings.log_flush_seconds
+        self._attempts = Attempts(settings.stop_after_silence_seconds)
+        self._shipments: dict[AttemptId, Shipment] = {}
+        self._runs: dict[AttemptId, asyncio.Task[Finished]] = {}
+        self._recalls: dict[AttemptId, Recall] = {}
+        self._since: dict[AttemptId, float] = {}
+        self._used: set[str] = set()
+        self._undone: list[Instruction] = []
+        self._done = 0
+        self._changed = asyncio.Event()
+        self._something = asyncio.Event()
+        self._is_closed = False
+        self._journal: Journal | None = None
+        self.reports = ReportSender(link, self.tell)
+
+    def begin(self, duties: asyncio.TaskGroup) -> None:
+        """Takes up what an earlier life left; from here on events may come."""
+        self._duties = duties
+        self._journal = Journal.open(self._directory)
+        kept = self._journal.kept
+        held = {each.leased.lease.attempt_id for each in kept}
+        remove_strays(self._directory, held)
+        remove_stray_outboxes(self._directory, held)
+        self.tell([self._recovered(each) for each in kept])
+        duties.create_task(self._work())
+        duties.create_task(self.reports.run())
+
+    async def use(self, runner: Runner) -> None:
+        """For what is started from now on. What is warm in the other one ends."""
+        before, self._runner = self._runner, runner
+        await before.warm.close()
+
+    def warm(self) -> tuple[WarmNow, ...]:
+        """The idle interpreters of functions, for the node's owner to see."""
+        return self._runner.warm.now()
+
+    def held(self) -> tuple[Lease, ...]:
+        return self._attempts.held()
+
+    def shortest_silence_seconds(self) -> float | None:
+        return self._attempts.shortest_silence_seconds()
+
+    def now(self) -> tuple[AttemptNow, ...]:
+        """What this node holds, for its owner to see."""
+        now = time.monotonic()
+        return tuple(
+            AttemptNow(
+                one.lease.attempt_id,
+                one.task_id,
+                one.phase,
+                tuple(one.devices_milli),
+                now - self._since.get(one.lease.attempt_id, now),
+            )
+            for one in self._attempts.holdings()
+        )
+
+    def busy(self) -> set[str]:
+        """The devices that something is on, or waits for."""
+        return {
+            uuid
+            for one in self._attempts.holdings()
+            if one.occupies_devices or one.is_stoppable
+            for uuid in one.devices_milli
+        }
+
+    def used(self) -> set[str]:
+        """The devices that something was on, or waited for, since this was last asked."""
+        used, self._used = self._used | self.busy(), set()
+        return used
+
+    async def changed(self) -> None:
+        """Returns when something has happened, or may have."""
+        self._changed.clear()
+        await self._changed.wait()
+
+    def tell(self, events: list[Event]) -> bool:
+        """Whether anything came of it. What comes after the end is for the next life to find."""
+        if self._is_closed:
+            return False
+        self._used |= self.busy()
+        for event in events:
+            self._runner.warm.hear(event)
+            if isinstance(event, ItemsAccepted):
+                self._make_room(event.report)
+        instructions = [each for event in events for each in self._attempts.handle(event)]
+        self._undone += instructions
+        self._something.set()
+        self._changed.set()
+        return bool(instructions)
+
+    async def settled(self) -> None:
+        """Returns when nothing runs here, the server has every outcome and all is done."""
+        while self._runs or self._undone or not self._attempts.is_settled():
+            await self.changed()
+
+    async def close(self) -> None:
+        """Ends what still runs. From now on nothing is written; the journal is as it is."""
+        self._is_closed = True
+        for run in self._runs.values():
+            run.cancel()
+        await asyncio.gather(*self._runs.values(), return_exceptions=True)
+        await self._runner.warm.close()
+        for shipped in self._shipments.values():
+            shipped.log.spool.close()
+            shipped.freight.outbox.close()
+        if self._journal is not None:
+            self._journal.close()
+
+    async def _all_done(self) -> None:
+        """Returns when all that was to be done by now is done."""
+        last = self._done + len(self._undone)
+        while self._done < last:
+            await self.changed()
+
+    async def _work(self) -> None:
+        """Does all that is to be done, until it is cancelled, and then finishes what it is at."""
+        while True:
+            await self._something.wait()
+            self._something.clear()
+            batch = list(self._undone)
+            await self._remember(batch)
+            # What came while the disk was at it goes along: the end of a range with its last items.
+            later = self._undone[len(batch) :]
+            await self._remember(later)
+            batch += later
+            for instruction in batch:
+                self._perform(instruction)
+            del self._undone[: len(batch)]
+            self._done += len(batch)
+            self._changed.set()
+
+    async def _remember(self, batch: list[Instruction]) -> None:
+        """What has to be on the disk is waited for in a thread; the rest is done in no time."""
+        assert self._journal is not None, "work has begun"
+        records = [each for each in map(_record, batch) if each is not None]
+        if self._journal.takes_long(records):
+            await undisturbed(asyncio.to_thread(self._write, batch, records))
+        else:
+            self._journal.write(records)
+
+    def _write(self, batch: list[Instruction], records: list[Record]) -> None:
+        """An outcome says that there is no more log, so that must be as durable as it is; files are
+        already."""
+        assert self._journal is not None, "work has begun"
+        for instruction in batch:
+            if isinstance(instruction, Conclude):
+                self._sync(instruction.finished.lease.attempt_id)
+        self._journal.write(records)
+
+    def _perform(self, instruction: Instruction) -> None:
+        match instruction:
+            case Remember(lease):
+                self._since[lease.attempt_id] = time.monotonic()
+            case StartAttempt(grant):
+                self._start(grant)
+            case RecallAttempt(attempt_id, reason, grace_seconds) if attempt_id in self._runs:
+                self._recalls[attempt_id].ask(reason, grace_seconds)
+            case StopAttempt(attempt_id) if attempt_id in self._runs:
+                self._runs[attempt_id].cancel()
+            case SendReport(report):
+                self.reports.send(report)
+            case Forget(attempt_id):
+                self.reports.withdraw(attempt_id)
+                self._discard(attempt_id)
+                self._since.pop(attempt_id, None)
+
+    def _start(self, grant: Grant) -> None:
+        shipped = self._open(Lease(grant.attempt_id, grant.token))
+        progress = partial(self._progress, grant.task_id)
+        recall = self._recalls[grant.attempt_id] = Recall()
+        self._runs[grant.attempt_id] = asyncio.create_task(
+            self._runner.run(grant, shipped.log, progress, shipped.freight, recall)
+        )
+        self._duties.create_task(self._attend(grant, shipped))
+
+    async def _attend(self, grant: Grant, shipped: Shipment) -> None:
+        """Waits for the end of a run; a duty, as an end that can not be recorded must stop us."""
+        run = self._runs[grant.attempt_id]
+        await asyncio.wait([run])
+        del self._runs[grant.attempt_id], self._recalls[grant.attempt_id]
+        finished = None if run.cancelled() else _outcome(grant, run)
+        parcels = len(shipped.freight.outbox)
+        self.tell([RunEnded(grant.attempt_id, finished, shipped.log.pieces, parcels)])
+        await self._all_done()
+        self._announce(_announcement(grant, finished))
+
+    def _progress(self, task_id: TaskId, event: Event) -> None:
+        self.tell([event])
+        match event:
+            case PrepareBegan(attempt_id):
+                self._announce(AttemptPreparing(attempt_id, task_id))
+            case CodeStarted(attempt_id):
+                self._announce(AttemptStarted(attempt_id, task_id))
+
+    def _recovered(self, kept: Kept) -> Recovered:
+        lease = kept.leased.lease
+        outcomes = tuple(kept.outcomes.values())
+        left = self._open(lease)
+        pieces, parcels = left.log.pieces, len(left.freight.outbox)
+        return Recovered(lease, kept.leased.task_id, kept.finished, pieces, outcomes, parcels)
+
+    def _open(self, lease: Lease) -> Shipment:
+        spool = LogSpool.open(self._directory, lease.attempt_id)
+        attempt_log = AttemptLog(spool, self._log_flush_seconds)
+        freight = Freight(
+            Outbox.open(self._directory, lease.attempt_id),
+            Courier(self._link, lease, self._throttle),
+        )
+        duties = (
+            ship_log(self._link, lease, attempt_log, self.tell, self._throttle),
+            ship_parcels(freight, lease.attempt_id, attempt_log, self.tell),
+        )
+        shipment = Shipment(
+            attempt_log, freight, tuple(self._duties.create_task(duty) for duty in duties)
+        )
+        self._shipments[lease.attempt_id] = shipment
+        return shipment
+
+    def _make_room(self, report: ItemsDone) -> None:
+        if (shipped := self._shipments.get(report.lease.attempt_id)) is not None:
+            shipped.freight.backlog.remove(report)
+
+    def _sync(self, attempt_id: AttemptId) -> None:
+        if attempt_id in self._shipments:
+            self._shipments[attempt_id].log.sync()
+
+    def _discard(self, attempt_id: AttemptId) -> None:
+        shipped = self._shipments.pop(attempt_id, None)
+        if shipped is not None:
+            for duty in shipped.duties:
+                duty.cancel()
+            shipped.log.spool.discard()
+            shipped.freight.outbox.discard()
+
+
+def _record(instruction: Instruction) -> Record | None:
+    match instruction:
+        case Remember(lease, task_id):
+            return Leased(lease, task_id)
+        case Conclude(finished):
+            return Concluded(finished)
+        case Keep(report):
+            return ItemsCounted(report)
+        case Drop(report):
+            return Delivered(report.lease.attempt_id, report.first_item)
+        case Forget(attempt_id):
+            return Forgotten(attempt_id)
+    return None
+
+
+def _outcome(grant: Grant, run: asyncio.Task[Finished]) -> Finished:
+    """What the run returned; a mistake of ours becomes an outcome too, and is logged as one."""
+    error = run.exception()
+    if error is None:
+        return run.result()
+    log.error("run broke", attempt_id=grant.attempt_id, exc_info=error)
+    detail = one_line(f"The provider made a mistake ({type(error).__name__}: {error}).")
+    lease = Lease(grant.attempt_id, grant.token)
+    return Finished(lease, EndReason.SANDBOX_FAILED, detail=detail)
+
+
+def _announcement(grant: Grant, finished: Finished | None) -> AttemptFinished | AttemptStopped:
+    if finished is None:
+        return AttemptStopped(grant.attempt_id, grant.task_id)
+    return AttemptFinished(
+        grant.attempt_id,
+        grant.task_id,
+        finished.reason,
+        finished.exit_code,
+        finished.detail,
+        finished.usage.run_seconds,
+    )

@@ -1,0 +1,88 @@
+"""Where attempts are run: a sandbox, and what prepares their dependencies in it."""
+
+from collections.abc import Callable
+from functools import partial
+
+from msgspec import Struct
+
+from potluck.model.ids import AccountId
+from potluck.model.node import SandboxReport
+from potluck.provider.attempt.runner import Runner
+from potluck.provider.attempt.usage_meter import ReadSpent
+from potluck.provider.dependencies.package_index import PackageIndex, hosts_of
+from potluck.provider.dependencies.preparer import Preparer
+from potluck.provider.dependencies.settings import PrepareSettings
+from potluck.provider.detect.report import Detection
+from potluck.provider.devices.offer import MEMORY_SHARE, usable_memory_bytes
+from potluck.provider.expose.expose import asks_drivers, expose
+from potluck.provider.expose.off_thread import Show
+from potluck.provider.files.cache import FileCache
+from potluck.provider.functions.interpreter_pool import WarmSettings
+from potluck.provider.sandbox.choose import Place, choose
+from potluck.provider.sandbox.driver import Driver
+from potluck.provider.server.throttle import Throttle
+from potluck.provider.settings import ProviderSettings
+from potluck.wire.provider import Grant
+
+
+class Workshop(Struct, frozen=True):
+    driver: Driver
+    preparer: Preparer
+    cache: FileCache
+    report: SandboxReport
+    containers: SandboxReport | None = None  # where images are run, if not in the same
+
+    async def reap(self) -> None:
+        """Removes what an earlier life left behind. Nothing runs yet."""
+        await self.driver.reap()
+        await self.preparer.reap()
+
+    def runner(
+        self,
+        settings: ProviderSettings,
+        detection: Detection,
+        may_run: Callable[[AccountId, Grant], str | None],
+        account_id: AccountId,
+        read_spent: ReadSpent,
+    ) -> Runner:
+        """The server is told what the sandbox is worth; but without walls we look for ourselves."""
+        found = detection.found
+        show = Show(
+            partial(expose, found=found, is_walled=self.driver.encloses_processes),
+            partial(asks_drivers, found=found),
+        )
+        only = None if self.report.is_safe_for_strangers else account_id
+        seconds, is_taken = settings.outcome_flush_seconds, partial(may_run, account_id)
+        warm = WarmSettings(
+            settings.warm_seconds,
+            settings.warm_items,
+            60 * settings.warm_minutes,
+            settings.memory_bytes or int(usable_memory_bytes() * MEMORY_SHARE),
+        )
+        parts = (self.driver, self.preparer, self.cache)
+        return Runner(*parts, seconds, only, is_taken, show, warm, read_spent)
+
+
+def sandbox_named(settings: ProviderSettings, sandbox: str | None) -> str:
+    """What the owner's file says, and where it says nothing, what we were started with."""
+    return sandbox or ("none" if settings.unsafe_no_sandbox else "bwrap")
+
+
+async def open_workshop(
+    settings: ProviderSettings, throttle: Throttle, may_pull: Callable[[], bool], sandbox: str
+) -> Workshop:
+    """With the sandbox of this name."""
+    directory = settings.data_directory / "sandbox"
+    place = Place(directory, settings.name, settings.docker_url, may_pull)
+    chosen = await choose(place, sandbox)
+    preparer = Preparer(
+        chosen.driver,
+        settings.data_directory / "environments",
+        PackageIndex(settings.index_url, hosts_of(settings.index_hosts)),
+        throttle,
+        PrepareSettings(
+            allow_builds=settings.allow_builds, shelf_bytes=settings.environments_bytes
+        ),
+    )
+    cache = FileCache(settings.data_directory / "files", settings.files_bytes)
+    return Workshop(chosen.driver, preparer, cache, chosen.report, chosen.containers)

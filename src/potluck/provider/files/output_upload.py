@@ -1,0 +1,113 @@
+"""The duty that carries what an attempt has left to the server.
+
+Small files travel in the message that names them, many in one; large ones are uploaded before they
+are named, and go on where they were cut, also after a restart. What the server does not take is
+left out, with a line in the log: the outcome counts all the same.
+"""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+from potluck.model.blob import INLINE_BYTES
+from potluck.model.error import PotluckError, StaleLease
+from potluck.model.ids import AttemptId
+from potluck.provider.attempt.log_buffer import AttemptLog
+from potluck.provider.event import Event, LeaseLost, ParcelsShipped, ValueRefused
+from potluck.provider.files.outbox import Parcel, Role
+from potluck.provider.files.transfers import Freight
+from potluck.wire.files import AddedFile
+
+_MOST_FILES, _MOST_BYTES = 1_000, 2 * 2**20  # in one message
+
+
+async def ship_parcels(
+    freight: Freight,
+    attempt_id: AttemptId,
+    log: AttemptLog,
+    tell: Callable[[list[Event]], bool],
+) -> None:
+    """Runs until the attempt is forgotten, which cancels it, or the server wants no more."""
+    delivery = _Delivery(freight, attempt_id, log, tell)
+    outbox, done = freight.outbox, freight.outbox.shipped
+    if done:
+        tell([ParcelsShipped(attempt_id, done, log.pieces)])
+    while True:
+        await outbox.more_than(done)
+        some = _some(outbox.parcels[done:])
+        try:
+            await delivery.send(some)
+        except StaleLease:
+            tell([LeaseLost(attempt_id)])
+            return
+        done += len(some)
+        log.flush()
+        tell([ParcelsShipped(attempt_id, done, log.pieces)])
+        if outbox.is_to_give_back(done):
+            await asyncio.to_thread(outbox.give_back, done)
+
+
+def _some(waiting: list[Parcel]) -> list[Parcel]:
+    """From the first on, as many as one message should carry: at least one."""
+    some, size = waiting[:1], waiting[0].blob.size_bytes
+    for parcel in waiting[1:_MOST_FILES]:
+        size += parcel.blob.size_bytes
+        if size > _MOST_BYTES:
+            break
+        some.append(parcel)
+    return some
+
+
+class _Delivery:
+    def __init__(
+        self,
+        freight: Freight,
+        attempt_id: AttemptId,
+        log: AttemptLog,
+        tell: Callable[[list[Event]], bool],
+    ) -> None:
+        self._outbox, self._courier = freight.outbox, freight.courier
+        self._attempt_id = attempt_id
+        self._log = log
+        self._tell = tell
+
+    async def send(self, parcels: list[Parcel]) -> None:
+        """Returns when the server has each of them, or does not take it."""
+        files = [await self._prepared(parcel) for parcel in parcels]
+        await self._add([file for file in files if file is not None])
+
+    async def _prepared(self, parcel: Parcel) -> AddedFile | None:
+        """What is to be said of it, once its bytes are where they should be."""
+        if parcel.role is Role.OUTPUT and parcel.blob.size_bytes <= INLINE_BYTES:
+            data = await asyncio.to_thread(self._outbox.read, parcel, 0, INLINE_BYTES)
+            return AddedFile(parcel.path, data)
+        try:
+            await self._courier.send(parcel.blob, partial(self._outbox.read, parcel))
+            if parcel.role is Role.CHECKPOINT:
+                await self._courier.keep_checkpoint(parcel.blob)
+        except StaleLease:
+            raise
+        except PotluckError as error:
+            await self._refused(parcel.role, parcel.path, error)
+            return None
+        return AddedFile(parcel.path, blob=parcel.blob) if parcel.role is Role.OUTPUT else None
+
+    async def _add(self, files: list[AddedFile]) -> None:
+        if not files:
+            return
+        try:
+            await self._courier.add_files(tuple(files))
+        except StaleLease:
+            raise
+        except PotluckError as error:
+            if len(files) == 1:
+                await self._refused(Role.OUTPUT, files[0].path, error)
+                return
+            for file in files:  # the others may be taken
+                await self._add([file])
+
+    async def _refused(self, role: Role, path: str, error: PotluckError) -> None:
+        if role is Role.VALUE:
+            self._tell([ValueRefused(self._attempt_id, error.detail)])
+        what = {Role.OUTPUT: f"output {path}", Role.CHECKPOINT: "the checkpoint"}
+        await self._log.remark(f"{what.get(role, 'the value')} was not taken: {error.detail}")

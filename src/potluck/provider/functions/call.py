@@ -1,0 +1,116 @@
+"""A single call of a function."""
+
+import asyncio
+
+from potluck.model.blob import INLINE_BYTES, Value
+from potluck.model.task import EndReason, ItemRange
+from potluck.model.task_spec import FunctionSpec
+from potluck.provider.files.work_directory import Porter
+from potluck.provider.functions.arguments import Arguments
+from potluck.provider.functions.channel import Gone
+from potluck.provider.functions.failure import in_a_line
+from potluck.provider.functions.interpreter import Broken, Interpreter
+from potluck.provider.functions.interpreter_key import WarmKey
+from potluck.provider.functions.interpreter_pool import Borrower, WarmPool
+from potluck.provider.functions.session import (
+    Answer,
+    NotLoaded,
+    Visit,
+    VisitLog,
+)
+from potluck.provider.kinds.types import Job, Outcome
+from potluck.provider.sandbox.driver import Confinement, Ended, Touched
+from potluck.provider.sandbox.event_loop import drop
+from potluck.wire.item_file import index_bytes
+
+_ONE = ItemRange(0, 1)
+
+
+class Call:
+    """Used once: `to_its_end`."""
+
+    def __init__(
+        self, job: Job, spec: FunctionSpec, arguments: Arguments, flush_seconds: float
+    ) -> None:
+        self._job = job
+        self._spec = spec
+        self._arguments = arguments
+        self._flush_seconds = flush_seconds
+        self._porter = Porter(job, {})
+        self._log = VisitLog(job, self._wrote_too_much)
+        self._interpreter: Interpreter | None = None
+
+    async def to_its_end(self, pool: WarmPool, key: WarmKey, confinement: Confinement) -> Outcome:
+        attempt_id = self._job.grant.attempt_id
+        borrower = Borrower(attempt_id, self._log.write, self._porter, self._job.recall)
+        try:
+            async with pool.lend(key, confinement, borrower) as interpreter:
+                self._interpreter = interpreter
+                return await self._in(interpreter)
+        except Broken as broken:
+            return Outcome(broken.ended)
+
+    async def _in(self, interpreter: Interpreter) -> Outcome:
+        await self._job.started()
+        visit = Visit(self._job, self._spec, interpreter)
+        try:
+            ended, data = await interpreter.race(self._attend(interpreter, visit))
+            interpreter.served_items += 1
+        except Broken as broken:
+            return Outcome(visit.account(broken.ended, self._log.total_bytes))
+        return Outcome(ended, await self._kept(data))
+
+    async def _attend(self, interpreter: Interpreter, visit: Visit) -> tuple[Ended, bytes]:
+        keeping = asyncio.create_task(self._porter.during(interpreter.view.work))
+        try:
+            reason, data = await self._call(interpreter, visit)
+        finally:
+            await drop(keeping)
+        detail = in_a_line(data) if reason is EndReason.EXCEPTION else ""
+        exit_code = 0 if reason is EndReason.COMPLETED else None
+        ended = Ended(reason, exit_code, detail, 0.0, 0.0, 0, 0)
+        return visit.account_now(ended, self._log.total_bytes), data
+
+    async def _call(self, interpreter: Interpreter, visit: Visit) -> tuple[EndReason, bytes]:
+        try:
+            await visit.begin(is_careful=False, flush_seconds=self._flush_seconds)
+            (batch,) = self._arguments.batches(_ONE)
+            arguments = self._arguments
+            visit.begin_clock()
+            await visit.send(b"I", arguments.size(batch), arguments.parts(batch))
+            answer = await self._answer(visit)
+        except NotLoaded as failure:
+            answer = Answer(0, 0.0, failure.error, is_error=True, files=0)
+        await self._check_walls(interpreter)
+        reason = EndReason.EXCEPTION if answer.is_error else EndReason.COMPLETED
+        if answer.is_error:
+            await self._porter.after(interpreter.view.work, reason)
+        elif answer.files:
+            await self._porter.collect(interpreter.view.work)
+        return reason, answer.data if answer.is_error else answer.data[index_bytes(1) :]
+
+    async def _answer(self, visit: Visit) -> Answer:
+        while isinstance(heard := await visit.hear(), int):
+            pass
+        return heard
+
+    async def _check_walls(self, interpreter: Interpreter) -> None:
+        """One that was called back, or touched a wall, ends as that, whatever it has returned."""
+        await interpreter.view.drained()
+        if self._job.recall.said is not None:
+            raise Gone
+        if (touched := interpreter.view.touched()) is not None:
+            interpreter.touch(touched)
+            raise Gone
+
+    async def _kept(self, data: bytes) -> Value:
+        outbox = self._job.freight.outbox
+        if len(data) <= INLINE_BYTES:
+            return Value(data)
+        value = await asyncio.to_thread(outbox.keep_value, data)
+        outbox.announce()
+        return value
+
+    async def _wrote_too_much(self, touched: Touched) -> None:
+        if self._interpreter is not None:
+            self._interpreter.touch(touched)

@@ -1,0 +1,171 @@
+"""One attempt in one interpreter: what it says and hears there, and what it has spent."""
+
+import asyncio
+import struct
+import time
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import closing
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from potluck.model.task import MIB, EndReason
+from potluck.model.task_spec import FunctionSpec
+from potluck.provider.attempt.mask import Mask
+from potluck.provider.functions import interpreter_main
+from potluck.provider.functions.arguments import open_value, pieces
+from potluck.provider.functions.channel import INTERFERED, Frame, Gone
+from potluck.provider.functions.failure import masked
+from potluck.provider.functions.interpreter import Interpreter
+from potluck.provider.kinds.types import Job
+from potluck.provider.sandbox.driver import Ended, Spent, Touched
+
+_UNLOADED = Touched(EndReason.EXCEPTION, "the function could not be loaded")
+
+
+class NotLoaded(Exception):
+    """The function could not be unpickled there; with what it raised, as plain data."""
+
+    def __init__(self, error: bytes) -> None:
+        super().__init__()
+        self.error = error
+
+
+class Answer(Struct, frozen=True):
+    """Items from `start` on: what they returned, as an item file, or what the one item raised."""
+
+    start: int
+    seconds: float
+    data: bytes
+    is_error: bool
+    files: int  # number of the place where their files are; 0: they left none
+
+
+class Visit:
+    """Within `Interpreter.race`, all of it."""
+
+    def __init__(self, job: Job, spec: FunctionSpec, interpreter: Interpreter) -> None:
+        self._job = job
+        self._spec = spec
+        self._interpreter = interpreter
+        self._began = time.monotonic()
+        # To begin is the first one's; what was spent in between is nobody's.
+        self._before = interpreter.view.spent() if interpreter.has_served else Spent(0.0, 0)
+        self._mask = Mask(job.grant.secrets.values())
+        seconds = job.grant.limits.run_seconds
+        self._run_seconds = seconds
+        self.begin_clock()
+        self._too_long = Touched(EndReason.TIME_LIMIT, f"it ran longer than its {seconds:g} s")
+
+    async def begin(self, is_careful: bool, flush_seconds: float) -> None:
+        """Loads the function if that is not done, and says whose items come now."""
+        interpreter, grant = self._interpreter, self._job.grant
+        if not interpreter.has_served:
+            with closing(open_value(self._spec.code, self._job.inputs)) as code:
+                await self.send(b"L", code.size, pieces(code, 0, code.size))
+            await self._loaded()
+        is_array = grant.items_total is not None
+        flags = (
+            interpreter_main.CAREFUL * is_careful
+            | interpreter_main.ARRAY * is_array
+            | interpreter_main.PICKLED * self._spec.pickles_results
+            | interpreter_main.FRESH * (not interpreter.has_served)
+        )
+        variables = {"POTLUCK_TASK_ID": grant.task_id, "POTLUCK_ATTEMPT_ID": grant.attempt_id}
+        if is_array:
+            variables["POTLUCK_ITEMS"] = str(grant.items_total)
+        lines = "\0".join(f"{name}={value}" for name, value in variables.items()).encode()
+        told = interpreter_main.JOB.pack(flags, flush_seconds) + lines
+        await self.send(b"J", len(told), (told,))
+
+    def begin_clock(self) -> None:
+        """An item has its time from now on."""
+        self._until = time.monotonic() + self._run_seconds
+
+    async def send(self, kind: bytes, size: int, parts: Iterable[bytes]) -> None:
+        await self.in_time(self._interpreter.send(kind, size, parts))
+
+    async def in_time(self, sending: Awaitable[None]) -> None:
+        """Whoever is sent something has the time of an item to take it."""
+        try:
+            async with asyncio.timeout(self._until - time.monotonic()):
+                await sending
+        except TimeoutError:
+            self._interpreter.touch(self._too_long)
+            raise Gone from None
+
+    async def _loaded(self) -> None:
+        self.begin_clock()
+        frame = await self._next(0.0)
+        if frame.kind == b"X" and len(frame.data) <= interpreter_main.MOST_ERROR_BYTES:
+            self._interpreter.touch(_UNLOADED)
+            raise NotLoaded(masked(frame.data, self._mask))
+        if frame.kind != b"R":
+            raise self.nonsense()
+
+    async def hear(self, spare_seconds: float = 0.0) -> Answer | int:
+        """An answer, or the item that runs by now; within the time of an item, and a little more
+        where what has been done is not told at once."""
+        frame = await self._next(spare_seconds)
+        try:
+            if frame.kind == b"A":
+                return int(interpreter_main.AT.unpack(frame.data)[0])
+            files, seconds, start = interpreter_main.ANSWER.unpack_from(frame.data)
+        except struct.error:
+            raise self.nonsense() from None
+        if frame.kind not in (b"V", b"F") or not 0 <= seconds < 1e9:
+            raise self.nonsense()
+        data = frame.data[interpreter_main.ANSWER.size :]
+        if frame.kind == b"F" and len(data) > interpreter_main.MOST_ERROR_BYTES:
+            raise self.nonsense()
+        if frame.kind == b"F":
+            return Answer(start, seconds, masked(data, self._mask), is_error=True, files=files)
+        return Answer(start, seconds, data, is_error=False, files=files)
+
+    def account(self, ended: Ended, log_bytes: int = 0) -> Ended:
+        """What this attempt has spent in an interpreter that has ended so."""
+        return self._account(ended, Spent(ended.cpu_seconds, ended.memory_peak_bytes), log_bytes)
+
+    def account_now(self, ended: Ended, log_bytes: int = 0) -> Ended:
+        """What this attempt has spent up to now."""
+        return self._account(ended, self._interpreter.view.spent(), log_bytes)
+
+    def _account(self, ended: Ended, spent: Spent, log_bytes: int) -> Ended:
+        return replace(
+            ended,
+            run_seconds=time.monotonic() - self._began,
+            cpu_seconds=max(0.0, spent.cpu_seconds - self._before.cpu_seconds),
+            memory_peak_bytes=spent.memory_peak_bytes,
+            log_bytes=log_bytes,
+        )
+
+    async def _next(self, spare_seconds: float) -> Frame:
+        left_seconds = self._until + spare_seconds - time.monotonic()
+        return await self._interpreter.receive(left_seconds, self._too_long)
+
+    def nonsense(self) -> Gone:
+        """What was heard makes none; so it ends."""
+        self._interpreter.touch(INTERFERED)
+        return Gone()
+
+
+class VisitLog:
+    """What is printed during a visit, up to the task's limit; what is over it is told once."""
+
+    def __init__(self, job: Job, over: Callable[[Touched], Awaitable[None]]) -> None:
+        self._log = job.log
+        self._limit_bytes = job.grant.limits.log_bytes
+        self._over = over
+        self._is_cut = False
+        self.total_bytes = 0
+
+    async def write(self, stream: str, data: bytes) -> None:
+        kept = data[: self._limit_bytes - self.total_bytes]
+        self.total_bytes += len(kept)
+        if kept:
+            await self._log.write(stream, kept)
+        if len(kept) < len(data) and not self._is_cut:
+            self._is_cut = True
+            sentence = f"the log limit of {self._limit_bytes / MIB:g} MiB was reached"
+            await self._log.remark(f"{sentence}; the rest is cut")
+            await self._over(Touched(EndReason.LOG_LIMIT, sentence))

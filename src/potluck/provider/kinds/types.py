@@ -1,0 +1,48 @@
+"""What a kind of task is given to run, and what it gives back."""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from potluck.model.blob import Value
+from potluck.provider.attempt.masked_log import LogWriter
+from potluck.provider.dependencies.outcome import Environment
+from potluck.provider.event import CodeStarted, Event
+from potluck.provider.expose.exposed import Exposed
+from potluck.provider.files.inputs import Inputs
+from potluck.provider.files.transfers import Freight
+from potluck.provider.sandbox.driver import Confinement, Ended, Recall
+from potluck.wire.provider import Grant
+
+Tell = Callable[[Event], None]
+
+
+class Job(Struct, frozen=True):
+    """One attempt, with all that was brought and prepared for it."""
+
+    grant: Grant
+    environment: Environment
+    exposed: Exposed
+    inputs: Inputs
+    log: LogWriter
+    tell: Tell
+    recall: Recall
+    freight: Freight
+
+    async def started(self) -> None:
+        """Its code runs from now on."""
+        self.tell(CodeStarted(self.grant.attempt_id))
+
+
+class Plan(Struct, frozen=True):
+    """A command behind its walls, and files that are put where it works before it begins."""
+
+    confinement: Confinement
+    puts: dict[str, bytes] = {}
+
+
+class Outcome(Struct, frozen=True):
+    """How it ended, and of a function what it returned or raised."""
+
+    ended: Ended
+    value: Value | None = None

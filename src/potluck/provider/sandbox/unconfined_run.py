@@ -1,0 +1,299 @@
+"""The driver "none": a plain process, for the owner's own tasks on a machine without a sandbox.
+
+It works in a directory of its own with a clean environment, and ends at the same limits as far as
+watching can do that. It is no protection from what it runs, and its report says so.
+"""
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+import time
+from asyncio.subprocess import DEVNULL, Process
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import psutil
+
+from potluck.local.shielded import undisturbed
+from potluck.model.node import SandboxReport
+from potluck.model.task import EndReason
+from potluck.provider.sandbox.driver import (
+    NO_ERRAND,
+    PLAIN_KINDS,
+    PYTHON,
+    WORK,
+    Companion,
+    Confinement,
+    Ended,
+    Errand,
+    Output,
+    Recall,
+    Spent,
+    Started,
+    Touched,
+    WorkDirectory,
+    unnoticed,
+)
+from potluck.provider.sandbox.event_loop import drop
+from potluck.provider.sandbox.exit_text import Verdict, of_code
+from potluck.provider.sandbox.limits import (
+    Guests,
+    Wall,
+    disk_wall,
+    log_limit,
+    memory_wall,
+    process_wall,
+    supervise,
+    time_wall,
+)
+from potluck.provider.sandbox.output_pump import Log
+from potluck.provider.sandbox.plain_directory import Gauge, remove_tree
+from potluck.provider.sandbox.process_tree import Tree, session_members
+from potluck.provider.sandbox.stage_inputs import outfit
+
+_WATCH_SECONDS = 0.2
+# A process that got away may hold the pipes open; its words are not waited for.
+_DRAIN_SECONDS = 1.0
+_LEADER = ".leader.json"
+
+
+class UnconfinedDriver:
+    """Runs commands as the provider's own user, with nothing between them and the machine."""
+
+    encloses_processes = False
+
+    def __init__(self, state_directory: Path, node_name: str) -> None:
+        del node_name  # its directory alone tells its leftovers from those of other providers
+        self._directory = state_directory / "unconfined"
+
+    async def probe(self) -> SandboxReport:
+        return SandboxReport(
+            driver="none",
+            memory="watchdog",
+            processes="watchdog",
+            disk="watchdog",
+            kinds=PLAIN_KINDS,
+            notes=("tasks run without a sandbox; only those of the provider's owner are taken",),
+        )
+
+    async def run(
+        self,
+        confinement: Confinement,
+        output: Output,
+        started: Started = unnoticed,
+        companion: Companion | None = None,
+        recall: Recall | None = None,
+        errand: Errand = NO_ERRAND,
+    ) -> Ended:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        directory = Path(tempfile.mkdtemp(dir=self._directory))
+        try:
+            run = UnconfinedRun(directory, confinement, output, companion, recall, errand)
+            return await run.to_its_end(started)
+        finally:
+            await undisturbed(asyncio.to_thread(remove_tree, directory))
+
+    async def reap(self) -> None:
+        for directory in self._directory.glob("*"):
+            _end_leftovers(directory)
+            await asyncio.to_thread(remove_tree, directory)
+
+
+class UnconfinedRun:
+    """Used once: `to_its_end`."""
+
+    def __init__(
+        self,
+        directory: Path,
+        confinement: Confinement,
+        output: Output,
+        companion: Companion | None = None,
+        recall: Recall | None = None,
+        errand: Errand = NO_ERRAND,
+    ) -> None:
+        self._companion = companion
+        self._recall = recall or Recall()
+        self._errand = errand
+        self._directory = directory
+        self._work = directory / "work"
+        self._confinement = confinement
+        self._log = Log(output, confinement.log_bytes)
+        self._tree: Tree | None = None
+        self._began = time.monotonic()
+
+    async def to_its_end(self, started: Started) -> Ended:
+        if (said := self._recall.said) is not None:
+            return self._tell(Verdict(said.reason, None, said.detail))
+        self._write_files()
+        with ExitStack() as ours:
+            work = WorkDirectory(os.open(self._work, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+            ours.callback(os.close, work.descriptor)
+            if (failed := await outfit(self._errand, work, self._recall)) is not None:
+                return self._tell(Verdict(failed.reason, None, failed.detail))
+            with ExitStack() as theirs:
+                stdout, stdout_theirs = _pipe(ours, theirs)
+                stderr, stderr_theirs = _pipe(ours, theirs)
+                try:
+                    process = await self._spawn(stdout_theirs, stderr_theirs)
+                except OSError as failure:
+                    return self._tell(Verdict(EndReason.SANDBOX_FAILED, None, str(failure)))
+            return await self._live(process, started, (stdout, stderr), work)
+
+    async def _live(
+        self, process: Process, started: Started, streams: tuple[int, int], work: WorkDirectory
+    ) -> Ended:
+        self._tree = Tree(process.pid)
+        pumping: asyncio.Task[None] | None = None
+        try:
+            self._remember(process.pid)
+            await started()
+            pumping = asyncio.create_task(self._log.pump(*streams))
+            walls = self._walls(self._tree)
+            guests = Guests(
+                *(self._recall, self._tree.terminate, self._spent, work, self._errand),
+                self._companion,
+            )
+            ended = _until_ended(process)
+            touched = await supervise(ended, walls, self._log, pumping, guests, _WATCH_SECONDS)
+            await undisturbed(_kill(self._tree, process))
+            await asyncio.wait([pumping], timeout=_DRAIN_SECONDS)
+            verdict = self._verdict(touched, process)
+            await self._errand.after(work, verdict.reason)
+            return self._tell(verdict)
+        finally:
+            await undisturbed(_kill(self._tree, process))
+            if pumping is not None:
+                await drop(pumping)
+
+    def _spent(self) -> Spent:
+        assert self._tree is not None
+        self._tree.glance()
+        return Spent(self._tree.cpu_seconds, self._tree.memory_peak_bytes)
+
+    def _write_files(self) -> None:
+        (self._work / ".tmp").mkdir(parents=True)
+        for name, content in self._confinement.files.items():
+            assert "/" not in name and name not in {"", ".", ".."}
+            (self._work / name).write_bytes(content)
+        for mount in self._confinement.mounts:
+            if mount.target.startswith(f"{WORK}/"):
+                place = self._work / mount.target.removeprefix(f"{WORK}/")
+                place.parent.mkdir(parents=True, exist_ok=True)
+                place.symlink_to(mount.source)
+
+    async def _spawn(self, stdout: int, stderr: int) -> Process:
+        first, *rest = self._confinement.command
+        program = _interpreter() if first == PYTHON else self._outside(first)
+        process = await asyncio.create_subprocess_exec(
+            program,
+            *map(self._outside, rest),
+            stdin=self._companion.stdin if self._companion else DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            cwd=self._work,
+            env=self._environment(),
+            start_new_session=True,
+        )
+        self._began = time.monotonic()
+        _lower_rlimits(process.pid, self._confinement.disk_bytes)
+        return process
+
+    def _environment(self) -> dict[str, str]:
+        """Nothing of the provider's own: its token is there."""
+        inherited = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+        own = {"HOME": str(self._work), "TMPDIR": str(self._work / ".tmp")}
+        asked = {
+            name: self._outside(value) for name, value in self._confinement.environment.items()
+        }
+        return {**inherited, **own, **asked}
+
+    def _outside(self, word: str) -> str:
+        """Nothing is mounted here, so a path inside becomes the path that it stands for."""
+        mounts = [one for one in self._confinement.mounts if not one.target.startswith(WORK)]
+        places = {mount.target: mount.source for mount in mounts}
+        for target, source in {**places, WORK: self._work}.items():
+            if word == target or word.startswith(f"{target}/"):
+                return f"{source}{word.removeprefix(target)}"
+        return word
+
+    def _remember(self, pid: int) -> None:
+        with suppress(psutil.Error):
+            leader = {"pid": pid, "created": psutil.Process(pid).create_time()}
+            (self._directory / _LEADER).write_text(json.dumps(leader))
+
+    def _walls(self, tree: Tree) -> list[Wall]:
+        limit = self._confinement
+        most_processes = limit.processes + limit.own_processes
+        return [
+            time_wall(limit.seconds),
+            memory_wall(lambda: tree.uses_more_memory_than(limit.memory_bytes), limit.memory_bytes),
+            process_wall(lambda: tree.thread_count() > most_processes, limit.processes),
+            disk_wall(Gauge(self._work, limit.disk_bytes).is_full, limit.disk_bytes),
+        ]
+
+    def _verdict(self, touched: Touched | None, process: Process) -> Verdict:
+        if touched is not None:
+            return Verdict(touched.reason, None, touched.detail)
+        assert process.returncode is not None
+        own = of_code(process.returncode)
+        if self._log.is_cut:
+            return Verdict(EndReason.LOG_LIMIT, own.exit_code, log_limit(self._log).detail)
+        return own
+
+    def _tell(self, verdict: Verdict) -> Ended:
+        return Ended(
+            reason=verdict.reason,
+            exit_code=verdict.exit_code,
+            detail=verdict.detail,
+            run_seconds=time.monotonic() - self._began,
+            cpu_seconds=self._tree.cpu_seconds if self._tree else 0.0,
+            memory_peak_bytes=self._tree.memory_peak_bytes if self._tree else 0,
+            log_bytes=self._log.total_bytes,
+        )
+
+
+def _interpreter() -> str:
+    """The one that the provider's environment was made from."""
+    return str(getattr(sys, "_base_executable", sys.executable))
+
+
+def _pipe(ours: ExitStack, theirs: ExitStack) -> tuple[int, int]:
+    reading, writing = os.pipe()
+    ours.callback(os.close, reading)
+    theirs.callback(os.close, writing)
+    return reading, writing
+
+
+async def _until_ended(process: Process) -> None:
+    await process.wait()
+
+
+async def _kill(tree: Tree, process: Process) -> None:
+    tree.kill()
+    await process.wait()
+
+
+def _lower_rlimits(pid: int, disk_bytes: int) -> None:
+    if sys.platform != "linux":
+        return
+    import resource
+
+    with suppress(ProcessLookupError):
+        for which, value in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, disk_bytes)):
+            resource.prlimit(pid, which, (value, value))
+
+
+def _end_leftovers(directory: Path) -> None:
+    """Ends the session whose leader an earlier life noted down, unless the pid is another's now."""
+    with suppress(OSError, ValueError, psutil.Error):
+        leader = json.loads((directory / _LEADER).read_text())
+        if _is_another_now(leader["pid"], leader["created"]):
+            return
+        for process in session_members(leader["pid"]):
+            process.kill()
+
+
+def _is_another_now(pid: int, created: float) -> bool:
+    return psutil.pid_exists(pid) and bool(psutil.Process(pid).create_time() != created)

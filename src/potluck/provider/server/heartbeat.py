@@ -1,0 +1,103 @@
+"""The duty that keeps the leases alive: small calls of their own, never behind anything else."""
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from msgspec import Struct
+
+from potluck.provider.attempt.usage_meter import measure_node
+from potluck.provider.change_counter import Told
+from potluck.provider.event import Event, LeaseLost, SilenceLasted
+from potluck.provider.server.server_client import Link, ListHeld
+from potluck.wire.device_status import DeviceStatus
+from potluck.wire.provider import Heartbeat, HeartbeatAnswer
+
+_JITTER = 0.2
+# How long the server has been silent is looked at so often, at most and at least.
+_SHORTEST_LOOK_SECONDS, _LONGEST_LOOK_SECONDS = 0.05, 1.0
+# Goes on while a laptop sleeps, where the system has such a clock. Windows has none to be named.
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
+
+
+class Pulse:
+    """When the last heartbeat that the server answered was sent."""
+
+    def __init__(self) -> None:
+        self._sent_at = self._answered_at = _now()
+
+    def sent(self) -> None:
+        self._sent_at = _now()
+
+    def answered(self) -> None:
+        self._answered_at = self._sent_at
+
+    def silence_seconds(self) -> float:
+        return _now() - self._answered_at
+
+
+class Tidings(Struct, frozen=True):
+    """What a heartbeat says, asked anew for each."""
+
+    held: ListHeld
+    statuses: Callable[[], tuple[DeviceStatus, ...]]
+    wish: Callable[[], int]  # the owner's last wish that was carried out here
+    news: Told  # what can not wait for the next beat
+
+
+async def beat_forever(
+    link: Link,
+    tidings: Tidings,
+    tell: Callable[[list[Event]], bool],
+    hear: Callable[[HeartbeatAnswer], None],
+    interval_seconds: float,
+    pulse: Pulse,
+) -> None:
+    """Beats every interval, a fifth more or less, so that a fleet does not beat as one.
+
+    It beats at once when there is something that the server should know.
+    """
+    changes = 0
+
+    def beat() -> Heartbeat:
+        nonlocal changes
+        changes, node = tidings.news.changes, measure_node()
+        pulse.sent()
+        return Heartbeat(
+            tidings.held(),
+            node.load_percent,
+            node.memory_used_bytes,
+            tidings.statuses(),
+            tidings.wish(),
+        )
+
+    while True:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(interval_seconds * random.uniform(1 - _JITTER, 1 + _JITTER)):
+                await tidings.news.until_stale()
+        answer = await link.heartbeat(beat)
+        pulse.answered()
+        tidings.news.heard(changes)
+        tell([LeaseLost(attempt_id) for attempt_id in answer.stop])
+        hear(answer)
+
+
+async def watch_silence(
+    pulse: Pulse, shortest_seconds: Callable[[], float | None], tell: Callable[[list[Event]], bool]
+) -> None:
+    """Tells when the silence has lasted for as long as anything here bears."""
+    while True:
+        limit_seconds = shortest_seconds()
+        rest_seconds = _LONGEST_LOOK_SECONDS
+        if limit_seconds is not None:
+            silence_seconds = pulse.silence_seconds()
+            rest_seconds = limit_seconds - silence_seconds
+            if rest_seconds <= 0:
+                tell([SilenceLasted(silence_seconds)])
+        await asyncio.sleep(min(max(rest_seconds, _SHORTEST_LOOK_SECONDS), _LONGEST_LOOK_SECONDS))
+
+
+def _now() -> float:
+    return time.monotonic() if _CLOCK is None else time.clock_gettime(_CLOCK)

@@ -1,0 +1,64 @@
+"""The duty that asks for work: one long poll after another."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from msgspec import Struct
+
+from potluck.provider.change_counter import Told
+from potluck.provider.event import Event, Granted, LeaseLost
+from potluck.provider.server.server_client import Link, ListHeld
+from potluck.wire.provider import LeasesGranted
+
+
+class Rhythm(Struct, frozen=True):
+    """How the polls follow each other."""
+
+    wait_seconds: float  # that the server may take over one
+    rest_seconds: float  # after a grant, unless a report is answered sooner
+    answered: Callable[[], Awaitable[object]]  # returns when the server has answered a report
+
+
+async def acquire_forever(
+    link: Link,
+    held: ListHeld,
+    tell: Callable[[list[Event]], bool],
+    news: Told,
+    rhythm: Rhythm,
+) -> None:
+    """Hands every grant and every stop to `tell`, which says whether anything came of it.
+
+    After a grant it rests for a moment: what is short has been done by then, and its report, for
+    which somebody waits, is not behind a poll that nobody waits for. Whoever has reported has room
+    again, and polls at once.
+
+    The owner's wishes come with heartbeats: where there are some, the next one must not wait.
+    """
+    early = 0
+    wait_seconds = rhythm.wait_seconds
+    while True:
+        asked_at = time.monotonic()
+        answer = await link.acquire(held, wait_seconds)
+        is_news = tell(_events(answer))
+        if answer.has_wishes:
+            news.change()
+        if is_news and answer.grants:
+            await _rest(rhythm)
+        # A server that answers at once with nothing new must not make us spin.
+        is_early = not is_news and time.monotonic() - asked_at < wait_seconds / 2
+        early = early + 1 if is_early else 0
+        if is_early:
+            await link.pause(early)
+
+
+async def _rest(rhythm: Rhythm) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(rhythm.rest_seconds):
+            await rhythm.answered()
+
+
+def _events(answer: LeasesGranted) -> list[Event]:
+    stops: list[Event] = [LeaseLost(attempt_id) for attempt_id in answer.stop]
+    return stops + [Granted(grant) for grant in answer.grants]

@@ -1,0 +1,72 @@
+"""The duty that carries one attempt's log to the server, in order and without gaps.
+
+The server says how many pieces it has; sending goes on from there, also when that is less than we
+thought (it came back from a backup) or more (an earlier life of ours had sent them). What it
+refuses is dropped, with a mark where it was: the run goes on, and its outcome counts.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from potluck.model.error import Conflict, InvalidInput, StaleLease
+from potluck.model.lease import Lease
+from potluck.provider.attempt.log_buffer import AttemptLog
+from potluck.provider.event import Event, LeaseLost, LogAcknowledged, LogCut
+from potluck.provider.server.server_client import Link
+from potluck.provider.server.throttle import Throttle
+from potluck.wire.provider import LogChunk, PackedLogPiece
+
+MOST_PIECES = 1_000
+MOST_BYTES = 512 * 1024
+CUT_MARK = "the server takes no more of this log; the rest is dropped\n"
+
+
+async def ship_log(
+    link: Link,
+    lease: Lease,
+    log: AttemptLog,
+    tell: Callable[[list[Event]], bool],
+    throttle: Throttle,
+) -> None:
+    """Runs until the attempt is forgotten, which cancels it, or the server wants no more."""
+    offset = stuck = 0
+    most_pieces = MOST_PIECES
+    while True:
+        await log.longer_than(offset)
+        pieces = log.spool.read(offset, most_pieces, throttle.piece_bytes(MOST_BYTES))
+        await throttle.take(sum(len(piece.data) for piece in pieces))
+        try:
+            known = await _send(link, lease, offset, pieces)
+        except StaleLease:
+            tell([LeaseLost(lease.attempt_id)])
+            return
+        except InvalidInput:
+            if len(pieces) > 1:
+                most_pieces = len(pieces) // 2  # there may be room for a part of it
+                continue
+            await _mark_cut(link, lease, offset)
+            tell([LogCut(lease.attempt_id)])
+            return
+        stuck = 0 if known > offset else stuck + 1
+        offset = known
+        tell([LogAcknowledged(lease.attempt_id, offset)])
+        if stuck:
+            await link.pause(stuck)
+
+
+async def _send(link: Link, lease: Lease, offset: int, pieces: list[PackedLogPiece]) -> int:
+    """How many pieces the server has now; nought when it is not where we thought it was."""
+    try:
+        answer = await link.append_log(LogChunk(lease, offset, tuple(pieces)))
+    except StaleLease:
+        raise
+    except Conflict:
+        return 0
+    return answer.next_offset
+
+
+async def _mark_cut(link: Link, lease: Lease, offset: int) -> None:
+    """In the place of the piece that was refused; a server with no room for it has said so."""
+    mark = PackedLogPiece("potluck", CUT_MARK.encode())
+    with suppress(Conflict, InvalidInput):
+        await link.append_log(LogChunk(lease, offset, (mark,)))

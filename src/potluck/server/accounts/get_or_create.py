@@ -1,0 +1,81 @@
+"""A wallet that has proved itself comes in: to its account, or to a new one."""
+
+from potluck.decide.charges import grant_entries
+from potluck.model.account import Registration, Role
+from potluck.model.audit import AuditKind
+from potluck.model.error import RegistrationClosed
+from potluck.server.accounts.roles import add_role
+from potluck.server.auth.caller import suspended
+from potluck.server.auth.tokens import secret_hash
+from potluck.server.services import Parts
+from potluck.store.database import Connection
+from potluck.store.identity import accounts, audit, invites
+from potluck.store.identity.accounts import Account
+from potluck.store.ledger import ledger
+from potluck.wire.identity import InviteView
+
+_AT_FIRST = frozenset({Role.CONSUMER})
+
+
+async def enter(connection: Connection, parts: Parts, address: str, invite: str | None) -> Account:
+    """The account of this wallet. Only new accounts use invites up, but for the first admin's."""
+    found = await accounts.by_address(connection, address)
+    if found is None:
+        return await _register(connection, parts, address, invite)
+    if found.suspended_at is not None:
+        raise suspended(found)
+    if invite is not None and await invites.redeem_first(connection, secret_hash(invite)):
+        return await add_role(connection, parts, found, Role.ADMIN, "server")
+    return found
+
+
+async def _register(
+    connection: Connection, parts: Parts, address: str, invite: str | None
+) -> Account:
+    account = await accounts.add(connection, address, _AT_FIRST)
+    if account is None:  # the same wallet came in twice at once, and the other was first
+        return await enter(connection, parts, address, invite)
+    let_in = None if invite is None else await _redeem(connection, parts, invite)
+    mode = parts.settings.registration
+    if let_in is None and mode is not Registration.OPEN:
+        raise _closed(mode)
+    if let_in is not None:
+        changed = await accounts.set_roles(connection, account.id, let_in.roles)
+        assert changed is not None
+        account = changed
+    told = {"address": address, "roles": " ".join(sorted(account.roles))}
+    if let_in is not None:
+        told["invite"] = let_in.id
+    await audit.append(
+        connection, parts.keys.audit, AuditKind.ACCOUNT_CREATED, account.id, account.id, told
+    )
+    if let_in is not None and let_in.credit_micro > 0:
+        await ledger.append(connection, grant_entries(account.id, let_in.credit_micro))
+    return account
+
+
+async def _redeem(connection: Connection, parts: Parts, invite: str) -> InviteView:
+    code = secret_hash(invite)
+    first = await invites.redeem_first(connection, code)
+    if first is not None:
+        return first
+    closed = parts.settings.registration is Registration.CLOSED
+    found = None if closed else await invites.redeem(connection, code)
+    if found is None:
+        raise RegistrationClosed(
+            "That invite is not valid: unknown, used up, withdrawn or too old.",
+            "Ask an admin of this pool for a new one.",
+        )
+    return found
+
+
+def _closed(mode: Registration) -> RegistrationClosed:
+    if mode is Registration.INVITE:
+        return RegistrationClosed(
+            "This wallet has no account here, and a new one needs an invite.",
+            "Ask an admin for one, and come again with --invite CODE, or POTLUCK_INVITE set to it.",
+        )
+    return RegistrationClosed(
+        "This wallet has no account here, and the pool takes no new ones.",
+        "Ask the pool's operator.",
+    )

@@ -1,0 +1,149 @@
+"""What happens to accounts: roles change, credit is granted, one is suspended and comes back.
+
+A suspended account's credentials stop at the next call. Its tasks and nodes are seen to afterwards
+by `evict_once`, again and again, so that a server that dies between leaves nothing running.
+"""
+
+from asyncpg import NumericValueOutOfRangeError
+from msgspec.structs import asdict
+
+from potluck.decide.charges import grant_entries
+from potluck.model.account import Quota, Role
+from potluck.model.audit import AuditKind
+from potluck.model.error import Conflict, NotFound
+from potluck.model.ids import AccountId
+from potluck.server.auth import idempotent_secret
+from potluck.server.auth.idempotent_secret import Asked
+from potluck.server.flow.lease.lease import leave
+from potluck.server.flow.notify.notify import hurry
+from potluck.server.flow.settle.cancel import cancel
+from potluck.server.services import Parts
+from potluck.store.database import Connection
+from potluck.store.identity import accounts, audit
+from potluck.store.identity.accounts import Account
+from potluck.store.ledger import ledger
+
+
+async def choose_roles(parts: Parts, account_id: AccountId, roles: frozenset[Role]) -> Account:
+    """An account's own choice, which leaves admin as it is."""
+    async with parts.database.transaction() as connection:
+        changed = await accounts.choose_roles(connection, account_id, roles)
+        await _tell_roles(connection, parts, account_id, changed)
+    return changed
+
+
+async def add_role(
+    connection: Connection, parts: Parts, account: Account, role: Role, actor: str
+) -> Account:
+    """One more, whatever else changes the others at this moment."""
+    if role in account.roles:
+        return account
+    changed = await accounts.add_role(connection, account.id, role)
+    await _tell_roles(connection, parts, actor, changed)
+    return changed
+
+
+async def change_roles(
+    parts: Parts, actor: AccountId, account_id: AccountId, roles: frozenset[Role]
+) -> None:
+    """An admin's word, about anybody."""
+    async with parts.database.transaction() as connection:
+        if Role.ADMIN not in roles:
+            await _keep_an_admin(connection, account_id)
+        changed = _found(await accounts.set_roles(connection, account_id, roles), account_id)
+        await _tell_roles(connection, parts, actor, changed)
+
+
+async def grant(
+    parts: Parts,
+    actor: AccountId,
+    account_id: AccountId,
+    amount_micro: int,
+    asked: Asked | None = None,
+) -> None:
+    async with parts.database.transaction() as connection:
+        _found(await accounts.by_id(connection, account_id), account_id)
+        if not await idempotent_secret.is_first(connection, asked):
+            return
+        try:
+            await ledger.append(connection, grant_entries(account_id, amount_micro))
+        except NumericValueOutOfRangeError as error:
+            raise Conflict(
+                "That would be more credit than can be counted.", "Grant less."
+            ) from error
+        told = {"amount_micro": str(amount_micro)}
+        await audit.append(
+            connection, parts.keys.audit, AuditKind.CREDIT_GRANTED, actor, account_id, told
+        )
+
+
+async def set_quota(parts: Parts, actor: AccountId, account_id: AccountId, quota: Quota) -> None:
+    """From now on; what runs or waits already stays."""
+    async with parts.database.transaction() as connection:
+        _found(await accounts.set_quota(connection, account_id, quota), account_id)
+        told = {name: str(value) for name, value in asdict(quota).items() if value is not None}
+        await audit.append(
+            connection, parts.keys.audit, AuditKind.QUOTA_SET, actor, account_id, told
+        )
+    await hurry(parts)
+
+
+async def suspend(parts: Parts, actor: AccountId, account_id: AccountId, reason: str) -> None:
+    async with parts.database.transaction() as connection:
+        await _keep_an_admin(connection, account_id)
+        _found(await accounts.suspend(connection, account_id, reason), account_id)
+        await audit.append(
+            connection,
+            parts.keys.audit,
+            AuditKind.ACCOUNT_SUSPENDED,
+            actor,
+            account_id,
+            {"reason": reason},
+        )
+    await evict_once(parts)
+
+
+async def resume(parts: Parts, actor: AccountId, account_id: AccountId) -> None:
+    async with parts.database.transaction() as connection:
+        _found(await accounts.resume(connection, account_id), account_id)
+        await audit.append(
+            connection, parts.keys.audit, AuditKind.ACCOUNT_RESUMED, actor, account_id
+        )
+
+
+async def evict_once(parts: Parts) -> None:
+    """Cancels what suspended accounts have waiting or running, and sends their nodes away."""
+    async with parts.database.transaction() as connection:
+        tasks = await accounts.tasks_of_suspended(connection)
+        nodes = await accounts.nodes_of_suspended(connection)
+    for account_id, task_id in tasks:
+        try:
+            await cancel(parts, account_id, task_id)
+        except Conflict:
+            continue  # it ended by itself
+    for owner, node_id in nodes:
+        await leave(parts, owner, node_id)
+
+
+async def _tell_roles(connection: Connection, parts: Parts, actor: str, changed: Account) -> None:
+    told = {"roles": " ".join(sorted(changed.roles))}
+    await audit.append(
+        connection, parts.keys.audit, AuditKind.ROLES_CHANGED, actor, changed.id, told
+    )
+
+
+async def _keep_an_admin(connection: Connection, account_id: AccountId) -> None:
+    found = _found(await accounts.by_id(connection, account_id), account_id)
+    if Role.ADMIN in found.roles and await accounts.is_last_admin(connection, account_id):
+        raise Conflict(
+            "That is the pool's only admin.",
+            "Make somebody else an admin first: potluck admin roles",
+        )
+
+
+def _found(account: Account | None, account_id: AccountId) -> Account:
+    if account is None:
+        raise NotFound(
+            f"There is no account {account_id!r}.", "Name it by its id, which starts with account_."
+        )
+    return account

@@ -1,0 +1,173 @@
+"""The device flow (RFC 8628): a terminal asks, a browser wallet approves, the terminal is let in.
+
+A code is good for minutes and for one answer. The wallet's signature names the code, and polling
+takes the secret that only the terminal was given: neither who guesses a code nor who reads the
+database comes in with it.
+"""
+
+from datetime import datetime, timedelta
+
+from msgspec.structs import replace
+
+from potluck.model.account import Role
+from potluck.model.error import (
+    AccessDenied,
+    AuthorizationPending,
+    CodeExpired,
+    Conflict,
+    InvalidInput,
+    NotFound,
+    SlowDown,
+)
+from potluck.server import topics
+from potluck.server.accounts.get_or_create import enter
+from potluck.server.accounts.roles import add_role
+from potluck.server.auth import delegation, sessions, sign_in
+from potluck.server.auth.caller import suspended
+from potluck.server.auth.device_flow import pending_terminals
+from potluck.server.auth.device_flow.codes import (
+    new_device_code,
+    new_user_code,
+    read_device_code,
+    read_user_code,
+)
+from potluck.server.auth.device_flow.pending_terminals import Pending
+from potluck.server.auth.device_flow.sign_in_draft import statement
+from potluck.server.auth.tokens import secret_hash
+from potluck.server.services import Parts
+from potluck.store.identity import accounts, terminal_approvals
+from potluck.store.identity.terminal_approvals import Approval
+from potluck.wire.identity import Delegation, TerminalApproval, TerminalAsk, TerminalAsked, Tokens
+from potluck.wire.signing.address import checksummed
+
+# A terminal that keeps to its interval is never told to slow down, however the network wavers.
+_LEEWAY = 0.8
+
+
+async def ask(parts: Parts, wanted: TerminalAsk, now: datetime) -> TerminalAsked:
+    """Keeps the question and hands out both codes."""
+    await parts.limiter.check_terminals()
+    lasting = timedelta(seconds=parts.settings.terminal_seconds)
+    user_code = await _unused_code(parts, now)
+    device_code = new_device_code(parts.keys.device, user_code, now + lasting)
+    pending = Pending(
+        user_code,
+        secret_hash(device_code),
+        wanted.machine,
+        now + lasting,
+        None if wanted.node_key is None else checksummed(wanted.node_key),
+        wanted.invite,
+    )
+    await pending_terminals.put(parts, pending, now)
+    page = f"{parts.origins[0]}/device"
+    return TerminalAsked(
+        device_code,
+        user_code,
+        page,
+        f"{page}#{user_code}",  # browsers keep what follows the # to themselves: no log has it
+        lasting.total_seconds(),
+        parts.settings.terminal_poll_seconds,
+    )
+
+
+async def find(parts: Parts, typed: str, now: datetime) -> Pending:
+    """The question behind a code that a person typed."""
+    user_code = read_user_code(typed)
+    pending = None if user_code is None else await pending_terminals.find(parts, user_code, now)
+    if pending is None or pending.was_denied:
+        raise NotFound(
+            "No terminal waits with this code.",
+            "Codes last for minutes and are good once; ask again in the terminal if it is over.",
+        )
+    return pending
+
+
+async def approve(parts: Parts, pending: Pending, given: TerminalApproval, now: datetime) -> None:
+    """A wallet says yes, and signs that it means this code."""
+    wanted = statement(pending)
+    said = await sign_in.verify(parts, given.message, given.signature, now, wanted)
+    word = await _verified(parts, pending, given.delegation, said.address, now)
+    approval = Approval(said.address, pending.machine)
+    async with parts.database.transaction() as connection:
+        await sign_in.use_nonce(connection, parts, said.nonce, now)
+        # First of all rows, so that of two who answer one code the second waits here.
+        if not await terminal_approvals.add(
+            connection, pending.code_hash, approval, pending.expires_at
+        ):
+            raise Conflict("This code has been answered already.", "Ask again in the terminal.")
+        if word is not None:
+            await delegation.take(connection, parts, word, now)
+        account = await enter(connection, parts, said.address, pending.invite)
+        if word is not None:
+            # Who lets a node key work for them has chosen to be a provider: the message says so.
+            account = await add_role(connection, parts, account, Role.PROVIDER, account.id)
+            await delegation.authorise(connection, parts, account, word, pending.machine)
+    await pending_terminals.drop(parts, pending.user_code)
+
+
+async def deny(parts: Parts, pending: Pending, now: datetime) -> None:
+    """Somebody who sees the code says no. It takes no wallet to refuse."""
+    await pending_terminals.put(parts, replace(pending, was_denied=True), now)
+
+
+async def poll(parts: Parts, device_code: str, now: datetime) -> Tokens:
+    """The session, for the first who comes after the approval; before it, the reason to wait."""
+    code = read_device_code(parts.keys.device, device_code)
+    if code is None or code.expires_at <= now:
+        raise _over()
+    code_hash = secret_hash(device_code)
+    # Looked at before the approval: what is approved meanwhile is dropped, and must not seem lost.
+    pending = await pending_terminals.find(parts, code.user_code, now)
+    tokens = await _let_in(parts, code_hash)
+    if tokens is not None:
+        return tokens
+    if pending is None or pending.code_hash != code_hash:
+        raise _over()
+    if pending.was_denied:
+        raise AccessDenied("The request was refused in the browser.", "Ask again if it was you.")
+    await _keep_pace(parts, code_hash)
+    raise AuthorizationPending(
+        "Nobody has approved it yet.", f"Open {parts.origins[0]}/device and enter the code."
+    )
+
+
+async def _verified(
+    parts: Parts, pending: Pending, word: Delegation | None, wallet: str, now: datetime
+) -> Delegation | None:
+    """The wallet's word for the node key, where one is asked for, and only there."""
+    if (word and checksummed(word.key)) != pending.node_key:
+        raise InvalidInput(
+            "The delegation is not for the node key that the terminal asks for.",
+            "Load the page again and sign what it shows.",
+        )
+    return None if word is None else await delegation.verify(parts, word, wallet, now)
+
+
+async def _let_in(parts: Parts, code_hash: bytes) -> Tokens | None:
+    async with parts.database.transaction() as connection:
+        approval = await terminal_approvals.use(connection, code_hash)
+        if approval is None:
+            return None
+        account = await accounts.by_address(connection, approval.address)
+        assert account is not None, "the approval made it, and accounts are not deleted"
+        if account.suspended_at is not None:
+            raise suspended(account)
+        return await sessions.open_session(connection, parts, account, approval.machine)
+
+
+async def _keep_pace(parts: Parts, code_hash: bytes) -> None:
+    name, interval = topics.terminal_poll(code_hash.hex()), parts.settings.terminal_poll_seconds
+    if await parts.live.get(name) is not None:
+        raise SlowDown(f"Ask every {interval:g} seconds, not more often.", "Wait longer each time.")
+    await parts.live.put(name, b"1", interval * _LEEWAY)
+
+
+async def _unused_code(parts: Parts, now: datetime) -> str:
+    while True:
+        user_code = new_user_code()
+        if await pending_terminals.find(parts, user_code, now) is None:
+            return user_code
+
+
+def _over() -> CodeExpired:
+    return CodeExpired("The code is over: too old, or used.", "Ask again in the terminal.")

@@ -1,0 +1,70 @@
+"""What a wallet is asked to sign for a terminal: written here, so that the page only carries it."""
+
+from datetime import datetime, timedelta
+
+from potluck.model.error import InvalidInput
+from potluck.server.auth.device_flow.pending_terminals import Pending
+from potluck.server.auth.nonce import new_nonce
+from potluck.server.services import Parts
+from potluck.wire.identity import Delegation, TerminalDraft, TerminalWallet
+from potluck.wire.signing import sign_in_message
+from potluck.wire.signing.address import checksummed
+from potluck.wire.signing.delegation import NODE_SCOPES, lasting_seconds, typed_data
+from potluck.wire.signing.sign_in_answer import TERMINAL_STATEMENT
+from potluck.wire.signing.sign_in_message import SignIn
+
+
+def statement(pending: Pending) -> str:
+    """Names the code, so that the signature is good for this terminal and no other."""
+    said = f"{TERMINAL_STATEMENT}{pending.user_code}"
+    if pending.node_key is None:
+        return f"{said}."
+    return f"{said}, and let its node key {pending.node_key} work for me."
+
+
+def draft(parts: Parts, pending: Pending, wallet: TerminalWallet, now: datetime) -> TerminalDraft:
+    if wallet.origin not in parts.origins:
+        raise InvalidInput(
+            f"The page was opened at {wallet.origin}, which is not a name of this server.",
+            f"Open {parts.origins[0]}/device instead.",
+        )
+    chain_id, address = _chain(parts, wallet.chain_id), checksummed(wallet.address)
+    message = SignIn(
+        domain=wallet.origin.partition("://")[2],
+        address=address,
+        uri=f"{wallet.origin}/device",
+        version="1",
+        chain_id=chain_id,
+        nonce=new_nonce(parts.keys.nonce, now),
+        issued_at=_written(now),
+        expiration_time=_written(now + timedelta(seconds=parts.settings.nonce_seconds)),
+        statement=statement(pending),
+    )
+    text = sign_in_message.write(message)
+    if pending.node_key is None:
+        return TerminalDraft(text, chain_id)
+    word = Delegation(
+        wallet=address,
+        key=pending.node_key,
+        origin=wallet.origin,
+        scopes=NODE_SCOPES,
+        issued_at=int(now.timestamp()),
+        expires_at=int(now.timestamp()) + lasting_seconds(parts.settings.node_key_seconds),
+        nonce=new_nonce(parts.keys.nonce, now),
+        signature="0x",
+    )
+    return TerminalDraft(text, chain_id, word, typed_data(word))
+
+
+def _chain(parts: Parts, of_wallet: int) -> int:
+    """The wallet's own if the server knows it: a contract wallet is asked there.
+
+    Otherwise the first of ours. A key's signature does not depend on the chain, so nobody has to
+    switch a wallet only to sign in.
+    """
+    known = parts.settings.chain_ids
+    return of_wallet if of_wallet in known else known[0]
+
+
+def _written(moment: datetime) -> str:
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

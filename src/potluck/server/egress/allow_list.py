@@ -1,0 +1,77 @@
+"""What the operator lets the server reach in spite of the guard: hosts and networks, by port."""
+
+import re
+from collections.abc import Sequence
+from ipaddress import ip_address, ip_network
+
+from msgspec import Struct
+
+from potluck.model.error import BadSettings
+from potluck.server.egress.addresses import Address, Network
+
+# host, host:port, network, network:port; IPv6 in brackets if there is a port.
+_ENTRY = re.compile(
+    r"(?:\[(?P<bracketed>[0-9a-f:./]+)\]|(?P<host>[a-z0-9_.-]+(?:/[0-9]+)?))(?::(?P<port>[0-9]+))?"
+    r"|(?P<bare>[0-9a-f.]*:[0-9a-f:./]*)"
+)
+
+
+class Entry(Struct, frozen=True):
+    host: str  # empty for a network
+    network: Network | None
+    port: int | None  # none: any
+
+
+class Allowed(Struct, frozen=True):
+    """Empty unless the operator says something."""
+
+    entries: tuple[Entry, ...] = ()
+
+    def host(self, host: str, port: int) -> bool:
+        """Is the operator at home there? Then nobody asks where the name leads."""
+        return any(entry.host == host for entry in self.entries if entry.port in (None, port))
+
+    def address(self, address: Address, port: int) -> bool:
+        return any(
+            entry.network is not None and address in entry.network
+            for entry in self.entries
+            if entry.port in (None, port)
+        )
+
+    def some_network(self, port: int) -> bool:
+        """Could a name lead to an allowed address? Only its addresses will tell."""
+        return any(
+            entry.network is not None for entry in self.entries if entry.port in (None, port)
+        )
+
+
+def read_allowed(said: Sequence[str]) -> Allowed:
+    """Raises BadSettings for an entry that is neither a host nor a network."""
+    return Allowed(tuple(_entry(text) for text in said))
+
+
+def _entry(text: str) -> Entry:
+    found = _ENTRY.fullmatch(text.strip().lower())
+    port = None if found is None or found["port"] is None else int(found["port"])
+    if found is None or (port is not None and not 0 < port < 65_536):
+        raise _unreadable(text)
+    name = found["bracketed"] or found["host"] or found["bare"]
+    network = _network(name)
+    if network is None and (found["host"] is None or "/" in name):
+        raise _unreadable(text)
+    return Entry("" if network is not None else name, network, port)
+
+
+def _network(text: str) -> Network | None:
+    try:
+        # One with bits set behind its mask is a slip: which of the two was meant?
+        return ip_network(text) if "/" in text else ip_network(ip_address(text))
+    except ValueError:
+        return None
+
+
+def _unreadable(text: str) -> BadSettings:
+    return BadSettings(
+        f"POTLUCK_WEBHOOK_ALLOW names {text!r}, which is neither a host nor a network.",
+        "Write receiver.example.org, receiver.example.org:8080, 10.2.0.0/16 or [fd00::/8]:8080.",
+    )

@@ -1,0 +1,233 @@
+"""Where the encryption keys come from: a file, a variable, or the answer of a command.
+
+In all three a key is 64 hexadecimal digits, and the first one is current. Only the file can be
+given a new key by the server itself; for the other two, whoever keeps the keys does that.
+"""
+
+import os
+import shlex
+import subprocess
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from potluck.local.durable_files import (
+    draft_of,
+    remove_drafts,
+    sync,
+    write_new,
+    write_whole,
+)
+from potluck.local.private_files import check_private
+from potluck.model.error import BadSettings, Unavailable
+from potluck.server.settings import ServerSettings
+from potluck.store.sealing.key_ring import (
+    KEY_BYTES,
+    GivenKeys,
+    KeyPlace,
+    KeyRing,
+    key_id,
+    new_key,
+)
+
+FILE_NAME = "encryption-key"
+_HOW = "A key is 64 hexadecimal digits, as `openssl rand -hex 32` prints; the first one seals."
+_COMMENT = "# Potluck's encryption keys; the first seals. Without them the database is lost.\n"
+_COMMAND_SECONDS = 10.0
+# A row that names an unknown key must not start the command again and again.
+_ASK_AGAIN_SECONDS = 30.0
+# How long a server that serves waits for the command; nobody is served meanwhile.
+_WAIT_SECONDS = 0.5
+
+
+def key_place(settings: ServerSettings) -> KeyPlace:
+    said = [
+        settings.encryption_key and "POTLUCK_ENCRYPTION_KEY",
+        settings.encryption_key_command and "--encryption-key-command",
+        settings.encryption_key_file and "--encryption-key-file",
+    ]
+    named = [place for place in said if place]
+    if len(named) > 1:
+        raise BadSettings(
+            f"The encryption key is given twice: by {' and by '.join(named)}.", "Choose one."
+        )
+    if settings.encryption_key:
+        name = "the variable POTLUCK_ENCRYPTION_KEY"
+        return GivenKeys(name, parse(settings.encryption_key, name))
+    if settings.encryption_key_command:
+        return KeyCommand(settings.encryption_key_command)
+    return KeyFile(settings.encryption_key_file or settings.data_directory / FILE_NAME)
+
+
+class KeyFile:
+    """Several instances share one file; each notices when another has put a new key in front."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.name = f"the file {path}"
+        self._seen: tuple[int, ...] = ()
+
+    def exists(self) -> bool:
+        return self.path.exists()
+
+    def read(self) -> KeyRing:
+        self._seen = self._look()
+        try:
+            check_private(self.path, group_may=True)
+            text = self.path.read_text("ascii")
+        except (OSError, UnicodeError) as error:
+            raise self._bad(f"can not be read: {error}") from error
+        return parse(text, self.name)
+
+    def has_changed(self) -> bool:
+        return self._look() not in (self._seen, ())
+
+    def make(self) -> None:
+        """The first key, unless another instance was quicker."""
+        path = self._real_path()
+        draft = draft_of(path)
+        try:
+            write_new(draft, _written([new_key()]))
+            try:
+                os.link(draft, path)
+            finally:
+                draft.unlink(missing_ok=True)
+            sync(path.parent)
+        except (FileExistsError, FileNotFoundError) as error:
+            # The quicker one's file is there, or it has cleared our draft away, too.
+            if not self.exists():
+                raise self._bad(f"can not be written: {error.strerror}") from error
+        except OSError as error:
+            raise self._bad(f"can not be written: {error.strerror}") from error
+
+    def put(self, keys: Sequence[bytes]) -> None:
+        """Whole and on the disk before anything is sealed with it, for those who could read it."""
+        path = self._real_path()
+        try:
+            write_whole(path, _written(keys), like=path.stat() if path.exists() else None)
+        except OSError as error:
+            raise self._bad(f"can not be written: {error.strerror}") from error
+
+    def remove_drafts(self) -> None:
+        """There are keys in what a crash left. Where we may not look, we did not write either."""
+        with suppress(OSError):
+            remove_drafts(self._real_path())
+
+    def _real_path(self) -> Path:
+        """Of the file itself: what is written beside a link would take the link's place."""
+        return Path(os.path.realpath(self.path))
+
+    def _look(self) -> tuple[int, ...]:
+        """Tells one content from another without reading it: it is only ever replaced whole."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            return ()
+        return (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size)
+
+    def _bad(self, why: str) -> BadSettings:
+        return BadSettings(f"The encryption key's file {self.path} {why}.", "Mend it, or its path.")
+
+
+class KeyCommand:
+    """Asks a program that knows them, such as the client of a secret store.
+
+    The start waits for its answer. Later, when a row names a key that it did not tell, it is asked
+    in a thread: whoever needs the key before it has answered is told to come again.
+    """
+
+    def __init__(self, command: str, ask_again_seconds: float = _ASK_AGAIN_SECONDS) -> None:
+        self.name = "the answer of --encryption-key-command"
+        self._command = command
+        self._ask_again_seconds = ask_again_seconds
+        self._answered_at = 0.0
+        self._ring: KeyRing | None = None
+        self._failure: BadSettings | None = None
+        self._asking: threading.Thread | None = None
+
+    def read(self) -> KeyRing:
+        if self._ring is None:
+            self._ring = parse(self._ask(), self.name)
+            self._answered_at = time.monotonic()
+        elif not self._is_asking() and self._is_time_to():
+            self._asking = threading.Thread(target=self._ask_again, daemon=True)
+            self._asking.start()
+            self._asking.join(_WAIT_SECONDS)
+        if self._is_asking():
+            raise Unavailable("The server is asking for its encryption keys.", "Try again.", 1.0)
+        if self._failure is not None:
+            raise BadSettings(self._failure.detail, self._failure.hint)
+        return self._ring
+
+    def has_changed(self) -> bool:
+        """Not known without asking; it is asked when a row names a key that it did not tell."""
+        return False
+
+    def _is_asking(self) -> bool:
+        return self._asking is not None and self._asking.is_alive()
+
+    def _is_time_to(self) -> bool:
+        return time.monotonic() - self._answered_at > self._ask_again_seconds
+
+    def _ask_again(self) -> None:
+        try:
+            self._ring, self._failure = parse(self._ask(), self.name), None
+        except BadSettings as error:
+            self._failure = error
+        finally:
+            self._answered_at = time.monotonic()
+
+    def _ask(self) -> str:
+        try:
+            answer = subprocess.run(
+                shlex.split(self._command) or ["(nothing)"],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                timeout=_COMMAND_SECONDS,
+                check=True,
+            )
+            return answer.stdout.decode("ascii")
+        except (OSError, ValueError, subprocess.SubprocessError) as error:
+            raise BadSettings(
+                f"--encryption-key-command gave no key: {_why(error)}.",
+                f"Try it by hand. {_HOW}",
+            ) from error
+
+
+def _why(error: Exception) -> str:
+    """Without the command itself, which may have a password among its arguments."""
+    match error:
+        case subprocess.TimeoutExpired():
+            return f"it took longer than {_COMMAND_SECONDS:g} s"
+        case subprocess.CalledProcessError():
+            return f"it ended with the status {error.returncode}"
+        case OSError():
+            return error.strerror or type(error).__name__
+    return "it, or what it prints, can not be read"
+
+
+def parse(text: str, name: str) -> KeyRing:
+    """The sentences about what is wrong never quote what was read."""
+    lines = [line.partition("#")[0].replace(",", " ") for line in text.splitlines()]
+    words = " ".join(lines).split()
+    keys = [_key(word) for word in words]
+    if not keys or None in keys:
+        raise BadSettings(f"There is no key in {name}, or something that is none.", _HOW)
+    found = [key for key in keys if key is not None]
+    if len({key_id(key) for key in found}) < len(found):
+        raise BadSettings(f"Two keys in {name} are the same.", "Take one of them out.")
+    return KeyRing(found)
+
+
+def _key(word: str) -> bytes | None:
+    try:
+        key = bytes.fromhex(word)
+    except ValueError:
+        return None
+    return key if len(key) == KEY_BYTES else None
+
+
+def _written(keys: Sequence[bytes]) -> bytes:
+    return (_COMMENT + "".join(f"{key.hex()}\n" for key in keys)).encode()

@@ -1,0 +1,139 @@
+"""Execute, as seen from the server: the node sends the log of what it runs.
+
+Chunks are blobs, named by the count of pieces before them and in them. The blob is written before
+it is counted in and never written over by another, so an acknowledged piece is always there; a
+repeated chunk is skipped by its offset.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from potluck.model.error import Conflict, NotFound, TooLarge
+from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
+from potluck.server import topics
+from potluck.server.flow.lease.adopt import readopt
+from potluck.server.flow.lease.lease import check_token, hear, stale
+from potluck.server.services import Parts
+from potluck.store.attempts import attempts
+from potluck.store.nodes.nodes import Owner
+from potluck.wire import codec
+from potluck.wire.consumer import LogPage, LogPiece
+from potluck.wire.provider import LogAppended, LogChunk, PackedLogPiece
+
+# A provider may lie about its cap; the remark that the log was cut still has room.
+_SLACK_BYTES = 65_536
+_PAGE_BYTES = 2**20
+
+
+async def append_log(parts: Parts, owner: Owner, node_id: NodeId, chunk: LogChunk) -> LogAppended:
+    attempt_id = chunk.lease.attempt_id
+    check_token(parts, chunk.lease)
+    await hear(parts, owner, node_id)
+    have = await _log_state(parts, node_id, attempt_id)
+    if chunk.offset > have.pieces:
+        raise Conflict(f"The log has {have.pieces} pieces, and the chunk begins at {chunk.offset}.")
+    new = chunk.pieces[have.pieces - chunk.offset :]
+    if not new:
+        return LogAppended(have.pieces)
+    if not await _append(parts, attempt_id, have, new):
+        # The same chunk came twice at once, and the other one was counted.
+        return LogAppended((await _log_state(parts, node_id, attempt_id)).pieces)
+    await parts.live.wake(topics.task(have.task_id))
+    return LogAppended(have.pieces + len(new))
+
+
+async def _append(
+    parts: Parts,
+    attempt_id: AttemptId,
+    have: attempts.LogState,
+    new: tuple[PackedLogPiece, ...],
+) -> bool:
+    size_bytes = sum(len(piece.data) for piece in new)
+    if have.bytes + size_bytes > have.bytes_limit + _SLACK_BYTES:
+        raise TooLarge(f"The log of {attempt_id} is over its limit of {have.bytes_limit} bytes.")
+    key = _key(attempt_id, have.pieces, len(new))
+    await parts.blobs.put(key, codec.encode_packed(new))
+    async with parts.database.transaction() as connection:
+        return await attempts.append_log(connection, attempt_id, have.pieces, len(new), size_bytes)
+
+
+async def _log_state(parts: Parts, node_id: NodeId, attempt_id: AttemptId) -> attempts.LogState:
+    async with parts.database.transaction() as connection:
+        state = await attempts.log_state(connection, attempt_id, node_id)
+        if state is None:
+            # Whatever comes of it: another call of the node may have been quicker.
+            await readopt(parts, connection, attempt_id, node_id)
+            state = await attempts.log_state(connection, attempt_id, node_id)
+    if state is None:
+        raise stale(attempt_id)
+    return state
+
+
+async def read_log(
+    parts: Parts, account_id: AccountId, task_id: TaskId, number: int | None, offset: int
+) -> LogPage:
+    """A page of the log of the newest attempt, or of the one with this number."""
+    async with parts.database.transaction() as connection:
+        found = await attempts.log_of_task(connection, task_id, account_id, number)
+    if found is None and number is not None:
+        raise NotFound(f"{task_id} has no attempt number {number}.")
+    if found is None:
+        return LogPage(None, 0, 0, [], complete=False)
+    pieces = await _read_pieces(parts, found, offset)
+    end = offset + len(pieces)
+    done = not found.is_live and end >= found.pieces
+    # What is counted was kept before; if not here, then by the instance that the node spoke to.
+    is_elsewhere = not pieces and offset < found.pieces
+    return LogPage(
+        found.attempt_id, offset, end, pieces, done, is_elsewhere, cleared=found.is_cleared
+    )
+
+
+async def _read_pieces(parts: Parts, log: attempts.AttemptLog, offset: int) -> list[LogPiece]:
+    pieces: list[LogPiece] = []
+    size_bytes = 0
+    for chunk, skip in _chain(await _chunks(parts, log), offset):
+        packed = codec.decode_packed(await parts.blobs.get(chunk.key), tuple[PackedLogPiece, ...])
+        pieces.extend(LogPiece(piece.stream, piece.data) for piece in packed[skip:])
+        size_bytes += sum(len(piece.data) for piece in packed[skip:])
+        if size_bytes >= _PAGE_BYTES:
+            break
+    return pieces
+
+
+class _Chunk(NamedTuple):
+    start: int
+    end: int
+    key: str
+
+
+async def _chunks(parts: Parts, log: attempts.AttemptLog) -> dict[int, _Chunk]:
+    """By their first piece. Of two that came at once, the longer one holds the other."""
+    keys = await parts.blobs.list(log_prefix(log.attempt_id))
+    counted = sorted(chunk for chunk in map(_chunk, keys) if chunk.end <= log.pieces)
+    return {chunk.start: chunk for chunk in counted}
+
+
+def _chain(chunks: dict[int, _Chunk], position: int) -> Iterator[tuple[_Chunk, int]]:
+    """From the piece at `position` on, without a gap: chunks, and how many to skip in each."""
+    starts = list(chunks)
+    while index := bisect_right(starts, position):
+        chunk = chunks[starts[index - 1]]
+        if chunk.end <= position:
+            return
+        yield chunk, position - chunk.start
+        position = chunk.end
+
+
+def log_prefix(attempt_id: AttemptId) -> str:
+    return f"logs/{attempt_id}/"
+
+
+def _key(attempt_id: AttemptId, start: int, count: int) -> str:
+    return f"{log_prefix(attempt_id)}{start:08d}-{count}"
+
+
+def _chunk(key: str) -> _Chunk:
+    start, _, count = key.rsplit("/", 1)[1].partition("-")
+    return _Chunk(int(start), int(start) + int(count), key)

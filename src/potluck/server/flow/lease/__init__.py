@@ -1,0 +1,1 @@
+"""Lease: nodes register, fetch assignments and renew leases. Start with `lease`."""

@@ -1,0 +1,1 @@
+"""Notify: facts leave the outbox as events, streams and webhooks. Start with `notify`."""

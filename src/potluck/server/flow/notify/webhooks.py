@@ -1,0 +1,276 @@
+"""Webhooks: an account names addresses at which it wants to be told, and looks after them.
+
+The secret that signs is shown when it is made, and never again. After a rotation the one before
+signs as well for a while, so that a receiver can change over without missing anything.
+"""
+
+from datetime import timedelta
+
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from potluck.model.audit import AuditKind
+from potluck.model.error import DestinationRefused, NotFound, QuotaExceeded, Unavailable
+from potluck.model.event import EventKind
+from potluck.model.ids import AccountId, is_id
+from potluck.model.webhook import PauseReason
+from potluck.server import topics
+from potluck.server.auth import idempotent_secret
+from potluck.server.auth.idempotent_secret import Asked
+from potluck.server.egress.types import Busy
+from potluck.server.flow.notify.webhook_delivery import WAITING, send_event
+from potluck.server.services import Parts
+from potluck.store.database import Connection
+from potluck.store.events import deliveries, webhooks
+from potluck.store.events.webhooks import Addressee, Webhook
+from potluck.store.identity import audit
+from potluck.store.new_ids import new_event_id
+from potluck.store.tasks import tasks
+from potluck.wire.events import EventView
+from potluck.wire.signing.webhook_signature import new_secret, secret_of
+from potluck.wire.webhooks import (
+    ChangeWebhook,
+    DeliveryPage,
+    DeliveryView,
+    NewWebhook,
+    WebhookMade,
+    WebhookTried,
+    WebhookView,
+)
+
+_SHOWN_ANSWER = 2_000
+_BUSY_SECONDS = 2.0
+
+
+async def make(
+    parts: Parts, account_id: AccountId, asked: NewWebhook, request: Asked | None = None
+) -> WebhookMade:
+    """Raises DestinationRefused for an address that the server never sends to."""
+    host, secret = parts.outward.check(asked.url), _secret_for(parts, request)
+    async with parts.database.transaction() as connection:
+        if not await idempotent_secret.is_first(connection, request):
+            return WebhookMade(secret, await _made_before(parts, connection, account_id, secret))
+        await _check_room(parts, connection, account_id)
+        if asked.task_id is not None:
+            await tasks.get(connection, asked.task_id, account_id)
+        made = await webhooks.add(
+            connection,
+            parts.vault,
+            account_id,
+            asked.name or host[:100],
+            tuple(dict.fromkeys(asked.kinds)),
+            asked.task_id,
+            Addressee(asked.url, (secret,)),
+            await deliveries.moment(connection),
+        )
+        await _record(parts, connection, AuditKind.WEBHOOK_MADE, account_id, made.view)
+    return WebhookMade(secret, made.view)
+
+
+def _secret_for(parts: Parts, request: Asked | None) -> str:
+    if request is None:
+        return new_secret()
+    return secret_of(idempotent_secret.secret_bytes(parts, "webhook", request))
+
+
+async def _made_before(
+    parts: Parts, connection: Connection, account_id: AccountId, secret: str
+) -> WebhookView:
+    """There are few, and each knows its secrets."""
+    for view in await webhooks.of_account(connection, parts.vault, account_id):
+        found = await webhooks.get(connection, parts.vault, view.id, account_id)
+        if found is not None and secret in found.destination.secrets:
+            return found.view
+    raise idempotent_secret.gone("webhook")
+
+
+async def show_all(parts: Parts, account_id: AccountId) -> list[WebhookView]:
+    async with parts.database.statement() as connection:
+        return await webhooks.of_account(connection, parts.vault, account_id)
+
+
+async def show(parts: Parts, account_id: AccountId, webhook_id: str) -> WebhookView:
+    async with parts.database.statement() as connection:
+        return (await _get(parts, connection, account_id, webhook_id)).view
+
+
+async def change(
+    parts: Parts, account_id: AccountId, webhook_id: str, asked: ChangeWebhook
+) -> WebhookView:
+    if asked.url is not UNSET:
+        parts.outward.check(asked.url)
+    async with parts.database.transaction() as connection:
+        found = await _lock(parts, connection, account_id, webhook_id)
+        view, destination = found.view, found.destination
+        if asked.url is not UNSET:
+            destination = replace(destination, url=asked.url)
+        name = view.name if asked.name is UNSET else asked.name
+        kinds = view.kinds if asked.kinds is UNSET else list(dict.fromkeys(asked.kinds))
+        changed = replace(view, name=name, kinds=kinds, url=destination.url)
+        await webhooks.change(connection, parts.vault, Webhook(changed, destination))
+        if destination.url != view.url:  # another address has not failed yet
+            await webhooks.begin_anew(connection, webhook_id, await deliveries.moment(connection))
+        await _record(parts, connection, AuditKind.WEBHOOK_CHANGED, account_id, changed)
+        return (await _get(parts, connection, account_id, webhook_id)).view
+
+
+async def rotate(
+    parts: Parts, account_id: AccountId, webhook_id: str, request: Asked | None = None
+) -> WebhookMade:
+    """A new secret; the one before signs as well until the time for changing over has passed."""
+    secret = _secret_for(parts, request)
+    lasting = timedelta(seconds=parts.settings.webhook_rotation_seconds)
+    async with parts.database.transaction() as connection:
+        is_first = await idempotent_secret.is_first(connection, request)
+        found = await _lock(parts, connection, account_id, webhook_id)
+        if not is_first:
+            return WebhookMade(secret, _rotated_before(found, secret))
+        until = await deliveries.moment(connection) + lasting
+        destination = replace(found.destination, secrets=(secret, found.destination.secrets[0]))
+        changed = replace(found.view, old_secret_until=until)
+        await webhooks.change(connection, parts.vault, Webhook(changed, destination))
+        await _record(parts, connection, AuditKind.WEBHOOK_ROTATED, account_id, changed)
+        return WebhookMade(secret, (await _get(parts, connection, account_id, webhook_id)).view)
+
+
+def _rotated_before(found: Webhook, secret: str) -> WebhookView:
+    """Only the newest secret is told once more: an older one is no longer what was asked for."""
+    if secret != found.destination.secrets[0]:
+        raise idempotent_secret.gone("secret")
+    return found.view
+
+
+async def remove(parts: Parts, account_id: AccountId, webhook_id: str) -> None:
+    async with parts.database.transaction() as connection:
+        found = await _lock(parts, connection, account_id, webhook_id)
+        await webhooks.remove(connection, webhook_id, account_id)
+        await _record(parts, connection, AuditKind.WEBHOOK_REMOVED, account_id, found.view)
+
+
+async def pause(parts: Parts, account_id: AccountId, webhook_id: str) -> WebhookView:
+    """Nothing is sent; what happens meanwhile waits among the events. Twice is as good as once."""
+    async with parts.database.transaction() as connection:
+        await _lock(parts, connection, account_id, webhook_id)
+        now = await deliveries.moment(connection)
+        await webhooks.pause(connection, webhook_id, now, PauseReason.OWNER, "")
+        return (await _get(parts, connection, account_id, webhook_id)).view
+
+
+async def resume(
+    parts: Parts, account_id: AccountId, webhook_id: str, *, skip_missed: bool
+) -> WebhookView:
+    async with parts.database.transaction() as connection:
+        await _lock(parts, connection, account_id, webhook_id)
+        now = await deliveries.moment(connection)
+        await webhooks.resume(connection, webhook_id, now, skip_missed=skip_missed)
+        shown = (await _get(parts, connection, account_id, webhook_id)).view
+    await parts.live.wake(topics.WEBHOOKS)
+    return shown
+
+
+async def test(parts: Parts, account_id: AccountId, webhook_id: str) -> WebhookTried:
+    """Sends an event that says nothing, now and once, whether it is paused or not."""
+    async with parts.database.statement() as connection:
+        found = await _get(parts, connection, account_id, webhook_id)
+        now = await deliveries.moment(connection)
+    data = {"webhook_id": webhook_id, "name": found.view.name}
+    event = EventView(new_event_id(), EventKind.WEBHOOK_TEST, now, data=data)
+    until = found.view.old_secret_until
+    try:
+        sent = await send_event(parts, account_id, found.destination, until, event, now)
+    except Busy:
+        raise Unavailable(
+            "The server looks up too many names just now.", "Try again in a moment.", _BUSY_SECONDS
+        ) from None
+    return WebhookTried(
+        event.id,
+        sent.status is not None and 200 <= sent.status < 300,
+        round(sent.seconds, 3),
+        sent.status,
+        sent.detail,
+        sent.answer[:_SHOWN_ANSWER].decode("utf-8", "replace"),
+    )
+
+
+async def deliveries_of(
+    parts: Parts, account_id: AccountId, webhook_id: str, before: str | None, limit: int
+) -> DeliveryPage:
+    async with parts.database.transaction() as connection:
+        await _get(parts, connection, account_id, webhook_id)
+        found = await deliveries.newest(connection, webhook_id, before, limit)
+    return DeliveryPage(found, found[-1].id if len(found) == limit else None)
+
+
+async def redeliver(
+    parts: Parts, account_id: AccountId, webhook_id: str, delivery_id: str
+) -> DeliveryView:
+    """The same event with the same id once more; what still waits is only hurried."""
+    async with parts.database.transaction() as connection:
+        await _lock(parts, connection, account_id, webhook_id)
+        is_one = is_id(delivery_id, "delivery")
+        if not is_one or await deliveries.get(connection, webhook_id, delivery_id) is None:
+            raise NotFound(
+                f"This webhook has no delivery {delivery_id[:64]!r}.",
+                "`potluck webhooks deliveries` lists them.",
+            )
+        now = await deliveries.moment(connection)
+        sent_id = await deliveries.hurry(
+            connection, webhook_id, delivery_id, now
+        ) or await deliveries.again(connection, webhook_id, delivery_id, now, WAITING)
+        if sent_id is None:
+            raise QuotaExceeded(
+                f"{WAITING} deliveries wait for this webhook already.",
+                "Wait until some are over, or skip them: `potluck webhooks resume --skip`.",
+            )
+        await deliveries.hurry_webhook(connection, webhook_id, now)
+        shown = await deliveries.get(connection, webhook_id, sent_id)
+    await parts.live.wake(topics.WEBHOOKS)
+    assert shown is not None, "its row is there, and its webhook is locked"
+    return shown
+
+
+async def _check_room(parts: Parts, connection: Connection, account_id: AccountId) -> None:
+    most = parts.settings.webhooks_per_account
+    if await webhooks.count(connection, account_id) >= most:
+        raise QuotaExceeded(
+            f"An account has at most {most} webhooks here.", "Remove one, or let one serve more."
+        )
+
+
+async def _get(
+    parts: Parts, connection: Connection, account_id: AccountId, webhook_id: str
+) -> Webhook:
+    is_one = is_id(webhook_id, "webhook")
+    found = await webhooks.get(connection, parts.vault, webhook_id, account_id) if is_one else None
+    return _there(found, webhook_id)
+
+
+async def _lock(
+    parts: Parts, connection: Connection, account_id: AccountId, webhook_id: str
+) -> Webhook:
+    is_one = is_id(webhook_id, "webhook")
+    found = await webhooks.lock(connection, parts.vault, webhook_id, account_id) if is_one else None
+    return _there(found, webhook_id)
+
+
+def _there(found: Webhook | None, webhook_id: str) -> Webhook:
+    if found is None:
+        raise NotFound(
+            f"You have no webhook {webhook_id[:64]!r}.", "`potluck webhooks` lists yours."
+        )
+    return found
+
+
+async def _record(
+    parts: Parts, connection: Connection, kind: AuditKind, account_id: AccountId, view: WebhookView
+) -> None:
+    """The host, and nothing else of the address: that may be a secret."""
+    told = {"name": view.name, "host": _host(parts, view.url)}
+    await audit.append(connection, parts.keys.audit, kind, account_id, view.id, told)
+
+
+def _host(parts: Parts, url: str) -> str:
+    try:
+        return parts.outward.check(url)[:100]
+    except DestinationRefused:  # the operator allows it no longer
+        return ""

@@ -1,0 +1,1 @@
+"""Schedule: the leader plans and assigns. Start with `schedule`."""

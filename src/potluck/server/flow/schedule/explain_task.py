@@ -1,0 +1,136 @@
+"""Explain: why a task waits, from the scheduler's own mouth.
+
+Any instance may be asked. Only the one that leads knows the queue: without a leader the answer says
+less, and says so.
+"""
+
+from datetime import UTC, datetime
+
+import msgspec
+
+from potluck.decide.explain.sentences import Explained, refusal_sentence
+from potluck.model.ids import AccountId, NodeId, TaskId, is_id
+from potluck.model.task import TaskState
+from potluck.server.flow.notify.task_stream import view
+from potluck.server.flow.schedule import explain_node
+from potluck.server.flow.submit import estimate
+from potluck.server.leader import leader_rpc, scheduler_health
+from potluck.server.leader.memory import Memory
+from potluck.server.services import Parts
+from potluck.wire import codec
+from potluck.wire.consumer import Explanation, ItemCounts, RefusalCount, TaskView
+
+# Reasons to which the scheduler has nothing to add.
+_SAY_ALL = ("delayed", "back_off", "declined", "dependency", scheduler_health.REASON.code)
+
+
+async def explain(parts: Parts, account_id: AccountId, task_id: TaskId) -> Explanation:
+    task = await view(parts, account_id, task_id)
+    if not _is_in_line(task):
+        return Explanation(task.id, task.state, _sentence(task), nodes=0)
+    said = await leader_rpc.ask(parts, task_id)
+    if said is not None:
+        answer = msgspec.structs.replace(codec.decode_json(said, Explanation), state=task.state)
+        return _of_what_is_left(answer, task.items)
+    known = task.waiting.sentence if task.waiting is not None else "It waits for a device."
+    sentence = f"{known} The scheduler does not answer just now; ask again in a moment."
+    return Explanation(task.id, task.state, sentence, nodes=0)
+
+
+def _is_in_line(task: TaskView) -> bool:
+    """Not for a time or for other tasks; of an array, some items may run while others wait."""
+    has_more = task.items is not None and not task.state.is_final and task.items.pending > 0
+    if task.state is not TaskState.QUEUED and not has_more:
+        return False
+    return task.waiting is None or task.waiting.code not in _SAY_ALL
+
+
+def _of_what_is_left(said: Explanation, items: ItemCounts | None) -> Explanation:
+    """An array that has begun stands in no queue and need not start: its rest waits."""
+    if items is None or items.pending == items.total:
+        return said
+    sentence = f"{_progress(items)} {said.sentence}"
+    return msgspec.structs.replace(
+        said, sentence=sentence, position=None, estimated_start=None, basis=None
+    )
+
+
+def _progress(items: ItemCounts) -> str:
+    done = items.succeeded + items.failed
+    running = items.total - items.pending - done
+    parts = [f"{done:,} of {items.total:,} items {'is' if done == 1 else 'are'} done"]
+    if running:
+        parts.append("1 runs" if running == 1 else f"{running:,} run")
+    if items.pending:
+        parts.append("1 waits" if items.pending == 1 else f"{items.pending:,} wait")
+    return f"{', '.join(parts)}."
+
+
+def _sentence(task: TaskView) -> str:
+    where = task.attempts[-1].node_name if task.attempts else "a node"
+    is_told = task.reason is None or task.reason.value == task.state.value
+    reason = "" if is_told else f" ({task.reason})"
+    if task.items is not None and task.state in (TaskState.ASSIGNED, TaskState.RUNNING):
+        return f"It does not wait: {_progress(task.items)}"
+    match task.state:
+        case TaskState.QUEUED:
+            assert task.waiting is not None
+            return task.waiting.sentence
+        case TaskState.ASSIGNED:
+            return f"It does not wait: {where} was chosen, and prepares it."
+        case TaskState.RUNNING:
+            return f"It does not wait: it runs on {where}."
+        case TaskState.SUCCEEDED:
+            return "It does not wait: it has succeeded."
+        case TaskState.FAILED | TaskState.CANCELLED | TaskState.EXPIRED:
+            return f"It does not wait: it is over, {task.state}{reason}."
+
+
+async def answer_once(parts: Parts, memory: Memory) -> int:
+    """The leader's part: answers what was asked, about tasks and nodes that there are and tasks
+    that there might be, and tells how much."""
+    return await leader_rpc.answer_all(parts, lambda about: _answer_about(memory, about))
+
+
+def _answer_about(memory: Memory, about: leader_rpc.About) -> msgspec.Struct:
+    if isinstance(about, leader_rpc.Supposed):
+        return estimate.answer(memory, about)
+    if is_id(about, "node"):
+        return explain_node.answer(memory, NodeId(about))
+    return _answer(memory, TaskId(about))
+
+
+def _answer(memory: Memory, task_id: TaskId) -> Explanation:
+    found = memory.known.scheduler.explain(task_id, memory.now)
+    if found is not None:
+        return _explanation(memory, task_id, found)
+    sentence = (
+        "It is being placed at this moment, or has just left the queue; ask again."
+        if memory.is_loaded
+        else "The scheduler has just started and is still reading the queue; ask again."
+    )
+    return Explanation(task_id, TaskState.QUEUED, sentence, len(memory.known.nodes))
+
+
+def _explanation(memory: Memory, task_id: TaskId, found: Explained) -> Explanation:
+    forecast = found.forecast
+    return Explanation(
+        task_id=task_id,
+        state=TaskState.QUEUED,
+        sentence=found.reason.sentence,
+        nodes=found.nodes,
+        refusals=[
+            RefusalCount(refusal, nodes, refusal_sentence(refusal, nodes))
+            for refusal, nodes in found.refusals.items()
+        ],
+        changes=found.changes,
+        # While the queue is still being read, others may stand before it.
+        position=found.position if memory.is_loaded else None,
+        estimated_start=None if forecast is None else _moment(forecast.start),
+        basis=None if forecast is None else forecast.basis,
+        at=_moment(memory.now),
+    )
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)

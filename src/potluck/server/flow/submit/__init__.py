@@ -1,0 +1,1 @@
+"""Submit: a task enters the queue, with the files that it names. Start with `submit`."""

@@ -1,0 +1,286 @@
+"""Upload: bytes come in parts, are put together, and belong to an account once their hash is right.
+
+A part is kept before it is counted, and never counted twice. What was put together is an object of
+its own, with a name that no other ever has; a row gives it to the account in the same transaction
+that ends the upload. So whatever is killed in between, the upload goes on where it was.
+"""
+
+import secrets
+from collections.abc import AsyncIterator
+from datetime import timedelta
+
+from potluck.blobs.interface import Assembled
+from potluck.model.blob import BlobRef
+from potluck.model.error import (
+    Conflict,
+    InvalidInput,
+    NotFound,
+    PotluckError,
+    QuotaExceeded,
+    Unavailable,
+)
+from potluck.model.ids import AccountId, AttemptId, NodeId
+from potluck.server.flow.execute.fence import hold_sender, sender_of
+from potluck.server.flow.lease.lease import hear
+from potluck.server.services import Parts
+from potluck.store.database import Connection
+from potluck.store.files import blobs, uploads
+from potluck.store.files.blobs import Sender, Stored, Use
+from potluck.store.files.uploads import Upload
+from potluck.store.nodes.nodes import Owner
+from potluck.wire import files as wire
+from potluck.wire.files import MOST_PARTS, PART_BYTES, BeginNodeUpload
+
+_COMPLETE = wire.Upload("", PART_BYTES, 0, complete=True)
+_NOW = timedelta(0)
+
+
+async def begin(parts: Parts, account_id: AccountId, blob: BlobRef) -> wire.Upload:
+    """What the account has already is not sent again, and stays for a while longer."""
+    _check_size(blob)
+    pin = timedelta(seconds=parts.settings.pin_seconds)
+    async with parts.database.transaction() as connection:
+        if await blobs.renew(connection, account_id, blob, pin):
+            return _COMPLETE
+        return _told(await _begin(parts, connection, account_id, None, blob))
+
+
+async def begin_for_node(
+    parts: Parts, owner: Owner, node_id: NodeId, asked: BeginNodeUpload
+) -> wire.Upload:
+    """Whether the account has the bytes already is none of a node's business.
+
+    Only what the attempt itself has sent, or may read, is not sent again.
+    """
+    _check_size(asked.blob)
+    sender = await sender_of(parts, owner, node_id, asked.lease)
+    async with parts.database.transaction() as connection:
+        await hold_sender(connection, sender)
+        if not await blobs.not_yet_sent(connection, sender.attempt_id, [asked.blob]):
+            return _COMPLETE
+        found = await blobs.of_attempt(connection, sender.attempt_id, node_id, asked.blob.sha256)
+        if found is not None and found.blob == asked.blob:
+            await blobs.hold_for(connection, sender, [asked.blob])
+            return _COMPLETE
+        upload = await _begin(parts, connection, sender.account_id, sender.attempt_id, asked.blob)
+    return _told(upload)
+
+
+def _check_size(blob: BlobRef) -> None:
+    if blob.size_bytes > MOST_PARTS * PART_BYTES:
+        raise InvalidInput(
+            f"A blob has {MOST_PARTS * PART_BYTES} bytes at most.", "Split it into several files."
+        )
+
+
+async def _begin(
+    parts: Parts,
+    connection: Connection,
+    account_id: AccountId,
+    attempt_id: AttemptId | None,
+    blob: BlobRef,
+) -> Upload:
+    use = await blobs.lock_use(connection, account_id, [blob.size_bytes])
+    if await uploads.under_way(connection, account_id, attempt_id, blob.sha256) is None:
+        check_room(parts, use)
+    upload = await uploads.begin(connection, account_id, attempt_id, blob, PART_BYTES)
+    if upload.blob != blob:
+        raise Conflict(
+            f"An upload of these bytes with a size of {upload.blob.size_bytes} is under way.",
+            "One of the two sizes is wrong.",
+        )
+    return upload
+
+
+def check_room(parts: Parts, use: Use) -> None:
+    """Whether the account may have so much more; who adds nothing is not asked."""
+    most = parts.settings.quota_blob_bytes if use.max_blob_bytes is None else use.max_blob_bytes
+    if use.added_bytes and most is not None and use.used_bytes + use.added_bytes > most:
+        raise QuotaExceeded(
+            f"The account has {use.used_bytes} of the {most} bytes of files that it may have, and"
+            f" {use.added_bytes} more do not fit.",
+            "What tasks have left goes with time; ask the operator for more room.",
+        )
+
+
+async def of_account(parts: Parts, account_id: AccountId, upload_id: str) -> Upload:
+    async with parts.database.transaction() as connection:
+        found = await uploads.of_account(connection, upload_id, account_id)
+    if found is None:
+        raise no_such_upload(upload_id)
+    return found
+
+
+async def of_node(
+    parts: Parts, owner: Owner, node_id: NodeId, upload_id: str
+) -> tuple[Upload, Sender]:
+    await hear(parts, owner, node_id)
+    async with parts.database.transaction() as connection:
+        found = await uploads.of_node(connection, upload_id, node_id)
+        if found is None or found.attempt_id is None:
+            raise no_such_upload(upload_id)
+        sender = await blobs.sender(connection, found.attempt_id, node_id)
+    if sender is None:
+        raise no_such_upload(upload_id)
+    return found, sender
+
+
+def no_such_upload(upload_id: str) -> NotFound:
+    return NotFound(
+        f"There is no upload {upload_id[:64]!r} of yours under way.",
+        "Begin it again: if the bytes are there already, the answer says so.",
+    )
+
+
+async def take_part(
+    parts: Parts, upload: Upload, number: int, pieces: AsyncIterator[bytes]
+) -> wire.Upload:
+    """Kept when this returns. One that is there already is not read at all."""
+    if number < upload.parts_done:
+        return _told(upload)
+    if number >= upload.parts or number > upload.parts_done:
+        raise Conflict(
+            f"{upload.parts_done} parts of {upload.parts} are there, and this is number {number}.",
+            "Send the parts one after the other, counted from 0.",
+        )
+    await parts.blobs.put_stream(
+        _part_key(upload, number), _exactly(pieces, upload.bytes_of(number))
+    )
+    async with parts.database.transaction() as connection:
+        counted = await uploads.count_part(connection, upload.id, number)
+    # Else the same part came twice at once, and the other one was counted.
+    return _told(counted or await _again(parts, upload))
+
+
+async def _again(parts: Parts, upload: Upload) -> Upload:
+    async with parts.database.transaction() as connection:
+        found = await uploads.under_way(
+            connection, upload.account_id, upload.attempt_id, upload.blob.sha256
+        )
+    if found is None or found.id != upload.id:
+        raise no_such_upload(upload.id)
+    return found
+
+
+async def _exactly(pieces: AsyncIterator[bytes], size_bytes: int) -> AsyncIterator[bytes]:
+    seen = 0
+    async for piece in pieces:
+        seen += len(piece)
+        if seen > size_bytes:
+            break
+        yield piece
+    if seen != size_bytes:
+        raise InvalidInput(
+            f"This part has {size_bytes} bytes, and {'more' if seen > size_bytes else seen} came.",
+            "Send every part whole; only the last one is shorter.",
+        )
+
+
+async def finish(parts: Parts, upload: Upload, sender: Sender | None = None) -> wire.Upload:
+    """Puts the parts together. Not complete yet: it takes a while, ask again."""
+    if upload.is_wrong:
+        raise _wrong_bytes(upload)
+    if upload.is_finished:
+        return _told(upload)
+    if upload.parts_done < upload.parts:
+        raise Conflict(
+            f"{upload.parts_done} parts of {upload.parts} are there.", "Send the others first."
+        )
+
+    async def work() -> None:
+        await _assemble(parts, upload, sender)
+
+    is_done = await parts.assemblies.join(upload.id, work, parts.settings.poll_seconds)
+    return wire.Upload(upload.id, upload.part_bytes, upload.parts_done, complete=is_done)
+
+
+async def _assemble(parts: Parts, upload: Upload, sender: Sender | None) -> None:
+    keys = [_part_key(upload, number) for number in range(upload.parts)]
+    key = new_object_key(upload.id)
+    try:
+        assembled = await parts.blobs.assemble(keys, key)
+    except NotFound:  # another instance has finished it, or kept parts where nobody else sees them
+        await _give_up(parts, upload)
+        raise no_such_upload(upload.id) from None
+    try:
+        unneeded = await _hand_over(parts, upload, Stored(_ref(assembled), key), sender)
+    except Unavailable:
+        raise  # perhaps it was handed over all the same; if not, the object is swept up
+    except PotluckError:
+        await parts.blobs.delete([key])
+        raise
+    await parts.blobs.delete(unneeded)
+    await drop_parts(parts, upload.id)
+    if _ref(assembled) != upload.blob:
+        raise _wrong_bytes(upload)
+
+
+def _ref(assembled: Assembled) -> BlobRef:
+    return BlobRef(assembled.sha256, assembled.size_bytes)
+
+
+def _wrong_bytes(upload: Upload) -> InvalidInput:
+    return InvalidInput(
+        f"The bytes that came do not have the hash {upload.blob.sha256}.",
+        "They were changed on the way or while they were read; upload them again.",
+    )
+
+
+async def _hand_over(
+    parts: Parts, upload: Upload, stored: Stored, sender: Sender | None
+) -> list[str]:
+    """The account has it from here on, if it is right. Returns the objects that nobody needs."""
+    pin = timedelta(seconds=parts.settings.pin_seconds) if sender is None else _NOW
+    is_wrong = stored.blob != upload.blob
+    async with parts.database.transaction() as connection:
+        if sender is not None:
+            await hold_sender(connection, sender)
+        await blobs.lock_use(connection, upload.account_id)
+        if not await uploads.finish(connection, upload.id, is_wrong=is_wrong):
+            raise no_such_upload(upload.id)
+        if is_wrong:
+            return [stored.object_key]
+        unneeded = await blobs.add(connection, upload.account_id, [stored], pin)
+        if sender is not None:
+            await blobs.hold_for(connection, sender, [upload.blob])
+    return unneeded
+
+
+async def _give_up(parts: Parts, upload: Upload) -> None:
+    async with parts.database.transaction() as connection:
+        await blobs.lock_use(connection, upload.account_id)
+        await uploads.give_up(connection, upload.id)
+    await drop_parts(parts, upload.id)
+
+
+async def drop_parts(parts: Parts, upload_id: str) -> None:
+    await parts.blobs.delete(await parts.blobs.list(parts_prefix(upload_id)))
+
+
+def new_object_key(upload_id: str) -> str:
+    """Never used twice: who removes an old object can not meet a new one.
+
+    The last character is a directory of its own, so that none grows too large.
+    """
+    return f"{object_prefix(upload_id[-1])}{upload_id}.{secrets.token_hex(4)}"
+
+
+def object_prefix(shelf: str) -> str:
+    return f"objects/{shelf}/"
+
+
+def upload_of(object_key: str) -> str:
+    """The upload, or what stood in for one, that an object came by."""
+    return object_key.rpartition("/")[2].partition(".")[0]
+
+
+def parts_prefix(upload_id: str) -> str:
+    return f"uploads/{upload_id}/"
+
+
+def _part_key(upload: Upload, number: int) -> str:
+    return f"{parts_prefix(upload.id)}{number:07d}"
+
+
+def _told(upload: Upload) -> wire.Upload:
+    return wire.Upload(upload.id, upload.part_bytes, upload.parts_done, complete=upload.is_finished)

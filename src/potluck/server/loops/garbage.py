@@ -1,0 +1,46 @@
+"""Removes what nobody needs any more: files, results and logs of old tasks, uploads given up.
+
+Each step is taken by itself; one that fails is logged and keeps no other waiting.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+import structlog
+
+from potluck.model.error import Unavailable
+from potluck.server.flow.housekeeping import garbage
+from potluck.server.services import Parts
+
+log = structlog.get_logger()
+
+_STEPS: tuple[Callable[[Parts], Awaitable[None]], ...] = (
+    garbage.clear_tasks,
+    garbage.drop_idle_uploads,
+    garbage.give_up_claims,
+    garbage.remove_marked,
+)
+
+
+class CollectLoop:
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        # Who just began to lead has enough to do.
+        self._sweep_at = time.monotonic() + parts.settings.collect_wait_seconds
+
+    async def run_once(self) -> None:
+        for step in _STEPS:
+            await self._survive(step)
+        if time.monotonic() >= self._sweep_at:
+            await self._survive(garbage.sweep)
+            self._sweep_at = time.monotonic() + self._parts.settings.sweep_objects_seconds
+        await asyncio.sleep(self._parts.settings.collect_seconds)
+
+    async def _survive(self, step: Callable[[Parts], Awaitable[None]]) -> None:
+        try:
+            await step(self._parts)
+        except Unavailable:  # for the others too; the leader waits and comes again
+            raise
+        except Exception:
+            log.exception("collecting failed", what=step.__name__)

@@ -1,0 +1,60 @@
+"""Checks now and then, on a few nodes and accounts at a time, what must always be true.
+
+The next ones each time, and from the beginning after the last, so that all have their turn.
+Whatever does not hold is a mistake in this program: it is counted, and logged as an error.
+"""
+
+import asyncio
+
+import structlog
+
+from potluck.decide.invariants import violations
+from potluck.server.leader.memory import Memory
+from potluck.server.services import Parts
+from potluck.store.scheduler import invariant_snapshot, scheduler_feed
+from potluck.store.scheduler.invariant_snapshot import Part
+
+log = structlog.get_logger()
+
+# So that a look stays short: a node brings its devices, all that runs on it, and whose that is.
+_NODES = 20
+_ACCOUNTS = 5
+_ATTEMPTS = 200
+
+
+class WatchLoop:
+    def __init__(self, parts: Parts, memory: Memory) -> None:
+        self._parts = parts
+        self._nodes = memory.nodes
+        self._behind_node = ""
+        self._behind_account = ""
+        self.violations = 0
+
+    async def run_once(self) -> None:
+        await self.look()
+        await asyncio.sleep(self._parts.settings.watch_seconds)
+
+    async def look(self) -> None:
+        part = await self._next_part()
+        async with self._parts.database.transaction() as connection:
+            found = violations(await invariant_snapshot.sample(connection, part))
+        for sentence in found:
+            log.error("something that must always be true is not", sentence=sentence)
+        self.violations += len(found)
+
+    async def _next_part(self) -> Part:
+        async with self._parts.database.transaction() as connection:
+            node_ids = await scheduler_feed.online_nodes(connection, self._behind_node, _NODES)
+            account_ids = await scheduler_feed.all_accounts(
+                connection, self._behind_account, _ACCOUNTS
+            )
+            nodes = await self._nodes.of_ids(connection, node_ids)
+        self._behind_node = node_ids[-1] if len(node_ids) == _NODES else ""
+        self._behind_account = account_ids[-1] if len(account_ids) == _ACCOUNTS else ""
+        attempts = [attempt for node in nodes for attempt in node.attempts][:_ATTEMPTS]
+        return Part(
+            task_ids=sorted({attempt.task_id for attempt in attempts}),
+            attempt_ids=[attempt.id for attempt in attempts],
+            node_ids=node_ids,
+            account_ids=account_ids,
+        )

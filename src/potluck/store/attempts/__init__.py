@@ -1,0 +1,1 @@
+"""Attempts: assigned, leased, reported and ended."""

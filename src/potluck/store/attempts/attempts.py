@@ -1,0 +1,297 @@
+"""Attempts and their leases: assigned, fetched, renewed, ended.
+
+Every verb is fenced: it names the attempt and changes nothing once that is over.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+import structlog
+from msgspec import Struct
+
+from potluck.decide.arrays.items import ArrayPart, HeldRange
+from potluck.decide.charges import Billable
+from potluck.decide.retry_policy import History
+from potluck.model.blob import BlobRef
+from potluck.model.error import InvalidInput, Unopenable
+from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
+from potluck.model.lease import AttemptState
+from potluck.model.task import EndReason, ItemRange, Limits, Requirements, TaskState
+from potluck.model.task_spec import TaskSpec
+from potluck.model.terms import TaskKind
+from potluck.store.attempts.leases import Held, held_of
+from potluck.store.database import Connection
+from potluck.store.item_ranges import item_ranges
+from potluck.store.nodes.nodes import Owner
+from potluck.store.sealing.vault import Vault
+from potluck.store.sql_files import load
+from potluck.store.tasks.tasks import SECRETS, SPEC
+from potluck.wire import codec
+from potluck.wire.provider import GrantedDevice
+from potluck.wire.spec import spec_of
+
+log = structlog.get_logger()
+
+_sql = load("attempts")
+
+# After so much of what tasks are made of, the rest is for the next answer.
+_ANSWER_BYTES = 4 * 2**20
+
+
+class FetchedAttempt(Struct, frozen=True):
+    id: AttemptId
+    task_id: TaskId
+    consumer_id: AccountId
+    wallet: str
+    spec: TaskSpec
+    requirements: Requirements
+    limits: Limits
+    devices: list[GrantedDevice]
+    items: list[ItemRange]  # of an array: what is left to do
+    items_total: int | None
+    is_reclaimable: bool
+    secrets: dict[str, str]
+    checkpoint: BlobRef | None
+
+
+class Fetched(Struct, frozen=True):
+    """What a node is given, and what it can not be given: nobody can open that any more."""
+
+    attempts: list[FetchedAttempt]
+    unreadable: list[AttemptId]
+
+
+class EndingAttempt(Struct, frozen=True):
+    """An attempt under lock, with all that its end, or any other report, is decided by."""
+
+    id: AttemptId
+    task_id: TaskId
+    node_id: NodeId
+    state: AttemptState
+    reason: EndReason | None
+    task_state: TaskState
+    kind: TaskKind
+    billable: Billable
+    adoption: int
+    history: History  # before this end
+    array: ArrayPart | None
+    held: HeldRange | None  # of an array: what outcomes of its items are judged by
+    report_hash: bytes | None
+    is_expired: bool
+    was_fetched: bool
+    is_reclaimable: bool  # its owner had said before that it may be stopped for him
+    is_available: bool  # each of its devices takes new work now
+    taken_at: datetime  # what is written in this transaction bears this time
+    now: datetime
+
+
+class LogState(Struct, frozen=True):
+    """How much log the server has of a live attempt."""
+
+    task_id: TaskId
+    pieces: int
+    bytes: int
+    bytes_limit: int
+
+
+class AttemptLog(Struct, frozen=True):
+    attempt_id: AttemptId
+    pieces: int
+    is_live: bool
+    is_cleared: bool  # it had some perhaps, and they are kept no longer
+
+
+async def fetch(
+    connection: Connection,
+    vault: Vault,
+    node_id: NodeId,
+    owner: Owner,
+    held: Sequence[AttemptId],
+    lease_seconds: float,
+    most: int,
+) -> tuple[Held, Fetched]:
+    """What the node has, and what it was granted and does not list: leased from now on."""
+    lease = timedelta(seconds=lease_seconds)
+    rows = await connection.fetch(
+        _sql.fetch,
+        node_id,
+        owner.account_id,
+        held,
+        lease,
+        owner.node_key_id,
+        most,
+        _ANSWER_BYTES,
+    )
+    known = held_of(rows[0])
+    rows = [row for row in rows if row["id"] is not None]
+    opened = {row["id"]: _opened(vault, row) for row in rows}
+    granted = [
+        FetchedAttempt(
+            row["id"],
+            row["task_id"],
+            row["consumer_id"],
+            row["wallet"],
+            made.spec,
+            codec.decode_json(row["requirements"], Requirements),
+            codec.decode_json(row["limits"], Limits),
+            codec.decode_json(row["devices"], list[GrantedDevice]),
+            [ItemRange(part.lower, part.upper) for part in row["remaining"]],
+            row["items_total"],
+            row["is_reclaimable"],
+            made.secrets,
+            None if row["checkpoint"] is None else codec.decode_json(row["checkpoint"], BlobRef),
+        )
+        for row in rows
+        if (made := opened[row["id"]]) is not None
+    ]
+    unreadable = [attempt_id for attempt_id, made in opened.items() if made is None]
+    return known, Fetched(granted, unreadable)
+
+
+class _Opened(Struct, frozen=True):
+    spec: TaskSpec
+    secrets: dict[str, str]
+
+
+def _opened(vault: Vault, row: Any) -> _Opened | None:
+    """None if nobody can read it: one task must not keep the others from their node."""
+    task_id, sealed_secrets = row["task_id"], row["sealed_secrets"]
+    try:
+        spec = spec_of(vault.open(*SPEC, task_id, row["sealed_spec"]))
+        if sealed_secrets is None:
+            return _Opened(spec, {})
+        secrets = vault.open(*SECRETS, task_id, sealed_secrets)
+        return _Opened(spec, codec.decode_json(secrets, dict[str, str]))
+    except (Unopenable, InvalidInput) as error:
+        log.error("a task can not be opened", task_id=row["task_id"], detail=error.detail)
+        return None
+
+
+async def live_of_node(
+    connection: Connection, node_id: NodeId, account_id: AccountId
+) -> set[AttemptId]:
+    rows = await connection.fetch(_sql.live_of_node, node_id, account_id)
+    return {AttemptId(row["id"]) for row in rows}
+
+
+async def unfetched(connection: Connection, node_id: NodeId) -> list[AttemptId]:
+    """What a node has not fetched of what it can not have any more: a device of it is closed."""
+    rows = await connection.fetch(_sql.unfetched, node_id)
+    return [AttemptId(row["id"]) for row in rows]
+
+
+async def lock_task(connection: Connection, attempt_id: AttemptId) -> None:
+    """The task before the attempt, as everywhere."""
+    await connection.execute(_sql.lock_task_of, attempt_id)
+
+
+async def lock_for_end(connection: Connection, attempt_id: AttemptId) -> EndingAttempt | None:
+    """The attempt and its task, locked until this transaction ends."""
+    found = await lock_many_for_end(connection, [attempt_id])
+    return found[0] if found else None
+
+
+async def lock_many_for_end(
+    connection: Connection, attempt_ids: Sequence[AttemptId]
+) -> list[EndingAttempt]:
+    """Those that there are, and their tasks, locked until this transaction ends."""
+    return [_ending(row) for row in await connection.fetch(_sql.lock_for_end, attempt_ids)]
+
+
+async def lock_live_for_end(connection: Connection, task_id: TaskId) -> list[EndingAttempt]:
+    """All live attempts of a task that is locked, in the order of their ids."""
+    live = [row["id"] for row in await connection.fetch(_sql.live_of_task, task_id)]
+    return await lock_many_for_end(connection, live)
+
+
+def _ending(row: Any) -> EndingAttempt:
+    is_range = row["is_range"]
+    return EndingAttempt(
+        id=row["id"],
+        task_id=row["task_id"],
+        node_id=row["node_id"],
+        state=AttemptState(row["state"]),
+        reason=None if row["reason"] is None else EndReason(row["reason"]),
+        task_state=TaskState(row["task_state"]),
+        kind=TaskKind(row["kind"]),
+        billable=_billable(row),
+        adoption=row["adoptions"],
+        history=History(
+            failures=row["failures"],
+            losses=row["item_losses"] if is_range else row["losses"],
+            nodes_lost=row["other_nodes_lost"],
+            max_attempts=row["max_attempts"],
+            declines=row["declines"],
+        ),
+        array=_array(row) if is_range else None,
+        held=_held(row) if is_range else None,
+        report_hash=row["report_hash"],
+        is_expired=row["is_expired"],
+        was_fetched=row["was_fetched"],
+        is_reclaimable=row["is_reclaimable"],
+        is_available=row["is_available"],
+        taken_at=row["taken_at"],
+        now=row["now"],
+    )
+
+
+def _billable(row: Any) -> Billable:
+    return Billable(
+        consumer_id=row["consumer_id"],
+        provider_id=row["provider_id"],
+        price_micro_per_hour=row["price_micro_per_hour"],
+        hold_micro=row["hold_micro"],
+        run_seconds_limit=row["run_seconds_limit"],
+        started_at=row["started_at"],
+        reported_run_seconds=None,
+        items_seconds=row["items_seconds"],
+        charged_micro=row["charge_micro"],
+    )
+
+
+def _array(row: Any) -> ArrayPart:
+    return ArrayPart(
+        remaining=item_ranges(row["remaining"]),
+        has_pending=row["has_pending"],
+        has_outcomes=row["items_succeeded"] + row["items_failed"] > 0,
+        has_others=row["has_others"],
+        items=row["items"],
+        items_failed=row["items_failed"],
+        allow_failures=row["allow_failures"],
+    )
+
+
+def _held(row: Any) -> HeldRange:
+    return HeldRange(
+        item_ranges(row["remaining"]),
+        row["max_attempts"],
+        row["pending_pieces"],
+        row["most_seconds"],
+    )
+
+
+async def log_state(
+    connection: Connection, attempt_id: AttemptId, node_id: NodeId
+) -> LogState | None:
+    row = await connection.fetchrow(_sql.log_state, attempt_id, node_id)
+    if row is None:
+        return None
+    return LogState(row["task_id"], row["log_pieces"], row["log_bytes"], row["log_bytes_limit"])
+
+
+async def append_log(
+    connection: Connection, attempt_id: AttemptId, offset: int, pieces: int, size_bytes: int
+) -> bool:
+    """Counts the pieces in; False when somebody else did, or the attempt is over."""
+    found = await connection.fetchval(_sql.append_log, attempt_id, offset, pieces, size_bytes)
+    return found is not None
+
+
+async def log_of_task(
+    connection: Connection, task_id: TaskId, account_id: AccountId, number: int | None
+) -> AttemptLog | None:
+    row = await connection.fetchrow(_sql.log_of_task, task_id, account_id, number)
+    if row is None:
+        return None
+    return AttemptLog(row["id"], row["log_pieces"], row["is_live"], row["is_cleared"])

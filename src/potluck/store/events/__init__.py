@@ -1,0 +1,1 @@
+"""Events: the outbox, event lists, webhooks and deliveries."""

@@ -1,0 +1,1 @@
+"""Blobs, uploads and their garbage collection."""

@@ -1,0 +1,121 @@
+"""Uploads under way: how many parts of which bytes are kept, and for whom."""
+
+from datetime import timedelta
+from typing import Any
+
+from msgspec import Struct
+
+from potluck.model.blob import BlobRef
+from potluck.model.ids import AccountId, AttemptId, NodeId
+from potluck.store.database import Connection
+from potluck.store.new_ids import new_upload_id
+from potluck.store.sql_files import load
+
+_sql = load("uploads")
+
+
+class Upload(Struct, frozen=True):
+    id: str
+    account_id: AccountId
+    attempt_id: AttemptId | None  # that sends it, if it is not the account itself
+    blob: BlobRef
+    part_bytes: int
+    parts_done: int
+    is_finished: bool  # only for who asks again: the account has the bytes,
+    is_wrong: bool  # or they had another hash
+
+    @property
+    def parts(self) -> int:
+        """How many it takes."""
+        return -(-self.blob.size_bytes // self.part_bytes)
+
+    def bytes_of(self, number: int) -> int:
+        """How many bytes this part has; the last one has what is left."""
+        return min(self.part_bytes, self.blob.size_bytes - number * self.part_bytes)
+
+
+async def begin(
+    connection: Connection,
+    account_id: AccountId,
+    attempt_id: AttemptId | None,
+    blob: BlobRef,
+    part_bytes: int,
+) -> Upload:
+    """The one that is under way, or a new one; the caller has the account's use locked."""
+    row = await connection.fetchrow(
+        _sql.begin,
+        new_upload_id(),
+        account_id,
+        attempt_id,
+        bytes.fromhex(blob.sha256),
+        blob.size_bytes,
+        part_bytes,
+    )
+    return _upload(row)
+
+
+async def under_way(
+    connection: Connection, account_id: AccountId, attempt_id: AttemptId | None, sha256: str
+) -> Upload | None:
+    row = await connection.fetchrow(_sql.under_way, account_id, attempt_id, bytes.fromhex(sha256))
+    return None if row is None else _upload(row)
+
+
+async def of_account(
+    connection: Connection, upload_id: str, account_id: AccountId
+) -> Upload | None:
+    row = await connection.fetchrow(_sql.of_account, upload_id, account_id)
+    return None if row is None else _upload(row)
+
+
+async def of_node(connection: Connection, upload_id: str, node_id: NodeId) -> Upload | None:
+    row = await connection.fetchrow(_sql.of_node, upload_id, node_id)
+    return None if row is None else _upload(row)
+
+
+async def count_part(connection: Connection, upload_id: str, number: int) -> Upload | None:
+    """None if it was counted before, or the upload is no more."""
+    row = await connection.fetchrow(_sql.count_part, upload_id, number)
+    return None if row is None else _upload(row)
+
+
+async def finish(connection: Connection, upload_id: str, *, is_wrong: bool) -> bool:
+    """False if it is not under way: another call has finished it, or it was given up."""
+    return await connection.fetchval(_sql.finish, upload_id, is_wrong) is not None
+
+
+async def give_up(connection: Connection, upload_id: str) -> None:
+    await connection.execute(_sql.give_up, upload_id)
+
+
+async def forget_finished(connection: Connection, kept: timedelta) -> None:
+    await connection.execute(_sql.forget_finished, kept)
+
+
+async def idle(connection: Connection, kept: timedelta, most: int) -> list[tuple[str, AccountId]]:
+    rows = await connection.fetch(_sql.idle, kept, most)
+    return [(row["id"], row["account_id"]) for row in rows]
+
+
+async def drop_idle(connection: Connection, upload_id: str, kept: timedelta) -> bool:
+    """False if a part came after all; the caller has the account's use locked."""
+    return await connection.fetchval(_sql.drop_idle, upload_id, kept) is not None
+
+
+async def known(connection: Connection, upload_ids: list[str]) -> set[str]:
+    """Those of these that are under way."""
+    return {row["id"] for row in await connection.fetch(_sql.known, upload_ids)}
+
+
+def _upload(row: Any) -> Upload:
+    blob = BlobRef(row["sha256"].hex(), row["size_bytes"])
+    return Upload(
+        row["id"],
+        row["account_id"],
+        row["attempt_id"],
+        blob,
+        row["part_bytes"],
+        row["parts_done"],
+        row["is_finished"],
+        row["is_wrong"],
+    )

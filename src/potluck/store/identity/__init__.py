@@ -1,0 +1,1 @@
+"""Accounts, their keys and sessions, and the audit log."""

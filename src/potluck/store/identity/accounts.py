@@ -1,0 +1,142 @@
+"""Accounts: a wallet, its roles, whether it is suspended, and its balance."""
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+
+from potluck.model.account import Quota, Role
+from potluck.model.ids import AccountId, NodeId, TaskId
+from potluck.store.database import Connection
+from potluck.store.new_ids import new_account_id
+from potluck.store.nodes.nodes import Owner
+from potluck.store.sql_files import load
+from potluck.wire.identity import AccountView
+
+_sql = load("accounts")
+
+_MOST = ("max_running_devices", "max_queued_tasks", "max_priority", "max_blob_bytes")
+
+
+class Account(Struct, frozen=True):
+    id: AccountId
+    address: str
+    roles: frozenset[Role]
+    suspended_at: datetime | None = None
+    suspended_for: str = ""
+
+
+class Balance(Struct, frozen=True):
+    available_micro: int
+    held_micro: int
+
+
+async def add(connection: Connection, address: str, roles: Collection[Role]) -> Account | None:
+    """The new account of a wallet; none if it has one."""
+    return account(await connection.fetchrow(_sql.add, new_account_id(), address, sorted(roles)))
+
+
+async def by_address(connection: Connection, address: str) -> Account | None:
+    return account(await connection.fetchrow(_sql.by_address, address))
+
+
+async def by_id(connection: Connection, account_id: AccountId) -> Account | None:
+    return account(await connection.fetchrow(_sql.by_id, account_id))
+
+
+async def has_admin(connection: Connection) -> bool:
+    found: bool = await connection.fetchval(_sql.has_admin)
+    return found
+
+
+async def is_last_admin(connection: Connection, account_id: AccountId) -> bool:
+    """Locks the admins until the transaction ends, so that the answer stays true."""
+    await connection.execute(_sql.lock_admins)
+    others: int = await connection.fetchval(_sql.other_admins, account_id)
+    return others == 0
+
+
+async def set_roles(
+    connection: Connection, account_id: AccountId, roles: Collection[Role]
+) -> Account | None:
+    return account(await connection.fetchrow(_sql.set_roles, account_id, sorted(roles)))
+
+
+async def choose_roles(
+    connection: Connection, account_id: AccountId, roles: Collection[Role]
+) -> Account:
+    """All but admin, which stays as it is."""
+    changed = account(await connection.fetchrow(_sql.choose_roles, account_id, sorted(roles)))
+    assert changed is not None, "accounts are not deleted"
+    return changed
+
+
+async def add_role(connection: Connection, account_id: AccountId, role: Role) -> Account:
+    """One more, whatever else changes the others at this moment."""
+    changed = account(await connection.fetchrow(_sql.add_role, account_id, role))
+    assert changed is not None, "accounts are not deleted"
+    return changed
+
+
+async def suspend(connection: Connection, account_id: AccountId, reason: str) -> Account | None:
+    return account(await connection.fetchrow(_sql.suspend, account_id, reason))
+
+
+async def resume(connection: Connection, account_id: AccountId) -> Account | None:
+    return account(await connection.fetchrow(_sql.resume, account_id))
+
+
+async def page(connection: Connection, after: str, limit: int) -> list[AccountView]:
+    rows = await connection.fetch(_sql.page, after, limit)
+    return [
+        AccountView(
+            row["id"],
+            row["address"],
+            [Role(role) for role in row["roles"]],
+            row["created_at"],
+            row["available_micro"],
+            row["held_micro"],
+            row["suspended_at"],
+            row["suspended_for"],
+            _quota(row),
+        )
+        for row in rows
+    ]
+
+
+async def balance(connection: Connection, account_id: AccountId) -> Balance | None:
+    row = await connection.fetchrow(_sql.balance, account_id)
+    return Balance(row["available_micro"], row["held_micro"]) if row else None
+
+
+async def quota(connection: Connection, account_id: AccountId) -> Quota:
+    """The account's own; where it says nothing, the server's settings do."""
+    return _quota(await connection.fetchrow(_sql.quota, account_id))
+
+
+async def set_quota(connection: Connection, account_id: AccountId, quota: Quota) -> Account | None:
+    most = [getattr(quota, name) for name in _MOST]
+    return account(await connection.fetchrow(_sql.set_quota, account_id, quota.weight, *most))
+
+
+async def tasks_of_suspended(connection: Connection) -> list[tuple[AccountId, TaskId]]:
+    rows = await connection.fetch(_sql.tasks_of_suspended)
+    return [(row["account_id"], row["id"]) for row in rows]
+
+
+async def nodes_of_suspended(connection: Connection) -> list[tuple[Owner, NodeId]]:
+    rows = await connection.fetch(_sql.nodes_of_suspended)
+    return [(Owner(row["account_id"], row["node_key_id"]), row["id"]) for row in rows]
+
+
+def _quota(row: Any) -> Quota:
+    return Quota(row["weight"], *(row[each] for each in _MOST))
+
+
+def account(row: Any) -> Account | None:
+    """The account in a row that has its columns."""
+    if row is None:
+        return None
+    roles = frozenset(Role(role) for role in row["roles"])
+    return Account(row["id"], row["address"], roles, row["suspended_at"], row["suspended_for"])

@@ -1,0 +1,78 @@
+"""API keys: for CI and scripts; kept as hashes, with scopes and an end."""
+
+from collections.abc import Collection
+from datetime import timedelta
+from typing import Any
+
+from msgspec import Struct
+
+from potluck.model.account import Scope
+from potluck.model.ids import AccountId
+from potluck.store.database import Connection
+from potluck.store.identity import accounts
+from potluck.store.identity.accounts import Account
+from potluck.store.new_ids import new_key_id
+from potluck.store.sql_files import load
+from potluck.wire.identity import KeyView
+
+_sql = load("api_keys")
+
+
+class KeyCaller(Struct, frozen=True):
+    account: Account
+    key_id: str
+    scopes: frozenset[Scope]
+    is_noteworthy: bool  # its use was not noted within the last hour
+
+
+async def add(
+    connection: Connection,
+    account_id: AccountId,
+    name: str,
+    scopes: Collection[Scope],
+    key_hash: bytes,
+    lasting: timedelta,
+) -> KeyView:
+    key_id = new_key_id()
+    chosen = sorted(set(scopes))
+    row = await connection.fetchrow(_sql.add, key_id, account_id, name, chosen, key_hash, lasting)
+    return _view(row)
+
+
+async def by_hash(connection: Connection, key_hash: bytes) -> KeyView | None:
+    """If it is still in force."""
+    row = await connection.fetchrow(_sql.by_hash, key_hash)
+    return None if row is None else _view(row)
+
+
+async def caller(connection: Connection, key_hash: bytes) -> KeyCaller | None:
+    row = await connection.fetchrow(_sql.caller, key_hash)
+    account = accounts.account(row)
+    if account is None:
+        return None
+    scopes = frozenset(Scope(scope) for scope in row["scopes"])
+    return KeyCaller(account, row["key_id"], scopes, row["is_noteworthy"])
+
+
+async def note_use(connection: Connection, key_id: str) -> bool:
+    """Whether this is the first use within the hour."""
+    return await connection.fetchval(_sql.note_use, key_id) is not None
+
+
+async def of_account(connection: Connection, account_id: AccountId) -> list[KeyView]:
+    return [_view(row) for row in await connection.fetch(_sql.of_account, account_id)]
+
+
+async def revoke(connection: Connection, key_id: str, account_id: AccountId) -> bool:
+    return await connection.fetchval(_sql.revoke, key_id, account_id) is not None
+
+
+def _view(row: Any) -> KeyView:
+    return KeyView(
+        row["id"],
+        row["name"],
+        [Scope(scope) for scope in row["scopes"]],
+        row["created_at"],
+        row["expires_at"],
+        row["used_at"],
+    )

@@ -1,0 +1,87 @@
+"""Sessions: a wallet's sign-in and the family of refresh tokens that keeps it alive."""
+
+from datetime import timedelta
+
+from msgspec import Struct
+
+from potluck.model.ids import AccountId
+from potluck.store.database import Connection
+from potluck.store.identity import accounts
+from potluck.store.identity.accounts import Account
+from potluck.store.new_ids import new_session_id
+from potluck.store.sql_files import load
+from potluck.wire.identity import SessionView
+
+_sql = load("sessions")
+
+
+class Refreshed(Struct, frozen=True):
+    """The session behind a refresh token. `was_reused`: the token had been used before."""
+
+    session_id: str
+    account: Account
+    was_reused: bool = False
+
+
+async def open_session(
+    connection: Connection,
+    account_id: AccountId,
+    machine: str,
+    refresh_hash: bytes,
+    lasting: timedelta,
+) -> str:
+    session_id = new_session_id()
+    await connection.execute(_sql.open, session_id, account_id, machine, lasting)
+    await connection.execute(_sql.add_refresh, refresh_hash, session_id)
+    return session_id
+
+
+async def caller(connection: Connection, session_id: str, account_id: AccountId) -> Account | None:
+    return accounts.account(await connection.fetchrow(_sql.caller, session_id, account_id))
+
+
+async def rotate(
+    connection: Connection, used_hash: bytes, next_hash: bytes, lasting: timedelta
+) -> Refreshed | None:
+    """Trades a refresh token for the next one. One that was traded before ends its session.
+
+    A suspended account's is left as it is: it may be good again one day.
+    """
+    row = await connection.fetchrow(_sql.use_refresh, used_hash)
+    account = accounts.account(row)
+    if account is None:
+        return None
+    session_id = row["session_id"]
+    if account.suspended_at is not None:
+        return Refreshed(session_id, account)
+    if await connection.fetchval(_sql.mark_refresh, used_hash) is None:
+        await revoke(connection, session_id, account.id)
+        return Refreshed(session_id, account, was_reused=True)
+    await connection.execute(_sql.add_refresh, next_hash, session_id)
+    await connection.execute(_sql.prolong, session_id, lasting)
+    return Refreshed(session_id, account)
+
+
+async def revoke(connection: Connection, session_id: str, account_id: AccountId) -> bool:
+    return await connection.fetchval(_sql.revoke, session_id, account_id) is not None
+
+
+async def of_account(
+    connection: Connection, account_id: AccountId, current: str
+) -> list[SessionView]:
+    return [
+        SessionView(
+            row["id"],
+            row["machine"],
+            row["created_at"],
+            row["used_at"],
+            row["expires_at"],
+            row["id"] == current,
+        )
+        for row in await connection.fetch(_sql.of_account, account_id)
+    ]
+
+
+async def forget(connection: Connection, over_for: timedelta, most: int) -> int:
+    gone: int = await connection.fetchval(_sql.forget, over_for, most)
+    return gone

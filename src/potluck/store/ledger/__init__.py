@@ -1,0 +1,1 @@
+"""The ledger: movements of credit, statements and earnings."""

@@ -1,0 +1,102 @@
+"""An account's own ledger, for the account: entry by entry, and summed."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+
+from potluck.model.credit import EntryKind, Purse
+from potluck.model.ids import AccountId, TaskId
+from potluck.store.database import Connection
+from potluck.store.identity import accounts
+from potluck.store.sql_files import load
+from potluck.wire.ledger import LedgerEntry, LedgerLine, LedgerSummary, LineBy
+
+_sql = load("ledger_list")
+_MOST_LINES = 1_000
+
+
+class Place(Struct, frozen=True, order=True):
+    """Where something stands in the order of the ledger."""
+
+    at: datetime
+    id: int = 0
+
+
+class EntryFilter(Struct, frozen=True):
+    """What must be true of an entry to be listed: it is one of these kinds, came at `since` or
+    later, and stands before a place in the order.
+    """
+
+    kinds: Sequence[EntryKind]
+    since: datetime
+    before: Place
+    task_id: TaskId | None = None
+
+
+async def place(connection: Connection, entry_id: int, account_id: AccountId) -> Place | None:
+    """Where an entry stands; None if it is not the account's."""
+    row = await connection.fetchrow(_sql.place, entry_id, account_id)
+    return None if row is None else Place(row["created_at"], row["id"])
+
+
+async def newest(
+    connection: Connection, account_id: AccountId, wanted: EntryFilter, limit: int
+) -> list[LedgerEntry]:
+    kinds = list(dict.fromkeys(wanted.kinds))
+    asked = (account_id, kinds, wanted.since, wanted.before.at, wanted.before.id, limit)
+    if wanted.task_id is None:
+        rows = await connection.fetch(_sql.newest, *asked)
+    else:
+        rows = await connection.fetch(_sql.of_task, *asked, wanted.task_id)
+    return [_entry(row) for row in rows]
+
+
+async def summary(
+    connection: Connection, account_id: AccountId, since: datetime, until: datetime, by: LineBy
+) -> LedgerSummary:
+    """All of it as of one moment, if the transaction sees only one."""
+    asked = (account_id, since, until, by is LineBy.DAY, _MOST_LINES + 1)
+    total, *rows = await connection.fetch(_sql.summary, *asked)
+    balance = await accounts.balance(connection, account_id)
+    assert balance is not None, "every account has a balance row"
+    return LedgerSummary(
+        balance.available_micro,
+        balance.held_micro,
+        since,
+        until,
+        total["granted_micro"],
+        total["spent_micro"],
+        total["earned_micro"],
+        [_line(row) for row in rows],
+        await connection.fetchval(_sql.is_free),
+    )
+
+
+def _entry(row: Mapping[str, Any]) -> LedgerEntry:
+    kind, amount = EntryKind(row["kind"]), row["amount_micro"]
+    moves_within = kind in (EntryKind.HOLD, EntryKind.REFUND)
+    is_available = row["purse"] == Purse.AVAILABLE
+    return LedgerEntry(
+        row["id"],
+        row["created_at"],
+        kind,
+        amount if is_available else 0,
+        -amount if moves_within else 0 if is_available else amount,
+        row["task_id"],
+        row["task_name"],
+        row["attempt_id"],
+        row["node_name"],
+    )
+
+
+def _line(row: Mapping[str, Any]) -> LedgerLine:
+    return LedgerLine(
+        row["granted_micro"],
+        row["spent_micro"],
+        row["earned_micro"],
+        row["day"],
+        row["task_id"],
+        row["task_name"],
+    )

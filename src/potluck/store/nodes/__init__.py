@@ -1,0 +1,1 @@
+"""Nodes and their devices: availability, bindings and owner requests."""

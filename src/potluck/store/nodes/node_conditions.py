@@ -1,0 +1,48 @@
+"""How a node and its devices stand, for an owner who asks why it gets no work."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from potluck.model.device import Availability, Standing
+from potluck.model.ids import AccountId, DeviceId, NodeId
+from potluck.model.node import NodeState
+from potluck.store.database import Connection
+from potluck.store.nodes.nodes import no_such_node
+from potluck.store.sql_files import load
+
+_sql = load("explain")
+
+
+class OwnDevice(Struct, frozen=True):
+    id: DeviceId
+    model: str
+    standing: Standing
+    availability: Availability
+    why: str
+
+
+class OwnNode(Struct, frozen=True):
+    id: NodeId
+    state: NodeState
+    is_polling: bool
+    running: int
+    devices: list[OwnDevice]
+
+
+async def own_node(connection: Connection, node_id: NodeId, account_id: AccountId) -> OwnNode:
+    row = await connection.fetchrow(_sql.node, node_id, account_id)
+    if row is None:
+        raise no_such_node(node_id)
+    devices = [_device(each) for each in await connection.fetch(_sql.devices, node_id)]
+    return OwnNode(node_id, NodeState(row["state"]), row["is_polling"], row["running"], devices)
+
+
+def _device(row: Any) -> OwnDevice:
+    return OwnDevice(
+        row["id"],
+        row["model"],
+        Standing(row["standing"]),
+        Availability(row["availability"]),
+        row["why"],
+    )

@@ -1,0 +1,219 @@
+"""Nodes and their devices: registered, heard, silent, gone."""
+
+from datetime import timedelta
+from typing import Any
+
+from msgspec import Struct
+
+from potluck.model.device import DeviceDescription, Standing
+from potluck.model.error import Conflict, NotFound
+from potluck.model.ids import AccountId, DeviceId, NodeId
+from potluck.model.node import NodeDescription, NodeState
+from potluck.store.database import Connection
+from potluck.store.new_ids import new_device_id, new_node_id
+from potluck.store.nodes import pending_requests
+from potluck.store.nodes.device_list import as_seen, chooses_accounts, seen_state
+from potluck.store.sql_files import load
+from potluck.wire import codec
+from potluck.wire.consumer import DeviceView, NodeView
+from potluck.wire.owner_request import Wish
+from potluck.wire.provider import RegisterNode
+
+_sql = load("nodes")
+
+
+class Owner(Struct, frozen=True):
+    """Whom a node belongs to: an account, and the one node key of it that may speak for it."""
+
+    account_id: AccountId
+    node_key_id: str | None = None
+
+
+class Registered(Struct, frozen=True):
+    node_id: NodeId
+    device_ids: list[DeviceId]  # in the order of the description
+    was_online: bool
+
+
+class SilentNode(Struct, frozen=True):
+    id: NodeId
+    account_id: AccountId
+
+
+async def known(connection: Connection, owner: Owner, node_id: NodeId | None) -> NodeId | None:
+    """The node that its key registered before, whatever id the machine remembers."""
+    found = await connection.fetchval(_sql.known, owner.account_id, owner.node_key_id, node_id)
+    return None if found is None else NodeId(found)
+
+
+async def of_key(connection: Connection, node_key_id: str) -> NodeId | None:
+    """The node that a key speaks for, unless it has left."""
+    found = await connection.fetchval(_sql.of_key, node_key_id)
+    return None if found is None else NodeId(found)
+
+
+async def register(
+    connection: Connection, owner: Owner, known_id: NodeId | None, offer: RegisterNode, most: int
+) -> Registered:
+    """The node as it describes itself now; the same node keeps its id and its devices' ids."""
+    if await connection.fetchval(_sql.count_others, owner.account_id, known_id) >= most:
+        raise _too_many(most)
+    node_id = known_id or new_node_id()
+    values = (owner.account_id, owner.node_key_id, *_columns(offer))
+    statement = _sql.insert if known_id is None else _sql.update
+    before = await connection.fetchval(statement, node_id, *values)
+    await connection.execute(_sql.forget_devices, node_id)
+    devices = enumerate(offer.description.devices)
+    device_ids = [await _offer(connection, node_id, place, device) for place, device in devices]
+    return Registered(node_id, device_ids, before == NodeState.ONLINE)
+
+
+def _columns(offer: RegisterNode) -> tuple[Any, ...]:
+    node = offer.description
+    return (
+        node.name,
+        offer.own_tasks_only,
+        node,
+        node.cores,
+        node.memory_bytes,
+        node.disk_bytes,
+    )
+
+
+async def _offer(
+    connection: Connection, node_id: NodeId, position: int, device: DeviceDescription
+) -> DeviceId:
+    device_id = await connection.fetchval(
+        _sql.offer_device,
+        new_device_id(),
+        node_id,
+        device.uuid,
+        position,
+        device.kind,
+        device,
+        device.model,
+        device.offered_bytes,
+        device.terms.price_micro_per_hour,
+    )
+    return DeviceId(device_id)
+
+
+async def hear(
+    connection: Connection, node_id: NodeId, owner: Owner, moment_seconds: float
+) -> None:
+    """Heard from it just now; it is not written down twice within a moment."""
+    moment = timedelta(seconds=moment_seconds)
+    found = await connection.fetchval(
+        _sql.hear, node_id, owner.account_id, owner.node_key_id, moment
+    )
+    if found is None:
+        raise no_such_node(node_id)
+
+
+async def come_back(connection: Connection, node_id: NodeId, owner: Owner) -> bool:
+    """From now on it gets work; answers whether it had been silent until now."""
+    before = await connection.fetchval(_sql.come_back, node_id, owner.account_id, owner.node_key_id)
+    return bool(before == NodeState.SILENT)
+
+
+async def leave(connection: Connection, node_id: NodeId, owner: Owner) -> bool:
+    """False when it had left before."""
+    is_news = await connection.fetchval(_sql.leave, node_id, owner.account_id, owner.node_key_id)
+    if is_news is None:
+        raise no_such_node(node_id)
+    return bool(is_news)
+
+
+async def fall_silent(connection: Connection, seconds: float) -> list[SilentNode]:
+    rows = await connection.fetch(_sql.fall_silent, timedelta(seconds=seconds))
+    return [SilentNode(row["id"], row["account_id"]) for row in rows]
+
+
+async def lock_own(
+    connection: Connection, node_id: NodeId, account_id: AccountId, *, also_left: bool
+) -> str:
+    """The name of a node that this account has here, locked until the transaction ends."""
+    row = await connection.fetchrow(_sql.lock_own, node_id, account_id, also_left)
+    if row is None:
+        raise no_such_node(node_id)
+    name: str = row["name"]
+    return name
+
+
+async def get(
+    connection: Connection, node_id: NodeId, viewer_id: AccountId, *, also_left: bool = False
+) -> NodeView:
+    """A node that has not left, unless that is no matter, whoever's it is."""
+    rows = await connection.fetch(_sql.get, node_id, also_left)
+    found = await _views(connection, rows, viewer_id)
+    if not found:
+        raise NotFound(f"There is no node {node_id} here.", "`potluck nodes` lists them.")
+    return found[0]
+
+
+async def page(
+    connection: Connection, viewer_id: AccountId, behind: NodeId | None, limit: int
+) -> list[NodeView]:
+    """In the order of their ids."""
+    rows = await connection.fetch(_sql.page, behind or "", limit)
+    return await _views(connection, rows, viewer_id)
+
+
+async def _views(connection: Connection, rows: list[Any], viewer_id: AccountId) -> list[NodeView]:
+    own = {row["id"] for row in rows if row["account_id"] == viewer_id}
+    wished = await pending_requests.pending(connection, own) if own else {}
+    devices: dict[str, list[DeviceView]] = {}
+    for row in await connection.fetch(_sql.devices, [row["id"] for row in rows]):
+        view = _device_view(row, row["node_id"] in own)
+        devices.setdefault(row["node_id"], []).append(view)
+    return [
+        _view(row, devices.get(row["id"], []), row["id"] in own, wished.get(row["id"], []))
+        for row in rows
+    ]
+
+
+def _device_view(row: Any, is_mine: bool) -> DeviceView:
+    description = codec.decode_json(row["description"], DeviceDescription)
+    availability, why = seen_state(row, is_mine)
+    return DeviceView(
+        id=row["id"],
+        description=as_seen(description, is_mine),
+        free_milli=row["free_milli"],
+        availability=availability,
+        why=why,
+        chooses_accounts=chooses_accounts(description),
+        standing=Standing(row["standing"]),
+    )
+
+
+def _view(row: Any, devices: list[DeviceView], is_mine: bool, wished: list[Wish]) -> NodeView:
+    node = codec.decode_json(row["description"], NodeDescription)
+    return NodeView(
+        id=row["id"],
+        name=row["name"],
+        state=NodeState(row["state"]),
+        platform=node.platform,
+        potluck_version=node.potluck_version,
+        cores=row["cores"],
+        memory_bytes=row["memory_bytes"],
+        disk_bytes=row["disk_bytes"],
+        sandbox=node.sandbox,
+        devices=devices,
+        is_mine=is_mine,
+        heartbeat_at=row["heartbeat_at"],
+        own_tasks_only=row["own_tasks_only"],
+        wishes=wished,
+        python_version=node.python_version,
+    )
+
+
+def _too_many(most: int) -> Conflict:
+    return Conflict(
+        f"This wallet has {most} nodes here, and may have no more.",
+        "Revoke the keys of machines that are gone (`potluck provider keys`),"
+        " or ask the operator to raise POTLUCK_NODES_PER_ACCOUNT.",
+    )
+
+
+def no_such_node(node_id: str) -> NotFound:
+    return NotFound(f"There is no node {node_id} of yours.", "`potluck nodes` lists yours.")

@@ -1,0 +1,29 @@
+"""The pool in numbers, for eyes: nobody plans with them."""
+
+from potluck.model.device import DeviceKind
+from potluck.store.database import Connection
+from potluck.store.sql_files import load
+from potluck.wire.consumer import DeviceCounts, PoolView
+
+_sql = load("pool")
+# More than that nobody reads off a screen, and to count a million takes its time.
+_COUNTED_TASKS = 10_000
+
+
+async def counted(connection: Connection) -> PoolView:
+    kinds = {row["kind"]: row for row in await connection.fetch(_sql.devices)}
+    row = await connection.fetchrow(_sql.totals, _COUNTED_TASKS)
+    assert row is not None
+    devices = {
+        kind: DeviceCounts(found["free"], found["busy"], found["away"])
+        for kind, found in kinds.items()
+    }
+    return PoolView(
+        nodes=row["nodes"],
+        silent_nodes=row["silent_nodes"],
+        gpus=devices.get(DeviceKind.GPU, DeviceCounts()),
+        cpus=devices.get(DeviceKind.CPU, DeviceCounts()),
+        waiting_tasks=row["waiting_tasks"],
+        running_attempts=row["running_attempts"],
+        counted_tasks=_COUNTED_TASKS,
+    )

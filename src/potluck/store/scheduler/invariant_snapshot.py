@@ -1,0 +1,131 @@
+"""The truth at one moment, for the invariants: the whole of it, or a part."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from potluck.decide.invariants import (
+    ArrayFact,
+    AttemptFact,
+    DeviceFact,
+    NodeFact,
+    Picture,
+    PurseFact,
+    Spans,
+    TaskFact,
+)
+from potluck.model.task import EndReason, TaskState
+from potluck.store.database import Connection
+from potluck.store.sql_files import load
+
+_sql = load("picture")
+_MOST_ENTRIES = 100_000
+_SPAN = re.compile(r"\[(\d+),(\d+)\)")
+
+Fact = TypeVar("Fact", bound=msgspec.Struct)
+
+
+class Part(Struct, frozen=True):
+    """What to look at. A node is looked at with its devices."""
+
+    task_ids: Sequence[str] = ()
+    attempt_ids: Sequence[str] = ()
+    node_ids: Sequence[str] = ()
+    account_ids: Sequence[str] = ()
+
+
+async def take(connection: Connection) -> Picture:
+    """Of everything. First in its transaction: all parts are of one moment."""
+    await connection.execute(_sql.one_moment)
+    whole = Part(
+        await _ids(connection, _sql.all_tasks),
+        await _ids(connection, _sql.all_attempts),
+        await _ids(connection, _sql.all_nodes),
+        await _ids(connection, _sql.all_accounts),
+    )
+    picture = await with_histories(connection, await read_part(connection, whole))
+    entries_sum_micro = await connection.fetchval(_sql.entries_sum)
+    return msgspec.structs.replace(picture, entries_sum_micro=entries_sum_micro)
+
+
+async def with_histories(connection: Connection, picture: Picture) -> Picture:
+    """With the states that each of its tasks went through."""
+    rows = await _rows(connection, _sql.histories, [task.id for task in picture.tasks])
+    histories = {row["id"]: _history(row["states"]) for row in rows}
+    tasks = (
+        msgspec.structs.replace(task, history=histories.get(task.id, ())) for task in picture.tasks
+    )
+    return msgspec.structs.replace(picture, tasks=tuple(tasks))
+
+
+async def sample(connection: Connection, part: Part) -> Picture:
+    """Of what is named, at the cost of that. First in its transaction, as the whole is.
+
+    A purse is added up from all its entries: of accounts with very many it is left out, as it would
+    take longer than a statement may, and the rest would not be seen either.
+    """
+    await connection.execute(_sql.one_moment)
+    quick = await connection.fetch(_sql.quick_to_add_up, part.account_ids, _MOST_ENTRIES)
+    account_ids = [row["id"] for row in quick]
+    return await read_part(connection, msgspec.structs.replace(part, account_ids=account_ids))
+
+
+async def read_part(connection: Connection, part: Part) -> Picture:
+    """Of what is named, as each statement sees it."""
+    return Picture(
+        tasks=tuple(map(_task_fact, await _rows(connection, _sql.tasks, part.task_ids))),
+        attempts=_facts(await _rows(connection, _sql.attempts, part.attempt_ids), AttemptFact),
+        nodes=_facts(await _rows(connection, _sql.nodes, part.node_ids), NodeFact),
+        devices=_facts(await _rows(connection, _sql.devices, part.node_ids), DeviceFact),
+        purses=_facts(await _rows(connection, _sql.purses, part.account_ids), PurseFact),
+    )
+
+
+async def _rows(connection: Connection, statement: str, ids: Sequence[str]) -> list[Any]:
+    return await connection.fetch(statement, ids) if ids else []
+
+
+async def _ids(connection: Connection, statement: str) -> list[str]:
+    return [row["id"] for row in await connection.fetch(statement)]
+
+
+def _facts(rows: list[Any], kind: type[Fact]) -> tuple[Fact, ...]:
+    return tuple(msgspec.convert(dict(row), kind, strict=False) for row in rows)
+
+
+def _task_fact(row: Any) -> TaskFact:
+    return TaskFact(
+        row["id"],
+        TaskState(row["state"]),
+        None if row["reason"] is None else EndReason(row["reason"]),
+        live=len(row["remaining"]),
+        accepted=row["accepted"],
+        waits_for=row["waits_for"],
+        dependencies=row["dependencies"],
+        array=None if row["items"] is None else _array(row),
+    )
+
+
+def _history(states: Sequence[str | None]) -> tuple[TaskState, ...] | None:
+    """None of a life that was not told whole: events from before each said the state."""
+    return None if None in states else tuple(TaskState(state) for state in states if state)
+
+
+def _array(row: Any) -> ArrayFact:
+    return ArrayFact(
+        row["items"],
+        row["allow_failures"],
+        _spans(row["pending"]),
+        tuple((item, item + 1) for item in row["failed"]),
+        tuple(map(_spans, row["remaining"])),
+        row["items_succeeded"],
+        row["items_failed"],
+    )
+
+
+def _spans(text: str) -> Spans:
+    """From the text of a multirange, such as `{[0,5),[7,9)}`."""
+    return tuple((int(start), int(end)) for start, end in _SPAN.findall(text))

@@ -1,0 +1,39 @@
+"""What accounts have had of the pool lately, attempt by attempt."""
+
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+
+from potluck.model.ids import AccountId, AttemptId
+from potluck.store.database import Connection
+from potluck.store.sql_files import load
+
+_sql = load("recent")
+
+
+class Use(Struct, frozen=True):
+    """What an attempt has, or had, of devices, and from when until when."""
+
+    attempt_id: AttemptId
+    account_id: AccountId
+    milli: int
+    began_at: float
+    ended_at: float | None  # None while it is live
+
+
+async def uses(connection: Connection, since: str, behind: str, most: int) -> list[Use]:
+    """A page of the attempts whose ids are from one on and before another, the newest first."""
+    return _uses(await connection.fetch(_sql.uses, since, behind, most))
+
+
+async def long_uses(connection: Connection, since: datetime, behind: str, most: int) -> list[Use]:
+    """A page of those that still run, or did so until after a moment and for more than an hour."""
+    return _uses(await connection.fetch(_sql.long_uses, since, behind, most))
+
+
+def _uses(rows: Any) -> list[Use]:
+    return [
+        Use(row["id"], row["account_id"], row["milli"], row["began_at"], row["ended_at"])
+        for row in rows
+    ]

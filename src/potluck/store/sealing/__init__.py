@@ -1,0 +1,1 @@
+"""Encryption of sensitive columns: the key ring, the vault and the installation secret."""

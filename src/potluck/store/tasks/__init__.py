@@ -1,0 +1,1 @@
+"""Tasks, their dependencies, failed items and function results."""

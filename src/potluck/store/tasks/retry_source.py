@@ -1,0 +1,69 @@
+"""What is left of a task that has ended, to submit it once more."""
+
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct
+
+from potluck.decide.arrays.retry_items import ArrayEnd
+from potluck.model.ids import AccountId, TaskId
+from potluck.model.task import Limits, Requirements, TaskRequest, TaskState
+from potluck.model.task_spec import TaskSpec
+from potluck.store.database import Connection
+from potluck.store.item_ranges import item_ranges
+from potluck.store.sealing.vault import Vault
+from potluck.store.sql_files import load
+from potluck.store.tasks.tasks import SPEC, no_such_task
+from potluck.wire import codec
+
+_sql = load("retry")
+
+
+class TaskOnce(Struct, frozen=True):
+    """A task as it was asked for, without what it waited for and without its secrets."""
+
+    state: TaskState
+    request: TaskRequest
+    secret_count: int
+    finished_at: datetime | None
+    array: ArrayEnd | None
+
+
+async def once(
+    connection: Connection, vault: Vault, task_id: TaskId, account_id: AccountId
+) -> TaskOnce:
+    row = await connection.fetchrow(_sql.ended, task_id, account_id)
+    if row is None:
+        raise no_such_task(task_id)
+    return TaskOnce(
+        TaskState(row["state"]),
+        _request(row, vault.open(*SPEC, task_id, row["sealed_spec"])),
+        row["secret_count"],
+        row["finished_at"],
+        None if row["items"] is None else _array(row),
+    )
+
+
+def _request(row: Any, spec: bytes) -> TaskRequest:
+    return TaskRequest(
+        spec=codec.decode_json(spec, TaskSpec),  # type: ignore[arg-type]
+        name=row["name"],
+        requirements=codec.decode_json(row["requirements"], Requirements),
+        limits=codec.decode_json(row["limits"], Limits),
+        priority=row["priority"],
+        max_attempts=row["max_attempts"],
+        start_within_seconds=row["start_within_seconds"],
+        expected_seconds=row["expected_seconds"],
+        items=row["items"],
+        allow_failures=row["allow_failures"],
+    )
+
+
+def _array(row: Any) -> ArrayEnd:
+    return ArrayEnd(
+        row["items"],
+        item_ranges(row["not_done"]),
+        row["items_succeeded"],
+        row["items_succeeded"] + row["items_failed"],
+        row["items_seconds"],
+    )

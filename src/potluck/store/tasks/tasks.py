@@ -1,0 +1,346 @@
+"""Tasks: submitted, shown to their owner, cancelled while they wait.
+
+What a task is made of (its spec: source, arguments, environment) and its secrets are sealed. In the
+clear are its name and what the scheduler looks at.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from msgspec import Struct
+
+from potluck.decide.arrays.retry_items import Again
+from potluck.decide.explain.sentences import (
+    waits_for_start,
+    waits_for_taker,
+    waits_for_tasks,
+    waits_for_time,
+)
+from potluck.model.error import NotFound
+from potluck.model.ids import AccountId, NodeId, TaskId
+from potluck.model.lease import AttemptState
+from potluck.model.task import (
+    EndReason,
+    ItemRange,
+    Limits,
+    Requirements,
+    TaskRequest,
+    TaskState,
+    WaitingReason,
+)
+from potluck.model.task_spec import kind_of, name_of
+from potluck.model.usage import Usage
+from potluck.store.database import Connection
+from potluck.store.item_ranges import multirange
+from potluck.store.sealing.vault import Vault
+from potluck.store.sql_files import load
+from potluck.wire import codec
+from potluck.wire.consumer import AttemptDevice, AttemptView, ItemCounts, TaskView
+
+_sql = load("tasks")
+# Where the spec is sealed, and the secrets; the row is the task's id.
+SPEC = ("tasks", "sealed_spec")
+SECRETS = ("tasks", "sealed_secrets")
+_NEWEST_ATTEMPTS = 20
+
+
+class Origin(Struct, frozen=True):
+    """The task that a new one is tried again for; of an array, which of its items are."""
+
+    task_id: TaskId
+    items: Again | None = None
+    all_items: bool = False  # as it was asked for, for whoever asks again
+
+
+class NewTask(Struct, frozen=True):
+    id: TaskId
+    account_id: AccountId
+    request: TaskRequest
+    request_hash: bytes
+    idempotency_key: str | None
+    origin: Origin | None = None
+
+
+class Quotas(Struct, frozen=True):
+    """How many tasks of an account may wait, and with which priority at most; None: no limit."""
+
+    queued: int | None
+    priority: int | None
+
+
+class EarlierSubmission(Struct, frozen=True):
+    id: TaskId
+    request_hash: bytes
+
+
+class Allowance(Struct, frozen=True):
+    """Who submits, what he may submit and has submitted, what he can pay and would have to."""
+
+    wallet: str
+    available_micro: int
+    quotas: Quotas
+    earlier: dict[str, EarlierSubmission]  # by their keys
+    cheapest: dict[tuple[int, int], int | None]  # by cores and devices; None: nothing is offered
+
+    def cheapest_micro_per_hour(self, wanted: Requirements) -> int | None:
+        return self.cheapest[_size(wanted)]
+
+
+def request_hash(key: bytes, request: TaskRequest, origin: Origin | None = None) -> bytes:
+    """Tells two requests apart. A hash without a key would let a reader try what one may say."""
+    said = codec.encode_json(request if origin is None else (request, origin))
+    return hmac.digest(key, hashlib.sha256(said).digest(), "sha256")
+
+
+async def insert(connection: Connection, vault: Vault, task: NewTask, waits_for: int) -> bool:
+    """Enters it and tells of it. False when the account has used this key before."""
+    return await connection.fetchval(_sql.insert, *_columns(vault, task, waits_for)) is not None
+
+
+async def insert_many(connection: Connection, vault: Vault, new: Sequence[NewTask]) -> set[TaskId]:
+    """Tasks that wait for no others. Answers which are new, as far as their keys are."""
+    rows = await connection.fetchmany(_sql.insert, [_columns(vault, task, 0) for task in new])
+    return {TaskId(row["id"]) for row in rows}
+
+
+def _columns(vault: Vault, task: NewTask, waits_for: int) -> tuple[Any, ...]:
+    request = task.request
+    items, left = request.items, _left(task)
+    return (
+        task.id,
+        task.account_id,
+        request.name or name_of(request.spec),
+        kind_of(request.spec),
+        vault.seal(*SPEC, task.id, codec.encode_json(request.spec)),
+        request.requirements,
+        request.limits,
+        request.priority,
+        request.max_attempts,
+        _interval(request.start_within_seconds),
+        _interval(request.delay_seconds),
+        request.expected_seconds,
+        request.after,
+        waits_for,
+        items,
+        request.allow_failures,
+        multirange(left.pending),
+        task.idempotency_key,
+        task.request_hash,
+        _sealed_secrets(vault, task),
+        len(request.secrets),
+        None if task.origin is None else task.origin.task_id,
+        left.items_succeeded,
+        left.items_seconds,
+    )
+
+
+def _left(task: NewTask) -> Again:
+    """The items that are to be run, and what is taken over of the others."""
+    if task.origin is not None and task.origin.items is not None:
+        return task.origin.items
+    items = task.request.items
+    return Again(() if items is None else (ItemRange(0, items),))
+
+
+def _sealed_secrets(vault: Vault, task: NewTask) -> bytes | None:
+    secrets = task.request.secrets
+    return vault.seal(*SECRETS, task.id, codec.encode_json(secrets)) if secrets else None
+
+
+def _interval(seconds: float | None) -> timedelta | None:
+    return None if seconds is None else timedelta(seconds=seconds)
+
+
+async def allowance(
+    connection: Connection, account_id: AccountId, new: Sequence[NewTask], of_all: Quotas
+) -> Allowance:
+    """What the account may submit, by its own limits or those of all, and what these are to it."""
+    keys = [task.idempotency_key for task in new if task.idempotency_key is not None]
+    sizes = list({_size(task.request.requirements) for task in new})
+    cores, numbers = ([size[place] for size in sizes] for place in (0, 1))
+    values = (of_all.queued, of_all.priority, keys, cores, numbers)
+    row = await connection.fetchrow(_sql.allowance, account_id, *values)
+    assert row is not None, "whoever submits has an account"
+    return Allowance(
+        row["address"],
+        row["available_micro"],
+        Quotas(row["queued"], row["priority"]),
+        {
+            key: EarlierSubmission(task_id, asked)
+            for key, task_id, asked in zip(
+                row["keys"] or (), row["ids"] or (), row["hashes"] or (), strict=True
+            )
+        },
+        dict(zip(sizes, row["cheapest"], strict=True)),
+    )
+
+
+def _size(wanted: Requirements) -> tuple[int, int]:
+    """What its price goes by."""
+    return wanted.cores, wanted.device_count
+
+
+async def room_in_queue(connection: Connection, account_id: AccountId, most: int) -> int:
+    """How many more may wait; nobody takes a place before this one."""
+    await connection.execute(_sql.lock_queue, account_id)
+    return most - await queued(connection, account_id, most)
+
+
+async def queued(connection: Connection, account_id: AccountId, most: int) -> int:
+    """How many wait at this moment, counted no further than to so many."""
+    return int(await connection.fetchval(_sql.count_queued, account_id, most))
+
+
+async def by_idempotency_key(
+    connection: Connection, account_id: AccountId, key: str
+) -> EarlierSubmission | None:
+    """What the account submitted with this key before, or at this very moment."""
+    row = await connection.fetchrow(_sql.by_idempotency_key, account_id, key)
+    return None if row is None else EarlierSubmission(row["id"], row["request_hash"])
+
+
+async def get(connection: Connection, task_id: TaskId, account_id: AccountId) -> TaskView:
+    found = await views(connection, [task_id], account_id)
+    if not found:
+        raise no_such_task(task_id)
+    return found[0]
+
+
+async def views(
+    connection: Connection, task_ids: list[TaskId], account_id: AccountId
+) -> list[TaskView]:
+    """Those of these tasks that are the account's, newest first."""
+    rows = await connection.fetch(_sql.views, task_ids, account_id)
+    return await _views(connection, rows)
+
+
+async def failed_on(
+    connection: Connection, task_ids: Sequence[TaskId]
+) -> dict[TaskId, list[NodeId]]:
+    """The nodes on which these tasks have failed or were lost, if there are any."""
+    rows = await connection.fetch(_sql.failed_on, task_ids)
+    return {row["task_id"]: row["node_ids"] for row in rows}
+
+
+async def lock(connection: Connection, task_id: TaskId, account_id: AccountId) -> TaskState:
+    """The task's state, which nobody changes until this transaction ends."""
+    state = await connection.fetchval(_sql.lock, task_id, account_id)
+    if state is None:
+        raise no_such_task(task_id)
+    return TaskState(state)
+
+
+async def end_queued(
+    connection: Connection, details: Mapping[TaskId, str], state: TaskState, reason: EndReason
+) -> list[tuple[TaskId, AccountId]]:
+    """Ends those of these tasks that wait, with a sentence for each; answers which they were."""
+    waiting = await connection.fetch(_sql.lock_queued, list(details)) if details else []
+    ids = [TaskId(row["id"]) for row in waiting]
+    if not ids:
+        return []
+    sentences = [details[task_id] for task_id in ids]
+    rows = await connection.fetch(_sql.end_queued, ids, sentences, state, reason)
+    return [(TaskId(row["id"]), AccountId(row["account_id"])) for row in rows]
+
+
+async def past_deadline(connection: Connection) -> list[TaskId]:
+    return [TaskId(row["id"]) for row in await connection.fetch(_sql.past_deadline)]
+
+
+def no_such_task(task_id: TaskId) -> NotFound:
+    return NotFound(f"There is no task {task_id} of yours.", "`potluck ps` lists your tasks.")
+
+
+async def _views(connection: Connection, rows: list[Any]) -> list[TaskView]:
+    attempts: dict[str, list[AttemptView]] = {}
+    # What has not changed since it was submitted has none.
+    task_ids = [row["id"] for row in rows if row["version"] > 1]
+    found = await connection.fetch(_sql.attempts, task_ids, _NEWEST_ATTEMPTS) if task_ids else []
+    for row in found:
+        attempts.setdefault(row["task_id"], []).append(attempt_view(row))
+    return [_task_view(row, attempts.get(row["id"], [])) for row in rows]
+
+
+def _task_view(row: Any, attempts: list[AttemptView]) -> TaskView:
+    state = TaskState(row["state"])
+    return TaskView(
+        id=row["id"],
+        name=row["name"],
+        kind=row["kind"],
+        state=state,
+        priority=row["priority"],
+        created_at=row["created_at"],
+        updated_at=row["updated_at"],
+        requirements=codec.decode_json(row["requirements"], Requirements),
+        limits=codec.decode_json(row["limits"], Limits),
+        version=row["version"],
+        phase=_phase(state, attempts),
+        exit_code=row["exit_code"],
+        reason=_reason(row),
+        detail=row["detail"],
+        waiting=_waiting(row, attempts) if state is TaskState.QUEUED else None,
+        started_at=row["started_at"],
+        finished_at=row["finished_at"],
+        charge_micro=row["charge_micro"],
+        attempts=attempts,
+        attempt_count=attempts[-1].number if attempts else 0,  # they are numbered without a gap
+        after=list(row["after_ids"]),
+        not_before=row["not_before"],
+        start_before=row["start_before"],
+        expected_seconds=row["expected_seconds"],
+        items=None if row["items"] is None else _item_counts(row),
+        retry_of=row["retry_of"],
+    )
+
+
+def _item_counts(row: Any) -> ItemCounts:
+    return ItemCounts(
+        row["items"], row["items_pending"], row["items_succeeded"], row["items_failed"]
+    )
+
+
+def _waiting(row: Any, attempts: Sequence[AttemptView]) -> WaitingReason | None:
+    """What it waits for, if it is not for something to become free."""
+    if row["waits_for"]:
+        return waits_for_tasks(row["waits_for"])
+    if not row["is_put_off"]:
+        return None
+    if not attempts:
+        return waits_for_start(row["not_before"])
+    last = attempts[-1]
+    is_declined = last.reason is EndReason.DECLINED
+    return waits_for_taker(last.node_name, last.detail) if is_declined else waits_for_time()
+
+
+def _phase(state: TaskState, attempts: list[AttemptView]) -> str:
+    preparing = bool(attempts) and attempts[-1].state is AttemptState.PREPARING
+    is_first = state is TaskState.ASSIGNED  # an array may prepare here and run there
+    return AttemptState.PREPARING.value if preparing and is_first else state.value
+
+
+def attempt_view(row: Any) -> AttemptView:
+    usage, items = row["usage"], row["items"]
+    return AttemptView(
+        id=row["id"],
+        number=row["number"],
+        state=AttemptState(row["state"]),
+        node_id=row["node_id"],
+        node_name=row["node_name"],
+        devices=codec.decode_json(row["devices"], list[AttemptDevice]),
+        assigned_at=row["assigned_at"],
+        started_at=row["started_at"],
+        finished_at=row["finished_at"],
+        exit_code=row["exit_code"],
+        reason=_reason(row),
+        detail=row["detail"],
+        usage=None if usage is None else codec.decode_json(usage, Usage),
+        charge_micro=row["charge_micro"],
+        items=None if items is None else ItemRange(items.lower, items.upper),
+    )
+
+
+def _reason(row: Any) -> EndReason | None:
+    return None if row["reason"] is None else EndReason(row["reason"])

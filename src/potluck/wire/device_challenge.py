@@ -1,0 +1,62 @@
+"""The question that decides a contested device: a product of two matrices, from a seed.
+
+The numbers are small enough that the product is exact in 32 bits, on a graphics card as on a
+processor. Both sides make the factors from the seed; the product comes as bytes, row by row.
+"""
+
+import hashlib
+import struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from potluck.model.bounded_types import END, ShortText
+
+SIZE = 128  # rows, and columns
+PRODUCT_BYTES = 4 * SIZE * SIZE
+
+Matrix = list[list[int]]
+SeedText = Annotated[str, Meta(pattern=f"^[0-9a-f]{{64}}{END}")]
+
+
+class DeviceChallenge(Struct, frozen=True):
+    """Show that this device can be computed on, now."""
+
+    uuid: str
+    seed: SeedText
+    seconds_left: float
+
+
+class ChallengeAnswer(Struct, frozen=True, forbid_unknown_fields=True):
+    uuid: ShortText
+    seed: SeedText
+    product: Annotated[bytes, Meta(min_length=PRODUCT_BYTES, max_length=PRODUCT_BYTES)]
+
+
+class ChallengeAnswers(Struct, frozen=True, forbid_unknown_fields=True):
+    answers: Annotated[tuple[ChallengeAnswer, ...], Meta(min_length=1, max_length=8)]
+
+
+class ChallengesAnswered(Struct, frozen=True):
+    """The devices whose answer was right and in time."""
+
+    accepted: list[str]
+
+
+def factors(seed: str) -> tuple[bytes, bytes]:
+    """The two matrices, a byte for each number, row by row."""
+    data = hashlib.shake_256(bytes.fromhex(seed)).digest(2 * SIZE * SIZE)
+    return data[: SIZE * SIZE], data[SIZE * SIZE :]
+
+
+def rows(matrix: bytes) -> Matrix:
+    return [list(matrix[at : at + SIZE]) for at in range(0, SIZE * SIZE, SIZE)]
+
+
+def product_rows(product: bytes) -> Matrix:
+    numbers = struct.unpack(f"<{SIZE * SIZE}I", product)
+    return [list(numbers[at : at + SIZE]) for at in range(0, SIZE * SIZE, SIZE)]
+
+
+def packed(product: Matrix) -> bytes:
+    return b"".join(struct.pack(f"<{SIZE}I", *row) for row in product)

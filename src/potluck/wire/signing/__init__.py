@@ -1,0 +1,1 @@
+"""What wallets and node keys sign, and how signatures are verified."""

@@ -1,0 +1,44 @@
+"""Wallet addresses: one spelling (EIP-55), whatever came in.
+
+The spelling carries a checksum in the case of its letters. All lower and all upper case carry none
+and are taken as they are; a mixed spelling has to be right.
+"""
+
+import re
+from typing import Annotated
+
+from Crypto.Hash import keccak
+from msgspec import Meta
+
+from potluck.model.bounded_types import END
+from potluck.model.error import InvalidInput
+
+ADDRESS_PATTERN = "0x[0-9a-fA-F]{40}"
+AddressText = Annotated[str, Meta(pattern=f"^{ADDRESS_PATTERN}{END}", max_length=42)]
+
+
+def keccak256(data: bytes) -> bytes:
+    return keccak.new(digest_bits=256, data=data).digest()
+
+
+def checksummed(address: str) -> str:
+    """The address as EIP-55 spells it. Raises InvalidInput for what is none."""
+    if not re.fullmatch(ADDRESS_PATTERN, address):
+        raise InvalidInput(
+            f"{address[:64]!r} is not a wallet address.", "It is 0x and 40 hexadecimal digits."
+        )
+    spelled = _spell(address[2:].lower())
+    if address[2:] not in (spelled[2:], spelled[2:].lower(), spelled[2:].upper()):
+        raise InvalidInput(
+            f"The checksum of the address {address} is wrong.", "Copy it again; a digit differs."
+        )
+    return spelled
+
+
+def _spell(digits: str) -> str:
+    sums = keccak256(digits.encode()).hex()
+    letters = (
+        digit.upper() if int(checked, 16) >= 8 else digit
+        for digit, checked in zip(digits, sums[:40], strict=True)
+    )
+    return f"0x{''.join(letters)}"

@@ -1,0 +1,49 @@
+"""The message that answers a challenge, written for the server that we speak to and for no other.
+
+A server that hands on another server's challenge gets nothing that it could use there.
+"""
+
+from datetime import datetime
+from urllib.parse import urlsplit
+
+from potluck.model.error import BadSettings
+from potluck.wire.identity import Challenge
+from potluck.wire.signing.sign_in_message import SignIn, write
+
+# What messages for other purposes than a login say, so that none of them passes for one.
+NODE_STATEMENT = "This node key signs in to work for its wallet."
+TERMINAL_STATEMENT = "Sign in the terminal that shows the code "  # and the code
+
+
+def origin_of(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.lower()}"
+
+
+def own_origin(url: str, asked: Challenge) -> str:
+    """The origin of the address that we speak to. Raises if the server does not go by it."""
+    origin = origin_of(url)
+    if origin not in asked.origins:
+        known = asked.origins[0] if asked.origins else "nothing"
+        raise BadSettings(
+            f"The server at {url} calls itself {known}, and not {origin}.",
+            "Use that address, or let its operator add this one with --public-url.",
+        )
+    return origin
+
+
+def sign_in_text(url: str, asked: Challenge, address: str, statement: str, now: datetime) -> str:
+    """The EIP-4361 message to sign."""
+    origin = own_origin(url, asked)
+    return write(
+        SignIn(
+            domain=origin.partition("://")[2],
+            address=address,
+            statement=statement,
+            uri=origin,
+            version="1",
+            chain_id=asked.chain_ids[0],  # a key's signature holds on every chain
+            nonce=asked.nonce,
+            issued_at=now.isoformat(timespec="seconds").replace("+00:00", "Z"),
+        )
+    )

@@ -1,0 +1,132 @@
+"""The message that a wallet signs to come in: EIP-4361, written and read.
+
+Clients write it, the server reads it. Reading is strict, line by line, in linear time, and capped
+before it begins. What a message says is checked elsewhere (`server/auth/sign_in.py`).
+"""
+
+import re
+from datetime import UTC, datetime
+
+from msgspec import Struct
+
+from potluck.model.error import InvalidInput
+from potluck.wire.signing.address import ADDRESS_PATTERN, checksummed
+from potluck.wire.signing.uri import PCHAR, is_authority, is_uri
+
+LONGEST_MESSAGE = 2048  # bytes
+
+_OPENING = " wants you to sign in with your Ethereum account:"
+_MOMENT = (
+    r"[0-9]{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
+    r"[Tt](?:[01][0-9]|2[0-3]):[0-5][0-9]:(?:[0-5][0-9]|60)(?:\.[0-9]+)?"
+    r"(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])"
+)
+_MESSAGE = re.compile(
+    r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]*)://)?(?P<domain>[^\s/?#]+)"
+    + re.escape(_OPENING)
+    + rf"\n(?P<address>{ADDRESS_PATTERN})\n\n"
+    # Printable ASCII but for the few characters that RFC 3986 neither reserves nor leaves alone.
+    r"(?:(?P<statement>[A-Za-z0-9._~\-:/?#\[\]@!$&'()*+,;= ]*)\n)?\n"
+    r"URI: (?P<uri>\S+)\n"
+    r"Version: (?P<version>1)\n"
+    r"Chain ID: (?P<chain_id>[0-9]{1,78})\n"
+    r"Nonce: (?P<nonce>[A-Za-z0-9]{8,})\n"
+    rf"Issued At: (?P<issued_at>{_MOMENT})"
+    rf"(?:\nExpiration Time: (?P<expiration_time>{_MOMENT}))?"
+    rf"(?:\nNot Before: (?P<not_before>{_MOMENT}))?"
+    rf"(?:\nRequest ID: (?P<request_id>{PCHAR}*))?"
+    r"(?P<resources>\nResources:(?:\n- \S+)*)?"
+)
+
+
+class SignIn(Struct, frozen=True, kw_only=True):
+    """What a wallet says when it comes in. Times are kept as they were written."""
+
+    domain: str
+    address: str
+    uri: str
+    version: str
+    chain_id: int
+    nonce: str
+    issued_at: str
+    scheme: str | None = None
+    statement: str | None = None
+    expiration_time: str | None = None
+    not_before: str | None = None
+    request_id: str | None = None
+    resources: tuple[str, ...] | None = None
+
+
+def write(said: SignIn) -> str:
+    """The text to sign. Raises InvalidInput where it could not be read again."""
+    opening = f"{said.scheme}://{said.domain}" if said.scheme else said.domain
+    lines = [f"{opening}{_OPENING}", said.address, ""]
+    lines += [] if said.statement is None else [said.statement]
+    lines += [
+        "",
+        f"URI: {said.uri}",
+        f"Version: {said.version}",
+        f"Chain ID: {said.chain_id}",
+        f"Nonce: {said.nonce}",
+        f"Issued At: {said.issued_at}",
+    ]
+    optional = (
+        ("Expiration Time", said.expiration_time),
+        ("Not Before", said.not_before),
+        ("Request ID", said.request_id),
+    )
+    lines += [f"{name}: {value}" for name, value in optional if value is not None]
+    if said.resources is not None:
+        lines += ["Resources:", *(f"- {resource}" for resource in said.resources)]
+    text = "\n".join(lines)
+    if read(text) != said:
+        raise InvalidInput("A sign-in message can not say that.")
+    return text
+
+
+def read(text: str) -> SignIn:
+    """What the text says. Raises InvalidInput for anything that EIP-4361 does not allow."""
+    if len(text.encode("utf-8", "surrogatepass")) > LONGEST_MESSAGE:
+        raise InvalidInput(f"The message is longer than {LONGEST_MESSAGE} bytes.")
+    match = _MESSAGE.fullmatch(text)
+    if match is None:
+        raise _unreadable()
+    found = match.groupdict()
+    resources = _resources(found.pop("resources"))
+    said = SignIn(
+        resources=resources,
+        chain_id=int(found.pop("chain_id")),
+        **found,
+    )
+    if said.address != checksummed(said.address):
+        raise InvalidInput("The address in the message is not spelled as EIP-55 has it.")
+    if not (is_authority(said.domain) and all(map(is_uri, (said.uri, *(resources or ()))))):
+        raise _unreadable()
+    for written in (said.issued_at, said.expiration_time, said.not_before):
+        if written is not None:
+            moment(written)
+    return said
+
+
+def moment(written: str) -> datetime:
+    """A time of the message. Raises InvalidInput for a day that no calendar has."""
+    # A leap second is a second that Python does not know: the one before it will do.
+    plain = re.sub(r"(?<=:\d\d:)60", "59", written.upper())
+    plain = re.sub(r"\.(\d{1,6})\d*", lambda match: f".{match[1]:0<6}", plain)
+    try:
+        return datetime.fromisoformat(plain).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise InvalidInput(f"The message names a time that does not exist: {written}.") from error
+
+
+def _resources(block: str | None) -> tuple[str, ...] | None:
+    if block is None:
+        return None
+    return tuple(line.removeprefix("- ") for line in block.split("\n")[2:])
+
+
+def _unreadable() -> InvalidInput:
+    return InvalidInput(
+        "The message is not a sign-in message as EIP-4361 spells it.",
+        "Sign the message that the client writes, unchanged.",
+    )

@@ -1,0 +1,47 @@
+"""Signatures of wallets and node keys: made, and recovered to the address that made them.
+
+The same key and message have more than one valid signature (s and n − s), so a signature is never
+the name of anything: nonces are.
+"""
+
+from coincurve import PrivateKey, PublicKey
+
+from potluck.wire.signing.address import checksummed, keccak256
+
+_LENGTH = 65
+
+
+def text_digest(text: str) -> bytes:
+    """What a wallet signs when it is shown a text (EIP-191)."""
+    data = text.encode()
+    return keccak256(b"\x19Ethereum Signed Message:\n%d%b" % (len(data), data))
+
+
+def sign(private_key: bytes, digest: bytes) -> str:
+    signed = PrivateKey(private_key).sign_recoverable(digest, hasher=None)
+    return f"0x{(signed[:64] + bytes([27 + signed[64]])).hex()}"
+
+
+def recover(digest: bytes, signature: bytes) -> str | None:
+    """The address whose key made this signature; none where there can be none."""
+    if len(signature) != _LENGTH:
+        return None
+    # Wallets count from 27, some from 0.
+    parity = signature[64] - 27 if signature[64] >= 27 else signature[64]
+    if parity not in (0, 1):
+        return None
+    try:
+        key = PublicKey.from_signature_and_message(
+            signature[:64] + bytes([parity]), digest, hasher=None
+        )
+    except ValueError:
+        return None
+    return _address(key)
+
+
+def address_of(private_key: bytes) -> str:
+    return _address(PrivateKey(private_key).public_key)
+
+
+def _address(key: PublicKey) -> str:
+    return checksummed(f"0x{keccak256(key.format(compressed=False)[1:])[-20:].hex()}")

@@ -1,0 +1,391 @@
+"""Every check says what it found, what it needs and what to do; copied, the fixes help."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from potluck import __version__
+from potluck.cli.doctor.data_directory import look_at_place
+from potluck.cli.doctor.devices import of_route, undriven
+from potluck.cli.doctor.finding import Finding, Patient, Verdict
+from potluck.cli.doctor.sandbox import kernel, look_at_sandbox, walls
+from potluck.cli.doctor.server import clock
+from potluck.cli.doctor.terms import doubts_about, look_at_terms
+from potluck.cli.doctor.with_timeout import bounded
+from potluck.model.account import Credential, Role
+from potluck.model.error import AccountSuspended, NotSignedIn, Unavailable
+from potluck.model.ids import AccountId
+from potluck.model.node import SandboxReport
+from potluck.model.terms import TermsChange
+from potluck.provider.data_directory import save_node_id
+from potluck.provider.detect.report import Outcome, Tried
+from potluck.provider.owner.file_values import Said
+from potluck.provider.server.node_key import Authorised, ensure_key, save_delegation
+from potluck.wire.consumer import ServerHealth
+from potluck.wire.identity import Me
+from tests.cli.command_line import CommandLine
+from tests.cli.machines import BIG, NODE, FakeProvider, a_status
+from tests.consumer.fake_server import FakeServer, Scene, refuses, says
+from tests.processes import free_port
+
+ME = Me(
+    id=AccountId("account_1"),
+    address="0x2c7536E3605D9C16a7a3D7b1898e529396a65c23",
+    roles=[Role.CONSUMER],
+    signed_in_by=Credential.KEY,
+    scopes=[],
+    available_micro=2_500_000,
+    held_micro=0,
+)
+WALLET = "0x3FCf4914fC89B984Ca671C48D27b2814B59E3CA0"
+
+
+@pytest.fixture
+def healthy(server: FakeServer, user: CommandLine, tmp_path: Path) -> FakeServer:
+    """A server that is well, and a data directory of the test's own."""
+    user.variables["POTLUCK_DATA_DIR"] = str(tmp_path / "data")
+    server.plays("/healthz", says(ServerHealth("ok", __version__)))
+    server.plays("/readyz", says(ServerHealth("ok", __version__)))
+    server.plays("/v1/me", says(ME))
+    return server
+
+
+def findings(user: CommandLine, *words: str, status: int = 0) -> dict[str, Any]:
+    ended = user.run("doctor", *words, "--json")
+    assert ended.status == status, ended.stdout
+    (said,) = ended.lines()
+    assert said["is_well"] is (status == 0)
+    assert all(each["fix"] for each in said["findings"] if each["verdict"] == "fail")
+    return {each["name"]: each for each in said["findings"]}
+
+
+def verdicts(found: dict[str, Any]) -> dict[str, str]:
+    return {name: each["verdict"] for name, each in found.items()}
+
+
+def test_a_consumer_who_is_well(user: CommandLine, healthy: FakeServer) -> None:
+    found = findings(user, "consumer")
+    assert found["account"]["found"] == f"{ME.address} (consumer), 2.5 credits"
+    assert {*verdicts(found).values()} <= {"ok", "warn", "skipped"}
+    for name in ("python", "server name", "connection", "server", "version", "readiness", "clock"):
+        assert found[name]["verdict"] == "ok" and found[name]["needed"]
+    assert "sandbox" not in found and "route: opencl" not in found
+    shown = user.run("doctor", "consumer").stdout.decode()
+    assert "The server\n  ok       server name" in shown
+    assert " failed" not in shown.splitlines()[-1]
+
+
+def test_the_first_step_that_fails_is_the_one_to_mend(
+    user: CommandLine, healthy: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    found = findings(user, "consumer", "--server", url, status=1)
+    assert found["connection"]["found"].endswith("Connection refused")
+    assert found["server"]["verdict"] == found["clock"]["verdict"] == "skipped"
+
+    def unknown(*_: object, **__: object) -> None:
+        raise socket.gaierror(-2, "Name or service not known")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    found = findings(user, "consumer", status=1)
+    assert found["server name"]["verdict"] == "fail"
+    assert found["connection"] == {**found["connection"], "found": "needs: server name"}
+
+
+@pytest.mark.parametrize(
+    ("path", "scene", "name", "verdict", "words"),
+    [
+        ("/healthz", says(ServerHealth("ok", "9.9")), "version", "warn", "9.9 there"),
+        ("/healthz", Scene(200, b"<html>"), "version", "fail", "no Potluck server"),
+        ("/healthz", Scene(0, cut=True), "server", "fail", "no answer"),
+        (
+            *("/readyz", says(ServerHealth("no", "1", {"database": "It starts."}), 503)),
+            *("readiness", "fail", "database: It starts."),
+        ),
+        ("/readyz", Scene(502, b"<html>"), "readiness", "fail", "status 502"),
+        ("/v1/me", refuses(NotSignedIn("Unknown token.")), "account", "fail", "Unknown token."),
+        ("/v1/me", refuses(AccountSuspended("Suspended.")), "account", "fail", "Suspended."),
+        ("/v1/me", refuses(Unavailable("It starts.")), "account", "skipped", "It starts."),
+    ],
+)
+def test_a_server_that_is_not_well(
+    user: CommandLine,
+    healthy: FakeServer,
+    path: str,
+    scene: Scene,
+    name: str,
+    verdict: str,
+    words: str,
+) -> None:
+    healthy.plays(path, scene)
+    found = findings(user, "consumer", status=1 if verdict == "fail" else 0)
+    assert found[name]["verdict"] == verdict
+    assert words in found[name]["found"]
+
+
+def test_a_clock_that_is_wrong() -> None:
+    now = datetime.now(UTC)
+    assert clock(format_datetime(now)).verdict is Verdict.OK
+    behind = clock(format_datetime(now + timedelta(minutes=2)))
+    assert behind.verdict is Verdict.FAIL and "behind" in behind.found
+    assert "ahead" in clock(format_datetime(now - timedelta(minutes=2))).found
+    assert clock(None).verdict is clock("soon").verdict is Verdict.SKIPPED
+
+
+def test_a_damaged_profile_keeps_nothing_else_from_being_looked_at(
+    user: CommandLine, healthy: FakeServer
+) -> None:
+    profile = Path(user.variables["POTLUCK_CONFIG_DIR"]) / "profile.toml"
+    profile.parent.mkdir()
+    profile.write_text("garbage [")
+    profile.chmod(0o600)
+    found = findings(user, "consumer", status=1)
+    assert "damaged" in found["profile"]["found"]
+    assert found["python"]["verdict"] == found["server"]["verdict"] == "ok"
+
+
+def test_a_provider_is_looked_at_where_it_works(
+    user: CommandLine, healthy: FakeServer, tmp_path: Path
+) -> None:
+    """Whatever server the profile names."""
+    directory = tmp_path / "data" / "provider"
+    directory.mkdir(parents=True)
+    word = Authorised(healthy.url, ensure_key(directory), 0, int(time.time() + 90 * 86_400))
+    save_delegation(directory, word)
+    user.variables["POTLUCK_URL"] = "http://127.0.0.1:1"
+    with FakeProvider(a_status(url=healthy.url)).running(directory):
+        found = findings(user, "provider")
+    assert found["server"]["found"] == f"alive at {healthy.url}"
+    assert found["node key"]["verdict"] == "ok"
+    save_node_id(directory, "http://127.0.0.1:3", NODE)
+    both = user.run("doctor", "--json").lines()[0]["findings"]
+    names = [each["found"] for each in both if each["name"] == "connection"]
+    assert [name.split(":")[0] for name in names] == ["127.0.0.1 port 1", "127.0.0.1 port 3"]
+
+
+def test_a_directory_of_ones_own_is_named_in_the_fixes(tmp_path: Path) -> None:
+    found = {each.name: each for each in look_at_place(patient(tmp_path))}
+    assert found["provider"].fix.endswith(f" --data-dir {tmp_path}")
+    file = tmp_path / "file"
+    file.touch()
+    (writable, *_) = look_at_place(patient(file))
+    assert writable.found == f"{file} is a file" and "--data-dir" in writable.fix
+
+
+@contextmanager
+def as_a_stranger(directory: Path) -> Iterator[None]:
+    """Somebody who may not look into the directory; root becomes one for a while."""
+    directory.chmod(0)
+    is_root = os.geteuid() == 0
+    if is_root:
+        os.seteuid(65_534)
+    try:
+        yield
+    finally:
+        if is_root:
+            os.seteuid(0)
+        directory.chmod(0o700)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no modes")
+def test_a_directory_of_somebody_else_is_a_finding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", "/")
+    other = tmp_path / "other"
+    ensure_key(other / "provider")
+    list(look_at_place(patient(other / "provider")))  # all that it needs is imported
+    with as_a_stranger(other):
+        found = {each.name: each for each in look_at_place(patient(other / "provider"))}
+        terms = list(look_at_terms(patient(other / "provider")))
+    for name in ("data directory", "node key", "provider"):
+        assert found[name].verdict is Verdict.FAIL and found[name].fix
+    assert "may not look into" in found["provider"].found
+    assert terms[0].verdict is Verdict.FAIL
+
+
+def test_secrets_that_others_can_read_and_the_fix_that_closes_them(
+    user: CommandLine, healthy: FakeServer
+) -> None:
+    wallet = Path(user.variables["POTLUCK_CONFIG_DIR"]) / "wallet.json"
+    wallet.parent.mkdir()
+    wallet.write_text("{}")
+    wallet.chmod(0o644)
+    found = findings(user, "consumer", status=1)["wallet.json"]
+    assert "0644" in found["found"]
+    subprocess.run(["sh", "-c", found["fix"]], check=True)
+    assert findings(user, "consumer")["wallet.json"]["verdict"] == "ok"
+
+
+def test_a_machine_that_nobody_provides_is_only_warned(
+    user: CommandLine, healthy: FakeServer, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as index:
+        port = index.getsockname()[1]
+        user.variables["POTLUCK_PROVIDER_INDEX_URL"] = f"http://127.0.0.1:{port}/simple"
+        found = findings(user)
+    assert found["node key"]["verdict"] == found["provider"]["verdict"] == "warn"
+    assert found["package index"]["found"] == f"127.0.0.1 port {port} is open"
+    assert found["sandbox"]["verdict"] in ("ok", "warn")
+    assert found["device"]["found"]
+    assert {"route: nvidia", "route: opencl"} <= {*found}
+    assert not (tmp_path / "data").exists(), "looking makes nothing"
+
+
+def patient(directory: Path, url: str = "http://127.0.0.1:1") -> Patient:
+    return Patient(url, None, directory, True)
+
+
+def test_a_node_key_until_its_end(tmp_path: Path) -> None:
+    def verdict(ends_in: float) -> Verdict:
+        word = Authorised("http://127.0.0.1:1", key, 0, int(time.time() + ends_in))
+        save_delegation(tmp_path, word)
+        (found,) = (each for each in look_at_place(patient(tmp_path)) if each.name == "node key")
+        return found.verdict
+
+    key = ensure_key(tmp_path)
+    assert verdict(90 * 86_400) is Verdict.OK
+    assert verdict(86_400) is Verdict.WARN
+    assert verdict(-1) is Verdict.FAIL
+
+
+def test_a_provider_that_runs_is_asked(tmp_path: Path) -> None:
+    def looked() -> Any:
+        return next(each for each in look_at_place(patient(tmp_path)) if each.name == "provider")
+
+    with FakeProvider(a_status()).running(tmp_path) as provider:
+        assert looked().found == "attic with 2 devices, up 3 h 3 min"
+        provider.status = a_status(problem="The server refuses it.")
+        assert looked().verdict is Verdict.FAIL
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        (Said(TermsChange(is_paused=True)), "paused"),
+        (Said(devices={"GPU-gone": TermsChange(fractions=2)}), "no such device"),
+        (Said(TermsChange(allow=(WALLET,), deny=(WALLET.lower(),))), "also deny"),
+        (Said(TermsChange(is_reclaimable=True, grace_seconds=0)), "without a moment"),
+        (Said(devices={BIG: TermsChange(memory_share=0.02)}), "2% of the device's memory"),
+        (Said(TermsChange(sandbox="none")), "only your own tasks"),
+    ],
+)
+def test_terms_that_nobody_would_mean(said: Said, words: str) -> None:
+    ((doubt, fix),) = doubts_about(said, [BIG])
+    assert words in doubt and fix
+    assert not list(doubts_about(Said(TermsChange(price_micro_per_hour=5)), [BIG]))
+
+
+def test_a_limit_that_a_device_refuses_is_a_doubt(tmp_path: Path) -> None:
+    (device, *_) = a_status().devices
+    refused = structs.replace(device, refusal="It takes 100 to 350 W.")
+    with FakeProvider(a_status(devices=(refused,))).running(tmp_path):
+        found = [each for each in look_at_terms(patient(tmp_path)) if each.name == "terms"]
+    assert [each.found for each in found] == ["It takes 100 to 350 W."]
+
+
+def test_a_broken_file_is_a_finding(user: CommandLine, healthy: FakeServer, tmp_path: Path) -> None:
+    (tmp_path / "provider.toml").write_text("prize = 3")
+    (found,) = look_at_terms(patient(tmp_path))
+    assert found.verdict is Verdict.FAIL and "prize" in found.found
+
+
+@pytest.mark.parametrize(
+    ("outcome", "verdict"),
+    [
+        (Outcome.FOUND, Verdict.OK),
+        (Outcome.NOTHING, Verdict.SKIPPED),
+        (Outcome.MISSING, Verdict.SKIPPED),
+        (Outcome.FAILED, Verdict.FAIL),
+        (Outcome.TIMED_OUT, Verdict.FAIL),
+    ],
+)
+def test_what_a_route_says_is_passed_on(outcome: Outcome, verdict: Verdict) -> None:
+    hint = "" if outcome is Outcome.FOUND else "Install it anew."
+    found = of_route(Tried("nvidia", outcome, "It says so.", hint, 0.25, 1))
+    assert found.verdict is verdict
+    assert found.found.startswith("It says so.") and found.fix == hint
+
+
+def test_a_card_without_a_driver_is_seen_on_the_bus(tmp_path: Path) -> None:
+    card = tmp_path / "0000:01:00.0"
+    card.mkdir()
+    (card / "class").write_text("0x030200\n")
+    (card / "vendor").write_text("0x10de\n")
+    (found,) = undriven([Tried("nvidia", Outcome.MISSING)], tmp_path)
+    assert "0000:01:00.0" in found.found and found.verdict is Verdict.FAIL
+    assert not list(undriven([Tried("nvidia", Outcome.FOUND, devices=1)], tmp_path))
+    (card / "class").write_text("0x020000\n")
+    assert not list(undriven([], tmp_path)), "a network card is none"
+
+
+def test_the_sandbox_that_is_in_force_is_looked_at(tmp_path: Path) -> None:
+    def driver() -> Finding:
+        first, *rest = look_at_sandbox(patient(tmp_path))
+        if first.verdict is Verdict.WARN:
+            assert {each.verdict for each in rest} == {Verdict.SKIPPED}
+        return first
+
+    with FakeProvider(a_status(sandbox=SandboxReport("none"))).running(tmp_path):
+        found = driver()
+    assert "without walls" in found.found and found.fix
+    assert "walls" not in driver().found
+    (tmp_path / "provider.toml").write_text('sandbox = "none"\n')
+    assert driver() == found, "with the next start"
+    with FakeProvider(a_status()).running(tmp_path):
+        assert "walls" not in driver().found, "what runs has not changed it yet"
+
+
+def test_walls_that_only_watch_are_named() -> None:
+    report = SandboxReport(
+        "bwrap", "watchdog", "cgroup v2", "none", "tmpfs", "namespaces", "seccomp", "own uid"
+    )
+    found = {each.name: each for each in walls(report)}
+    assert found["wall: memory"].verdict is Verdict.WARN
+    assert "Delegate=yes" in found["wall: memory"].fix
+    assert found["wall: processes"].verdict is Verdict.OK
+    assert found["wall: cpu"].found == "nothing"
+
+
+@pytest.mark.parametrize(
+    ("is_working", "maximum", "restricted", "verdicts"),
+    [
+        (True, "1000", "0", [Verdict.OK]),
+        (True, "1000", "1", [Verdict.OK, Verdict.OK]),  # a profile lets bwrap through
+        (False, "1000", "1", [Verdict.OK, Verdict.FAIL]),
+        (False, "0", "0", [Verdict.WARN]),
+        (True, None, None, [Verdict.SKIPPED]),
+    ],
+)
+def test_what_the_kernel_allows(
+    tmp_path: Path,
+    is_working: bool,
+    maximum: str | None,
+    restricted: str | None,
+    verdicts: list[Verdict],
+) -> None:
+    for name, text in (("maximum", maximum), ("restricted", restricted)):
+        if text is not None:
+            (tmp_path / name).write_text(f"{text}\n")
+    found = list(kernel(is_working, tmp_path / "maximum", tmp_path / "restricted"))
+    assert [each.verdict for each in found] == verdicts
+    assert all("sysctl" in each.fix for each in found if each.verdict is Verdict.FAIL)
+
+
+def test_what_hangs_is_left_alone() -> None:
+    with pytest.raises(TimeoutError):
+        bounded(0.05, lambda: time.sleep(1))
+    with pytest.raises(ZeroDivisionError):
+        bounded(5, lambda: 1 / 0)
+    assert bounded(5, lambda: 3) == 3

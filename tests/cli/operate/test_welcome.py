@@ -1,0 +1,89 @@
+"""What `up` tells people: every address and command, and no secret."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from potluck.cli.operate.platform import describe_offer
+from potluck.cli.operate.welcome import program, show_welcome, warn_of_variables
+from potluck.cli.terminal.screen import Pane
+
+URL = "http://127.0.0.1:8470"
+# In one piece, however long: it is there to be copied.
+JOIN = f'pip install "potluck @ {URL}/v1/package/potluck.whl#sha256={"0" * 64}"'
+
+
+def test_the_welcome_says_what_to_type_next(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", [".venv/bin/potluck"])
+    show_welcome(Pane(sys.stdout), URL, has_provider=True, join_line=JOIN)
+    shown = capsys.readouterr().out
+    for words in (
+        f"{URL}/docs",
+        "run examples/hello.py",
+        f"provide {URL} --data-dir DIR",
+        "ssh -N -L 8470:127.0.0.1:8470 YOU@THIS-MACHINE",
+        f"    {JOIN}\n",
+        f"potluck run --server {URL} --template hello",
+    ):
+        assert words in shown
+    assert all(len(line) <= 80 or JOIN in line for line in shown.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("on_path", "started_as", "expected"),
+    [
+        (True, "/opt/potluck/.venv/bin/potluck", "potluck"),
+        (False, ".venv/bin/potluck", ".venv/bin/potluck"),
+        (False, "/opt/potluck/.venv/bin/potluck", "/opt/potluck/.venv/bin/potluck"),
+        (False, "/x/potluck/__main__.py", f"{sys.executable} -m potluck"),
+    ],
+)
+def test_commands_are_given_as_they_can_be_typed(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    on_path: bool,
+    started_as: str,
+    expected: str,
+) -> None:
+    if on_path:
+        (tmp_path / "potluck").touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", [started_as])
+    assert program() == expected
+
+
+def test_a_variable_that_names_another_server_is_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("POTLUCK_TOKEN", raising=False)
+    monkeypatch.setenv("POTLUCK_URL", f"{URL}/")
+    warn_of_variables(Pane(sys.stdout), URL)
+    assert capsys.readouterr().out == ""
+    monkeypatch.setenv("POTLUCK_URL", "https://elsewhere.example")
+    warn_of_variables(Pane(sys.stdout), URL)
+    assert "POTLUCK_URL is set to https://elsewhere.example" in capsys.readouterr().out
+    monkeypatch.setenv("POTLUCK_URL", URL)
+    monkeypatch.setenv("POTLUCK_TOKEN", "potluck_key_x")
+    warn_of_variables(Pane(sys.stdout), URL)
+    shown = capsys.readouterr().out
+    assert "unset POTLUCK_TOKEN" in shown and "potluck_key_x" not in shown
+
+
+@pytest.mark.parametrize(
+    ("sandbox", "words"),
+    [
+        ({"driver": "none"}, "without a sandbox, so it takes only your own tasks"),
+        ({"driver": "bwrap", "memory": "cgroup v1", "processes": "cgroup v1", "cpu": "cgroup v1"},
+         "behind bwrap, limits by cgroup v1"),
+        ({"driver": "bwrap", "memory": "rlimits and watchdog", "processes": "watchdog",
+          "cpu": "none"}, "behind bwrap, limits by rlimits and watchdog"),
+    ],
+)  # fmt: skip
+def test_the_offer_of_a_provider(sandbox: dict[str, Any], words: str) -> None:
+    devices = [{"kind": "cpu", "model": "Ryzen"}]
+    offered = describe_offer({"devices": devices, "sandbox": sandbox})
+    assert offered == ["offers CPU Ryzen", words]

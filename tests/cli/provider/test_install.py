@@ -1,0 +1,165 @@
+"""`potluck provider install`, with a service manager that writes down what it is asked.
+
+There is no systemd to talk to on a machine for tests, so a program of its name stands in for it and
+remembers, in files, whether the unit is enabled and runs.
+"""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from potluck.provider.server.node_key import Authorised, ensure_key, save_delegation
+from potluck.provider.service.systemd import NAME, command_in
+from tests.cli.command_line import InProcess
+
+URL, OTHER = "http://127.0.0.1:9471", "http://127.0.0.1:9472"
+SYSTEMCTL = """#!/bin/sh
+echo "$*" >> "$STATE/calls"
+case "$2" in
+  show-environment) test ! -e "$STATE/away" ;;
+  is-enabled) test -e "$STATE/enabled" ;;
+  is-active) test -e "$STATE/active" ;;
+  enable) touch "$STATE/enabled" ;;
+  disable) rm -f "$STATE/enabled" ;;
+  restart)
+    test ! -e "$STATE/broken" || { echo "Job failed." >&2; exit 1; }
+    touch "$STATE/active" ;;
+  stop) rm -f "$STATE/active" ;;
+esac
+"""
+
+
+class Owner(InProcess):
+    """Of a machine whose key the wallet has authorised at both servers."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory / "config")
+        self.state, self.home = directory / "state", directory / "home"
+        for made in (self.state, self.home, directory / "bin"):
+            made.mkdir()
+        systemctl = directory / "bin" / "systemctl"
+        systemctl.write_text(SYSTEMCTL)
+        systemctl.chmod(0o700)
+        self.variables.pop("XDG_CONFIG_HOME", None)
+        self.variables |= {
+            "HOME": str(self.home),
+            "PATH": f"{directory / 'bin'}:{os.environ['PATH']}",
+            "POTLUCK_DATA_DIR": str(directory / "data"),
+            "STATE": str(self.state),
+        }
+        provider = directory / "data" / "provider"
+        for url in (URL, OTHER):
+            ends = int(time.time()) + 86_400
+            key = ensure_key(provider)
+            save_delegation(provider, Authorised(url, key, int(time.time()), ends))
+
+    @property
+    def unit(self) -> Path:
+        return self.home / ".config" / "systemd" / "user" / NAME
+
+    def calls(self) -> list[str]:
+        """Since the last time."""
+        path = self.state / "calls"
+        said = path.read_text().splitlines() if path.exists() else []
+        path.unlink(missing_ok=True)
+        return [call.removeprefix("--user ") for call in said]
+
+
+@pytest.fixture
+def owner(tmp_path: Path) -> Owner:
+    return Owner(tmp_path)
+
+
+def test_a_unit_is_written_and_enabled_and_with_now_started(owner: Owner) -> None:
+    done = owner.run("provider", "install", URL, "--json", "--", "--name", "box")
+    assert (done.status, done.stderr) == (0, "")
+    (said,) = done.lines()
+    assert (said["url"], said["is_enabled"], said["is_active"]) == (URL, True, False)
+    command = command_in(owner.unit.read_text())
+    assert command[1:5] == ["-m", "potluck", "provide", URL] and command[-2:] == ["--name", "box"]
+    assert Path(command[0]).is_absolute()
+    assert "restart" not in " ".join(owner.calls())
+    now = owner.run("provider", "install", URL, "--now", "--json", "--", "--name", "box")
+    assert now.lines()[0]["is_active"]
+    assert f"restart {NAME}" in owner.calls()
+
+
+def test_once_more_changes_nothing_and_disturbs_nobody(owner: Owner) -> None:
+    owner.run("provider", "install", URL, "--now")
+    before = owner.unit.stat()
+    owner.calls()
+    again = owner.run("provider", "install", URL, "--now")
+    assert again.status == 0
+    assert owner.unit.stat().st_mtime_ns == before.st_mtime_ns
+    assert f"restart {NAME}" not in owner.calls()
+
+
+def test_another_server_is_not_provided_for_by_accident(owner: Owner) -> None:
+    owner.run("provider", "install", URL)
+    refused = owner.run("provider", "install", OTHER, "--json")
+    assert refused.status == 78
+    assert refused.lines()[-1]["error"]["code"] == "bad_settings"
+    assert URL in refused.stderr and "--yes" in refused.stderr
+    assert owner.run("provider", "install", OTHER, "--yes").status == 0
+    assert OTHER in owner.unit.read_text()
+
+
+def test_the_file_alone_is_shown_and_nothing_is_done(owner: Owner) -> None:
+    shown = owner.run("provider", "install", URL, "--print")
+    assert shown.status == 0
+    assert URL in " ".join(command_in(shown.stdout.decode()))
+    assert not owner.unit.exists()
+    assert owner.calls() == []
+
+
+def test_without_a_user_manager_the_rest_is_for_the_owner_to_do(owner: Owner) -> None:
+    (owner.state / "away").touch()
+    done = owner.run("provider", "install", URL)
+    assert done.status == 69
+    assert owner.unit.exists()
+    assert f"systemctl --user enable --now {NAME}" in done.stderr
+
+
+def test_what_the_manager_refuses_is_told(owner: Owner) -> None:
+    (owner.state / "broken").touch()
+    done = owner.run("provider", "install", URL, "--now")
+    assert done.status == 69
+    assert "Job failed" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--nam", "x"], "--name"),
+        (["--invite", "secret"], "--invite is nothing for a service"),
+        (["--authorise"], "--authorise is nothing for a service"),
+    ],
+)
+def test_options_that_would_not_do_are_refused_before_anything_is_written(
+    owner: Owner, options: list[str], told: str
+) -> None:
+    done = owner.run("provider", "install", URL, "--", *options)
+    assert done.status == 64
+    assert told in done.stderr
+    assert not owner.unit.exists()
+
+
+def test_uninstalling_lets_what_runs_run_unless_it_is_to_be_now(owner: Owner) -> None:
+    owner.run("provider", "install", URL, "--now")
+    gone = owner.run("provider", "uninstall", "--json")
+    assert (gone.status, gone.lines()[0]["runs"]) == (0, True)
+    assert not owner.unit.exists()
+    assert f"stop {NAME}" not in owner.calls()
+    assert "Nothing is installed" in owner.run("provider", "uninstall").stderr
+    owner.run("provider", "install", URL)
+    assert owner.run("provider", "uninstall", "--now").status == 0
+    assert f"stop {NAME}" in owner.calls()
+
+
+def test_a_wallet_that_was_never_asked_is_asked_now(owner: Owner) -> None:
+    """Nobody is there to ask for a password, and nobody answers at that address."""
+    done = owner.run("provider", "install", "http://127.0.0.1:9")
+    assert done.status == 69
+    assert not owner.unit.exists(), "a service that could not sign in is of no use"

@@ -1,0 +1,383 @@
+"""What owners type about this machine, with a provider's real control socket behind it."""
+
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from potluck.cli.provider.resolve_device import Choice, pick_devices
+from potluck.model.device import Availability, Standing
+from potluck.model.error import InvalidInput, NotFound
+from potluck.model.node import SandboxReport
+from potluck.model.terms import DeviceTerms
+from potluck.provider.control.message import (
+    Done,
+    Drain,
+    Leave,
+    Reclaim,
+    Refused,
+    Reread,
+    ShowStatus,
+)
+from potluck.provider.data_directory import known_urls, save_node_id
+from potluck.provider.owner.file_values import NodeLimits
+from tests.cli.command_line import CommandLine, Finished, InProcess
+from tests.cli.machines import BIG, NODE, SMALL, TASK, FakeProvider, a_device, a_status
+from tests.cli.pseudo_terminal import Terminal
+
+CHOICES = [
+    Choice(1, "GPU-aa11", "NVIDIA GeForce RTX 4090"),
+    Choice(2, "GPU-aa22", "NVIDIA GeForce GTX 1060", "device_1"),
+    Choice(3, "GPU-bb33", "NVIDIA GeForce GTX 1060"),
+]
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "data" / "provider"
+
+
+@pytest.fixture
+def provider(directory: Path) -> Iterator[FakeProvider]:
+    with FakeProvider(a_status()).running(directory) as fake:
+        yield fake
+
+
+@pytest.fixture
+def owner(tmp_path: Path) -> CommandLine:
+    user = InProcess(tmp_path / "config")
+    user.variables["POTLUCK_DATA_DIR"] = str(tmp_path / "data")
+    return user
+
+
+def told(owner: CommandLine, *words: str) -> str:
+    ended = owner.run("provider", *words)
+    assert ended.status == 0, ended.stderr
+    return ended.stdout.decode()
+
+
+def refused(owner: CommandLine, *words: str) -> Finished:
+    ended = owner.run("provider", *words)
+    assert ended.status != 0
+    return ended
+
+
+def in_file(directory: Path) -> dict[str, Any]:
+    return tomllib.loads((directory / "provider.toml").read_text())
+
+
+@pytest.mark.parametrize(
+    ("word", "uuid"),
+    [
+        ("1", "GPU-aa11"),
+        ("gpu-AA22", "GPU-aa22"),  # whole, whatever its case
+        ("GPU-b", "GPU-bb33"),  # its beginning
+        ("4090", "GPU-aa11"),  # no number of a device, so a piece of a model
+        ("device_1", "GPU-aa22"),
+    ],
+)
+def test_a_device_goes_by_many_names(word: str, uuid: str) -> None:
+    assert pick_devices([word, word], CHOICES) == (uuid,)
+
+
+def test_a_name_of_several_or_of_none_is_told() -> None:
+    with pytest.raises(InvalidInput, match="fits 2 devices: 2 NVIDIA GeForce GTX 1060"):
+        pick_devices(["1060"], CHOICES)
+    with pytest.raises(NotFound) as none:
+        pick_devices([""], CHOICES)
+    assert "GPU-aa11" in none.value.hint
+
+
+def test_status_tells_all_on_one_screen(owner: CommandLine, provider: FakeProvider) -> None:
+    lines = told(owner, "status").splitlines()
+    assert lines[0].startswith("attic at https://pool.example:8470 · up 3 h 3 min")
+    assert lines[3].split("  ")[1] == "GeForce RTX 4090"
+    for figure in ("available", " 0.25 ", "1 task", "97 %", "71 °C", "310 W", "12 of 24 GiB"):
+        assert figure in lines[3]
+    assert "paused" in lines[4]
+    assert "2: Its owner has paused it." in lines
+    assert any(line.startswith(f"{TASK}  running") for line in lines)
+    assert "provider.toml" in lines[-1]
+    (said,) = owner.run("provider", "status", "--json").lines()
+    assert [device["status"]["uuid"] for device in said["devices"]] == [BIG, SMALL]
+
+
+def test_status_in_a_terminal_of_80_columns_fits(
+    owner: CommandLine, provider: FakeProvider
+) -> None:
+    owner.variables["COLUMNS"] = "80"
+    with Terminal(owner, "provider", "status") as terminal:
+        shown = terminal.until("provider.toml")
+    assert "GeForce RTX 4090" in shown and "GeForce GTX 1060" in shown
+    assert max(len(line) for line in shown.splitlines()) <= 80
+
+
+def test_status_says_what_is_wrong_and_whose_a_device_is(
+    owner: CommandLine, provider: FakeProvider
+) -> None:
+    foreign = replace(a_device(BIG, "RTX"), standing=Standing.FOREIGN)
+    provider.status = a_status(problem="In provider.toml: price.", devices=(foreign,))
+    shown = told(owner, "status")
+    assert "In provider.toml: price." in shown
+    assert "not this machine's to offer: foreign" in shown
+
+
+def test_status_says_what_does_not_hold_and_that_there_are_no_walls(
+    owner: CommandLine, provider: FakeProvider
+) -> None:
+    assert "without walls" not in told(owner, "status")
+    capped = replace(a_device(BIG, "RTX"), refusal="It takes 100 to 350 W.")
+    provider.status = a_status(devices=(capped,), sandbox=SandboxReport("none"))
+    for command in ("status", "explain"):
+        shown = " ".join(told(owner, command).split())
+        assert "1: It takes 100 to 350 W." in shown and "they run without walls" in shown
+        assert "still in force" not in shown
+    provider.status = a_status(limits=NodeLimits(sandbox="none"))
+    for command in ("status", "explain"):
+        assert "You ask for sandbox=none; bwrap is still in force." in told(owner, command)
+
+
+def test_status_is_looked_at_again_until_ctrl_c(owner: CommandLine, provider: FakeProvider) -> None:
+    with Terminal(owner, "provider", "status", "--watch") as terminal:
+        terminal.until("provider.toml")
+        provider.status = a_status(name="cellar")
+        terminal.until("cellar at")
+        terminal.press("\x03")
+        assert terminal.status() == 0
+
+
+def test_status_tells_of_another_version(owner: CommandLine, provider: FakeProvider) -> None:
+    assert "there" not in told(owner, "status").splitlines()[0]
+    provider.status = a_status(server_version="0.9.0")
+    assert "potluck 0.1.0 here, 0.9.0 there" in told(owner, "status").splitlines()[0]
+
+
+def test_without_a_provider_status_says_how_to_start_one(owner: CommandLine) -> None:
+    ended = refused(owner, "status")
+    assert ended.status == 69
+    assert "No provider runs" in ended.stderr and "potluck provide URL" in ended.stderr
+
+
+def test_what_is_set_is_in_the_file_and_told_to_the_provider(
+    owner: CommandLine, provider: FakeProvider, directory: Path
+) -> None:
+    shown = told(owner, "set", "price=0.50", "hours=mon-fri 18:00-08:00", "kinds=script")
+    assert "price: 0.5\n" in shown and "It holds now." in shown
+    told(owner, "set", "memory_share=80%", "--device", "GTX")
+    said = in_file(directory)
+    assert (said["price"], said["hours"], said["kinds"]) == (
+        "0.5",
+        "mon-fri 18:00-08:00",
+        ["script"],
+    )
+    assert said["device"] == {SMALL: {"memory_share": 0.8}}
+    assert provider.asked.count(Reread()) == 2
+    told(owner, "set", "price=")
+    assert "price" not in in_file(directory), "back to the default"
+
+
+def test_set_alone_shows_every_key_and_who_said_it(
+    owner: CommandLine, provider: FakeProvider
+) -> None:
+    told(owner, "set", "grace=1m")
+    told(owner, "set", "fractions=4", "--device", "2")
+    (said,) = owner.run("provider", "set", "--json").lines()
+    assert said["terms"]["grace"] == {"value": "60s", "source": "provider.toml"}
+    assert said["terms"]["price"] == {"value": "0.25", "source": "start options"}
+    assert said["terms"]["fractions"] == {"value": "", "source": "default"}
+    assert f"{SMALL} alone: fractions=4" in told(owner, "set")
+    (of_device,) = owner.run("provider", "set", "--device", "2", "--json").lines()
+    assert of_device["terms"]["fractions"] == {"value": "4", "source": "its own table"}
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["prize=3"], "There are: price, paused"),
+        (["price=much"], "Write it like 2 or 0.25"),
+        (["price"], "What should price be?"),
+        (["cores=2", "--device", "1"], "said of the whole machine"),
+        (["memory_share=7"], "Write it like memory_share=0.8"),
+        (["--device", "1", "--device", "2"], "one device can be shown at a time"),
+    ],
+)
+def test_a_wrong_word_changes_nothing_and_says_what_to_write(
+    owner: CommandLine, provider: FakeProvider, directory: Path, words: list[str], sentence: str
+) -> None:
+    ended = refused(owner, "set", *words)
+    assert ended.status == 64
+    assert sentence in ended.stderr
+    assert not (directory / "provider.toml").exists()
+
+
+def test_a_file_that_is_broken_is_not_made_worse(
+    owner: CommandLine, provider: FakeProvider, directory: Path
+) -> None:
+    (directory / "provider.toml").write_text("price = \n# mine")
+    assert refused(owner, "set", "price=1").status == 78
+    assert (directory / "provider.toml").read_text() == "price = \n# mine"
+
+
+def test_pause_and_resume(owner: CommandLine, provider: FakeProvider, directory: Path) -> None:
+    assert "Paused NVIDIA GeForce GTX 1060; what runs is finished." in told(owner, "pause", "2")
+    assert in_file(directory)["device"] == {SMALL: {"paused": True}}
+    (said,) = owner.run("provider", "pause", "--json").lines()
+    assert said == {"paused": "all", "is_now": False, "in_force": "now"}
+    assert in_file(directory)["paused"] is True
+    assert "Resumed all devices." in told(owner, "resume")
+    assert in_file(directory)["paused"] is False
+    assert not any(isinstance(each, Reclaim) for each in provider.asked)
+
+
+@pytest.mark.parametrize("words", [["reclaim", "4090"], ["pause", "4090", "--now"]])
+def test_what_is_wanted_back_is_asked_for_first_whatever_the_file_says(
+    owner: CommandLine, provider: FakeProvider, directory: Path, words: list[str]
+) -> None:
+    (directory / "provider.toml").write_text("price = \n# mine")
+    told(owner, *words)
+    told_it = [each for each in provider.asked if not isinstance(each, ShowStatus)]
+    assert told_it == [Reclaim((BIG,))]
+
+
+def test_what_stopping_costs_is_told_where_nobody_said_that_it_may_be(
+    owner: CommandLine, provider: FakeProvider
+) -> None:
+    assert "counts against a machine" in owner.run("provider", "reclaim", "4090").stderr
+    (device, _) = provider.status.devices
+    declared = replace(device.description, terms=DeviceTerms(is_reclaimable=True))
+    provider.status = a_status(devices=(replace(device, description=declared),))
+    ended = owner.run("provider", "reclaim", "4090")
+    assert "what ran there is stopped. It holds now." in ended.stdout.decode()
+    assert not ended.stderr
+
+
+def test_a_silent_server_is_no_reason_to_wait(owner: CommandLine, provider: FakeProvider) -> None:
+    provider.answers = (Done(is_known_to_server=False),)
+    assert "when the server answers again" in told(owner, "pause")
+    provider.answers = (Refused("It is leaving.", "Wait."),)
+    assert "It is leaving." in refused(owner, "pause").stderr
+
+
+def test_without_a_provider_the_file_is_for_the_next_start(
+    owner: CommandLine, directory: Path
+) -> None:
+    assert "it holds when one starts" in told(owner, "pause")
+    assert in_file(directory) == {"paused": True}
+    (directory / "provider.toml").unlink()
+    assert told(owner, "reclaim").startswith("Paused all devices. No provider runs here now")
+    assert in_file(directory) == {"paused": True}
+
+
+def test_drain_waits_and_says_for_what(owner: CommandLine, provider: FakeProvider) -> None:
+    provider.answers = (a_status(is_draining=True), a_status(attempts=()), Done())
+    ended = owner.run("provider", "drain")
+    assert ended.stdout.decode().startswith("Drained")
+    assert "waiting for 1 task" in ended.stderr
+    assert Drain() in provider.asked
+
+
+def test_a_drain_is_not_taken_back(
+    owner: CommandLine, provider: FakeProvider, directory: Path
+) -> None:
+    provider.status = a_status(is_draining=True)
+    assert "can not be taken back" in told(owner, "resume")
+    assert in_file(directory) == {"paused": False}
+    assert "It holds now." in told(owner, "pause")
+
+
+def test_leave_asks_first(owner: CommandLine, provider: FakeProvider, directory: Path) -> None:
+    unasked = refused(owner, "leave")
+    assert unasked.status == 78 and "--yes" in unasked.stderr
+    with Terminal(owner, "provider", "leave", "--now") as terminal:
+        terminal.answer("at https://pool.example:8470 for good: what runs is stopped", "no")
+        assert terminal.status() == 130
+    assert provider.asked == [ShowStatus()] * 2
+    provider.asked.clear()
+    told(owner, "set", "price=1")
+    assert "its key is gone" in told(owner, "leave", "--yes")
+    assert (directory / "provider.toml").exists()
+    with Terminal(owner, "provider", "leave", "--now", "--forget-terms") as terminal:
+        terminal.answer("[y/N]", "y")
+        assert "Left the pool" in terminal.rest()
+    told_it = [each for each in provider.asked if not isinstance(each, ShowStatus)]
+    assert told_it == [Reread(), Leave(), Leave(is_now=True)]
+    assert not (directory / "provider.toml").exists()
+
+
+def test_who_never_came_can_not_leave(owner: CommandLine) -> None:
+    ended = refused(owner, "leave", "--yes", "--server", "http://127.0.0.1:1")
+    assert ended.status == 66 and "not in the pool" in ended.stderr
+    assert "is in no pool" in refused(owner, "leave", "--yes").stderr
+
+
+def test_no_other_pool_is_left_than_the_one_that_was_named(
+    owner: CommandLine, provider: FakeProvider
+) -> None:
+    ended = refused(owner, "leave", "--yes", "--server", "https://other.example")
+    assert "at https://pool.example:8470, not at https://other.example" in ended.stderr
+    assert not any(isinstance(each, Leave) for each in provider.asked)
+
+
+def test_whoever_only_provides_is_asked_to_sign_in_there(
+    owner: CommandLine, directory: Path
+) -> None:
+    directory.mkdir(parents=True)
+    assert "No server is known" in refused(owner, "earnings").stderr
+    save_node_id(directory, "http://127.0.0.1:1", NODE)
+    assert "potluck login http://127.0.0.1:1" in refused(owner, "earnings").stderr
+
+
+def test_where_nothing_runs_the_only_pool_is_left(owner: CommandLine, directory: Path) -> None:
+    directory.mkdir(parents=True)
+    owner.variables["POTLUCK_URL"] = "http://127.0.0.1:2"
+    save_node_id(directory, "http://127.0.0.1:1", NODE)
+    told(owner, "leave", "--yes", "--anyway")
+    assert known_urls(directory) == []
+    for port in (3, 4):
+        save_node_id(directory, f"http://127.0.0.1:{port}", NODE)
+    ended = refused(owner, "leave", "--yes", "--anyway")
+    assert ended.status == 64 and "--server URL" in ended.stderr
+
+
+@pytest.mark.parametrize("words", [["leave", "--yes"], ["drain"]])
+def test_a_provider_that_is_killed_on_the_way_has_not_done_it(
+    owner: CommandLine, provider: FakeProvider, words: list[str]
+) -> None:
+    provider.answers = (a_status(is_draining=True),)
+    ended = refused(owner, *words)
+    assert ended.status == 69 and "ended before it was done" in ended.stderr
+    assert not ended.stdout
+
+
+def test_what_was_wanted_back_stays_paused_if_the_provider_is_killed(
+    owner: CommandLine, provider: FakeProvider, directory: Path
+) -> None:
+    provider.answers = (a_status(),)
+    assert "it holds when one starts" in told(owner, "reclaim")
+    assert in_file(directory) == {"paused": True}
+
+
+def test_explain_tells_its_own_reasons_also_where_nobody_else_can_be_asked(
+    owner: CommandLine, provider: FakeProvider
+) -> None:
+    provider.status = a_status(silent_seconds=4000.0, is_draining=True, problem="The file is odd.")
+    shown = owner.run("provider", "explain")
+    said = shown.stdout.decode()
+    for reason in ("The file is odd.", "has not answered for 1 h", "draining", "has paused it"):
+        assert reason in said
+    assert "not signed in" in shown.stderr
+    (as_json,) = owner.run("provider", "explain", "--json").lines()
+    assert as_json["scheduler"] is None and len(as_json["here"]) == 5
+
+
+def test_every_reason_for_being_away_has_words(owner: CommandLine, provider: FakeProvider) -> None:
+    away = [each for each in Availability if each is not Availability.AVAILABLE]
+    provider.status = a_status(
+        devices=tuple(a_device(f"GPU-{each}", "RTX", availability=each, why="") for each in away)
+    )
+    shown = told(owner, "status")
+    assert shown.count("takes no new work") == len(away)
+    assert "outside hours" in shown and "in use" in shown

@@ -1,0 +1,59 @@
+"""What a node says of items is a stranger's word: it hides nothing, and takes nobody's place."""
+
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from potluck.cli.results.collect_items import Gathering
+from potluck.cli.results.item_log import by_item
+from potluck.cli.terminal.screen import Screen
+from potluck.model.blob import BlobRef, NamedFile
+from potluck.model.error import BadSettings
+from potluck.model.ids import AttemptId
+from potluck.model.task import ItemRange
+from potluck.wire.consumer import LogPage, LogPiece
+from potluck.wire.files import TaskFiles
+from tests.consumer.fake_server import a_task
+
+ONE, OTHER = (BlobRef(digit * 64, 1) for digit in "ab")
+
+
+@pytest.mark.parametrize("number", ["9" * 5000, "00", "٣"])
+def test_a_number_that_no_item_has_costs_nobody_their_output(number: str) -> None:
+    pieces = [
+        LogPiece("system", b"item 1:\n"),
+        LogPiece("system", f"item {number}:\n".encode()),
+        LogPiece("stdout", b"hello"),
+    ]
+    page = LogPage(AttemptId("attempt_1"), 0, 3, pieces, complete=True)
+    ((_, written),) = by_item([page], ItemRange(0, 4))
+    assert written == [(1, pieces[2])]
+
+
+def fetched(paths: dict[str, BlobRef], directory: Path) -> list[NamedFile]:
+    """What is brought for two items of these files of the task."""
+    potluck = mock.Mock()
+    files = [NamedFile(path, blob) for path, blob in paths.items()]
+    potluck.files.of_task.return_value = TaskFiles(None, files)
+    brought: list[NamedFile] = []
+    potluck.files.bring = lambda wanted, *_: brought.extend(wanted)
+    try:
+        Gathering(["a.csv", "b.csv"], (), directory).fetch(potluck, a_task(), directory, Screen())
+    except BadSettings as error:
+        error.add_note(f"{[each.path for each in brought]}")
+        raise
+    return brought
+
+
+def test_only_a_plain_number_is_an_item(tmp_path: Path) -> None:
+    huge = f"{'9' * 5000}/p.png"
+    found = fetched(dict.fromkeys(["1/p.png", "00/p.png", "٠/p.png", huge], ONE), tmp_path)
+    assert [each.path for each in found] == ["b.csv/p.png", "00/p.png", "٠/p.png", huge]
+
+
+def test_of_two_files_with_one_name_it_is_told_that_one_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(BadSettings, match=r"a\.csv/p\.png is the name of two files") as raised:
+        fetched({"0/p.png": ONE, "a.csv/p.png": OTHER, "1/q.png": ONE}, tmp_path)
+    assert raised.value.__notes__ == ["['a.csv/p.png', 'b.csv/q.png']"]
+    assert len(fetched({"0/p.png": ONE, "a.csv/p.png": ONE}, tmp_path)) == 1, "it is the same"

@@ -1,0 +1,230 @@
+"""`potluck result` of functions, and of tasks that used devices and left files."""
+
+import hashlib
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from potluck.cli.results.file_preview import LookedAt
+from potluck.cli.results.usage import used
+from potluck.local.media_size import Size
+from potluck.model.blob import BlobRef, NamedFile, Value
+from potluck.model.ids import AttemptId, NodeId
+from potluck.model.lease import AttemptState
+from potluck.model.task import EndReason, TaskState
+from potluck.model.usage import Usage
+from potluck.wire import plain_values
+from potluck.wire.consumer import AttemptView, LogPage, TaskView
+from potluck.wire.files import TaskFiles
+from potluck.wire.results import ResultPiece, Results, TaskResult
+from tests.cli.command_line import CommandLine
+from tests.consumer.fake_server import FakeServer, Scene, a_task, says, state_event, streams
+from tests.local.test_media_size import png
+
+
+def ended(server: FakeServer, task: TaskView, answer: bytes, is_error: bool = False) -> None:
+    """A call is over, and this is what its node answered."""
+    piece = ResultPiece(0, 1, Value(answer), is_error)
+    found = TaskResult(task.id, task.state, 1, [piece])
+    server.plays(f"/v1/tasks/{task.id}", says(task))
+    server.plays(f"/v1/tasks/{task.id}/logs", says(LogPage(None, 0, 0, [], True)))
+    server.plays("/v1/results", says(Results([found])))
+
+
+def test_one_is_told_as_one() -> None:
+    table = LookedAt(Path("t.csv"), 4, "text/csv", Size(1, 2))
+    assert table.about == "2 lines × 1 column, 4 B"
+
+
+def test_what_a_function_returned(user: CommandLine, server: FakeServer) -> None:
+    task = a_task(TaskState.SUCCEEDED, kind="function")
+    ended(server, task, plain_values.encode({"best": (1, 2)}))
+    assert "returned   {'best': (1, 2)}" in user.run("result", task.id).stderr
+    (told,) = user.run("result", task.id, "--json").lines()
+    assert told["returned"] == {"best": [1, 2]}
+
+
+def test_what_a_function_raised(user: CommandLine, server: FakeServer) -> None:
+    task = a_task(TaskState.FAILED, kind="function", reason=EndReason.EXCEPTION, detail="K: v")
+    words = {"type": "KeyError", "message": "'v'", "traceback": "Trace\n  a.py, line 1\x1b[2J"}
+    ended(server, task, plain_values.encode(words), is_error=True)
+    shown = user.run("result", task.id).stderr
+    assert "Trace\n  a.py, line 1�[2J\n" in shown, "a terminal obeys nothing of it"
+    (told,) = user.run("result", task.id, "--json").lines()
+    assert told["raised"] == "KeyError: 'v'"
+
+
+def test_a_number_that_is_too_long_is_said_to_be_so(user: CommandLine, server: FakeServer) -> None:
+    large = 2**20_000
+    task = a_task(TaskState.SUCCEEDED, kind="function")
+    ended(server, task, plain_values.encode([large]))
+    assert "too long to be shown" in user.run("result", task.id).stderr
+    (told,) = user.run("result", task.id, "--json").lines()
+    assert "too long to be shown" in told["returned"]
+    ended(server, task, plain_values.encode({"type": "E", "message": large}), is_error=True)
+    assert user.run("result", task.id).status == 0
+
+
+def test_a_pickle_is_never_opened(user: CommandLine, server: FakeServer, tmp_path: Path) -> None:
+    canary = tmp_path / "ran"
+    hostile = f"cos\nsystem\n(S'touch {canary}'\ntR.".encode()
+    task = a_task(TaskState.SUCCEEDED, kind="function")
+    for is_error in (False, True):
+        ended(server, task, hostile, is_error)
+        assert user.run("result", task.id).status == 0
+        assert user.run("result", task.id, "--json").status == 0
+    assert not canary.exists()
+
+
+def test_files_are_brought_beside_the_story(
+    user: CommandLine, server: FakeServer, tmp_path: Path
+) -> None:
+    task = a_task(TaskState.SUCCEEDED)
+    server.plays(f"/v1/tasks/{task.id}", says(task))
+    server.plays(f"/v1/tasks/{task.id}/logs", says(LogPage(None, 0, 0, [], True)))
+    server.plays(f"/v1/tasks/{task.id}/files", says(TaskFiles(None, [])))
+    shown = user.run("result", task.id, "-o", tmp_path / "out")
+    assert shown.status == 0
+    assert "It left no files: what is in $POTLUCK_OUTPUT at the end comes back." in shown.stderr
+    (told,) = user.run("result", task.id, "-o", tmp_path / "out", "--json").lines()
+    assert (told["directory"], told["files"]) == (str(tmp_path / "out"), [])
+
+
+GONE = TaskFiles(None, [], kept_until=datetime(2026, 1, 3, 12, tzinfo=UTC), cleared=True)
+
+
+@pytest.mark.parametrize(
+    ("found", "told"),
+    [
+        (TaskFiles(1, [NamedFile("small", BlobRef("0" * 64, 1))]), "1 file, 1 B"),
+        (TaskFiles(None, []), "of 2 KiB that it wrote none was taken; `potluck logs"),
+        (GONE, "no longer kept since 2026-01-03"),
+    ],
+    ids=["a part", "refused", "cleared"],
+)
+def test_only_files_that_are_there_are_told_as_there(
+    user: CommandLine, server: FakeServer, found: TaskFiles, told: str
+) -> None:
+    """The node has written more than was taken, or than is still kept."""
+    task = a_task(TaskState.SUCCEEDED, exit_code=0, attempts=[an_attempt(output_bytes=2048)])
+    server.plays(f"/v1/tasks/{task.id}", says(task))
+    server.plays(f"/v1/tasks/{task.id}/logs", says(LogPage(None, 0, 0, [], True)))
+    server.plays(f"/v1/tasks/{task.id}/files", says(found))
+    server.plays("/v1/tasks", says(task, 201))
+    server.plays(f"/v1/tasks/{task.id}/follow", streams(state_event(1, task)))
+    commands = [("result", task.id), ("files", task.id), ("run", "--command", "draw")]
+    for command in commands:
+        shown = user.run(*command)
+        assert shown.status == 0 and told in shown.stderr, command
+        assert "2 KiB; " not in shown.stderr and "2 KiB of files" not in shown.stderr
+
+
+def test_no_word_about_files_costs_a_task_its_status(user: CommandLine, server: FakeServer) -> None:
+    task = a_task(TaskState.FAILED, exit_code=3, attempts=[an_attempt(output_bytes=2048)])
+    server.plays("/v1/tasks", says(task, 201))
+    server.plays(f"/v1/tasks/{task.id}/follow", streams(state_event(1, task)))
+    server.plays(f"/v1/tasks/{task.id}/files", Scene(404))
+    shown = user.run("run", "--command", "draw")
+    assert shown.status == 3 and "It left files; `potluck result" in shown.stderr
+
+
+@pytest.mark.parametrize("options", [(), ("-f",)], ids=["", "followed"])
+def test_a_log_that_is_no_longer_kept_says_so(
+    user: CommandLine, server: FakeServer, options: tuple[str, ...]
+) -> None:
+    task = a_task(TaskState.SUCCEEDED, exit_code=0, attempts=[an_attempt()])
+    server.plays(f"/v1/tasks/{task.id}", says(task))
+    server.plays(f"/v1/tasks/{task.id}/follow", streams(state_event(1, task)))
+    page = LogPage(task.attempts[0].id, 0, 0, [], complete=True, cleared=True)
+    server.plays(f"/v1/tasks/{task.id}/logs", says(page))
+    shown = user.run("logs", task.id, *options)
+    assert (shown.status, shown.stdout) == (0, b"")
+    assert shown.stderr == "potluck: what it wrote is no longer kept\n"
+
+
+def an_attempt(**used: float) -> AttemptView:
+    at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    return AttemptView(
+        AttemptId("attempt_1"),
+        1,
+        AttemptState.SUCCEEDED,
+        NodeId("node_1"),
+        "attic",
+        [],
+        at,
+        usage=msgspec.convert(used, Usage),
+    )
+
+
+def test_what_an_attempt_used_in_words() -> None:
+    plain = Usage(cpu_seconds=2, memory_peak_bytes=2**20, log_bytes=10)
+    assert used(plain) == "2.0 s of processor, 1 MiB of memory at most, 10 B of log"
+    rich = msgspec.structs.replace(
+        plain, device_seconds=90, energy_joules=7200, input_bytes=2**30, output_bytes=2048
+    )
+    assert used(rich) == (
+        "2.0 s of processor, 1 min 30 s of device, 2 Wh of energy, 1 MiB of memory at most,"
+        " 10 B of log, 1 GiB of files in, 2 KiB out"
+    )
+
+
+@pytest.mark.parametrize(
+    "words", [("result", "-o", ""), ("run", "-o", "", "x.py"), ("run", "--folder", "", "x.py")]
+)
+def test_a_directory_without_a_name_is_not_the_one_where_one_is(
+    user: CommandLine, words: tuple[str, ...]
+) -> None:
+    shown = user.run(*words)
+    assert (shown.status, shown.stdout) == (64, b"")
+    assert "The name of a directory is empty." in shown.stderr
+
+
+def test_pictures_and_tables_are_shown_by_their_paths(
+    user: CommandLine, server: FakeServer, tmp_path: Path
+) -> None:
+    task = a_task(TaskState.SUCCEEDED, attempts=[an_attempt(output_bytes=2048)])
+    left = {"a/plot.png": png(640, 480), "t.csv": b"a,b\n1,2\n", "notes.txt": b"well"}
+    named = [
+        NamedFile(path, BlobRef(hashlib.sha256(data).hexdigest(), len(data)))
+        for path, data in left.items()
+    ]
+    server.plays(f"/v1/tasks/{task.id}", says(task))
+    server.plays(f"/v1/tasks/{task.id}/logs", says(LogPage(None, 0, 0, [], True)))
+    server.plays(f"/v1/tasks/{task.id}/files", says(TaskFiles(1, named)))
+    for file, data in zip(named, left.values(), strict=True):
+        server.plays(f"/v1/blobs/{file.blob.sha256}", Scene(200, data))
+    out = tmp_path / "out"
+    shown = user.run("result", task.id, "-o", out).stderr
+    assert f"picture  {out}/a/plot.png  640 × 480, 33 B\n" in shown
+    assert f"table    {out}/t.csv       2 lines × 2 columns, 8 B\n" in shown
+    assert "notes.txt" not in shown and f"3 files, 45 B in {out}, checked\n" in shown
+    asked = len(server.requests)
+    (told,) = user.run("result", task.id, "-o", out, "--json").lines()
+    assert [each.get("width") or each.get("rows") for each in told["files"]] == [640, 2, None]
+    assert told["files"][2]["place"] == f"{out}/notes.txt"
+    assert not any("/v1/blobs/" in each.path for each in server.requests[asked:])
+    assert "1 picture and 1 table among them" in user.run("result", task.id).stderr
+
+
+def test_how_long_it_is_kept_is_said(user: CommandLine, server: FakeServer) -> None:
+    task = a_task(TaskState.SUCCEEDED, kept_until=datetime(2999, 1, 2, 12, tzinfo=UTC))
+    server.plays(f"/v1/tasks/{task.id}", says(task))
+    server.plays(f"/v1/tasks/{task.id}/logs", says(LogPage(None, 0, 0, [], True)))
+    assert "until 2999-01-02" in user.run("result", task.id).stderr
+
+
+def test_after_its_time_it_says_that_nothing_is_kept(user: CommandLine, server: FakeServer) -> None:
+    task = a_task(
+        TaskState.SUCCEEDED,
+        kept_until=GONE.kept_until,
+        attempts=[an_attempt()],
+    )
+    server.plays(f"/v1/tasks/{task.id}", says(task))
+    server.plays(f"/v1/tasks/{task.id}/logs", says(LogPage(None, 0, 0, [], True, cleared=True)))
+    server.plays(f"/v1/tasks/{task.id}/files", says(GONE))
+    shown = user.run("result", task.id)
+    assert "no longer since 2026-01-03: what it wrote, returned and left is gone" in shown.stderr
+    (told,) = user.run("result", task.id, "--json").lines()
+    assert (told["cleared"], told["stdout"]) == (True, "")

@@ -1,0 +1,371 @@
+"""`potluck run` before somebody's eyes: states, output, exit status, Ctrl-C."""
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from potluck.model.error import Unavailable
+from potluck.model.ids import AttemptId
+from potluck.model.node import SandboxStrength
+from potluck.model.task import EndReason, TaskRequest, TaskState, WaitingReason
+from potluck.model.task_spec import ScriptSpec
+from potluck.store.new_ids import new_task_id
+from potluck.wire.consumer import (
+    AttemptPage,
+    FailedItem,
+    FailedItemPage,
+    ItemCounts,
+    TaskPage,
+    TaskView,
+)
+from potluck.wire.files import TaskFiles
+from tests.cli.command_line import CommandLine
+from tests.consumer.fake_server import (
+    FakeServer,
+    a_task,
+    log_event,
+    refuses,
+    says,
+    state_event,
+    streams,
+)
+from tests.processes import potluck
+
+WAITING = WaitingReason("no_device", "No node has a free device.")
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "job.py"
+    path.write_text("print(1)\n")
+    return path
+
+
+def plays_a_task(server: FakeServer, end: TaskView) -> TaskView:
+    """Queued, running with output, then this end."""
+    queued = msgspec.structs.replace(end, state=TaskState.QUEUED, phase="queued", waiting=WAITING)
+    running = msgspec.structs.replace(end, state=TaskState.RUNNING, phase="running")
+    server.plays("/v1/tasks", says(queued, 201))
+    server.plays(
+        f"/v1/tasks/{end.id}/follow",
+        streams(
+            state_event(1, queued),
+            state_event(2, running),
+            log_event(3, 0, ("stdout", b"\xff\x00out\n"), ("stderr", b"err\n")),
+            cut=True,
+        ),
+        streams(log_event(4, 2, ("stdout", b"no newline")), state_event(5, end)),
+    )
+    return queued
+
+
+def test_output_states_and_exit_status(user: CommandLine, server: FakeServer, script: Path) -> None:
+    end = a_task(TaskState.FAILED, exit_code=3, reason=EndReason.EXIT_STATUS)
+    plays_a_task(server, end)
+    shown = user.run("run", script)
+    assert shown.status == 3
+    assert shown.stdout == b"\xff\x00out\nno newline"
+    lines = shown.stderr.splitlines()
+    assert lines[0] == "potluck: submitting"
+    assert lines[1] == "potluck: queued: No node has a free device."
+    assert lines[2:4] == ["potluck: running", "err"]
+    assert lines[-1] == "✗ hello failed: exit status 3"
+
+
+def test_a_directory_that_is_not_empty_is_told_before_the_work(
+    user: CommandLine, server: FakeServer, script: Path
+) -> None:
+    end = a_task(TaskState.SUCCEEDED, exit_code=0)
+    plays_a_task(server, end)
+    server.plays(f"/v1/tasks/{end.id}/files", says(TaskFiles(1, [])))
+    shown = user.run("run", "--output", script.parent, script)
+    told = " ".join(shown.stderr.split())
+    assert "is not empty; what is in it stays" in told.partition("potluck: submitting")[0]
+
+
+def test_json_is_a_stream_that_ends_with_the_task(
+    user: CommandLine, server: FakeServer, script: Path
+) -> None:
+    end = a_task(TaskState.SUCCEEDED, exit_code=0)
+    plays_a_task(server, end)
+    shown = user.run("run", "--json", script)
+    assert (shown.status, shown.stderr) == (0, "")
+    lines = shown.lines()
+    events = [line["event"] for line in lines]
+    assert events == ["state", "state", "log", "log", "log", "state", "finished"]
+    assert (lines[2]["stream"], lines[2]["text"]) == ("stdout", "�\0out\n")
+    last = lines[-1]
+    assert (last["id"], last["state"], last["exit_code"]) == (end.id, "succeeded", 0)
+
+
+def test_the_request_says_what_was_asked_for(
+    user: CommandLine, server: FakeServer, script: Path
+) -> None:
+    server.plays("/v1/tasks", says(a_task(), 201))
+    options = "--gpu 2 --memory 8GB --model RTX* --max-price 1.5 --cores 3 --ram 2GB"
+    more = "--disk 512MB --time 1h --priority 5 --attempts 2 --env A=1 --env B=2 --name n --detach"
+    for_it = ["--json", "-x", "--", "--gpu", "9"]
+    shown = user.run("run", *options.split(), *more.split(), script, *for_it)
+    assert shown.status == 0
+    sent = msgspec.json.decode(server.requests[0].body, type=TaskRequest)
+    assert isinstance(sent.spec, ScriptSpec)
+    assert sent.spec.filename == "job.py"
+    assert sent.spec.source == "print(1)\n"
+    assert sent.spec.arguments == tuple(for_it)
+    assert sent.spec.environment == {"A": "1", "B": "2"}
+    needs = sent.requirements
+    assert (needs.device_kind, needs.device_count, needs.device_model) == ("gpu", 2, "RTX*")
+    assert (needs.device_memory_bytes, needs.max_price_micro_per_hour) == (8 * 10**9, 1_500_000)
+    assert (needs.cores, needs.memory_bytes, needs.disk_bytes) == (3, 2 * 10**9, 512 * 10**6)
+    assert sent.limits.run_seconds == 3600
+    assert (sent.priority, sent.max_attempts, sent.name) == (5, 2, "n")
+
+
+def test_the_request_says_when_where_and_how_often(
+    user: CommandLine, server: FakeServer, script: Path
+) -> None:
+    first = new_task_id()
+    server.plays("/v1/tasks", says(TaskPage([a_task(id=first)])), says(a_task(), 201))
+    where = "--gpu 1 --fraction 250m --share --vendor NVIDIA --capability 8.6 --label region=eu"
+    how = "--label fast --min-reliability 0.9 --sandbox kernel --stop-after-silence 2m"
+    when = f"--delay 1h --deadline 2h --expected 5m --after {first[-8:]} --after {first}"
+    often = "--array 100 --allow-failures 3 --detach"
+    asked = f"{where} {how} {when} {often}".split()
+    assert user.run("run", *asked, script).status == 0
+    sent = msgspec.json.decode(server.requests[-1].body, type=TaskRequest)
+    needs = sent.requirements
+    assert (needs.device_milli, needs.shares_device) == (250, True)
+    assert (needs.device_vendor, needs.compute_capability) == ("NVIDIA", "8.6")
+    assert (needs.labels, needs.min_reliability) == (("region=eu", "fast"), 0.9)
+    assert needs.sandbox is SandboxStrength.KERNEL
+    assert sent.limits.stop_after_silence_seconds == 120
+    assert (sent.delay_seconds, sent.start_within_seconds) == (3600, 7200)
+    assert (sent.expected_seconds, sent.after) == (300, (first,))
+    assert (sent.items, sent.allow_failures) == (100, 3)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--fraction 0.5 --gpu 2", "--fraction is a part of one device, and --gpu asks for 2."),
+        ("--fraction 1.5", "--fraction '1.5' is not a part of a device."),
+        ("--share", "--share is about the rest of a device, and without --fraction there is none."),
+        ("--allow-failures 1", "--allow-failures 1 is more than there are items."),
+        ("--delay 2h --deadline 1h", "--delay is longer than --deadline, so it could never start."),
+        ("--delay soon", "--delay 'soon' is not a length of time."),
+        ("--delay 400d", "--delay must be at most 366 d 0 h."),
+        ("--capability 8", "--capability is not a compute capability such as 8.6."),
+        ("--array 0", "Invalid value for '--array': it must be at least 1."),
+        ("--array x", "Invalid value for '--array': it must be a whole number."),
+        ("--name=", "--name can not be empty."),
+        (f"--name={'n' * 300}", "--name can not be longer than 200 characters."),
+    ],
+)
+def test_what_can_not_be_asked_for(
+    user: CommandLine, server: FakeServer, script: Path, options: str, said: str
+) -> None:
+    shown = user.run("run", *options.split(), script)
+    assert shown.status == 64
+    assert said in " ".join(shown.stderr.split())
+    assert not server.requests, "nothing was sent"
+
+
+def test_an_array_ends_with_the_items_that_failed(
+    user: CommandLine, server: FakeServer, script: Path
+) -> None:
+    counts = [(1000, 900, 50, 0), (1000, 0, 960, 21), (1000, 0, 975, 25)]
+    running = [
+        a_task(TaskState.RUNNING, items=ItemCounts(*each), phase="running") for each in counts[:2]
+    ]
+    end = a_task(
+        TaskState.FAILED,
+        id=running[0].id,
+        items=ItemCounts(*counts[2]),
+        reason=EndReason.ITEMS_FAILED,
+        detail="25 of 1000 items failed.",
+    )
+    failed = [
+        FailedItem(item, 1, True, AttemptId("attempt_1"), EndReason.EXIT_STATUS, 3)
+        for item in range(24)
+    ]
+    again = FailedItem(500, 1, False, AttemptId("attempt_1"), EndReason.SIGNAL)
+    last = FailedItem(999, 2, True, AttemptId("attempt_1"), EndReason.MEMORY_LIMIT, None, "too fat")
+    server.plays("/v1/tasks", says(running[0], 201))
+    events = [state_event(place, task) for place, task in enumerate([*running, end], 1)]
+    server.plays(f"/v1/tasks/{end.id}/follow", streams(*events))
+    server.plays(
+        f"/v1/tasks/{end.id}/items",
+        says(FailedItemPage([*failed[:10], again], 500)),
+        says(FailedItemPage([*failed[10:], last])),
+    )
+    shown = user.run("run", "--array", "1000", script)
+    assert (shown.status, shown.stdout) == (1, b"")
+    lines = shown.stderr.splitlines()
+    assert lines[1:3] == [
+        "potluck: running: 0 % of 1,000 items",
+        "potluck: running: 90 % of 1,000 items",
+    ]
+    assert lines[3] == "✗ hello failed: 1,000 of 1,000 items, 25 failed"
+    assert [line.split() for line in lines[4:6]] == [
+        ["ITEM", "TRIES", "WHY"],
+        ["0", "1", "exit", "status", "3"],
+    ]
+    assert lines[-1] == "… and 5 more"
+    server.plays(f"/v1/tasks/{end.id}", says(end))
+    server.plays(f"/v1/tasks/{end.id}/items", says(FailedItemPage([again, last])))
+    server.plays(f"/v1/tasks/{end.id}/attempts", says(AttemptPage([])))
+    result = user.run("result", end.id)
+    assert result.stdout == b"", "no attempt wrote anything"
+    assert result.stderr.splitlines()[-1].split() == ["999", "2", "too", "fat"]
+    assert "1,000 of 1,000 items, 25 failed" in result.stderr
+    as_json = user.run("result", end.id, "--json").lines()[0]
+    assert [item["item"] for item in as_json["failed_items"]] == [999]
+    followed = user.run("logs", "-f", end.id)
+    assert followed.status == 64 and "side by side" in followed.stderr
+
+
+def test_stdin_is_a_script_too(user: CommandLine, server: FakeServer) -> None:
+    server.plays("/v1/tasks", says(a_task(), 201))
+    assert user.run("run", "--detach", "-", stdin=b"print(2)").status == 0
+    sent = msgspec.json.decode(server.requests[0].body, type=TaskRequest)
+    assert isinstance(sent.spec, ScriptSpec)
+    assert (sent.spec.filename, sent.spec.source) == ("stdin.py", "print(2)")
+
+
+def plays_an_endless_task(server: FakeServer) -> TaskView:
+    """Runs until it is cancelled: its stream is never there for long."""
+    task = a_task(TaskState.RUNNING)
+    cancelled = msgspec.structs.replace(task, state=TaskState.CANCELLED)
+    server.plays("/v1/tasks", says(task, 201))
+    server.plays(
+        f"/v1/tasks/{task.id}/follow",
+        streams(state_event(1, task), log_event(2, 0, ("stdout", b"working\n"))),
+        refuses(Unavailable("Restarting.")),
+    )
+    server.plays(f"/v1/tasks/{task.id}/cancel", says(cancelled))
+    return task
+
+
+def was_cancelled(server: FakeServer) -> bool:
+    return any(request.path.endswith("/cancel") for request in server.requests)
+
+
+def test_ctrl_c_without_a_terminal_cancels(
+    process_user: CommandLine, server: FakeServer, script: Path
+) -> None:
+    plays_an_endless_task(server)
+    with process_user.start("run", script) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout.readline() == b"working\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 130
+        assert "hello cancelled" in process.stderr.read().decode()
+    assert was_cancelled(server)
+
+
+class Terminal:
+    """The other end of a pseudo-terminal, as a person sees it."""
+
+    def __init__(self, descriptor: int):
+        self._descriptor = descriptor
+        self.seen = ""
+
+    def type(self, text: str) -> None:
+        os.write(self._descriptor, text.encode())
+
+    def wait_for(self, words: str) -> None:
+        deadline = time.monotonic() + 30
+        while words not in self.seen:
+            assert time.monotonic() < deadline, self.seen
+            self.seen += os.read(self._descriptor, 65_536).decode("utf-8", "replace")
+
+    def wait_for_end(self) -> None:
+        try:
+            while received := os.read(self._descriptor, 65_536):
+                self.seen += received.decode("utf-8", "replace")
+        except OSError:  # how Linux says that the other side is closed
+            pass
+
+
+# Makes the terminal the controlling one, so that a typed Ctrl-C is a signal, and becomes potluck.
+_TAKE_TERMINAL = """
+import fcntl, os, sys, termios
+os.setsid()
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+os.execv(sys.argv[1], sys.argv[1:])
+"""
+
+
+@contextmanager
+def terminal(
+    user: CommandLine, *arguments: str | Path
+) -> Iterator[tuple[Terminal, "subprocess.Popen[bytes]"]]:
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-c", _TAKE_TERMINAL, *potluck(*arguments)],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**user.variables, "TERM": "xterm", "COLUMNS": "80"},
+    )
+    os.close(theirs)
+    try:
+        yield Terminal(ours), process
+    finally:
+        os.close(ours)
+        process.kill()
+        process.wait()
+
+
+QUESTION = "[d]etach and let it run, [c]ancel it (or Ctrl-C again), or Enter to go on? "
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "cancelled", "words"),
+    [
+        ("d\n", 0, False, "It goes on without you"),
+        ("c\n", 130, True, "hello cancelled"),
+        ("\x03", 130, True, "hello cancelled"),  # a second Ctrl-C
+    ],
+    ids=["detach", "cancel", "second Ctrl-C"],
+)
+def test_ctrl_c_in_a_terminal_asks(
+    process_user: CommandLine,
+    server: FakeServer,
+    script: Path,
+    answer: str,
+    status: int,
+    cancelled: bool,
+    words: str,
+) -> None:
+    plays_an_endless_task(server)
+    with terminal(process_user, "run", script) as (person, process):
+        person.wait_for("working")
+        person.type("\x03")
+        person.wait_for(QUESTION)
+        person.type(answer)
+        person.wait_for(words)
+        person.wait_for_end()
+        assert process.wait(30) == status
+    assert was_cancelled(server) == cancelled
+
+
+def test_the_live_line_makes_room_for_output(
+    process_user: CommandLine, server: FakeServer, script: Path
+) -> None:
+    end = a_task(TaskState.SUCCEEDED, exit_code=0)
+    plays_a_task(server, end)
+    with terminal(process_user, "run", script) as (person, process):
+        person.wait_for_end()
+        assert process.wait(30) == 0
+    # the task's last line had no end, and the summary does not continue it
+    assert "no newline\r\n✓ hello succeeded" in person.seen.replace("\r\x1b[K", "")

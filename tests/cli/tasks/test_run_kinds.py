@@ -1,0 +1,316 @@
+"""`potluck run` of other kinds than scripts, with files and secrets: what the server is asked."""
+
+import hashlib
+import io
+import signal
+import tarfile
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import pytest
+
+from potluck.model.account import Credential
+from potluck.model.blob import BlobRef, NamedFile
+from potluck.model.ids import AccountId
+from potluck.model.task import TaskRequest, TaskState
+from potluck.model.task_spec import CommandSpec, ContainerSpec, ScriptSpec
+from potluck.wire.consumer import TaskPage
+from potluck.wire.files import BeginUpload, TaskFiles, Upload
+from potluck.wire.identity import Me
+from tests.cli.command_line import CommandLine
+from tests.cli.pseudo_terminal import Terminal
+from tests.consumer.fake_server import FakeServer, Scene, a_task, says, state_event, streams
+from tests.processes import await_true
+
+ANN, BEN = "0x" + "a" * 40, "0x" + "B" * 40
+T = TypeVar("T")
+
+
+@pytest.fixture(autouse=True)
+def takes_tasks(server: FakeServer) -> None:
+    server.plays("/v1/tasks", says(a_task(), 201))
+
+
+def sent(server: FakeServer, kind: type[T]) -> tuple[TaskRequest, T]:
+    """The last request for a task, and what it is made of."""
+    bodies = [each.body for each in server.requests if each.path == "/v1/tasks"]
+    request = msgspec.json.decode(bodies[-1], type=TaskRequest)
+    assert isinstance(request.spec, kind)
+    return request, request.spec
+
+
+def refused(user: CommandLine, server: FakeServer, *words: str | Path) -> str:
+    """What a person is told, and that the server was not even asked."""
+    shown = user.run("run", *words)
+    assert shown.status == 64, shown.stderr
+    assert not server.requests
+    return " ".join(shown.stderr.split())
+
+
+def takes_uploads(server: FakeServer, part_bytes: int = 2**20) -> None:
+    """Nothing is there yet, and one part is enough."""
+    server.plays("/v1/uploads", says(Upload("upload_1", part_bytes, 0, False), 201))
+    server.plays("/v1/uploads/upload_1/parts/0", says(Upload("upload_1", part_bytes, 1, False)))
+    server.plays("/v1/uploads/upload_1/finish", says(Upload("upload_1", part_bytes, 1, True)))
+
+
+def test_a_command(user: CommandLine, server: FakeServer) -> None:
+    assert user.run("run", "-d", "--command", "--env", "A=1", "--", "nvidia-smi", "-L").status == 0
+    _, spec = sent(server, CommandSpec)
+    assert (spec.command, spec.environment) == (("nvidia-smi", "-L"), {"A": "1"})
+
+
+def test_an_image_with_and_without_a_command(user: CommandLine, server: FakeServer) -> None:
+    assert user.run("run", "-d", "--image", "busybox:1.37", "echo", "--json").status == 0
+    assert sent(server, ContainerSpec)[1].command == ("echo", "--json")
+    assert user.run("run", "-d", "--image", "busybox:1.37").status == 0
+    assert sent(server, ContainerSpec)[1] == ContainerSpec("busybox:1.37")
+
+
+def test_a_template_asks_for_what_it_needs_unless_told_otherwise(
+    user: CommandLine, server: FakeServer
+) -> None:
+    server.plays("/v1/uploads", says(Upload("", 2**20, 0, True)))
+    chosen = ("--template", "mandelbrot", "-p", "width=64", "--time", "5m", "--detach")
+    assert user.run("run", *chosen).status == 0
+    request, spec = sent(server, ScriptSpec)
+    assert (request.name, spec.filename) == ("mandelbrot", "draw.py")
+    assert (request.limits.run_seconds, request.requirements.memory_bytes) == (300, 2**30)
+    assert spec.arguments[:2] == ("--width=64", "--height=800")
+    assert spec.folder is not None, "its kernel goes along"
+    assert user.run("run", "-d", "--template", "torch-training", "extra").status == 0
+    request, spec = sent(server, ScriptSpec)
+    assert (request.requirements.memory_bytes, request.limits.checkpoint_seconds) == (4 * 2**30, 15)
+    assert spec.arguments[-1] == "extra"
+    assert spec.folder is None, "there is nothing but the script"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--command", "There is nothing to run."),
+        ("", "No script is named."),
+        ("--command --image busybox", "--command and --image contradict each other."),
+        ("-p size=1 --command ls", "-p is for the parameters of a template, and none is named."),
+        ("--template matrix-product -p size", "-p 'size' is not NAME=value."),
+        ("--template matrix-product -p size=3 -p size=64", "-p size is said twice."),
+        ("--template matrix-product -p sise=1", "matrix-product has no parameter 'sise'."),
+        ("--template matrix-product --folder .", "A template brings its own folder"),
+        ("--image BAD|NAME", "--image is not the name of an image"),
+        ("--folder /absent/dir --command ls", "--folder /absent/dir is no directory."),
+        ("--file /absent/dir --command ls", "There is no file /absent/dir."),
+        ("--file /etc --command ls", "--file /etc is a directory."),
+        ("--file /etc/passwd:../x --command ls", "'../x' is no place in the task's directory."),
+        ("--file /etc/passwd --file /etc/hosts:passwd --command ls", "Two files would be passwd"),
+        ("--output /etc/passwd --command ls", "--output /etc/passwd is no directory."),
+        ("--secret A-B --command ls", "--secret 'A-B' is not the name of a variable."),
+        ("--secret EMPTY= --command ls", "The secret EMPTY is empty."),
+        ("--secret UNSET_HERE --command ls", "There is no terminal to ask for this: UNSET_HERE."),
+        ("--secret PATH --env PATH=1 --command ls", "PATH can not be both --env and --secret."),
+        (f"--trust {ANN} --command ls", "are about secrets, and there is none."),
+        ("--owner 0x12 --command ls", "--owner is not a wallet's address"),
+        ("--checkpoint 2d --command ls", "--checkpoint must be at most 1 d 0 h."),
+    ],
+)
+def test_what_does_not_go_together(
+    user: CommandLine, server: FakeServer, words: str, said: str
+) -> None:
+    shown = user.run("run", *words.split())
+    assert shown.status in (64, 78), shown.stderr
+    assert said in " ".join(shown.stderr.split())
+    assert not server.requests, "the server was not even asked"
+
+
+def test_a_template_that_is_none_is_told_also_to_programs(user: CommandLine) -> None:
+    shown = user.run("run", "--json", "--template", "mandelbort")
+    assert shown.status == 66
+    assert shown.lines()[-1]["error"]["code"] == "not_found"
+
+
+def test_files_go_along_and_are_found_under_their_names(
+    user: CommandLine, server: FakeServer, tmp_path: Path
+) -> None:
+    takes_uploads(server)
+    data = tmp_path / "data.csv"
+    data.write_bytes(b"1,2\n")
+    shown = user.run("run", "-d", "--json", "--file", f"{data}:in/train.csv", "--command", "wc")
+    blob = BlobRef(hashlib.sha256(b"1,2\n").hexdigest(), 4)
+    assert shown.status == 0, shown.stderr
+    assert shown.lines()[0] == {
+        "event": "uploaded",
+        "source": str(data),
+        "sha256": blob.sha256,
+        "size_bytes": 4,
+    }
+    begun = msgspec.json.decode(server.requests[0].body, type=BeginUpload)
+    assert begun.blob == blob
+    assert server.requests[1].body == b"1,2\n"
+    assert sent(server, CommandSpec)[1].files == (NamedFile("in/train.csv", blob),)
+
+
+def test_a_folder_goes_along_without_what_is_ignored(
+    user: CommandLine, server: FakeServer, tmp_path: Path
+) -> None:
+    takes_uploads(server)
+    project = tmp_path / "project"
+    (project / "src").mkdir(parents=True)
+    (project / "src" / "train.py").write_text("import helper\n")
+    (project / "src" / "helper.py").write_text("\n")
+    (project / ".gitignore").write_text("*.log\n")
+    (project / "large.log").write_text("x" * 1000)
+    script = project / "src" / "train.py"
+    assert user.run("run", "-d", "--folder", project, script, "fast").status == 0
+    _, spec = sent(server, ScriptSpec)
+    assert (spec.filename, spec.arguments) == ("src/train.py", ("fast",))
+    packed = server.requests[1].body
+    assert spec.folder == BlobRef(hashlib.sha256(packed).hexdigest(), len(packed))
+    with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+        names = archive.getnames()
+    assert "src/helper.py" in names and "large.log" not in names
+
+
+def test_how_far_an_upload_is_stands_in_a_log_ten_times_at_most(
+    user: CommandLine, server: FakeServer, tmp_path: Path
+) -> None:
+    parts, size = 40, 2**18
+    uploads = [Upload("upload_1", size, done, False) for done in range(parts + 1)]
+    server.plays("/v1/uploads", says(uploads[0], 201))
+    for number in range(parts):
+        server.plays(f"/v1/uploads/upload_1/parts/{number}", says(uploads[number + 1]))
+    server.plays("/v1/uploads/upload_1/finish", says(Upload("upload_1", size, parts, True)))
+    large = tmp_path / "large.bin"
+    large.write_bytes(bytes(parts * size))
+    shown = user.run("run", "-d", "--file", large, "--command", "true")
+    lines = shown.stderr.splitlines()
+    assert lines[:3] == [
+        "potluck: reading large.bin",
+        "potluck: uploading large.bin: 0 % of 10 MiB",
+        "potluck: uploading large.bin: 10 % of 10 MiB",
+    ]
+    assert lines[11] == "potluck: uploading large.bin: 100 % of 10 MiB"
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        (
+            "/v1/uploads/upload_1/parts/0",
+            "Interrupted before it was submitted; the same command goes on where this ended.",
+        ),
+        (
+            "/v1/tasks",
+            "Interrupted while it was submitted; `potluck ps` shows whether it was.",
+        ),
+    ],
+)
+def test_who_interrupts_it_early_is_told_what_was_not_done(
+    process_user: CommandLine, server: FakeServer, tmp_path: Path, path: str, told: str
+) -> None:
+    takes_uploads(server)
+    server.plays(path, Scene(503, headers={"Retry-After": "30"}))
+    data = tmp_path / "data.bin"
+    data.write_bytes(b"data")
+    with process_user.start("run", "--file", data, "--command", "true") as running:
+        await_true(lambda: server.requests[-1:] and server.requests[-1].path == path, "it waits")
+        running.send_signal(signal.SIGINT)
+        _, shown = running.communicate(timeout=30)
+    assert running.returncode == 130
+    assert told in shown.decode()
+
+
+def test_secrets_come_from_the_environment(user: CommandLine, server: FakeServer) -> None:
+    user.variables |= {"API_TOKEN": "hush hush"}
+    asked = ("--secret", "API_TOKEN", "--trust", ANN, "--trust", BEN)
+    assert user.run("run", "-d", *asked, "--command", "env").status == 0
+    request, spec = sent(server, CommandSpec)
+    assert (request.secrets, request.trust) == ({"API_TOKEN": "hush hush"}, (ANN, BEN))
+    assert not request.secrets_to_strangers
+    assert spec.environment == {}
+    assert (
+        user.run(
+            *("run", "-d", "--secret", "API_TOKEN", "--secrets-to-strangers", "--command", "env")
+        ).status
+        == 0
+    )
+    assert sent(server, CommandSpec)[0].secrets_to_strangers
+
+
+def test_a_secret_on_the_command_line_is_spoken_about(
+    user: CommandLine, server: FakeServer
+) -> None:
+    shown = user.run("run", "-d", "--secret", "KEY=a=b", "--command", "env")
+    assert sent(server, CommandSpec)[0].secrets == {"KEY": "a=b"}
+    assert "KEY has fewer than 6 characters, so it is not" in shown.stderr
+    assert "other users of this machine can read KEY" in shown.stderr
+    assert "a=b" not in shown.stderr
+
+
+def test_a_secret_is_asked_for_where_nobody_reads_it(
+    process_user: CommandLine, server: FakeServer
+) -> None:
+    with Terminal(process_user, "run", "-d", "--secret", "TOKEN", "--command", "env") as terminal:
+        terminal.answer("TOKEN: ", "typed unseen")
+        assert "typed unseen" not in terminal.rest()
+        assert terminal.status() == 0
+    assert sent(server, CommandSpec)[0].secrets == {"TOKEN": "typed unseen"}
+
+
+def test_a_secret_that_is_no_text_is_not_shown(user: CommandLine, server: FakeServer) -> None:
+    user.variables |= {"TOKEN": "hush\udcff"}
+    told = refused(user, server, "--secret", "TOKEN", "--command", "env")
+    assert "The secret TOKEN is not valid UTF-8." in told
+    assert "hush" not in told
+
+
+def test_only_on_nodes_of_these_owners(user: CommandLine, server: FakeServer) -> None:
+    me = Me(AccountId("account_1"), BEN, [], Credential.KEY, [], 0, 0)
+    server.plays("/v1/me", says(me))
+    assert user.run("run", "-d", "--owner", ANN, "--owner", "me", "--command", "id").status == 0
+    assert sent(server, CommandSpec)[0].requirements.owners == (ANN, BEN)
+
+
+def test_what_it_left_is_brought_at_the_end(
+    user: CommandLine, server: FakeServer, tmp_path: Path
+) -> None:
+    end = a_task(TaskState.SUCCEEDED, exit_code=0)
+    picture = b"\x89PNG"
+    left = NamedFile("pictures/1.png", BlobRef(hashlib.sha256(picture).hexdigest(), len(picture)))
+    server.plays("/v1/tasks", says(end, 201))
+    server.plays(f"/v1/tasks/{end.id}/follow", streams(state_event(1, end)))
+    server.plays(f"/v1/tasks/{end.id}/files", says(TaskFiles(1, [left])))
+    server.plays(f"/v1/blobs/{left.blob.sha256}", Scene(200, picture))
+    shown = user.run("run", "-o", tmp_path / "out", "--command", "draw")
+    assert (shown.status, shown.stderr.splitlines()[-1]) == (
+        0,
+        f"1 file, 4 B in {tmp_path}/out, checked",
+    )
+    assert (tmp_path / "out" / "pictures" / "1.png").read_bytes() == picture
+    lines = user.run("run", "--json", "-o", tmp_path / "out", "--command", "draw").lines()
+    assert [line["event"] for line in lines] == ["files", "finished"]
+    assert lines[0]["files"][0]["path"] == "pictures/1.png"
+    server.plays(f"/v1/tasks/{end.id}", says(end))
+    server.plays(f"/v1/tasks/{end.id}/logs", Scene(404))
+    server.plays("/v1/tasks", says(TaskPage([end])))
+    listed = user.run("files")
+    assert listed.stdout.decode().splitlines()[1].split() == [
+        *("pictures/1.png", "4", "B", left.blob.sha256[:16])
+    ]
+    told = f"1 file, 4 B of attempt 1. `potluck result {end.id[-8:]} -o DIR` brings them.\n"
+    assert listed.stderr == told
+    of_an_array = TaskFiles(None, [left], kept_until=datetime(2126, 12, 16, 12, tzinfo=UTC))
+    server.plays(f"/v1/tasks/{end.id}/files", says(of_an_array))
+    assert user.run("files").stderr.startswith("1 file, 4 B, kept until 2126-12-16. ")
+
+
+def test_templates_are_listed_and_told_about(user: CommandLine) -> None:
+    listed = user.run("templates").stdout.decode()
+    assert "mandelbrot" in listed and "k-means" in listed
+    (told,) = user.run("templates", "--json").lines()
+    names = [each["name"] for each in told["templates"]]
+    assert names == sorted(names)
+    about = user.run("templates", "mandelbrot").stdout.decode()
+    assert "potluck run --template mandelbrot -p width=1200" in about
+    (told,) = user.run("templates", "mandelbrot", "--json").lines()
+    assert told["parameters"]["width"]["default"] == 1200

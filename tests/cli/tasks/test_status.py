@@ -1,0 +1,160 @@
+"""`potluck status` and `potluck retry`: one task on one screen, and once more."""
+
+from datetime import UTC, datetime, timedelta
+
+import msgspec
+import pytest
+
+from potluck.model.error import Conflict, InvalidInput
+from potluck.model.ids import AttemptId, NodeId
+from potluck.model.lease import AttemptState
+from potluck.model.task import EndReason, TaskState
+from potluck.wire.consumer import (
+    AttemptDevice,
+    AttemptView,
+    Explanation,
+    ItemCounts,
+    TaskPage,
+    TaskView,
+)
+from potluck.wire.retry_request import RetryTask
+from tests.cli.command_line import CommandLine, Finished
+from tests.consumer.fake_server import FakeServer, a_task, refuses, says, state_event, streams
+
+
+def ago(**units: float) -> datetime:
+    return datetime.now(UTC) - timedelta(**units)
+
+
+def an_attempt(number: int = 1, **changes: object) -> AttemptView:
+    device = AttemptDevice("device_1", "RTX 4090", 1000, 0)  # type: ignore[arg-type]
+    attempt = AttemptView(
+        AttemptId(f"attempt_{number}"),
+        number,
+        AttemptState.RUNNING,
+        NodeId("node_1"),
+        "attic",
+        [device],
+        ago(minutes=5),
+        ago(minutes=4, seconds=59.5),
+    )
+    return msgspec.structs.replace(attempt, **changes)
+
+
+def shown_of(user: CommandLine, server: FakeServer, task: TaskView, *options: str) -> Finished:
+    server.plays(f"/v1/tasks/{task.id}", says(task))
+    return user.run("status", task.id, *options)
+
+
+def test_a_task_that_runs(user: CommandLine, server: FakeServer) -> None:
+    lost = an_attempt(1, state=AttemptState.LOST, reason=EndReason.NODE_LEFT, finished_at=ago())
+    task = a_task(
+        TaskState.RUNNING,
+        created_at=ago(hours=3, seconds=5),
+        started_at=ago(hours=2, seconds=20),
+        attempts=[lost, an_attempt(2)],
+        attempt_count=2,
+        charge_micro=20_000,
+    )
+    shown = shown_of(user, server, task)
+    assert shown.status == 0
+    end = task.id[-8:]
+    assert shown.stdout.decode().splitlines() == [
+        f"hello {task.id}",
+        "state      running",
+        "where      attic (RTX 4090)",
+        "submitted  3 h ago",
+        "runs       2 h 0 min, of at most 6 h 0 min",
+        "attempts   2; 1 lost on attic (node left)",
+        "cost       0.02 credits so far",
+        "",
+        f"potluck logs -f {end}        what it writes, as it comes",
+        f"potluck result --wait {end}  waits for its end",
+        f"potluck cancel {end}         calls it off",
+    ]
+
+
+def test_a_task_that_waits_says_why_and_until_when(user: CommandLine, server: FakeServer) -> None:
+    task = a_task(created_at=ago(seconds=3))
+    said = Explanation(task.id, task.state, "1 node has its devices in use.", 1, position=1)
+    server.plays(f"/v1/tasks/{task.id}/explain", says(said))
+    lines = shown_of(user, server, task).stdout.decode().splitlines()
+    assert lines[1:5] == [
+        "state      queued",
+        "why        1 node has its devices in use.",
+        "starts     It is next in the queue.",
+        "submitted  3 s ago",
+    ]
+    (told,) = shown_of(user, server, task, "--json").lines()
+    assert (told["state"], told["explanation"]["position"]) == ("queued", 1)
+
+
+def test_an_array_that_failed_can_be_tried_again(user: CommandLine, server: FakeServer) -> None:
+    task = a_task(
+        TaskState.FAILED,
+        reason=EndReason.ITEMS_FAILED,
+        detail="2 of 10 items failed.",
+        items=ItemCounts(10, 0, 8, 2),
+        kept_until=datetime(2026, 12, 24, tzinfo=UTC),
+        retry_of=a_task().id,
+    )
+    lines = shown_of(user, server, task).stdout.decode().splitlines()
+    assert "why        2 of 10 items failed." in lines
+    assert "items      10 of 10 items, 2 failed" in lines
+    assert f"retry of   {task.retry_of}" in lines
+    assert "kept       until 2026-12-24" in lines
+    assert any(line.startswith(f"potluck retry {task.id[-8:]} ") for line in lines)
+
+
+def test_watching_ends_with_the_task(
+    user: CommandLine, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("potluck.cli.tasks.status._WATCH_SECONDS", 0.01)
+    task = a_task(TaskState.RUNNING, attempts=[an_attempt()])
+    over = msgspec.structs.replace(task, state=TaskState.SUCCEEDED, phase="succeeded")
+    server.plays(f"/v1/tasks/{task.id}", says(task), says(task), says(over))
+    shown = user.run("status", task.id, "--watch", "--json")
+    assert [line["state"] for line in shown.lines()] == ["running", "running", "succeeded"]
+
+
+def test_retry_shows_the_new_id(user: CommandLine, server: FakeServer) -> None:
+    old = a_task(TaskState.FAILED)
+    new = a_task(retry_of=old.id, items=ItemCounts(10, 2, 8, 0))
+    server.plays(f"/v1/tasks/{old.id}/retry", says(new, 201))
+    shown = user.run("retry", old.id, "--all")
+    assert (shown.status, shown.stdout.decode()) == (0, f"{new.id}\n")
+    assert f"2 items of 10 again; what the others gave is with {old.id[-8:]}" in shown.stderr
+    (sent,) = server.requests
+    assert sent.headers["Idempotency-Key"]
+    assert msgspec.json.decode(sent.body, type=RetryTask) == RetryTask(all_items=True)
+
+
+def test_retry_can_be_watched(user: CommandLine, server: FakeServer) -> None:
+    old, new = a_task(TaskState.FAILED), a_task()
+    over = msgspec.structs.replace(new, state=TaskState.FAILED, exit_code=3, phase="failed")
+    server.plays(f"/v1/tasks/{old.id}/retry", says(new, 201))
+    server.plays(f"/v1/tasks/{new.id}/follow", streams(state_event(1, over)))
+    assert user.run("retry", old.id, "-f").status == 3
+
+
+def test_secrets_are_given_again(
+    user: CommandLine, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = a_task(TaskState.FAILED)
+    why = InvalidInput("task_1 had a secret, forgotten when it ended.", "Give them again.")
+    server.plays(f"/v1/tasks/{task.id}/retry", refuses(why), says(a_task(), 201))
+    refused = user.run("retry", task.id)
+    assert refused.status == 64 and "forgotten when it ended" in refused.stderr
+    user.variables["API_TOKEN"] = "long enough"
+    assert user.run("retry", task.id, "--secret", "API_TOKEN").status == 0
+    sent = msgspec.json.decode(server.requests[-1].body, type=RetryTask)
+    assert sent.secrets == {"API_TOKEN": "long enough"}
+
+
+def test_what_has_not_ended_is_refused(user: CommandLine, server: FakeServer) -> None:
+    task = a_task()
+    server.plays("/v1/tasks", says(TaskPage([task])))
+    why = Conflict("It has not ended yet: it is queued.", "Wait for its end.")
+    server.plays(f"/v1/tasks/{task.id}/retry", refuses(why))
+    shown = user.run("retry", task.id[-8:])
+    assert shown.status != 0 and "Wait for its end" in shown.stderr

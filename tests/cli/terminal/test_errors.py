@@ -1,0 +1,145 @@
+"""Whatever goes wrong: a sentence, what to do next, a non-zero exit, and never a traceback."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from potluck.model.error import NotSignedIn
+from potluck.store.new_ids import new_task_id
+from potluck.wire.consumer import TaskPage
+from tests.cli.command_line import CommandLine, Finished
+from tests.consumer.fake_server import FakeServer, Scene, a_task, refuses, says
+from tests.processes import free_port
+
+
+def assert_told(finished: Finished, status: int, words: str) -> None:
+    assert finished.status == status, finished.stderr
+    assert words in finished.stderr
+    assert finished.stderr.startswith("Error: ")
+    assert "Traceback" not in finished.stderr
+    assert len(finished.stderr.splitlines()) == 2  # the sentence and the hint
+
+
+def test_no_profile(stranger: CommandLine) -> None:
+    assert_told(stranger.run("ps"), 78, "No server is known yet")
+
+
+def test_the_server_is_not_running(tmp_path: Path) -> None:
+    url = f"http://127.0.0.1:{free_port()}"
+    told = CommandLine(tmp_path, url).run("ps")
+    assert_told(told, 69, f"Nothing answers at {url}: is the server running?")
+    assert "potluck up" in told.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("run", "missing.py"), "There is no file"),
+        (("run", "/"), "is a directory"),
+        (("run", "/bin/true"), "not a Python script"),
+        (("run", "--ram", "lots", __file__), "--ram 'lots' is not a size"),
+        (("run", "--ram", "1kB", __file__), "--ram must be at least 16 MiB"),
+        (("run", "--time", "soon", __file__), "--time 'soon' is not a length of time"),
+        (("run", "--gpu", "99", __file__), "--gpu"),
+        (("run", "--nonsense", __file__), "--nonsense"),
+        (("doctor", "banana"), "for 'part': 'banana' is not one of"),
+        (("cancel",), "Missing argument"),
+        (("frobnicate",), "No such command"),
+    ],
+    ids=lambda value: " ".join(map(str, value))[-40:] if isinstance(value, tuple) else "",
+)
+def test_a_command_line_that_can_not_be_meant(
+    stranger: CommandLine, arguments: tuple[str, ...], words: str
+) -> None:
+    assert_told(stranger.run(*arguments), 64, words)
+
+
+def test_an_unknown_token(user: CommandLine, server: FakeServer) -> None:
+    server.plays("/v1/me", refuses(NotSignedIn("This token is unknown.", "Ask for another.")))
+    assert_told(user.run("whoami"), 77, "This token is unknown.")
+
+
+def test_an_unknown_task(user: CommandLine, server: FakeServer) -> None:
+    server.plays("/v1/tasks", says(TaskPage([a_task()])))
+    assert_told(user.run("logs", "zzzz"), 66, "None of your newest 200 tasks")
+    assert_told(user.run("cancel", new_task_id()), 66, "404")
+
+
+def test_with_json_the_error_is_the_last_line_of_stdout(
+    user: CommandLine, server: FakeServer
+) -> None:
+    server.plays("/v1/me", Scene(200, b"<html>"))
+    told = user.run("whoami", "--json")
+    assert_told(told, 78, "does not speak this version of Potluck")
+    (line,) = told.lines()
+    assert line["error"]["code"] == "bad_settings"
+    assert line["error"]["hint"]
+
+
+def test_with_json_a_mistyped_option_too(stranger: CommandLine) -> None:
+    (line,) = stranger.run("ps", "--nonsense", "--json").lines()
+    assert line["error"]["code"] == "invalid_input"
+
+
+def test_a_reader_that_goes_away_is_no_error(process_user: CommandLine, server: FakeServer) -> None:
+    server.plays("/v1/tasks", says(TaskPage([a_task() for _ in range(2000)])))
+    with process_user.start("ps", "--limit", "2000") as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(30) == 141
+
+
+@pytest.mark.parametrize("debug", ["", "1"])
+def test_the_traceback_is_for_those_who_ask(
+    user: CommandLine, monkeypatch: pytest.MonkeyPatch, debug: str
+) -> None:
+    monkeypatch.setattr("potluck.cli.tasks.ps.connect", None)
+    user.variables["POTLUCK_DEBUG"] = debug
+    told = user.run("ps")
+    assert told.status == 70
+    assert "POTLUCK_DEBUG=1" in told.stderr
+    assert ("Traceback" in told.stderr) == bool(debug)
+
+
+def test_a_real_process_tells_the_same(tmp_path: Path) -> None:
+    told = CommandLine(tmp_path).run("ps", "--json")
+    assert_told(told, 78, "No server is known yet")
+    assert told.lines()[0]["error"]["code"] == "bad_settings"
+
+
+def test_a_closed_stdout_is_no_mistake_of_ours(tmp_path: Path) -> None:
+    closed = subprocess.run(
+        ["/bin/sh", "-c", f"exec {sys.executable} -m potluck version >&-"],
+        capture_output=True,
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+    )
+    assert (closed.returncode, closed.stderr) == (0, b"")
+
+
+def test_an_output_that_can_not_be_written_is_said(tmp_path: Path) -> None:
+    full = Path("/dev/full")
+    if not full.exists():
+        pytest.skip("there is no /dev/full here")
+    with full.open("wb") as nowhere:
+        ended = subprocess.run(
+            [sys.executable, "-m", "potluck", "version"],
+            stdout=nowhere,
+            stderr=subprocess.PIPE,
+            env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        )
+    assert ended.returncode == 74
+    assert b"No space left on device" in ended.stderr and b"mistake" not in ended.stderr
+
+
+def test_an_empty_data_directory_is_not_taken_for_this_one() -> None:
+    for command in (("up",), ("server",)):
+        ended = subprocess.run(
+            [sys.executable, "-m", "potluck", *command, "--data-dir", ""], capture_output=True
+        )
+        assert ended.returncode == 78
+        assert b"empty name" in ended.stderr

@@ -1,0 +1,431 @@
+"""The threads between a program and the server, on a network that misbehaves."""
+
+import hashlib
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import pytest
+
+import potluck
+from potluck.consumer import Potluck
+from potluck.consumer.functions import collector
+from potluck.consumer.functions.dispatch import Remembered
+from potluck.consumer.functions.sender import Sender, Submission
+from potluck.consumer.functions.value_fetch import Fetches
+from potluck.model.blob import BlobRef, Value
+from potluck.model.error import BadSettings, InvalidInput, PotluckError, Unavailable
+from potluck.model.ids import TaskId
+from potluck.model.task import EndReason, TaskRequest, TaskState
+from potluck.model.task_spec import FunctionSpec
+from potluck.wire import item_file, plain_values
+from potluck.wire.codec import decode_json, encode_packed
+from potluck.wire.consumer import NodeList
+from potluck.wire.files import Upload
+from potluck.wire.results import (
+    AskResults,
+    ResultPiece,
+    Results,
+    SubmitTasks,
+    Submitted,
+    TaskResult,
+    TasksSubmitted,
+)
+from tests.consumer.fake_server import FakeServer, Request, Scene, hang_up, refuses, says
+from tests.consumer.test_client import HASTE
+from tests.processes import await_true
+
+BATCH, RESULTS = "/v1/tasks/batch", "/v1/results"
+TASK_ID = TaskId("task_01jd0000000000000000000001")
+OTHER_ID = TaskId("task_01jd0000000000000000000002")
+REQUEST = TaskRequest(FunctionSpec("f", Value(b"code"), Value(b"inputs"), "3.11"))
+BUSY = Unavailable("Not now.", retry_after_seconds=0.001)
+
+
+@pytest.fixture
+def server() -> Iterator[FakeServer]:
+    with FakeServer().running() as fake:
+        fake.plays("/v1/nodes", says(NodeList([])))
+        fake.plays(BATCH, _taken(TASK_ID))
+        yield fake
+
+
+@pytest.fixture
+def client(server: FakeServer) -> Iterator[Potluck]:
+    patient = msgspec.structs.replace(HASTE, read_seconds=5.0, give_up_seconds=5.0)
+    with Potluck(server.url, "secret", patient) as client:
+        yield client
+
+
+def add(x: int) -> int:
+    return x + 1
+
+
+class Addressee:
+    def __init__(self) -> None:
+        self.task_id: TaskId | None = None
+        self.error: PotluckError | None = None
+
+    def submitted(self, task_id: TaskId) -> None:
+        self.task_id = task_id
+
+    def refused(self, error: PotluckError) -> None:
+        self.error = error
+
+
+def _taken(*task_ids: TaskId) -> Scene:
+    return says(TasksSubmitted([Submitted(task_id) for task_id in task_ids]), 201)
+
+
+def _results(*results: TaskResult) -> Scene:
+    kind = {"Content-Type": "application/msgpack"}
+    return Scene(200, encode_packed(Results(list(results))), kind)
+
+
+def _over(task_id: TaskId, value: object) -> TaskResult:
+    pieces = [ResultPiece(0, 1, Value(plain_values.encode(value)))]
+    return TaskResult(task_id, TaskState.SUCCEEDED, 1, pieces, EndReason.COMPLETED)
+
+
+def _items(task_id: TaskId, *values: object) -> TaskResult:
+    data = item_file.pack([plain_values.encode(value) for value in values])
+    pieces = [ResultPiece(0, len(values), Value(data))]
+    return TaskResult(task_id, TaskState.SUCCEEDED, 1, pieces, EndReason.COMPLETED)
+
+
+def _sent(server: FakeServer, path: str) -> list[Request]:
+    return [request for request in server.requests if request.path == path]
+
+
+def test_a_list_without_an_answer_is_sent_again_under_its_key(
+    server: FakeServer, client: Potluck
+) -> None:
+    server.plays(BATCH, *[hang_up()] * 6, refuses(BUSY), _taken(TASK_ID))
+    server.plays(RESULTS, _results(_over(TASK_ID, 7)))
+    assert potluck.task(add).using(client=client).submit(1).result(10) == 7
+    sent = _sent(server, BATCH)
+    assert len(sent) == 8 and len({each.headers["Idempotency-Key"] for each in sent}) == 1
+    assert len({each.body for each in sent}) == 1
+
+
+def test_what_is_submitted_one_after_the_other_is_asked_for_together(
+    server: FakeServer, client: Potluck, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(collector, "_GATHER_SECONDS", 1.0)
+    server.plays(BATCH, _taken(TASK_ID), _taken(OTHER_ID))
+    server.plays(RESULTS, _results(_over(TASK_ID, 7), _over(OTHER_ID, 8)))
+    function = potluck.task(add).using(client=client)
+    one = function.submit(1)
+    assert potluck.flush(10)
+    assert (function.submit(2).result(10), one.result(10)) == (8, 7)
+    (asked,) = _sent(server, RESULTS)
+    assert {each.task_id for each in decode_json(asked.body, AskResults).tasks} == {
+        TASK_ID,
+        OTHER_ID,
+    }
+
+
+def test_a_list_that_can_not_be_read_is_sent_one_by_one(
+    server: FakeServer, client: Potluck
+) -> None:
+    wrong = refuses(InvalidInput("One of them is nonsense."))
+    server.plays(BATCH, hang_up(), wrong, _taken(TASK_ID), wrong)
+    sender = Sender(client.transport)
+    one, other = Addressee(), Addressee()
+    with sender._turn:  # so that both go in one list
+        sender.put(Submission(REQUEST, one))
+        sender.put(Submission(REQUEST, other))
+    assert sender.flush(10)
+    sender.close()
+    assert one.task_id == TASK_ID and isinstance(other.error, InvalidInput)
+    sizes = [len(decode_json(each.body, SubmitTasks).tasks) for each in _sent(server, BATCH)]
+    assert sizes == [2, 2, 1, 1]
+
+
+def test_a_list_that_may_have_been_taken_is_not_sent_under_another_key(
+    server: FakeServer, client: Potluck
+) -> None:
+    page = b"<html>The origin answered too late.</html>"
+    sender = Sender(client.transport)
+    for answers, taken in (
+        ([Scene(520, page), Scene(408, page), _taken(TASK_ID, OTHER_ID)], [TASK_ID, OTHER_ID]),
+        ([Scene(201, page)], [None, None]),
+    ):
+        server.plays(BATCH, *answers)
+        server.requests.clear()
+        addressees = Addressee(), Addressee()
+        with sender._turn:
+            for addressee in addressees:
+                sender.put(Submission(REQUEST, addressee))
+        assert sender.flush(10)
+        assert [each.task_id for each in addressees] == taken
+        sent = _sent(server, BATCH)
+        assert len(sent) == len(answers)
+        assert len({each.headers["Idempotency-Key"] for each in sent}) == 1
+        assert {len(decode_json(each.body, SubmitTasks).tasks) for each in sent} == {2}
+    assert all(isinstance(each.error, BadSettings) for each in addressees)
+    sender.close()
+
+
+def test_what_was_taken_back_is_never_sent(server: FakeServer, client: Potluck) -> None:
+    sender = Sender(client.transport)
+    with sender._turn:
+        sender.put(Submission(REQUEST, addressee := Addressee()))
+        assert sender.take_back(addressee)
+    assert sender.flush(10)
+    sender.close()
+    assert not _sent(server, BATCH)
+
+
+def test_what_can_not_be_encoded_is_refused_and_no_matter_to_the_others(
+    server: FakeServer, client: Potluck
+) -> None:
+    broken = msgspec.structs.replace(REQUEST, secrets={"TOKEN": object()})
+    sender = Sender(client.transport)
+    one, other, later = Addressee(), Addressee(), Addressee()
+    with sender._turn:
+        sender.put(Submission(broken, one))
+        sender.put(Submission(REQUEST, other))
+    assert sender.flush(10)
+    assert isinstance(one.error, InvalidInput) and other.task_id == TASK_ID
+    sender.put(Submission(REQUEST, later))
+    assert sender.flush(10) and later.task_id == TASK_ID, "the thread lives"
+    sender.close()
+
+
+def test_flush_waits_for_what_was_put_before_whatever_is_taken_back_behind(
+    client: Potluck,
+) -> None:
+    server = SlowAnswers()
+    with server.running(), Potluck(server.url, "secret", client.transport.patience) as slow:
+        sender = Sender(slow.transport)
+        sender.put(Submission(REQUEST, first := Addressee()))
+        await_true(lambda: _sent(server, BATCH), "the first is on its way")
+
+        def take_back() -> None:
+            sender.put(Submission(REQUEST, second := Addressee()))
+            sender.take_back(second)
+
+        behind = threading.Timer(0.05, take_back)
+        behind.start()
+        assert sender.flush(10) and first.task_id == TASK_ID
+        behind.join()
+        sender.close()
+
+
+@pytest.fixture
+def small_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("potluck.consumer.functions.inputs.ARRAY_ITEMS", 2)
+    monkeypatch.setattr("potluck.consumer.functions.inputs._READ_ITEMS", 2)
+
+
+@pytest.mark.usefixtures("small_arrays")
+def test_inputs_that_could_not_be_sent_are_sent_next_time(
+    server: FakeServer, client: Potluck
+) -> None:
+    server.plays(BATCH, _taken(TASK_ID), _taken(OTHER_ID))
+    server.plays(RESULTS, _results(_items(TASK_ID, 1, 2), _items(OTHER_ID, 3, 4)))
+    server.plays("/v1/uploads", *[refuses(BUSY)] * HASTE.tries, says(Upload("", 1, 0, True)))
+    large = b"x" * 300_000  # goes as a blob
+    results = potluck.task(len).using(client=client).map([b"a", b"b", large, large])
+    found: list[int | str] = []
+    for _ in range(6):
+        try:
+            found.append(next(results))
+        except Unavailable:
+            found.append("later")
+        except StopIteration:
+            break
+    assert sorted(map(str, found)) == ["1", "2", "3", "4", "later"]
+    assert [each for each in found if each != "later"] == [1, 2, 3, 4]
+    counts = [decode_json(each.body, SubmitTasks).tasks[0].items for each in _sent(server, BATCH)]
+    assert counts == [2, 2]
+
+
+@pytest.mark.usefixtures("small_arrays")
+def test_a_map_is_over_behind_an_input_that_can_not_be_sent(
+    server: FakeServer, client: Potluck
+) -> None:
+    server.plays(RESULTS, _results())
+    results = potluck.task(str).using(client=client).map([1, 2, 3, threading.Lock(), 5, 6])
+    with pytest.raises(InvalidInput, match="An argument can not be pickled"):
+        next(results)
+    assert list(results) == []
+
+
+@pytest.mark.usefixtures("small_arrays")
+def test_an_array_is_not_called_off_once_its_results_are_here(
+    server: FakeServer, client: Potluck
+) -> None:
+    running = msgspec.structs.replace(_items(TASK_ID, 1, 2), state=TaskState.RUNNING)
+    server.plays(RESULTS, _results(running))
+    results = potluck.task(abs).using(client=client).map([1, 2])
+    await_true(lambda: results._inbox._news, "they are here, and nobody has looked")
+    results.close()
+    assert potluck.flush(10) and not _sent(server, f"/v1/tasks/{TASK_ID}/cancel")
+
+
+def test_a_value_that_is_too_large_is_not_fetched(server: FakeServer, client: Potluck) -> None:
+    data = plain_values.encode(10**3000)
+    blob = BlobRef(hashlib.sha256(data).hexdigest(), len(data))
+    pieces = [ResultPiece(0, 1, Value(blob=blob))]
+    over = TaskResult(TASK_ID, TaskState.SUCCEEDED, 1, pieces, EndReason.COMPLETED)
+    server.plays(RESULTS, _results(over))
+    server.plays(path := f"/v1/blobs/{blob.sha256}", Scene(200, data))
+    function = potluck.task(add).using(client=client)
+    with pytest.raises(potluck.UntrustedResult, match="at most 1000 are read"):
+        function.using(max_result=1000).submit(1).result(10)
+    assert not _sent(server, path)
+    assert function.using(max_result="2KB").submit(1).result(10) == 10**3000
+
+
+def test_a_call_that_was_called_off_ends_so_whoever_hears_of_it_first(
+    server: FakeServer, client: Potluck
+) -> None:
+    """Here the result comes before the answer to the cancellation."""
+    over = TaskResult(TASK_ID, TaskState.CANCELLED, 0, [], EndReason.CANCELLED)
+    server.plays(RESULTS, _results())
+    future = potluck.task(add).using(client=client).submit(1)
+    assert potluck.flush(10)
+    future._called_off = True
+    server.plays(RESULTS, _results(over))
+    await_true(future.done, "it has heard of it")
+    assert future.cancelled() and future.cancel()
+
+
+def test_large_values_are_fetched_by_a_few_threads() -> None:
+    fetches, may_end, done = Fetches(), threading.Event(), threading.Semaphore(0)
+    names = []
+
+    def fetch() -> None:
+        names.append(threading.current_thread())
+        may_end.wait(30)
+        done.release()
+
+    for _ in range(20):
+        fetches.put(fetch)
+    fetches.close()
+    await_true(lambda: len(names) == 4, "as many as there are threads")
+    may_end.set()
+    assert all(done.acquire(timeout=10) for _ in range(20))
+    assert len(set(names)) == 4
+    fetches.put(fetch)
+    assert done.acquire(timeout=10), "also one that comes after the end"
+
+
+def test_a_file_that_was_written_to_is_uploaded_again(
+    server: FakeServer, client: Potluck, tmp_path: Path
+) -> None:
+    server.plays("/v1/uploads", says(Upload("", 1, 0, True)))
+    server.plays(RESULTS, _results(_over(TASK_ID, 7)))
+    (file := tmp_path / "file").write_text("one")
+    function = potluck.task(add).using(client=client, files={"there": file})
+    for text in ("one", "one", "another"):
+        if text != file.read_text():
+            file.write_text(text)
+        assert function.submit(1).result(10) == 7
+    assert len(_sent(server, "/v1/uploads")) == 2
+
+
+def test_of_what_was_uploaded_the_newest_version_is_known() -> None:
+    remembered = Remembered()
+    for version in range(3):
+        blob = BlobRef(str(version) * 64, 1)
+        assert remembered.get("code", version, partial(BlobRef, blob.sha256, 1)) == blob
+        assert remembered.get("code", version, pytest.fail) == blob
+    assert len(remembered._known) == 1
+
+
+def test_a_server_that_is_away_for_a_while_costs_no_result(
+    server: FakeServer, client: Potluck
+) -> None:
+    server.plays(RESULTS, hang_up(), refuses(BUSY), _results(), _results(_over(TASK_ID, 7)))
+    assert potluck.task(add).using(client=client).submit(1).result(10) == 7
+
+
+def test_a_task_that_nobody_knows_is_told_and_the_others_go_on(
+    server: FakeServer, client: Potluck
+) -> None:
+    gone = refuses(potluck.model.error.NotFound("There is no such task of yours."))
+    server.plays(BATCH, _taken(TASK_ID), _taken(OTHER_ID))
+    server.plays(RESULTS, gone)
+    function = potluck.task(add).using(client=client)
+    with pytest.raises(PotluckError, match="There is no such task"):
+        function.submit(1).result(10)
+    server.plays(RESULTS, _results(_over(OTHER_ID, 8)))
+    assert function.submit(2).result(10) == 8
+
+
+def test_a_poll_that_waits_is_asked_again_with_the_new_task(client: Potluck) -> None:
+    """The first one is held open for as long as it likes; the second call does not wait for it."""
+    server = SlowResults()
+    with server.running():
+        server.plays("/v1/nodes", says(NodeList([])))
+        server.plays(BATCH, _taken(TASK_ID), _taken(OTHER_ID))
+        with Potluck(server.url, "secret", client.transport.patience) as slow:
+            function = potluck.task(add).using(client=slow)
+            first = function.submit(1)
+            await_true(lambda: _sent(server, RESULTS), "the first poll is under way")
+            second = function.submit(2)
+            assert second.result(3) == 9, "sooner than the poll would have been given up"
+            assert not first.done()
+            server.hangs.set()
+            asked = [decode_json(each.body, AskResults) for each in _sent(server, RESULTS)]
+            assert [wanted.task_id for wanted in asked[0].tasks] == [TASK_ID]
+            assert asked[0].wait_seconds > 0.5
+
+
+PROGRAM = """
+import potluck
+
+@potluck.task
+def square(x):
+    return x * x
+
+calls = [square.submit(x) for x in range(5)]
+"""
+
+
+def test_what_was_submitted_is_sent_when_the_program_ends() -> None:
+    """The first answer takes longer than the rest of the program."""
+    server = SlowAnswers()
+    with server.running():
+        server.plays("/v1/nodes", says(NodeList([])))
+        environment = {**os.environ, "POTLUCK_URL": server.url, "POTLUCK_TOKEN": "secret"}
+        command = [sys.executable, "-c", PROGRAM]
+        subprocess.run(command, env=environment, check=True, timeout=60)
+    sent = [decode_json(each.body, SubmitTasks).tasks for each in _sent(server, BATCH)]
+    assert sum(map(len, sent)) == 5
+
+
+class SlowAnswers(FakeServer):
+    """Takes half a second for a list."""
+
+    def _next_scene(self, path: str) -> Scene:
+        if path != BATCH:
+            return super()._next_scene(path)
+        count = len(decode_json(self.requests[-1].body, SubmitTasks).tasks)
+        threading.Event().wait(0.5)
+        return _taken(*[TASK_ID] * count)
+
+
+class SlowResults(FakeServer):
+    """Says nothing at all of the first task, and at once what there is of the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hangs = threading.Event()
+
+    def _next_scene(self, path: str) -> Scene:
+        if path != RESULTS:
+            return super()._next_scene(path)
+        asked = decode_json(self.requests[-1].body, AskResults)
+        if OTHER_ID in {wanted.task_id for wanted in asked.tasks}:
+            return _results(_over(OTHER_ID, 9))
+        self.hangs.wait(30)
+        return _results()

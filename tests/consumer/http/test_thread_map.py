@@ -1,0 +1,40 @@
+"""Many things at a time: all are done, the first mistake is told, and nothing new is begun then."""
+
+import threading
+
+import pytest
+
+from potluck.consumer.http.thread_map import at_once
+
+
+def test_several_are_done_at_a_time() -> None:
+    together = threading.Barrier(8)
+
+    def act(_: int) -> None:
+        together.wait(5)
+
+    at_once(act, range(8))
+
+
+def test_all_are_done() -> None:
+    done: list[int] = []
+    at_once(done.append, range(100))
+    at_once(done.append, [])
+    assert sorted(done) == list(range(100))
+
+
+def test_a_mistake_ends_it() -> None:
+    """The others wait, so that whoever fails is heard before they could go on."""
+    heard = threading.Event()
+    done: list[int] = []
+
+    def act(number: int) -> None:
+        if number == 3:
+            raise KeyError(number)
+        heard.wait(5)
+        done.append(number)
+
+    with pytest.raises(KeyError, match="3"):
+        at_once(act, range(1000))
+    heard.set()
+    assert len(done) < 1000 - 8

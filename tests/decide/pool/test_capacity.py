@@ -1,0 +1,522 @@
+"""What is free in the pool: the same answers as node by node, and nothing given twice."""
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+
+from potluck.decide.placement import PLACEMENTS
+from potluck.decide.pool.bitmap_index import place_of
+from potluck.decide.pool.capacity import Capacity
+from potluck.decide.pool.demand import Usable, Want
+from potluck.decide.pool.feasibility import Fit, Refusal, fit
+from potluck.decide.pool.node_capacity import Profile
+from potluck.decide.pool.threshold_bitmap import MOST_LEVELS
+from potluck.decide.types import FreeNode, RunningAttempt, WaitingTask
+from potluck.model.device import Availability, DeviceKind
+from potluck.model.ids import AttemptId, DeviceId, NodeId, TaskId
+from potluck.model.node import SandboxStrength
+from potluck.model.task import GIB
+from tests.decide.builders import ALICE, BOB, PASSING, cpu, gpu, node, task
+
+
+def capacity(*nodes: FreeNode, policy: str = "fragmentation") -> Capacity:
+    made = Capacity(PLACEMENTS[policy]())
+    for each in nodes:
+        made.put_node(each)
+    return made
+
+
+def whole_node(name: str, *devices: Any, **changes: Any) -> FreeNode:
+    """One of which all totals are known."""
+    totals = {"memory_bytes": 16 * GIB, "disk_bytes": 16 * GIB}
+    return node(name, *devices, **{**totals, **changes})
+
+
+def taken_node(pool: Capacity, wanted: WaitingTask) -> str | None:
+    found = pool.find(wanted)
+    if found is None:
+        return None
+    pool.take(wanted, found)
+    return found.node_id
+
+
+def attempt(wanted: WaitingTask, found: Fit) -> RunningAttempt:
+    needs = wanted.requirements
+    return RunningAttempt(
+        id=AttemptId(f"attempt {wanted.id}"),
+        task_id=wanted.id,
+        account_id=wanted.account_id,
+        node_id=found.node_id,
+        shares=found.shares,
+        cores=needs.cores,
+        memory_bytes=needs.memory_bytes,
+        disk_bytes=needs.disk_bytes,
+        expected_end=0.0,
+    )
+
+
+def test_what_is_given_back_is_given_again() -> None:
+    pool = capacity(whole_node("n1"))
+    first, second = task("t1"), task("t2")
+    found = pool.find(first)
+    assert found is not None
+    pool.take(first, found)
+    assert pool.find(second) is None
+    assert pool.gained() and not pool.gained()
+    pool.give(attempt(first, found))
+    assert pool.gained()
+    assert pool.find(second) == found
+
+
+def test_the_same_node_again_is_no_gain() -> None:
+    pool = capacity(whole_node("n1"))
+    pool.gained()
+    found = pool.find(task())
+    assert found is not None
+    pool.take(task(), found)
+    known = pool.node(NodeId("n1"))
+    assert known is not None and known.devices[0].free_milli == 0
+    pool.put_node(known)
+    assert not pool.gained()
+    pool.put_node(whole_node("n1"))
+    assert pool.gained()
+
+
+def test_elsewhere_after_a_loss_and_the_same_node_only_if_no_other_could_ever_take_it() -> None:
+    lost = task(failed_on=frozenset({"n1"}))
+    pool = capacity(whole_node("n1"), whole_node("n2"))
+    assert taken_node(pool, lost) == "n2"
+    assert pool.find(lost) is None, "n2 is busy, and could take it later"
+    pool.drop_node(NodeId("n2"))
+    assert taken_node(pool, lost) == "n1"
+
+
+def test_a_dropped_node_is_not_used() -> None:
+    pool = capacity(whole_node("n1"))
+    pool.drop_node(NodeId("n1"))
+    assert pool.find(task()) is None and pool.refusals(task()) == Counter()
+
+
+@pytest.mark.parametrize("count", [31, 33, 100, 330])
+@pytest.mark.parametrize(
+    "asked", [{}, {"min_reliability": 0.6}, {"device_memory_bytes": 2 * GIB}, {"cores": 99}]
+)
+def test_as_many_refuse_as_there_are(count: int, asked: dict[str, Any]) -> None:
+    """Also where only some of them are looked at."""
+    device = gpu("g", free_milli=0, memory_bytes=4 * GIB)
+    pool = capacity(*(whole_node(f"n{number}", device) for number in range(count)))
+    assert pool.refusals(task(**asked)).total() == count
+    for number in range(0, count, 3):
+        pool.put_node(whole_node(f"n{number}", device, reliability=0.5))
+    assert pool.refusals(task(**asked)).total() == count
+
+
+def test_what_may_be_used_and_paid() -> None:
+    dear = whole_node("dear", gpu("d", price_micro_per_hour=9))
+    pool = capacity(dear, whole_node("cheap", gpu("c", price_micro_per_hour=5)))
+    assert pool.find(task(), 4) is None
+    found = pool.find(task(), 5)
+    assert found is not None and found.node_id == "cheap" and found.price_micro_per_hour == 5
+    found = pool.find(task(), None, lambda node_id: node_id == "dear")
+    assert found is not None and found.node_id == "dear"
+
+
+def test_a_device_serves_one_account_at_a_time() -> None:
+    pool = capacity(whole_node("n1"))
+    assert taken_node(pool, task("a1", account_id=ALICE, device_milli=300)) == "n1"
+    assert pool.find(task("b1", account_id=BOB, device_milli=300)) is None
+    assert pool.refusals(task("b1", account_id=BOB, device_milli=300)) == {Refusal.DEVICE_SHARED: 1}
+    assert taken_node(pool, task("a2", account_id=ALICE, device_milli=300)) == "n1"
+
+
+def test_a_node_for_its_owner_alone_is_found_by_its_owner_alone() -> None:
+    pool = capacity(whole_node("mine", account_id=ALICE, own_tasks_only=True))
+    assert pool.find(task(account_id=BOB)) is None
+    assert taken_node(pool, task(account_id=ALICE)) == "mine"
+
+
+def test_a_node_that_comes_later_is_also_for_its_owner_alone() -> None:
+    """Whoever asked first for the same must not lend the others its name."""
+    pool = capacity(whole_node("everybodys"))
+    assert taken_node(pool, task("a1", account_id=ALICE)) == "everybodys"
+    pool.put_node(whole_node("mine", account_id=ALICE, own_tasks_only=True))
+    assert pool.find(task("b1", account_id=BOB)) is None
+    assert taken_node(pool, task("a2", account_id=ALICE)) == "mine"
+
+
+def test_who_gets_a_node_of_its_own_later_finds_it_also_with_a_fraction() -> None:
+    pool = capacity(whole_node("everybodys"))
+    first, second = (task(name, account_id=ALICE, device_milli=600) for name in ("a1", "a2"))
+    assert taken_node(pool, first) == "everybodys"
+    assert pool.find(second) is None
+    pool.put_node(whole_node("mine", account_id=ALICE, own_tasks_only=True))
+    assert pool.find(msgspec.structs.replace(second, account_id=BOB)) is None
+    assert taken_node(pool, second) == "mine"
+
+
+def test_a_node_that_is_not_reliable_enough_is_passed_over() -> None:
+    pool = capacity(whole_node("n1", reliability=0.5), whole_node("n2", reliability=0.99))
+    assert taken_node(pool, task(min_reliability=0.9)) == "n2"
+    assert pool.find(task(min_reliability=0.9)) is None
+
+
+def unreliable_twins() -> list[FreeNode]:
+    """Alike, but that the first in the fixed order has lost many attempts."""
+    names = sorted(("n1", "n2"), key=lambda name: place_of(NodeId(name), 2**32))
+    return [whole_node(names[0], reliability=0.3), whole_node(names[1], reliability=0.99)]
+
+
+def test_an_unreliable_twin_does_not_stand_for_a_reliable_one() -> None:
+    pool, wanted = capacity(*unreliable_twins()), task(min_reliability=0.9)
+    assert pool.find(wanted) is not None
+    assert pool.has_room(wanted) and pool.could_have_room(wanted)
+
+
+def test_made_up_figures_do_not_lend_an_unreliable_twin_the_name_of_the_other() -> None:
+    pool = capacity(*unreliable_twins())
+    for number in range(2 * MOST_LEVELS):
+        pool.could_have_room(task(min_reliability=0.0001 * (number + 1)))
+    found = pool.find(task(min_reliability=0.9))
+    assert found is not None and found.node_id == unreliable_twins()[1].id
+
+
+POLICY_CHOICES = [
+    # (policy, the node that it chooses)
+    ("pack", "used"),
+    ("best-fit", "used"),
+    ("spread", "empty"),
+    ("cheapest", "cheap"),
+]
+
+
+@pytest.mark.parametrize(("policy", "chosen"), POLICY_CHOICES)
+def test_policies_choose_as_they_are_named(policy: str, chosen: str) -> None:
+    used = whole_node("used", gpu("u1", free_milli=0), gpu("u2", price_micro_per_hour=5))
+    empty = whole_node("empty", *(gpu(f"e{n}", price_micro_per_hour=5) for n in range(2)))
+    cheap = whole_node(
+        "cheap", gpu("c1", price_micro_per_hour=1), gpu("c2", price_micro_per_hour=1), free_cores=4
+    )
+    assert taken_node(capacity(used, empty, cheap, policy=policy), task()) == chosen
+
+
+def test_first_fit_fills_one_node_after_the_other() -> None:
+    nodes = [
+        whole_node(f"n{number}", *(gpu(f"g{number}-{device}") for device in range(3)))
+        for number in range(4)
+    ]
+    pool = capacity(*nodes, policy="first-fit")
+    order = [taken_node(pool, task(f"t{number}")) for number in range(12)]
+    assert [order[start : start + 3].count(order[start]) for start in (0, 3, 6, 9)] == [3] * 4
+
+
+def test_fragmentation_uses_the_hole_that_fits_and_keeps_whole_devices() -> None:
+    """A tenth goes beside nine tenths: not onto a device that others could have whole."""
+    hole = gpu("hole", free_milli=100, free_memory_bytes=24 * GIB, serves=ALICE)
+    nodes = [whole_node(f"n{number}") for number in range(20)]
+    pool = capacity(*nodes, whole_node("holey", hole, free_cores=4))
+    pool.learn(task().requirements, 100)
+    pool.learn(task(device_milli=100).requirements, 10)
+    assert taken_node(pool, task(device_milli=100)) == "holey"
+
+
+def test_fragmentation_keeps_scarce_devices_for_those_who_need_them() -> None:
+    """Few ask for that model, and one node in twelve has it: the first in the fixed order."""
+    names = sorted((f"n{n}" for n in range(12)), key=lambda name: place_of(NodeId(name), 2**32))
+    models = ["Rare", *["Plain"] * 11]
+    pool = capacity(
+        *(
+            whole_node(name, gpu(name, model=model))
+            for name, model in zip(names, models, strict=True)
+        )
+    )
+    pool.learn(task().requirements, 95)
+    pool.learn(task(device_model="Rare").requirements, 5)
+    chosen = [taken_node(pool, task(f"t{n}")) for n in range(11)]
+    assert sorted(map(str, chosen)) == sorted(names[1:])
+    assert taken_node(pool, task("rare", device_model="Rare")) == names[0]
+
+
+def test_fragmentation_strands_no_gpus_for_want_of_cores() -> None:
+    """Work that needs no GPU goes where there are more cores than the GPUs can use."""
+    narrow = [
+        whole_node(f"n{n}", *(gpu(f"n{n}g{d}") for d in range(4)), cpu(f"n{n}c"), cores=8)
+        for n in range(4)
+    ]
+    wide = [
+        whole_node(f"w{n}", gpu(f"w{n}g"), cpu(f"w{n}c"), cores=64, free_cores=64) for n in range(4)
+    ]
+    pool = capacity(*narrow, *wide)
+    pool.learn(task(cores=2, device_kind=DeviceKind.GPU).requirements, 100)
+    for number in range(8):
+        chosen = taken_node(pool, task(f"t{number}", cores=8, device_kind=DeviceKind.CPU))
+        assert str(chosen).startswith("w")
+
+
+RELIABILITIES = [0.5, 0.8, 0.9]
+
+
+def some_task(chance: Random, number: int) -> WaitingTask:
+    part = chance.choice([None, None, 100, 300, 470, 1000])
+    return task(
+        f"t{number}",
+        account_id=chance.choice([ALICE, BOB]),
+        device_kind=chance.choice([None, DeviceKind.GPU, DeviceKind.CPU]),
+        device_count=1 if part else chance.randint(1, 3),
+        device_milli=part,
+        device_memory_bytes=chance.choice([0, GIB, 20 * GIB]),
+        device_model=chance.choice([None, None, "4090", "A100|CPU"]),
+        max_price_micro_per_hour=chance.choice([None, None, 0, 20]),
+        min_reliability=chance.choice([None, None, 0.8, 0.9]),
+        labels=chance.choice([(), (), ("fast",)]),
+        shares_device=chance.random() < 0.5,
+        cores=chance.randint(1, 9),
+        memory_bytes=chance.randint(1, 12) * GIB,
+        failed_on=frozenset(chance.choice([(), (), ("n0",), ("n0", "n1")])),
+        kind=chance.choice(["script", "script", "container"]),
+        owners=chance.choice([(), (), (), ("0xa",), ("0xa", "0xb"), ("0xd",)]),
+        python=chance.choice([None, None, "3.11"]),
+    )
+
+
+def some_twin(chance: Random, number: int, like: FreeNode) -> FreeNode:
+    """A node like another one, but for how reliable it is, and perhaps whose."""
+    name = f"n{number}"
+    devices = [
+        msgspec.structs.replace(device, id=DeviceId(f"{name}-{index}"))
+        for index, device in enumerate(like.devices)
+    ]
+    return msgspec.structs.replace(
+        like,
+        id=NodeId(name),
+        devices=tuple(devices),
+        reliability=chance.choice(RELIABILITIES),
+        wallet=chance.choice([like.wallet, like.wallet, "0xa", "0xb"]),
+    )
+
+
+def some_terms(chance: Random) -> dict[str, Any]:
+    """Mostly none: what nobody may have tells nothing of the rest."""
+    said: dict[str, list[Any]] = {
+        "availability": [Availability.PAUSED, Availability.SICK],
+        "kinds": [frozenset({"script"}), frozenset({"container", "function"})],
+        "least_milli": [250, 1000],
+        "allow": [frozenset({ALICE}), frozenset({BOB}), frozenset()],
+        "deny": [frozenset({ALICE}), frozenset({ALICE, BOB})],
+    }
+    return {key: chance.choice(values) for key, values in said.items() if chance.random() < 0.12}
+
+
+def some_node(chance: Random, number: int) -> FreeNode:
+    name = f"n{number}"
+    devices = [
+        chance.choice([gpu, gpu, cpu])(
+            f"{name}-{index}",
+            price_micro_per_hour=chance.choice([0, 20, 30]),
+            shares_accounts=chance.random() < 0.5,
+            is_partition=chance.random() < 0.2,
+            **some_terms(chance),
+        )
+        for index in range(chance.randint(1, 4))
+    ]
+    return whole_node(
+        name,
+        *devices,
+        account_id=chance.choice([ALICE, BOB]),
+        own_tasks_only=chance.random() < 0.3,
+        reliability=chance.choice(RELIABILITIES),
+        labels=chance.choice([frozenset(), frozenset({"fast"})]),
+        wallet=chance.choice(["0xa", "0xb", "0xc"]),
+        python=chance.choice(["3.11", "3.11", "3.12"]),
+        kinds=frozenset(chance.choice([("script",), ("script", "container")])),
+        containers=chance.choice([None, SandboxStrength.NAMESPACES]),
+    )
+
+
+@pytest.mark.parametrize("policy", sorted(PLACEMENTS))
+@pytest.mark.parametrize("seed", range(25))
+def test_the_same_answers_as_node_by_node(policy: str, seed: int) -> None:
+    """Through takes and gives, and nodes that come, go and change, and of which many are alike.
+
+    Found if and only if some node would do, and never over-committed.
+
+    `find` is believed in nothing: each answer is compared with what `feasible.fit` says of every
+    node as it is at that moment.
+    """
+    chance = Random(seed)
+    nodes: list[FreeNode] = []
+    for number in range(chance.randint(0, 6)):
+        is_twin = nodes and chance.random() < 0.5
+        twin = some_twin(chance, number, chance.choice(nodes)) if is_twin else None
+        nodes.append(twin or some_node(chance, number))
+    came = len(nodes)
+    pool = capacity(*nodes, policy=policy)
+    live: list[tuple[WaitingTask, Fit]] = []
+    kinds = [some_task(chance, number) for number in range(6)]
+    for number in range(30):
+        each = msgspec.structs.replace(chance.choice(kinds), id=TaskId(f"t{number}"))
+        pool.learn(each.requirements)
+        is_asked_first = chance.random() < 0.5
+        has_room = is_asked_first and pool.has_room(each)
+        could_have_room = pool.could_have_room(each)
+        found = pool.find(each)
+        assert not is_asked_first or has_room == (found is not None)
+        assert could_have_room or found is None
+        now = {known.id: known for known in pool.nodes()}
+        answers = {node_id: fit(each, known) for node_id, known in now.items()}
+        would = {node_id for node_id, answer in answers.items() if isinstance(answer, Fit)}
+        refused = Counter(a for a in answers.values() if isinstance(a, Refusal))
+        assert pool.refusals(each) == refused
+        permitted = _permitted(each, would, answers)
+        assert (found is not None) == bool(permitted)
+        if found is not None:
+            assert found.node_id in permitted
+            _check(each, found, now[found.node_id])
+            pool.take(each, found)
+            live.append((each, found))
+        if live and chance.random() < 0.4:
+            pool.give(attempt(*live.pop(chance.randrange(len(live)))))
+        if chance.random() < 0.1:
+            nodes.append(some_node(chance, came))
+            pool.put_node(nodes[-1])
+            came += 1
+        if nodes and chance.random() < 0.1:
+            gone = nodes.pop(chance.randrange(len(nodes))).id
+            pool.drop_node(gone)
+            live = [(each, found) for each, found in live if found.node_id != gone]
+        if nodes and chance.random() < 0.1:
+            rated = chance.randrange(len(nodes))
+            known = pool.node(nodes[rated].id)
+            assert known is not None
+            reliability = chance.choice(RELIABILITIES)
+            nodes[rated] = msgspec.structs.replace(nodes[rated], reliability=reliability)
+            pool.put_node(msgspec.structs.replace(known, reliability=reliability))
+        if nodes and chance.random() < 0.1:
+            known = pool.node(chance.choice(nodes).id)
+            assert known is not None
+            pool.put_node(known)
+        change_terms_at_times(chance, nodes, pool)
+    for each, found in live:
+        pool.untake(each, found)
+    assert {known.id: known for known in pool.nodes()} == {
+        known.id: _as_read(known) for known in nodes
+    }
+
+
+NO_TERMS: dict[str, Any] = {
+    "availability": Availability.AVAILABLE,
+    "kinds": frozenset(),
+    "least_milli": 1,
+    "allow": None,
+    "deny": frozenset(),
+}
+
+
+def change_terms_at_times(chance: Random, nodes: list[FreeNode], pool: Capacity) -> None:
+    if not nodes or chance.random() > 0.2:
+        return
+    changed = chance.randrange(len(nodes))
+    known = pool.node(nodes[changed].id)
+    assert known is not None
+    said = [{**NO_TERMS, **some_terms(chance)} for _ in known.devices]
+    nodes[changed] = with_terms(nodes[changed], said)
+    pool.put_node(with_terms(known, said))
+
+
+def with_terms(known: FreeNode, said: list[dict[str, Any]]) -> FreeNode:
+    """As its owner wants it from now on, whatever runs there."""
+    devices = [
+        msgspec.structs.replace(device, **terms)
+        for device, terms in zip(known.devices, said, strict=True)
+    ]
+    return msgspec.structs.replace(known, devices=tuple(devices))
+
+
+def _as_read(known: FreeNode) -> FreeNode:
+    devices = [
+        msgspec.structs.replace(device, free_memory_bytes=device.memory_bytes)
+        for device in known.devices
+    ]
+    return msgspec.structs.replace(known, devices=tuple(devices))
+
+
+def _permitted(
+    wanted: WaitingTask, would: set[NodeId], answers: dict[NodeId, Fit | Refusal]
+) -> set[NodeId]:
+    others = would - wanted.failed_on
+    could_others = any(
+        isinstance(answer, Fit) or answer in PASSING
+        for node_id, answer in answers.items()
+        if node_id not in wanted.failed_on
+    )
+    return others if others or could_others else would
+
+
+def _check(wanted: WaitingTask, found: Fit, known: FreeNode) -> None:
+    needs = wanted.requirements
+    devices = {device.id: device for device in known.devices}
+    assert len({share.device_id for share in found.shares}) == needs.device_count
+    for share in found.shares:
+        device = devices[share.device_id]
+        alone = fit(wanted, msgspec.structs.replace(known, devices=(device,)))
+        assert share.milli <= device.free_milli
+        assert needs.device_count > 1 or isinstance(alone, Fit)
+    price = sum(devices[s.device_id].price_micro_per_hour * s.milli for s in found.shares) // 1000
+    assert found.price_micro_per_hour == price
+
+
+def test_what_a_node_was_is_forgotten_with_it() -> None:
+    """One that announces itself again and again as something else does not fill the memory."""
+    pool = capacity(whole_node("n1"))
+    for number in range(50):
+        pool.put_node(whole_node("n2", disk_bytes=(17 + number) * GIB))
+        pool.find(task())
+        assert len(pool.pool.profiles) == 2
+    known = pool.want_of(task())
+    assert len(known.usable) <= 2
+    pool.drop_node(NodeId("n2"))
+    assert len(pool.pool.profiles) == 1
+
+
+def test_a_node_that_enters_is_not_compared_with_thousands_of_wants(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pool, looks = capacity(whole_node("n1", free_cores=0)), 0
+    asked = [task(f"t{number}", memory_bytes=GIB + number) for number in range(2000)]
+    for each in asked:
+        assert not pool.could_have_room(each)
+    devices = Want.devices
+
+    def counted(want: Want, profile: Profile) -> tuple[Usable, ...] | Refusal:
+        nonlocal looks
+        looks += 1
+        return devices(want, profile)
+
+    monkeypatch.setattr(Want, "devices", counted)
+    for number in range(2, 12):
+        pool.put_node(whole_node(f"n{number}", disk_bytes=number * GIB, free_cores=0))
+    pool.put_node(whole_node("free", labels=frozenset({"new"})))
+    assert looks < 1000
+    assert all(pool.could_have_room(each) for each in asked)
+
+
+def test_what_a_node_was_is_forgotten_also_by_wants_that_were_out_of_mind() -> None:
+    pool = capacity(whole_node("n1"))
+    asked = [task(f"t{number}", memory_bytes=GIB + number) for number in range(400)]
+    for number in range(2, 22):
+        pool.put_node(whole_node(f"n{number}", disk_bytes=(17 + number) * GIB))
+        pool.drop_node(NodeId(f"n{number - 1}"))
+        assert all(pool.could_have_room(each) for each in asked)
+    assert max(len(pool.want_of(each).usable) for each in asked) <= 2
+
+
+def test_slots_are_given_anew_when_there_are_many_more_nodes() -> None:
+    nodes = [whole_node(f"n{number}") for number in range(200)]
+    pool = capacity(*nodes[:10])
+    assert pool.find(task()) is not None
+    for each in nodes[10:]:
+        pool.put_node(each)
+    assert len({taken_node(pool, task(f"t{number}")) for number in range(200)}) == 200
+    assert pool.find(task()) is None

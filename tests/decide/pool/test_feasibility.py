@@ -1,0 +1,207 @@
+"""May this task run on this node, and if not, why?"""
+
+from typing import Any
+
+import pytest
+
+from potluck.decide.pool.feasibility import (
+    Fit,
+    Refusal,
+    fit,
+    suitable,
+)
+from potluck.decide.types import FreeDevice
+from potluck.model.device import Availability, DeviceKind
+from potluck.model.node import SandboxStrength
+from potluck.model.task import GIB
+from tests.decide.builders import ALICE, BOB, PASSING, cpu, gpu, node, task
+
+REFUSED = [
+    # (what the task wants, what the node is, why it does not do)
+    ({}, {"own_tasks_only": True}, Refusal.OWN_TASKS_ONLY),
+    ({"owners": ("0xa", "0xb")}, {"wallet": "0xc"}, Refusal.OWNER),
+    ({"owners": ("0xa",)}, {}, Refusal.OWNER),
+    ({"kind": "container"}, {"kinds": frozenset({"script", "function"})}, Refusal.KIND),
+    # Strong enough for a script, and not where images are run.
+    (
+        {"kind": "container", "sandbox": SandboxStrength.KERNEL},
+        {"sandbox": SandboxStrength.KERNEL, "containers": SandboxStrength.NAMESPACES},
+        Refusal.SANDBOX,
+    ),
+    ({"python": "3.11"}, {"python": "3.12"}, Refusal.PYTHON),
+    ({"python": "3.11"}, {}, Refusal.PYTHON),
+    ({"sandbox": SandboxStrength.KERNEL}, {"sandbox": SandboxStrength.NAMESPACES}, Refusal.SANDBOX),
+    ({"labels": ("region=eu",)}, {"labels": frozenset({"region=us"})}, Refusal.LABELS),
+    ({"min_reliability": 0.9}, {"reliability": 0.89}, Refusal.RELIABILITY),
+    ({"device_kind": DeviceKind.CPU}, {}, Refusal.DEVICE_KIND),
+    ({"device_vendor": "amd"}, {"devices": (gpu(vendor="NVIDIA"),)}, Refusal.DEVICE_VENDOR),
+    ({"device_model": "A100|H100"}, {}, Refusal.DEVICE_MODEL),
+    (
+        {"compute_capability": "10.0"},
+        {"devices": (gpu(compute_capability="9.0"),)},
+        Refusal.COMPUTE_CAPABILITY,
+    ),
+    ({"compute_capability": "1.0"}, {}, Refusal.COMPUTE_CAPABILITY),
+    ({"device_memory_bytes": 25 * GIB}, {}, Refusal.DEVICE_MEMORY),
+    ({}, {"devices": (gpu(kinds=frozenset({"container"})),)}, Refusal.TASK_KIND),
+    ({}, {"devices": (gpu(allow=frozenset({BOB})),)}, Refusal.WALLET),
+    ({}, {"devices": (gpu(deny=frozenset({ALICE})),)}, Refusal.WALLET),
+    # Who is on both lists is denied.
+    ({}, {"devices": (gpu(allow=frozenset({ALICE}), deny=frozenset({ALICE})),)}, Refusal.WALLET),
+    ({"device_milli": 249}, {"devices": (gpu(least_milli=250),)}, Refusal.FRACTION),
+    ({"device_count": 2}, {}, Refusal.DEVICE_COUNT),
+    ({"max_price_micro_per_hour": 1}, {"devices": (gpu(price_micro_per_hour=2),)}, Refusal.PRICE),
+    ({"cores": 9}, {}, Refusal.CORES),
+    ({"memory_bytes": 17 * GIB}, {"memory_bytes": 16 * GIB}, Refusal.MEMORY),
+    ({"disk_bytes": 17 * GIB}, {"disk_bytes": 16 * GIB}, Refusal.DISK),
+    ({}, {"devices": (gpu(availability=Availability.PAUSED),)}, Refusal.DEVICE_AWAY),
+    # One of the two is there, and both are wanted.
+    (
+        {"device_count": 2},
+        {"devices": (gpu("g1"), gpu("g2", availability=Availability.SICK))},
+        Refusal.DEVICE_AWAY,
+    ),
+    # What lasts longer is told first.
+    (
+        {"max_price_micro_per_hour": 1},
+        {"devices": (gpu(price_micro_per_hour=2, availability=Availability.IN_USE),)},
+        Refusal.PRICE,
+    ),
+    ({}, {"devices": (gpu(free_milli=999),)}, Refusal.DEVICE_BUSY),
+    # There is enough of the device, and not enough of its memory.
+    (
+        {"device_milli": 100, "device_memory_bytes": 2 * GIB},
+        {"devices": (gpu(free_milli=500, free_memory_bytes=GIB, serves=ALICE),)},
+        Refusal.DEVICE_BUSY,
+    ),
+    (
+        {"device_milli": 100},
+        {"devices": (gpu(free_milli=500, free_memory_bytes=12 * GIB, serves=BOB),)},
+        Refusal.DEVICE_SHARED,
+    ),
+    ({"memory_bytes": 17 * GIB}, {}, Refusal.NODE_BUSY),
+    ({"disk_bytes": 17 * GIB}, {}, Refusal.NODE_BUSY),
+    ({}, {"free_cores": 0}, Refusal.NODE_BUSY),
+]
+
+
+@pytest.mark.parametrize(("wanted", "offered", "refusal"), REFUSED)
+def test_the_first_wall_is_the_reason(
+    wanted: dict[str, Any], offered: dict[str, Any], refusal: Refusal
+) -> None:
+    assert fit(task(**wanted), node(**offered)) is refusal
+    lasting = suitable(task(**wanted), node(**offered))
+    assert isinstance(lasting, tuple) if refusal in PASSING else lasting is refusal
+
+
+def test_every_refusal_but_that_of_the_account_is_tried() -> None:
+    assert {row[2] for row in REFUSED} == set(Refusal) - {Refusal.CREDIT}
+
+
+@pytest.mark.parametrize("pattern", ["rtx 40*", "RTX", "*4090", "nvidia*", "A100|RTX 40*"])
+def test_a_model_pattern_matches_any_part_in_any_case(pattern: str) -> None:
+    assert isinstance(fit(task(device_model=pattern), node()), Fit)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "offered"),
+    [
+        ({"owners": ("0xa", "0xb")}, {"wallet": "0xb"}),
+        ({"kind": "container"}, {"kinds": frozenset(), "containers": SandboxStrength.NAMESPACES}),
+        (
+            {"kind": "container", "sandbox": SandboxStrength.KERNEL},
+            {"containers": SandboxStrength.KERNEL, "sandbox": SandboxStrength.NAMESPACES},
+        ),
+        ({"kind": "function", "python": "3.11"}, {"python": "3.11"}),
+    ],
+)
+def test_whom_it_is_for_and_what_runs_it(wanted: dict[str, Any], offered: dict[str, Any]) -> None:
+    assert isinstance(fit(task(**wanted), node(**offered)), Fit)
+
+
+def test_a_node_without_sandbox_serves_its_owner() -> None:
+    mine = node(account_id=ALICE, own_tasks_only=True)
+    assert isinstance(fit(task(account_id=ALICE), mine), Fit)
+    assert fit(task(account_id=BOB), mine) is Refusal.OWN_TASKS_ONLY
+
+
+@pytest.mark.parametrize(
+    ("wanted", "device"),
+    [
+        ({}, gpu(kinds=frozenset({"script", "container"}))),
+        ({}, gpu(allow=frozenset({ALICE, BOB}))),
+        ({}, gpu(deny=frozenset({BOB}))),
+        ({}, gpu(least_milli=1000)),
+        ({"device_milli": 250}, gpu(least_milli=250)),
+        # Of a processor a task has what its cores make up.
+        ({"cores": 1}, cpu(least_milli=500)),
+    ],
+)
+def test_what_an_owner_takes(wanted: dict[str, Any], device: FreeDevice) -> None:
+    assert isinstance(fit(task(**wanted), node("n1", device)), Fit)
+
+
+@pytest.mark.parametrize("availability", list(Availability)[1:])
+def test_what_is_away_is_passed_over(availability: Availability) -> None:
+    both = node("n1", gpu("g1", availability=availability), gpu("g2", price_micro_per_hour=9))
+    found = fit(task(), both)
+    assert isinstance(found, Fit) and [share.device_id for share in found.shares] == ["g2"]
+
+
+def test_what_is_taken_of_a_device() -> None:
+    whole = fit(task(), node("n1", gpu("g1", price_micro_per_hour=100)))
+    half = fit(task(device_milli=500), node("n1", gpu("g1", price_micro_per_hour=100)))
+    said = fit(task(device_milli=500, device_memory_bytes=GIB), node("n1", gpu("g1")))
+    cores = fit(task(cores=2), node("n1", cpu("c1", price_micro_per_hour=100)))
+    taken = [each for each in (whole, half, said, cores) if isinstance(each, Fit)]
+    shares = [(each.shares[0].milli, each.shares[0].memory_bytes) for each in taken]
+    assert shares == [(1000, 24 * GIB), (500, 12 * GIB), (500, GIB), (250, 0)]
+    assert [each.price_micro_per_hour for each in taken] == [100, 50, 0, 25]
+
+
+SHARED = gpu(free_milli=500, free_memory_bytes=12 * GIB, serves=BOB, shares_accounts=True)
+
+
+@pytest.mark.parametrize(
+    ("device", "shares_device", "is_open"),
+    [
+        # Owner, task and all on it agree.
+        (SHARED, True, True),
+        (SHARED, False, False),
+        (gpu(free_milli=500, free_memory_bytes=12 * GIB, serves=BOB), True, False),
+        (
+            gpu(
+                free_milli=500,
+                free_memory_bytes=12 * GIB,
+                serves=BOB,
+                shares_accounts=True,
+                serves_sharers=False,
+            ),
+            True,
+            False,
+        ),
+        # A partition is a wall.
+        (
+            gpu(free_milli=500, free_memory_bytes=12 * GIB, serves=BOB, is_partition=True),
+            False,
+            True,
+        ),
+        # One's own are never in the way, nor is a device on which nothing runs.
+        (gpu(free_milli=500, free_memory_bytes=12 * GIB, serves=ALICE), False, True),
+        (gpu(), False, True),
+    ],
+)
+def test_a_fraction_stands_beside_its_own_account_unless_all_agree(
+    device: Any, shares_device: bool, is_open: bool
+) -> None:
+    wanted = task(device_milli=200, shares_device=shares_device)
+    assert isinstance(fit(wanted, node("n1", device)), Fit) is is_open
+
+
+def test_the_cheapest_devices_of_a_node_first() -> None:
+    mixed = node(
+        "n1", gpu("dear", price_micro_per_hour=9), gpu("cheap"), gpu("large", memory_bytes=80 * GIB)
+    )
+    found = fit(task(device_count=2), mixed)
+    assert isinstance(found, Fit)
+    assert [share.device_id for share in found.shares] == ["cheap", "large"]

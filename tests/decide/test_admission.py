@@ -1,0 +1,57 @@
+"""What may enter the queue, and the sentence for what may not."""
+
+from typing import Any
+
+import pytest
+
+from potluck.decide.admission import admit
+from potluck.model.device import DeviceKind
+from potluck.model.error import InvalidInput, UnaffordableTask
+from potluck.model.ids import TaskId
+from tests.server.flow.pool import request
+
+ONE = TaskId("task_01jd0000000000000000000000")
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"device_milli": 250, "device_count": 2}, "A fraction of a device .* and 2 devices"),
+    ({"device_milli": 250, "device_kind": DeviceKind.CPU}, "fraction of a processor"),
+    ({"allow_failures": 1}, "Only items of an array"),
+    ({"items": 3, "allow_failures": 4}, "4 items may fail, and there are 3"),
+    ({"delay_seconds": 60.0, "start_within_seconds": 60.0}, "not to start for 60 s"),
+    ({"expected_seconds": 20.0, "run_seconds": 10.0}, "expected to take 20 s .* after 10 s"),
+    ({"after": (ONE, ONE)}, "twice"),
+    ({"device_model": "A100||H100"}, "is empty, which every model would match"),
+    ({"device_model": " | "}, "is empty"),
+]
+
+
+@pytest.mark.parametrize(("changes", "sentence"), REFUSED, ids=[row[1] for row in REFUSED])
+def test_what_can_not_be_meant_is_refused(changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(InvalidInput, match=sentence) as refused:
+        admit(request(**changes), 0, None)
+    assert refused.value.hint
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"device_milli": 250},
+        {"device_milli": 1000, "device_count": 4},
+        {"items": 3, "allow_failures": 3},
+        {"delay_seconds": 59.0, "start_within_seconds": 60.0},
+        {"expected_seconds": 10.0, "run_seconds": 10.0},
+        {"after": (ONE,)},
+    ],
+)
+def test_the_edges_are_let_in(changes: dict[str, Any]) -> None:
+    admit(request(**changes), 0, None)
+
+
+def test_an_attempt_a_fraction_or_one_item_must_be_affordable() -> None:
+    cheapest, limit = 3_600_000, {"run_seconds": 10.0}
+    admit(request(**limit), 10_000, cheapest)
+    admit(request(items=1000, **limit), 10_000, cheapest)
+    admit(request(device_milli=500, **limit), 5_000, cheapest)
+    for changes, available in [({}, 9_999), ({"items": 5}, 9_999), ({"device_milli": 500}, 4_999)]:
+        with pytest.raises(UnaffordableTask):
+            admit(request(**changes, **limit), available, cheapest)

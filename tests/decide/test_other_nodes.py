@@ -1,0 +1,54 @@
+"""After a loss a task goes to another node, and back where it was when there is no other left."""
+
+from msgspec.structs import replace
+
+from potluck.decide.scheduler import Scheduler
+from potluck.decide.types import FreeNode
+from potluck.model.ids import NodeId, TaskId
+from tests.decide.builders import gpu, task
+from tests.decide.schedulers import NOW, node_with, scheduler
+
+LOST = {"failed_on": frozenset({NodeId("lost it")}), "min_reliability": 0.9}
+
+
+def busy(name: str) -> FreeNode:
+    return replace(node_with(name, 1), devices=(gpu(f"{name}-g0", free_milli=0),))
+
+
+def waits_for(*others: FreeNode) -> Scheduler:
+    """One task, beside a free node that has failed it."""
+    pool = scheduler()
+    pool.put_node(node_with("lost it", 1))
+    for each in others:
+        pool.put_node(each)
+    pool.put_task(task("t1", **LOST))
+    assert not pool.plan(NOW, 10).assignments
+    return pool
+
+
+def placed(pool: Scheduler) -> list[str]:
+    return [each.node_id for each in pool.plan(NOW + 1, 10).assignments]
+
+
+def test_when_the_last_other_node_goes_it_is_tried_again_where_it_was() -> None:
+    pool = waits_for(busy("n1"), busy("n2"))
+    pool.drop_node(NodeId("n1"))
+    assert placed(pool) == []
+    pool.drop_node(NodeId("n2"))
+    assert placed(pool) == ["lost it"]
+
+
+def test_so_it_is_when_the_last_other_node_is_no_longer_reliable_enough() -> None:
+    pool = waits_for(replace(busy("n1"), reliability=0.901))
+    pool.put_node(replace(busy("n1"), reliability=0.899))
+    assert placed(pool) == ["lost it"]
+
+
+def test_who_could_go_to_a_node_by_now_is_not_told_that_there_is_none() -> None:
+    pool = waits_for(busy("n1"))
+    pool.drop_node(NodeId("n1"))
+    explained = pool.explain(TaskId("t1"), NOW + 1)
+    assert explained is not None and explained.reason.code == "in_line"
+    pool.drop_node(NodeId("lost it"))
+    explained = pool.explain(TaskId("t1"), NOW + 1)
+    assert explained is not None and explained.reason.code == "no_nodes"

@@ -1,0 +1,117 @@
+"""What items are given: variables and arguments of their own, in every sandbox and kind."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from potluck.model.blob import Value
+from potluck.model.item_input import MOST_ITEM_BYTES, ItemInputs
+from potluck.model.task import EndReason
+from potluck.model.task_spec import CommandSpec, ContainerSpec, TaskSpec
+from potluck.provider.sandbox.driver import Confinement, Driver, Ended, InputFailed
+from potluck.wire import item_file
+from potluck.wire.provider import Grant
+from tests.provider.attempt.test_item_runner import Ran, a_range, driver
+
+__all__ = ["driver"]
+
+SHOWS = """
+import os, sys
+seen = [os.environ.get(name) for name in ("POTLUCK_ITEM", "POTLUCK_ITEM_VALUE", "SEED")]
+print(*seen, sys.argv[1:])
+"""
+GIVEN = [
+    ItemInputs({"POTLUCK_ITEM_VALUE": "Ada"}, ("--name", "Ada")),
+    ItemInputs({"POTLUCK_ITEM_VALUE": "ein Wörtchen\nin zwei Zeilen", "SEED": "7"}, ()),
+    ItemInputs(),
+    ItemInputs({"POTLUCK_ITEM": "99", "POTLUCK_ITEM_VALUE": "a liar"}),
+]
+
+
+def packed(given: list[ItemInputs]) -> Value:
+    return Value(item_file.pack([msgspec.json.encode(each) for each in given]))
+
+
+def a_given_range(source: str, **changes: Any) -> Grant:
+    grant = a_range(source, range(len(GIVEN)))
+    spec = msgspec.structs.replace(
+        grant.spec,
+        inputs=packed(GIVEN),
+        environment={"SEED": "0"},
+        **changes,
+    )
+    return replace(grant, spec=spec, items_total=len(GIVEN))
+
+
+async def test_each_item_sees_its_own_and_no_other_ones(driver: Driver, tmp_path: Path) -> None:
+    ran = Ran(driver, tmp_path)
+    grant = a_given_range(SHOWS, arguments=("--all", "alike"))
+    assert await ran.run(grant) is EndReason.COMPLETED
+    assert ran.text().splitlines() == [
+        *("item 0:", "0 Ada 0 ['--name', 'Ada']"),
+        *("item 1:", "1 ein Wörtchen", "in zwei Zeilen 7 []"),
+        *("item 2:", "2 None 0 ['--all', 'alike']"),
+        *("item 3:", "3 a liar 0 ['--all', 'alike']"),
+    ]
+
+
+async def test_of_a_command_all_words_are_the_items(driver: Driver, tmp_path: Path) -> None:
+    ran = Ran(driver, tmp_path)
+    given = [ItemInputs(arguments=("/bin/echo", "hello", name)) for name in ("Ada", "Grace")]
+    spec = CommandSpec(("/bin/echo", "nobody"), inputs=packed(given))
+    grant = replace(a_range("", range(2)), spec=spec, items_total=2)
+    assert await ran.run(grant) is EndReason.COMPLETED
+    assert ran.text() == "item 0:\nhello Ada\nitem 1:\nhello Grace\n"
+
+
+class Recorder:
+    """Runs nothing, and knows what it was asked for."""
+
+    encloses_processes = True
+
+    def __init__(self) -> None:
+        self.asked: list[Confinement] = []
+
+    async def run(self, confinement: Confinement, *_: Any, **__: Any) -> Ended:
+        self.asked.append(confinement)
+        return Ended(EndReason.COMPLETED, 0, "", 0.1, 0.1, 0, 0)
+
+
+async def test_an_image_need_not_have_a_python(tmp_path: Path) -> None:
+    """Each item has a sandbox of its own there, which is told."""
+    recorder = Recorder()
+    ran = Ran(recorder, tmp_path)  # type: ignore[arg-type]
+    given = [ItemInputs({"POTLUCK_ITEM_VALUE": "Ada"}, ("echo", "Ada")), ItemInputs()]
+    spec: TaskSpec = ContainerSpec("busybox", ("echo", "nobody"), inputs=packed(given))
+    grant = replace(a_range("", range(2)), spec=spec, items_total=2)
+    assert await ran.run(grant) is EndReason.COMPLETED
+    assert [each.command for each in recorder.asked] == [("echo", "Ada"), ("echo", "nobody")]
+    named = [each.environment.get("POTLUCK_ITEM_VALUE") for each in recorder.asked]
+    assert named == ["Ada", None]
+    assert [each.environment["POTLUCK_ITEM"] for each in recorder.asked] == ["0", "1"]
+
+
+DAMAGED = [
+    # (what is wrong, the items' file)
+    ("fewer than there are items", packed(GIVEN[:2]).data),
+    ("no JSON", item_file.pack([b"{"] * len(GIVEN))),
+    ("no variable", item_file.pack([b'{"environment": {"a b": "1"}}'] * len(GIVEN))),
+    ("too much", item_file.pack([b'"' + b"x" * MOST_ITEM_BYTES + b'"'] * len(GIVEN))),
+]
+
+
+@pytest.mark.parametrize("data", [row[1] for row in DAMAGED], ids=[row[0] for row in DAMAGED])
+async def test_what_can_not_be_read_ends_the_attempt_with_that_reason(
+    driver: Driver, tmp_path: Path, data: bytes
+) -> None:
+    ran = Ran(driver, tmp_path)
+    grant = a_given_range(SHOWS)
+    grant = replace(grant, spec=replace(grant.spec, inputs=Value(data)))
+    try:
+        reason = await ran.run(grant)
+    except InputFailed as failure:  # as the runner of attempts takes it
+        reason = failure.touched.reason
+    assert reason is EndReason.INPUT_FAILED and not ran.outcomes

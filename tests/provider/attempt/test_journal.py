@@ -1,0 +1,216 @@
+"""The journal keeps what it acknowledged, whatever happens to the process that writes it."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from potluck.model.ids import AttemptId
+from potluck.model.task import EndReason
+from potluck.provider.attempt import journal as journal_module
+from potluck.provider.attempt.journal import (
+    Concluded,
+    Delivered,
+    Forgotten,
+    ItemsCounted,
+    Journal,
+    Leased,
+)
+from potluck.wire.provider import ItemOutcome, ItemsDone
+from tests.provider.build import a_lease, completed
+
+
+def reopened(directory: Path) -> dict[AttemptId, bool]:
+    """Which attempts it knows, and whether each has an outcome."""
+    journal = Journal.open(directory)
+    journal.close()
+    return {each.leased.lease.attempt_id: each.finished is not None for each in journal.kept}
+
+
+def test_what_is_written_is_there_after_opening_again(tmp_path: Path) -> None:
+    (running, task), (finished, other_task), (gone, third_task) = a_lease(), a_lease(), a_lease()
+    journal = Journal.open(tmp_path)
+    journal.write([Leased(running, task), Leased(finished, other_task), Leased(gone, third_task)])
+    journal.write([Concluded(completed(finished)), Forgotten(gone.attempt_id)])
+    journal.close()
+    assert reopened(tmp_path) == {running.attempt_id: False, finished.attempt_id: True}
+    [_, kept] = Journal.open(tmp_path).kept
+    assert kept.finished == completed(finished)
+
+
+def test_outcomes_of_items_are_kept_until_they_are_delivered(tmp_path: Path) -> None:
+    lease, task_id = a_lease()
+    reports = [
+        ItemsDone(lease, (ItemOutcome(item, EndReason.EXIT_STATUS, 0.5, 3, "it ended badly"),))
+        for item in (0, 5, 9)
+    ]
+    journal = Journal.open(tmp_path)
+    journal.write([Leased(lease, task_id), *map(ItemsCounted, reports)])
+    journal.write([Delivered(lease.attempt_id, 5)])
+    journal.close()
+    for _ in range(2):  # the second time it was written anew
+        journal = Journal.open(tmp_path)
+        (kept,) = journal.kept
+        assert list(kept.outcomes.values()) == [reports[0], reports[2]]
+        journal.close()
+
+
+def test_a_file_cut_anywhere_reads_as_the_records_before_the_cut(tmp_path: Path) -> None:
+    leases = [a_lease() for _ in range(4)]
+    journal = Journal.open(tmp_path)
+    lengths = [0]
+    for lease, task in leases:
+        journal.write([Leased(lease, task)])
+        lengths.append((tmp_path / "journal").stat().st_size)
+    journal.close()
+    whole = (tmp_path / "journal").read_bytes()
+    for cut in range(0, len(whole) + 1, 7):
+        (tmp_path / "journal").write_bytes(whole[:cut])
+        assert len(reopened(tmp_path)) == sum(length <= cut for length in lengths) - 1
+
+
+def test_a_flipped_bit_is_not_read_as_a_record(tmp_path: Path) -> None:
+    (first, task), (second, other_task) = a_lease(), a_lease()
+    journal = Journal.open(tmp_path)
+    journal.write([Leased(first, task), Leased(second, other_task)])
+    journal.close()
+    content = bytearray((tmp_path / "journal").read_bytes())
+    content[-5] ^= 1
+    (tmp_path / "journal").write_bytes(content)
+    assert list(reopened(tmp_path)) == [first.attempt_id]
+
+
+def test_it_does_not_grow_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_module, "_REWRITE_FROM_RECORDS", 20)
+    journal = Journal.open(tmp_path)
+    stays, task = a_lease()
+    journal.write([Leased(stays, task)])
+    for _ in range(100):
+        lease, other_task = a_lease()
+        journal.write([Leased(lease, other_task)])
+        journal.write([Forgotten(lease.attempt_id)])
+    journal.close()
+    assert (tmp_path / "journal").stat().st_size < 5_000
+    assert reopened(tmp_path) == {stays.attempt_id: False}
+
+
+def test_many_outcomes_that_wait_for_the_server_are_not_written_anew_each_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_module, "_REWRITE_FROM_RECORDS", 20)
+    rewrites: list[Path] = []
+    monkeypatch.setattr(journal_module, "sync", rewrites.append)
+    lease, task_id = a_lease()
+    journal = Journal.open(tmp_path)
+    journal.write([Leased(lease, task_id)])
+    for item in range(200):
+        outcome = ItemOutcome(item, EndReason.COMPLETED, 0.5, 0)
+        journal.write([ItemsCounted(ItemsDone(lease, (outcome,)))])
+    journal.close()
+    assert len(rewrites) < 5
+
+
+def test_many_records_are_made_durable_by_one_fsync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal.open(tmp_path)
+    synced_sizes: list[int] = []
+    monkeypatch.setattr(
+        "os.fsync", lambda descriptor: synced_sizes.append(os.fstat(descriptor).st_size)
+    )
+    leases = [a_lease() for _ in range(100)]
+    journal.write([Leased(lease, task) for lease, task in leases])
+    assert synced_sizes == [], "what the server takes back by itself need not survive the power"
+    journal.write([Concluded(completed(lease)) for lease, _ in leases])
+    assert synced_sizes == [(tmp_path / "journal").stat().st_size]
+    journal.write([Forgotten(lease.attempt_id) for lease, _ in leases])
+    assert len(synced_sizes) == 1
+    journal.close()
+
+
+STEPS = ["os.open", "os.write", "os.fsync", "pathlib.Path.replace"]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_rewrite_that_fails_at_any_step_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    leases = [a_lease() for _ in range(3)]
+    journal = Journal.open(tmp_path)
+    journal.write([Leased(lease, task) for lease, task in leases])
+    journal.close()
+
+    def fail(*_: object) -> None:
+        raise OSError("the machine went down here")
+
+    with monkeypatch.context() as crash:
+        crash.setattr(step, fail)
+        with pytest.raises(OSError, match="went down"):
+            Journal.open(tmp_path)
+    assert list(reopened(tmp_path)) == [lease.attempt_id for lease, _ in leases]
+
+
+def test_only_its_owner_can_read_it(tmp_path: Path) -> None:
+    Journal.open(tmp_path / "attempts").close()
+    assert (tmp_path / "attempts").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "attempts" / "journal").stat().st_mode & 0o777 == 0o600
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from potluck.provider import journal
+from potluck.provider.journal import (
+    Concluded,
+    ItemsCounted,
+    Delivered,
+    Forgotten,
+    Journal,
+    Leased,
+)
+from potluck.wire.provider import ItemOutcome, ItemsDone
+from tests.provider.build import a_lease, completed
+
+journal._REWRITE_FROM_RECORDS = 50
+book = Journal.open(Path(sys.argv[1]))
+while True:
+    batch = [a_lease() for _ in range(3)]
+    book.write([Leased(lease, task) for lease, task in batch])
+    print("leased", *(lease.attempt_id for lease, _ in batch), flush=True)
+    book.write([Concluded(completed(batch[0][0]))])
+    print("concluded", batch[0][0].attempt_id, flush=True)
+    print("forgetting", batch[1][0].attempt_id, flush=True)
+    book.write([Forgotten(batch[1][0].attempt_id)])
+"""
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_every_acknowledged_record_survives_kill_9(tmp_path: Path, seed: int) -> None:
+    writer = subprocess.Popen(
+        [sys.executable, "-c", WRITER, tmp_path], stdout=subprocess.PIPE, text=True
+    )
+    assert writer.stdout is not None
+    said = []
+    try:
+        # Killed after a random number of lines, so somewhere within the work between two of them.
+        for _ in range(random.Random(seed).randint(1, 300)):
+            said.append(writer.stdout.readline())
+    finally:
+        writer.send_signal(signal.SIGKILL)
+        said += writer.stdout.read().splitlines()
+        writer.wait()
+        writer.stdout.close()
+    check(reopened(tmp_path), [line.split() for line in said if line])
+
+
+def check(kept: dict[AttemptId, bool], said: list[list[str]]) -> None:
+    leased = {one for verb, *ids in said if verb == "leased" for one in ids}
+    concluded = {one for verb, *ids in said if verb == "concluded" for one in ids}
+    forgetting = {one for verb, *ids in said if verb == "forgetting" for one in ids}
+    assert leased
+    assert leased - forgetting <= kept.keys()
+    assert all(kept[AttemptId(one)] for one in concluded - forgetting)

@@ -1,0 +1,350 @@
+"""One attempt from its grant to its end, where somebody outside has a say in it."""
+
+import asyncio
+import hashlib
+import os
+import tarfile
+import threading
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from potluck.model.blob import BlobRef, NamedFile
+from potluck.model.task import MIB, EndReason
+from potluck.model.task_spec import CommandSpec
+from potluck.provider.attempt.log_buffer import AttemptLog
+from potluck.provider.attempt.log_spool import LogSpool
+from potluck.provider.attempt.runner import MayRun, Runner, anything
+from potluck.provider.dependencies.package_index import PackageIndex
+from potluck.provider.dependencies.preparer import Preparer
+from potluck.provider.event import CodeStarted, Event, ItemsEnded, PrepareBegan
+from potluck.provider.expose.expose import expose, hide
+from potluck.provider.expose.exposed import Exposed, Machine
+from potluck.provider.expose.off_thread import Aside, Show
+from potluck.provider.files.cache import FileCache
+from potluck.provider.sandbox.bubblewrap.bwrap import BubblewrapDriver
+from potluck.provider.sandbox.driver import Driver, Recall
+from potluck.provider.sandbox.unconfined_run import UnconfinedDriver
+from potluck.provider.server.throttle import Throttle
+from potluck.wire.provider import Finished, Grant, GrantedDevice
+from tests.provider.build import ACCOUNT, WALLET, a_grant, idle_freight
+from tests.provider.dependencies.package_index import loopback_index, wheel
+from tests.provider.devices.test_expose import Rig
+
+PATIENT = """
+import os, signal, time
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+print("ready", flush=True)
+signal.sigwait([signal.SIGTERM])
+time.sleep(0.3)  # to write what it has
+print("asked", os.environ.get("POTLUCK_ITEM"), flush=True)
+"""
+# The first two items are done at once; the third waits to be asked, and then ends well.
+PATIENT_FROM_2 = f"import os\nif int(os.environ['POTLUCK_ITEM']) > 1: exec({PATIENT!r})"
+NEEDS_KIND = """
+# /// script
+# dependencies = ["kind"]
+# ///
+print("it ran")
+"""
+
+Look = Callable[[Sequence[GrantedDevice]], Exposed]
+
+
+class Desk:
+    """A runner with what it needs, and what it told."""
+
+    def __init__(
+        self,
+        directory: Path,
+        driver: Driver,
+        index_url: str = "http://127.0.0.1:9/simple",
+        may_run: MayRun = anything,
+        look: Look = hide,
+    ) -> None:
+        preparer = Preparer(driver, directory / "environments", PackageIndex(index_url), Throttle())
+        self._cache = cache = FileCache(directory / "files", 2**30)
+        show = Show(look, lambda _: True)
+        self.runner = Runner(driver, preparer, cache, 0.05, None, may_run, show)
+        self.staging = directory / "environments" / "staging"
+        self.recall = Recall()
+        self.events: list[Event] = []
+        self._directory = directory
+
+    @asynccontextmanager
+    async def running(self, grant: Grant) -> AsyncIterator[asyncio.Task[Finished]]:
+        self.spool = LogSpool.open(self._directory, grant.attempt_id)
+        log = AttemptLog(self.spool, 0.01)
+        self.freight = idle_freight(self._directory)
+        run = asyncio.create_task(
+            self.runner.run(grant, log, self.events.append, self.freight, self.recall)
+        )
+        try:
+            yield run
+        finally:
+            run.cancel()
+            await asyncio.wait([run])
+            self.spool.close()
+
+    def keep(self, data: bytes) -> BlobRef:
+        """As if it had been fetched before."""
+        blob = BlobRef(hashlib.sha256(data).hexdigest(), len(data))
+        path = self._cache._path(ACCOUNT, blob)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+        path.chmod(0o555)
+        return blob
+
+    def text(self) -> str:
+        return b"".join(piece.data for piece in self.spool.read(0, 10**6, 10**9)).decode()
+
+    def items(self) -> list[int]:
+        told = [each for each in self.events if isinstance(each, ItemsEnded)]
+        return [outcome.item for each in told for outcome in each.outcomes]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture(params=[BubblewrapDriver, UnconfinedDriver], ids=["bwrap", "none"])
+async def driver(request: pytest.FixtureRequest, tmp_path: Path) -> Driver:
+    chosen: Driver = request.param(tmp_path / "sandbox", "test")
+    await chosen.probe()
+    return chosen
+
+
+async def test_code_that_is_called_back_may_say_a_last_word(driver: Driver, tmp_path: Path) -> None:
+    desk = Desk(tmp_path, driver)
+    async with desk.running(a_grant(PATIENT)) as run:
+        await until(lambda: "ready\n" in desk.text())
+        desk.recall.ask(EndReason.RECLAIMED, 20.0, "the hours of the device are over")
+        finished = await run
+        assert desk.text() == "ready\nasked None\n"
+    assert (finished.reason, finished.exit_code) == (EndReason.RECLAIMED, None)
+    assert finished.detail == "the hours of the device are over"
+    assert 0 < finished.usage.run_seconds < 10
+
+
+async def test_a_range_that_is_called_back_keeps_what_it_finished(
+    driver: Driver, tmp_path: Path
+) -> None:
+    desk = Desk(tmp_path, driver)
+    async with desk.running(a_grant(PATIENT_FROM_2, items=range(9))) as run:
+        await until(lambda: "ready\n" in desk.text())
+        desk.recall.ask(EndReason.DEVICE_LOST, 20.0)
+        finished = await run
+        assert desk.text() == "item 2:\nready\nasked 2\n", "none was begun after it"
+    assert finished.reason is EndReason.DEVICE_LOST
+    assert desk.items() == [0, 1], "the third ended well, but as an answer to the signal"
+
+
+async def test_a_preparation_that_is_called_back_ends_at_once(tmp_path: Path) -> None:
+    driver = BubblewrapDriver(tmp_path / "sandbox", "test")
+    with loopback_index() as index:
+        name, content = wheel("kind", {"kind.py": b""})
+        index.add("kind", name, content)
+        index.stall(name)
+        desk = Desk(tmp_path, driver, index.url)
+        async with desk.running(a_grant(NEEDS_KIND)) as run:
+            await until(index.asked.is_set)
+            desk.recall.ask(EndReason.RECLAIMED, 1000.0)
+            async with asyncio.timeout(10):
+                finished = await run
+    assert finished.reason is EndReason.RECLAIMED
+    assert finished.usage.prepare_seconds > 0
+    assert [type(event) for event in desk.events] == [PrepareBegan]
+    assert list(desk.staging.iterdir()) == []
+
+
+async def test_what_the_owner_does_not_take_is_declined_unseen(tmp_path: Path) -> None:
+    denied = f"The owner of this node takes no tasks of {WALLET}."
+    driver = BubblewrapDriver(tmp_path / "sandbox", "test")
+    desk = Desk(tmp_path, driver, may_run=lambda grant: denied)
+    async with desk.running(a_grant(NEEDS_KIND)) as run:
+        finished = await run
+        assert desk.text() == ""
+    assert (finished.reason, finished.detail) == (EndReason.DECLINED, denied)
+    assert desk.events == []
+
+
+async def test_what_has_ended_before_keeps_its_own_end(tmp_path: Path) -> None:
+    driver = BubblewrapDriver(tmp_path / "sandbox", "test")
+    desk = Desk(tmp_path, driver)
+    async with desk.running(a_grant("raise SystemExit(3)")) as run:
+        finished = await run
+        desk.recall.ask(EndReason.RECLAIMED, 0.0)
+    assert (finished.reason, finished.exit_code) == (EndReason.EXIT_STATUS, 3)
+    assert [type(event) for event in desk.events] == [CodeStarted]
+
+
+LOOKS_AROUND = """
+import os, signal, time
+mine = {name: value for name, value in os.environ.items() if "VISIBLE" in name or "VENDOR" in name}
+cards = sorted(name for name in os.listdir("/dev") if name.startswith("nvidia"))
+print(cards, [open("/dev/" + card, "rb").read(1) for card in cards], sorted(mine.items()))
+while True:
+    time.sleep(0.01)
+"""
+CARDS = ("GPU-a", "GPU-b", "GPU-c")
+
+
+async def test_two_tasks_side_by_side_see_their_own_cards_and_no_other(tmp_path: Path) -> None:
+    """Three cards, as a description for containers shows them: nodes that can be told apart."""
+    rig = Rig(tmp_path / "machine")
+    edits = {"env": ["VENDOR=here", "CUDA_VISIBLE_DEVICES=all"]}
+    devices = []
+    for number, (uuid, behind) in enumerate(zip(CARDS, ("zero", "null", "full"), strict=True)):
+        rig.card("nvidia", uuid, f"0000:0{number + 1}:00.0", number)
+        node = {"path": f"/dev/nvidia{number}", "hostPath": f"/dev/{behind}"}
+        devices.append({"name": uuid, "containerEdits": {"deviceNodes": [node]}})
+    content = {"kind": "nvidia.com/gpu", "containerEdits": edits, "devices": devices}
+    rig.describe("nvidia.json", content)
+    driver = BubblewrapDriver(tmp_path / "sandbox", "test")
+    look = partial(expose, found=rig.found, machine=Machine(rig.root))
+    asking = {"CUDA_VISIBLE_DEVICES": "GPU-b", "VENDOR": "mine"}
+    grants = [a_grant(LOOKS_AROUND, device=uuid, environment=asking) for uuid in ("GPU-a", "GPU-c")]
+    desks = [Desk(tmp_path, driver, look=look) for _ in grants]
+    async with desks[0].running(grants[0]), desks[1].running(grants[1]):
+        await until(lambda: all(desk.text().endswith("\n") for desk in desks))
+        for desk, number, uuid in zip(desks, (0, 2), ("GPU-a", "GPU-c"), strict=True):
+            seen = [
+                ("CUDA_VISIBLE_DEVICES", uuid),
+                ("HIP_VISIBLE_DEVICES", "-1"),
+                ("NVIDIA_VISIBLE_DEVICES", uuid),
+                ("ROCR_VISIBLE_DEVICES", "-1"),
+                ("VENDOR", "here"),
+            ]
+            assert desk.text() == f"['nvidia{number}'] [b'\\x00'] {seen}\n"
+
+
+async def test_a_device_that_can_not_be_shown_is_told_before_anything_runs(tmp_path: Path) -> None:
+    driver = BubblewrapDriver(tmp_path / "sandbox", "test")
+    desk = Desk(tmp_path, driver, look=partial(expose, found={}))
+    async with desk.running(a_grant(device="GPU-a")) as run:
+        finished = await run
+    assert finished.reason is EndReason.SANDBOX_FAILED
+    assert finished.detail == "A device can not be shown: This node has no device GPU-a any more."
+    assert desk.events == []
+
+
+async def test_a_driver_that_hangs_keeps_nobody_from_calling_back(tmp_path: Path) -> None:
+    asked: list[threading.Thread] = []
+    goes_on = threading.Event()
+
+    def hang(granted: Sequence[GrantedDevice]) -> Exposed:
+        asked.append(threading.current_thread())
+        goes_on.wait(20)
+        return hide(granted)
+
+    desk = Desk(tmp_path, BubblewrapDriver(tmp_path / "sandbox", "test"), look=hang)
+    try:
+        for _ in range(2):
+            desk.recall = Recall()
+            async with desk.running(a_grant()) as run:
+                await until(lambda: bool(asked))
+                desk.recall.ask(EndReason.DEVICE_LOST, 0.0)
+                async with asyncio.timeout(5):
+                    assert (await run).reason is EndReason.DEVICE_LOST
+        assert len(asked) == 1, "nobody asks again before it has answered"
+        assert asked[0].daemon, "the end of the provider does not wait for it"
+    finally:
+        goes_on.set()
+    desk.recall = Recall()
+    async with desk.running(a_grant()) as run:
+        assert (await run).reason is EndReason.COMPLETED
+
+
+async def test_what_no_driver_has_to_be_asked_for_is_shown_without_a_thread() -> None:
+    looked_in: list[threading.Thread] = []
+
+    def look(granted: Sequence[GrantedDevice]) -> Exposed:
+        looked_in.append(threading.current_thread())
+        return hide(granted)
+
+    await Aside(Show(look, lambda _: False)).show([])
+    await Aside(Show(look, lambda _: True)).show([])
+    assert [each is threading.current_thread() for each in looked_in] == [True, False]
+
+
+# Works with what came along, and tries to write to what is only shown.
+WORKS = """
+cat sub/here data/shown
+echo spoilt 2>/dev/null >> data/shown || echo read-only
+echo "$TOKEN" and $TOKEN
+echo result > $POTLUCK_OUTPUT/said
+ls $POTLUCK_CHECKPOINT
+"""
+
+
+def an_archive(directory: Path, **files: bytes) -> bytes:
+    path = directory / "archive.tar"
+    with tarfile.open(path, "w") as archive:
+        for name, content in files.items():
+            (directory / "member").write_bytes(content)
+            archive.add(directory / "member", name.replace("_", "/"))
+    return path.read_bytes()
+
+
+def a_command(desk: Desk, directory: Path, source: str, **changes: BlobRef) -> Grant:
+    shown = NamedFile("data/shown", desk.keep(b"shown\n"))
+    folder = desk.keep(an_archive(directory, sub_here=b"here\n"))
+    spec = CommandSpec(("sh", "-c", source), {"PLAIN": "1"}, folder, (shown,))
+    return replace(a_grant(), spec=replace(spec, **changes), secrets={"TOKEN": "swordfish"})
+
+
+async def test_a_command_finds_what_came_along_and_leaves_files(
+    driver: Driver, tmp_path: Path
+) -> None:
+    desk = Desk(tmp_path, driver)
+    checkpoint = desk.keep(an_archive(tmp_path, step=b"12"))
+    grant = replace(a_command(desk, tmp_path, WORKS), checkpoint=checkpoint)
+    async with desk.running(grant) as run:
+        finished = await run
+        text = desk.text()
+    assert finished.reason is EndReason.COMPLETED, text
+    # Root may write to everything where there is no sandbox; there it is his own task.
+    wall = "read-only\n" if driver.encloses_processes or os.geteuid() else ""
+    assert text == f"here\nshown\n{wall}*** and ***\nstep\n"
+    (parcel,) = desk.freight.outbox.parcels
+    assert (parcel.path, desk.freight.outbox.read(parcel, 0, 99)) == ("said", b"result\n")
+    assert (finished.usage.output_bytes, finished.usage.input_bytes) == (7, 0), "it was here"
+
+
+@pytest.mark.parametrize(
+    ("folder", "reason", "sentence"),
+    [
+        (b"no archive at all" * 100, EndReason.INPUT_FAILED, "it is no tar archive, or damaged"),
+        (None, EndReason.DISK_LIMIT, "the folder takes 17.0 MiB; the task has 16.0 MiB of disk"),
+    ],
+)
+async def test_a_folder_that_can_not_be_unpacked_is_told_and_nothing_runs(
+    driver: Driver, tmp_path: Path, folder: bytes | None, reason: EndReason, sentence: str
+) -> None:
+    desk = Desk(tmp_path, driver)
+    blob = desk.keep(folder or an_archive(tmp_path, big=bytes(17 * MIB)))
+    async with desk.running(a_command(desk, tmp_path, "echo ran", folder=blob)) as run:
+        finished = await run
+        assert desk.text() == ""
+    assert finished.reason is reason
+    assert sentence in finished.detail
+    assert not any(isinstance(event, CodeStarted) for event in desk.events)
+
+
+async def test_what_fills_the_disk_together_with_its_folder_touches_the_wall(
+    tmp_path: Path,
+) -> None:
+    driver = BubblewrapDriver(tmp_path / "sandbox", "test")
+    await driver.probe()
+    desk = Desk(tmp_path, driver)
+    blob = desk.keep(an_archive(tmp_path, big=bytes(10 * MIB)))
+    fills = "head -c 10000000 /dev/zero > more; sleep 10"
+    async with desk.running(a_command(desk, tmp_path, fills, folder=blob)) as run:
+        finished = await run
+    assert finished.reason is EndReason.DISK_LIMIT

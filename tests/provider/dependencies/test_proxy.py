@@ -1,0 +1,228 @@
+"""The proxy lets the package index through and nothing else, within its limits."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from potluck.model.error import BadSettings
+from potluck.provider.dependencies.egress_proxy import Proxy, ProxyLimits
+from potluck.provider.dependencies.package_index import PackageIndex, hosts_of
+from potluck.provider.dependencies.proxy_request import Refused, read_request
+from potluck.provider.server.throttle import Throttle
+
+
+class Upstream:
+    """A server that keeps what it is sent, answers with `answer`, and hangs up when told to."""
+
+    def __init__(self, answer: bytes, hangs_up: bool = True):
+        self.heads: list[bytes] = []
+        self.answer = answer
+        self.hangs_up = hangs_up
+        self.port = 0
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            self.heads.append(await reader.readuntil(b"\r\n\r\n"))
+            writer.write(self.answer)
+            await writer.drain()
+            if not self.hangs_up:
+                await reader.read()
+        writer.close()
+
+
+@contextlib.asynccontextmanager
+async def listening(upstream: Upstream) -> AsyncIterator[Upstream]:
+    server = await asyncio.start_server(upstream.serve, "127.0.0.1", 0)
+    upstream.port = server.sockets[0].getsockname()[1]
+    try:
+        yield upstream
+    finally:
+        server.close()
+
+
+@contextlib.asynccontextmanager
+async def serving(proxy: Proxy, path: Path) -> AsyncIterator[None]:
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path / "proxy.sock"))
+    async with proxy.serving(listener):
+        yield
+
+
+async def ask(path: Path, *parts: bytes) -> bytes:
+    """All that comes back for these bytes until the proxy hangs up."""
+    reader, writer = await asyncio.open_unix_connection(str(path / "proxy.sock"))
+    for part in parts:
+        writer.write(part)
+    try:
+        async with asyncio.timeout(10):
+            return await reader.read()
+    finally:
+        writer.close()
+
+
+def proxy_to(upstream: Upstream, limits: ProxyLimits | None = None) -> Proxy:
+    allowed = frozenset({("127.0.0.1", upstream.port)})
+    return Proxy(allowed, limits or ProxyLimits(), Throttle())
+
+
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
+
+
+async def test_a_get_reaches_the_index_as_the_host_that_was_checked(tmp_path: Path) -> None:
+    async with listening(Upstream(ANSWER)) as index, serving(proxy_to(index), tmp_path):
+        target = f"http://127.0.0.1:{index.port}/simple/six/?x=1"
+        head = f"GET {target} HTTP/1.1\r\nHost: other.example\r\nProxy-Authorization: x\r\nA: b\r\n"
+        answer = await ask(tmp_path, head.encode() + b"\r\n")
+    assert answer == ANSWER
+    lines = index.heads[0].decode().split("\r\n")
+    assert lines[0] == "GET /simple/six/?x=1 HTTP/1.1"
+    assert f"Host: 127.0.0.1:{index.port}" in lines
+    assert "A: b" in lines
+    assert not any("other.example" in line or "Proxy" in line for line in lines)
+
+
+async def test_a_tunnel_carries_both_directions(tmp_path: Path) -> None:
+    async with listening(Upstream(b"pong")) as index, serving(proxy_to(index), tmp_path):
+        head = f"CONNECT 127.0.0.1:{index.port} HTTP/1.1\r\n\r\n".encode()
+        answer = await ask(tmp_path, head, b"ping\r\n\r\n")
+    assert answer == b"HTTP/1.1 200 Connection established\r\n\r\npong"
+    assert index.heads == [b"ping\r\n\r\n"]
+
+
+@pytest.mark.parametrize("line", ["CONNECT 127.0.0.1:{}", "GET http://127.0.0.1:{}/x"])
+async def test_another_port_is_refused_and_never_asked(tmp_path: Path, line: str) -> None:
+    async with listening(Upstream(ANSWER)) as index, listening(Upstream(ANSWER)) as other:
+        proxy = proxy_to(index)
+        async with serving(proxy, tmp_path):
+            answer = await ask(tmp_path, f"{line.format(other.port)} HTTP/1.1\r\n\r\n".encode())
+        assert answer.startswith(b"HTTP/1.1 403 ")
+        assert other.heads == [] and index.heads == []
+        assert proxy.refused == [f"127.0.0.1:{other.port}"]
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"CONNECT localhost.evil.example:443 HTTP/1.1\r\n\r\n", 403),
+        (b"GET http://127.0.0.1@evil.example/ HTTP/1.1\r\n\r\n", 400),  # a name before the host
+        (b"CONNECT 127.0.0.1:http HTTP/1.1\r\n\r\n", 400),
+        (b"CONNECT 127.0.0.1 HTTP/1.1\r\n\r\n", 400),
+        (b"GET http://[::1/ HTTP/1.1\r\n\r\n", 400),
+        (b"GET /simple/ HTTP/1.1\r\n\r\n", 405),  # the proxy has no pages of its own
+        (b"GET ftp://127.0.0.1/x HTTP/1.1\r\n\r\n", 405),
+        (b"POST http://127.0.0.1/x HTTP/1.1\r\n\r\n", 405),
+        (b"GET http://127.0.0.1/x HTTP/1.1\r\nA: b\nHost: evil\r\n\r\n", 400),  # a smuggled line
+        (b"nonsense\r\n\r\n", 400),
+        (b"GET http://127.0.0.1/ HTTP/1.1\r\nX: " + b"a" * 20_000 + b"\r\n\r\n", 431),
+        (b"a" * 20_000, 431),
+    ],
+)
+async def test_what_is_not_for_the_index_gets_an_answer(
+    tmp_path: Path, head: bytes, status: int
+) -> None:
+    async with listening(Upstream(ANSWER)) as index, serving(proxy_to(index), tmp_path):
+        answer = await ask(tmp_path, head)
+    assert answer.startswith(f"HTTP/1.1 {status} ".encode())
+    assert index.heads == []
+
+
+async def test_an_index_that_does_not_answer_is_a_bad_gateway(tmp_path: Path) -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        proxy = Proxy(frozenset({("127.0.0.1", port)}), ProxyLimits(), Throttle())
+        async with serving(proxy, tmp_path):
+            answer = await ask(tmp_path, f"CONNECT 127.0.0.1:{port} HTTP/1.1\r\n\r\n".encode())
+    assert answer.startswith(b"HTTP/1.1 502 ")
+    assert proxy.unreachable == [f"127.0.0.1:{port}"]
+
+
+async def test_connections_over_the_limit_are_refused(tmp_path: Path) -> None:
+    quiet = Upstream(b"", hangs_up=False)
+    async with listening(quiet), serving(proxy_to(quiet, ProxyLimits(connections=2)), tmp_path):
+        held = [await asyncio.open_unix_connection(str(tmp_path / "proxy.sock")) for _ in "ab"]
+        for reader, writer in held:
+            writer.write(f"CONNECT 127.0.0.1:{quiet.port} HTTP/1.1\r\n\r\n".encode())
+            assert b" 200 " in await reader.readline()
+        assert (await ask(tmp_path)).startswith(b"HTTP/1.1 503 ")
+        for _, writer in held:
+            writer.close()
+
+
+async def test_the_bytes_in_total_are_limited(tmp_path: Path) -> None:
+    flood = Upstream(b"x" * 1_000_000, hangs_up=False)
+    async with listening(flood):
+        proxy = proxy_to(flood, ProxyLimits(total_bytes=100_000))
+        async with serving(proxy, tmp_path):
+            get = f"GET http://127.0.0.1:{flood.port}/ HTTP/1.1\r\n\r\n".encode()
+            assert len(await ask(tmp_path, get)) < 400_000
+            assert (await ask(tmp_path, get)).startswith(b"HTTP/1.1 403 ")
+        assert proxy.is_exhausted
+
+
+async def test_silence_ends_a_connection(tmp_path: Path) -> None:
+    quiet = Upstream(b"", hangs_up=False)
+    limits = ProxyLimits(idle_seconds=0.2)
+    async with listening(quiet), serving(proxy_to(quiet, limits), tmp_path):
+        assert await ask(tmp_path, b"GET http://half-a-head") == b""
+        tunnel = await ask(tmp_path, f"CONNECT 127.0.0.1:{quiet.port} HTTP/1.1\r\n\r\n".encode())
+        assert tunnel.endswith(b"established\r\n\r\n")
+
+
+async def test_the_end_of_serving_ends_every_connection(tmp_path: Path) -> None:
+    quiet = Upstream(b"", hangs_up=False)
+    async with listening(quiet), contextlib.AsyncExitStack() as stack:
+        await stack.enter_async_context(serving(proxy_to(quiet), tmp_path))
+        reader, writer = await asyncio.open_unix_connection(str(tmp_path / "proxy.sock"))
+        writer.write(f"CONNECT 127.0.0.1:{quiet.port} HTTP/1.1\r\n\r\n".encode())
+        assert b" 200 " in await reader.readline()
+        await stack.aclose()
+        assert await reader.read() == b"\r\n"
+        writer.close()
+
+
+def test_a_request_without_a_path_asks_for_the_root() -> None:
+    request = read_request(b"GET http://index.example HTTP/1.1\r\n\r\n")
+    assert request.endpoint == ("index.example", 80)
+    assert request.onward.startswith(b"GET / HTTP/1.1\r\nHost: index.example\r\n")
+
+
+def test_names_are_compared_without_case_and_final_dot() -> None:
+    assert read_request(b"CONNECT PyPI.org.:443 HTTP/1.1\r\n\r\n").endpoint == ("pypi.org", 443)
+    with pytest.raises(Refused):
+        read_request(b"CONNECT :443 HTTP/1.1\r\n\r\n")
+
+
+def test_an_index_knows_its_endpoints() -> None:
+    assert PackageIndex().endpoints() == {("pypi.org", 443), ("files.pythonhosted.org", 443)}
+    local = PackageIndex("http://127.0.0.1:3141/root", hosts=("files.example", "cdn.example:81"))
+    assert local.endpoints() == {
+        ("127.0.0.1", 3141),
+        ("files.example", 80),
+        ("cdn.example", 81),
+    }
+
+
+def test_further_hosts_are_listed_with_commas() -> None:
+    assert hosts_of(" files.example, cdn.example:81,") == ("files.example", "cdn.example:81")
+    assert hosts_of("") == ()
+
+
+@pytest.mark.parametrize("host", ["https://files.example", "files.example/simple", ":81"])
+def test_a_nonsensical_host_is_refused_at_once(host: str) -> None:
+    with pytest.raises(BadSettings) as refused:
+        PackageIndex(hosts=(host,))
+    assert "--index-hosts" in refused.value.hint
+
+
+@pytest.mark.parametrize(
+    "url", ["file:///simple", "pypi.org", "https://", "https://x:y@host/", "http://h:port/"]
+)
+def test_a_nonsensical_index_is_refused(url: str) -> None:
+    with pytest.raises(BadSettings) as refused:
+        PackageIndex(url)
+    assert "y@" not in refused.value.detail and "--index-url" in refused.value.hint

@@ -1,0 +1,86 @@
+"""Challenges are answered on the device that they name; the owner hears which get no work."""
+
+from pathlib import Path
+
+import pytest
+
+from potluck.model.device import DeviceKind, Standing
+from potluck.provider.announcement import Announcement, DeviceBound, DeviceUnbound
+from potluck.provider.detect.devices import detect_devices
+from potluck.provider.detect.types import FoundDevice
+from potluck.provider.devices.challenge import plain_product, product_on
+from potluck.provider.devices.contest_watch import DeviceWatch
+from potluck.provider.server.server_client import open_link
+from potluck.wire.device_challenge import (
+    DeviceChallenge,
+    factors,
+    product_rows,
+    rows,
+)
+from potluck.wire.provider import HeartbeatAnswer, UnboundDevice
+from tests.conftest import need
+from tests.provider.build import KEY, settings_for
+from tests.provider.fake_server import FakeServer
+from tests.provider.server.linked import REGISTRATION, during
+
+SEED = "5eed" * 16
+(CPU,) = REGISTRATION.description.devices
+FOUND = {CPU.uuid: FoundDevice(CPU.kind, CPU.vendor, CPU.model, CPU.memory_bytes, CPU.interface)}
+
+
+def test_a_plain_processor_multiplies() -> None:
+    left, right = map(rows, factors(SEED))
+    product = product_rows(plain_product(SEED))
+    for row, column in ((0, 0), (3, 127), (127, 64)):
+        expected = sum(left[row][at] * right[at][column] for at in range(128))
+        assert product[row][column] == expected
+
+
+async def test_a_device_with_a_driver_computes_the_same_on_it(tmp_path: Path) -> None:
+    (device,) = (await detect_devices(tmp_path, 60)).found.values()
+    if device.interface != "opencl":
+        need("an OpenCL driver (PoCL)")
+    assert await product_on(device, SEED, 60) == plain_product(SEED)
+
+
+@pytest.mark.parametrize("opencl_uuid", ["", "gpu-of-another-machine"])
+async def test_a_card_that_opencl_does_not_know_has_no_answer(opencl_uuid: str) -> None:
+    card = FoundDevice(DeviceKind.GPU, "V", "M", 1, "cuda", opencl_uuid=opencl_uuid)
+    assert await product_on(card, SEED, 60) is None
+
+
+async def test_a_challenge_is_answered_once_and_only_for_ones_own(server: FakeServer) -> None:
+    settings = settings_for(server.url, Path("/nonexistent"))
+    async with open_link(
+        settings, KEY, lambda: REGISTRATION, lambda _: None, lambda _: None
+    ) as link:
+        await link.register()
+        watch = DeviceWatch(link, FOUND, lambda _: None)
+        asked = DeviceChallenge(CPU.uuid, SEED, 30.0)
+        foreign = DeviceChallenge("GPU-foreign", "00" * 32, 30.0)
+        for _ in range(3):  # the server repeats it until it has an answer
+            watch.hear(HeartbeatAnswer([], [foreign, asked]))
+        async with during(watch.run()):
+            await server.until(lambda: bool(server.answers), "an answer")
+            another = DeviceChallenge(CPU.uuid, "11" * 32, 30.0)
+            watch.hear(HeartbeatAnswer([], [asked, another]))
+            await server.until(lambda: len(server.answers) == 2, "another answer")
+    assert [(each.uuid, each.seed) for each in server.answers] == [
+        (CPU.uuid, SEED),
+        (CPU.uuid, "11" * 32),
+    ]
+    assert server.answers[0].product == plain_product(SEED)
+
+
+def test_the_owner_hears_of_every_change_once() -> None:
+    said: list[Announcement] = []
+    watch = DeviceWatch(None, FOUND, said.append)  # type: ignore[arg-type]
+    contested = UnboundDevice(CPU.uuid, Standing.CONTESTED)
+    foreign = UnboundDevice(CPU.uuid, Standing.FOREIGN)
+    for told in ([], [contested], [contested], [foreign], [foreign], [], []):
+        watch.note(told)
+    assert said == [
+        DeviceUnbound(CPU.uuid, CPU.model, Standing.CONTESTED),
+        DeviceUnbound(CPU.uuid, CPU.model, Standing.FOREIGN),
+        DeviceBound(CPU.uuid, CPU.model),
+    ]

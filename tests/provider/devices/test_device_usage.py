@@ -1,0 +1,41 @@
+"""What devices have computed and taken, from what is seen of them now and then."""
+
+from msgspec.structs import replace
+
+from potluck.provider.attempt.usage_meter import DeviceMeter
+from potluck.provider.detect.device_usage import DeviceSpent, Tally
+from potluck.provider.detect.sample import Sample
+from potluck.wire.provider import GrantedDevice
+from tests.provider.build import a_grant
+
+
+def test_a_device_is_counted_from_look_to_look() -> None:
+    tally = Tally()
+    tally.note(Sample(utilisation_percent=50.0, power_watts=100.0), 10.0)
+    before = tally.read(10.0)
+    assert tally.read(12.0).since(before) == DeviceSpent(1.0, 200.0), "what was seen holds on"
+    tally.note(Sample(utilisation_percent=100.0, power_watts=200.0), 14.0)
+    assert tally.read(15.0).since(before) == DeviceSpent(5.0, 1000.0), "as busy as it says it was"
+
+
+def test_a_look_does_not_stand_for_ever_and_a_clock_never_goes_back() -> None:
+    tally = Tally()
+    tally.note(Sample(utilisation_percent=100.0), 0.0)
+    assert tally.read(1e6) == DeviceSpent(60.0, None)
+    assert tally.read(-5.0) == DeviceSpent(0.0, None)
+    late, early = tally.read(9.0), tally.read(8.0)
+    assert early.since(late) == DeviceSpent(0.0, None)
+
+
+def test_an_attempt_is_told_its_shares_of_those_that_tell() -> None:
+    spent = {"one": DeviceSpent(10.0, 500.0), "two": DeviceSpent(4.0, None)}
+    (device,) = a_grant().devices
+    devices: list[GrantedDevice] = [
+        replace(device, uuid="one", milli=500),
+        replace(device, uuid="two", milli=1000),
+    ]
+    meter = DeviceMeter(lambda uuid: spent[uuid], devices)
+    assert meter.spent() == DeviceSpent(0.0, 0.0)
+    spent |= {"one": DeviceSpent(14.0, 700.0), "two": DeviceSpent(5.0, None)}
+    assert meter.spent() == DeviceSpent(3.0, 100.0)
+    assert DeviceMeter(lambda _: DeviceSpent(), devices).spent() == DeviceSpent(0.0, None)

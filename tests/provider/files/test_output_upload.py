@@ -1,0 +1,163 @@
+"""What an attempt has left reaches the server once and whole, or the log says why not."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from potluck.model.blob import INLINE_BYTES
+from potluck.model.error import QuotaExceeded, StaleLease
+from potluck.model.lease import Lease
+from potluck.provider.attempt.log_buffer import AttemptLog
+from potluck.provider.attempt.log_spool import LogSpool
+from potluck.provider.event import Event, LeaseLost, ParcelsShipped, ValueRefused
+from potluck.provider.files import outbox as outboxes
+from potluck.provider.files.blob_transfer import Courier
+from potluck.provider.files.outbox import Outbox, Role
+from potluck.provider.files.output_upload import ship_parcels
+from potluck.provider.files.transfers import Freight
+from potluck.provider.server.throttle import Throttle
+from tests.provider.build import a_lease
+from tests.provider.fake_server import FakeServer
+from tests.provider.server.linked import linked
+
+LARGE = bytes(range(256)) * 1025
+
+
+class Dock:
+    """An outbox that is being shipped."""
+
+    def __init__(self, freight: Freight, log: AttemptLog) -> None:
+        self.outbox, self.log = freight.outbox, log
+        self.told: list[Event] = []
+
+    def tell(self, events: list[Event]) -> bool:
+        self.told += events
+        return True
+
+    async def until(self, kind: type[Event]) -> None:
+        async with asyncio.timeout(20):
+            while not any(isinstance(each, kind) for each in self.told):
+                await asyncio.sleep(0.01)
+
+    async def until_shipped(self) -> None:
+        async with asyncio.timeout(20):
+            while not any(
+                isinstance(each, ParcelsShipped) and each.parcels == len(self.outbox)
+                for each in self.told
+            ):
+                await asyncio.sleep(0.01)
+
+    def text(self) -> str:
+        return b"".join(piece.data for piece in self.log.spool.read(0, 99, 10**6)).decode()
+
+
+@asynccontextmanager
+async def shipping(
+    server: FakeServer, directory: Path, lease: Lease | None = None
+) -> AsyncIterator[Dock]:
+    lease = lease or a_lease()[0]
+    async with linked(server) as provider:
+        outbox = Outbox.open(directory, lease.attempt_id)
+        freight = Freight(outbox, Courier(provider.link, lease, Throttle()))
+        dock = Dock(freight, AttemptLog(LogSpool.open(directory, lease.attempt_id), 60.0))
+        duty = asyncio.create_task(ship_parcels(freight, lease.attempt_id, dock.log, dock.tell))
+        try:
+            yield dock
+        finally:
+            duty.cancel()
+            await asyncio.gather(duty, return_exceptions=True)
+            outbox.discard()
+            dock.log.spool.close()
+
+
+async def test_small_files_travel_together_and_large_ones_in_parts(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    server.files.part_bytes = 100_000
+    async with shipping(server, tmp_path) as dock:
+        for number in range(20):
+            dock.outbox.add(Role.OUTPUT, f"small/{number}", [b"%d" % number])
+        dock.outbox.add(Role.OUTPUT, "large", [LARGE])
+        dock.outbox.add(Role.OUTPUT, "empty", [])
+        dock.outbox.add(Role.CHECKPOINT, "", [b"an archive"])
+        assert dock.outbox.keep_value(LARGE + b"!").blob is not None
+        dock.outbox.announce()
+        await dock.until_shipped()
+        assert dock.text() == ""
+    wanted = {f"small/{number}": b"%d" % number for number in range(20)}
+    assert server.files.added == {**wanted, "large": LARGE, "empty": b""}
+    assert server.files.checkpoints == [b"an archive"]
+    assert LARGE + b"!" in server.files.blobs.values()
+    assert len(LARGE) > INLINE_BYTES and server.files.parts == 3 + 1 + 3
+
+
+async def test_the_next_life_does_not_ship_what_was_given_back(
+    server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outboxes, "_GIVEN_BACK_BYTES", 1)
+    lease, _ = a_lease()
+    before = Outbox.open(tmp_path, lease.attempt_id)
+    before.add(Role.OUTPUT, "old", [b"old"])
+    before.give_back(1)
+    before.add(Role.OUTPUT, "new", [b"new"])
+    before.sync()
+    before.close()
+    async with shipping(server, tmp_path, lease) as dock:
+        await dock.until_shipped()
+        assert [each.parcels for each in dock.told if isinstance(each, ParcelsShipped)] == [1, 2]
+    assert server.files.added == {"new": b"new"}
+
+
+async def test_an_upload_goes_on_behind_the_parts_that_are_there(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    server.files.part_bytes = 100_000
+    async with shipping(server, tmp_path) as dock:
+        parcel = dock.outbox.add(Role.OUTPUT, "large", [LARGE])
+        server.files.uploads[parcel.blob.sha256] = bytearray(LARGE[:200_000])
+        dock.outbox.announce()
+        await dock.until_shipped()
+    assert (server.files.parts, server.files.added) == (1, {"large": LARGE})
+
+
+async def test_an_upload_that_the_server_forgot_is_begun_anew(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    server.files.part_bytes, server.files.forgets_uploads = 100_000, 2
+    async with shipping(server, tmp_path) as dock:
+        dock.outbox.add(Role.OUTPUT, "large", [LARGE])
+        dock.outbox.announce()
+        await dock.until_shipped()
+    assert server.files.added == {"large": LARGE}
+
+
+async def test_what_the_server_does_not_take_is_left_out_and_said(
+    server: FakeServer, tmp_path: Path
+) -> None:
+    server.files.refusal = QuotaExceeded("The account has all that it may have.")
+    async with shipping(server, tmp_path) as dock:
+        for path, data in (("small", b"x"), ("other", b"y"), ("large", LARGE)):
+            dock.outbox.add(Role.OUTPUT, path, [data])
+        dock.outbox.add(Role.VALUE, "", [LARGE])
+        dock.outbox.announce()
+        await dock.until_shipped()
+        lines = dock.text().splitlines(keepends=True)
+    said = "was not taken: The account has all that it may have.\n"
+    assert sorted(lines) == sorted(
+        f"{what} {said}" for what in ("output small", "output other", "output large", "the value")
+    )
+    assert any(isinstance(each, ValueRefused) for each in dock.told)
+    last = dock.told[-1]
+    assert isinstance(last, ParcelsShipped) and last.log_pieces == dock.log.pieces > 0
+
+
+async def test_a_lease_that_is_gone_ends_it(server: FakeServer, tmp_path: Path) -> None:
+    server.files.refusal = StaleLease("The lease is gone.")
+    async with shipping(server, tmp_path) as dock:
+        dock.outbox.add(Role.OUTPUT, "small", [b"x"])
+        dock.outbox.announce()
+        await dock.until(LeaseLost)
+    assert not any(isinstance(each, ParcelsShipped) for each in dock.told)

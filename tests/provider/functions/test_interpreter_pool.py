@@ -1,0 +1,570 @@
+"""Functions in warm interpreters: loaded once, called often, never shared, given up in time."""
+
+import asyncio
+import hashlib
+import os
+import signal
+import sys
+import tarfile
+import threading
+import time
+import tracemalloc
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from msgspec.structs import replace
+
+from potluck.model.blob import BlobRef, Value
+from potluck.model.ids import AccountId
+from potluck.model.task import MIB, EndReason, Limits
+from potluck.model.task_spec import FunctionSpec
+from potluck.provider.event import (
+    CodeStarted,
+    DevicesClosed,
+    DevicesWanted,
+    ItemsEnded,
+    Refusal,
+    ShutdownAsked,
+)
+from potluck.provider.files import collect_outputs as collecting
+from potluck.provider.files.inputs import Inputs
+from potluck.provider.functions.interpreter_pool import WarmSettings
+from potluck.provider.sandbox.bubblewrap.bwrap import BubblewrapDriver
+from potluck.provider.sandbox.driver import Driver
+from potluck.provider.sandbox.unconfined_run import UnconfinedDriver
+from potluck.wire.plain_values import decode
+from tests.provider.build import a_grant
+from tests.provider.functions.warm_calls import (
+    Shop,
+    call_of,
+    items_of,
+    key,
+    open_shop,
+)
+
+OTHER = AccountId("account_01j00000000000000000000001")
+COUNTED: list[int] = []
+pytestmark = pytest.mark.usefixtures("by_value")
+
+
+_FOUND: set[int] = set()
+
+
+@pytest.fixture(autouse=True)
+def _what_was_there() -> None:
+    _FOUND.clear()
+    _FOUND.update(_bwraps())
+
+
+@pytest.fixture(params=[BubblewrapDriver, UnconfinedDriver], ids=["bwrap", "none"])
+async def driver(request: pytest.FixtureRequest, tmp_path: Path) -> Driver:
+    chosen: Driver = request.param(tmp_path / "sandbox", "test")
+    await chosen.probe()
+    return chosen
+
+
+@pytest.fixture
+async def shop(driver: Driver, tmp_path: Path) -> AsyncIterator[Shop]:
+    async with open_shop(driver, tmp_path) as shop:
+        yield shop
+
+
+def count() -> tuple[int, int]:
+    """Says which process it is in, and how often it has been called there."""
+    COUNTED.append(1)
+    return os.getpid(), len(COUNTED)
+
+
+def add(a: int, b: int = 10) -> int:
+    return a + b
+
+
+def behave(manner: str) -> Any:  # noqa: C901, a list of manners
+    match manner:
+        case "raise":
+            raise ValueError("on purpose")
+        case "exit":
+            raise SystemExit(3)
+        case "object":
+            return [object()]
+        case "print":
+            print("a line")
+            print("a complaint", file=sys.stderr)
+        case "file":
+            Path(os.environ["POTLUCK_OUTPUT"], "left.txt").write_text("behind")
+        case "sleep":
+            time.sleep(60)
+        case "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "memory":
+            return len(bytearray(400 * MIB))
+        case "disk":
+            Path("big").write_bytes(bytes(32 * MIB))
+        case "log":
+            while True:
+                print("x" * 1000)
+        case "fork":
+            if os.fork() == 0:
+                return "the child"
+            time.sleep(0.1)
+        case "quiet":
+            os.closerange(3, 100)
+            time.sleep(60)
+        case "lie":
+            for descriptor in range(3, 20):
+                try:
+                    os.write(descriptor, b"V" + b"\xff" * 100)
+                except OSError:
+                    continue
+            time.sleep(60)
+    return manner
+
+
+async def test_a_call_gives_its_value_and_the_next_one_finds_it_warm(shop: Shop) -> None:
+    first, cold_seconds = await shop.timed(call_of(count))
+    second, warm_seconds = await shop.timed(call_of(count))
+    sums = await shop.run(call_of(add, 1, 2))
+
+    assert first.ended.reason is EndReason.COMPLETED
+    assert (first.value[0], first.value[1], second.value[1]) == (second.value[0], 1, 2)
+    assert sums.value == 3
+    assert warm_seconds < cold_seconds
+    assert any(isinstance(event, CodeStarted) for event in shop.told)
+
+
+@pytest.mark.parametrize(
+    ("manner", "reason"),
+    [
+        ("raise", EndReason.EXCEPTION),
+        ("exit", EndReason.EXCEPTION),
+        ("object", EndReason.EXCEPTION),
+        ("sleep", EndReason.TIME_LIMIT),
+        ("kill", EndReason.SIGNAL),
+        ("memory", EndReason.MEMORY_LIMIT),
+        ("disk", EndReason.DISK_LIMIT),
+        ("log", EndReason.LOG_LIMIT),
+        ("quiet", EndReason.TIME_LIMIT),
+        ("lie", EndReason.SIGNAL),
+    ],
+)
+async def test_every_way_to_end(walled: Shop, manner: str, reason: EndReason) -> None:
+    seconds = 1.0 if reason is EndReason.TIME_LIMIT else 20.0
+    limits = Limits(run_seconds=seconds, processes=16, log_bytes=65_536)
+    ran = await walled.run(call_of(behave, manner, limits=limits))
+
+    assert ran.ended.reason is reason, ran.ended
+    is_kept = reason is EndReason.EXCEPTION
+    assert len(walled.pool.now()) == is_kept, "who broke it, or touched a wall, costs it"
+
+
+async def test_after_one_that_broke_the_next_begins_afresh(walled: Shop) -> None:
+    await walled.run(call_of(count))
+    await walled.run(call_of(behave, "kill"))
+    ran = await walled.run(call_of(behave, "well"))
+
+    assert ran.value == "well"
+
+
+async def test_an_exception_comes_as_data_with_its_traceback(walled: Shop) -> None:
+    raised = await walled.run(call_of(behave, "raise"))
+    left = await walled.run(call_of(behave, "exit"))
+    unplain = await walled.run(call_of(behave, "object"))
+
+    assert raised.value["type"] == "ValueError"
+    assert raised.value["message"] == "on purpose"
+    assert "in behave" in raised.value["traceback"]
+    assert "serve.py" not in raised.value["traceback"]
+    assert raised.ended.detail == "ValueError: on purpose"
+    assert left.value["type"] == "SystemExit"
+    assert "at value[0]" in unplain.value["message"]
+
+
+def tells_its_secret(_: int = 0) -> None:
+    raise ValueError(f"401 for https://there/?key={os.environ['API_KEY']}")
+
+
+async def test_what_is_raised_tells_no_secret(walled: Shop) -> None:
+    """It gets into this node's journal, and its first line to the node's owner."""
+    secrets = {"API_KEY": "correct\nhorse"}
+    called = await walled.run(replace(call_of(tells_its_secret), secrets=secrets))
+    mapped = await walled.run(replace(items_of(tells_its_secret, [1]), secrets=secrets))
+
+    assert called.ended.detail == "ValueError: 401 for https://there/?key=***"
+    assert called.value["message"] == "401 for https://there/?key=***"
+    assert mapped.failed[0].detail == called.ended.detail
+    assert not [each for each in (called.outcome.value, mapped.failed[0]) if "horse" in str(each)]
+
+
+async def test_what_can_not_be_loaded_says_what_is_missing(walled: Shop) -> None:
+    grant = call_of(add)
+    assert isinstance(grant.spec, FunctionSpec)
+    code = Value(b"cnowhere_to_be_found\nit\n.")
+    ran = await walled.run(replace(grant, spec=replace(grant.spec, code=code)))
+
+    assert ran.ended.reason is EndReason.EXCEPTION
+    assert "nowhere_to_be_found" in ran.value["message"]
+    assert "dependencies" in ran.value["message"]
+    assert walled.pool.now() == ()
+
+
+async def test_code_is_passed_on_piece_by_piece(walled: Shop, tmp_path: Path) -> None:
+    """However large it is, it is not in the node's own memory."""
+    grant, file, size = call_of(add, 1, 2), tmp_path / "code", 32 * MIB
+    assert isinstance(grant.spec, FunctionSpec)
+    file.write_bytes(grant.spec.code.data)
+    os.truncate(file, size)  # what follows the end of a pickle is not looked at
+    blob = BlobRef("a" * 64, size)
+    large = replace(grant, spec=replace(grant.spec, code=Value(blob=blob)))
+    tracemalloc.start()
+    try:
+        ran = await walled.run(large, Inputs({blob.sha256: file}))
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert ran.value == 3
+    assert peak_bytes < size / 2
+
+
+async def test_what_it_prints_and_leaves_is_its_own(walled: Shop) -> None:
+    printed = await walled.run(call_of(behave, "print"))
+    left = await walled.run(call_of(behave, "file"))
+    plain = await walled.run(call_of(behave, "nothing"))
+
+    assert "a line" in printed.text and "a complaint" in printed.text
+    assert left.files == ["left.txt"]
+    assert (plain.text, plain.files) == ("", [])
+    assert printed.ended.log_bytes > 0
+    assert plain.ended.log_bytes == 0
+
+
+def speaks_late() -> None:
+    import threading
+
+    threading.Timer(0.2, print, ["much too late"]).start()
+
+
+async def test_what_is_said_after_the_end_is_nobodys(walled: Shop) -> None:
+    await walled.run(call_of(speaks_late))
+    kept = walled.logs[-1].pieces
+    await asyncio.sleep(0.5)
+    walled.logs[-1].flush()
+
+    assert walled.logs[-1].pieces == kept
+    assert len(walled.pool.now()) == 1
+
+
+async def test_a_child_that_comes_back_says_nothing(walled: Shop) -> None:
+    assert (await walled.run(call_of(behave, "fork"))).value == "fork"
+    assert (await walled.run(call_of(behave, "again"))).value == "again"
+
+
+async def test_results_are_pickled_only_when_asked(walled: Shop) -> None:
+    ran = await walled.run(call_of(behave, "object", pickles_results=True))
+
+    assert ran.outcome.value is not None
+    assert ran.outcome.value.data.startswith(b"\x80")
+
+
+def remember(word: str) -> tuple[int, list[str], list[str]]:
+    """What is in its memory and in its directory, before it adds to both."""
+    found = (os.getpid(), list(map(str, COUNTED)), sorted(each.name for each in Path().iterdir()))
+    COUNTED.append(word)  # type: ignore[arg-type]
+    Path(word).write_text(word)
+    return found
+
+
+async def test_two_accounts_never_share_one(shop: Shop) -> None:
+    """The same code, byte for byte: another process, no file, no global."""
+    mine = await shop.run(call_of(remember, "mine", device="cpu-1"))
+    theirs = await shop.run(call_of(remember, "theirs", account_id=OTHER, device="cpu-2"))
+    again = await shop.run(call_of(remember, "again", device="cpu-1"))
+
+    assert [ran.value[1] for ran in (mine, theirs, again)] == [[], [], ["mine"]]
+    assert "mine" not in theirs.value[2]
+    assert "mine" in again.value[2] and "theirs" not in again.value[2]
+    assert len(shop.pool.now()) == 2
+
+
+async def test_a_device_is_cleared_before_it_serves_another_account(walled: Shop) -> None:
+    mine = await walled.run(call_of(sandbox))
+    theirs = await walled.run(call_of(sandbox, account_id=OTHER))
+
+    assert len(walled.pool.now()) == 1
+    assert mine.value != theirs.value
+
+
+def test_one_is_used_again_only_where_all_is_the_same() -> None:
+    plain = call_of(count)
+    assert isinstance(plain.spec, FunctionSpec)
+    others = [
+        call_of(count, account_id=OTHER),
+        call_of(add),
+        call_of(count, environment={"NAME": "value"}),
+        call_of(count, limits=Limits(run_seconds=20, processes=17)),
+        call_of(count, device="cpu-2"),
+        call_of(count, folder=BlobRef("0" * 64, 1)),
+        replace(plain, secrets={"TOKEN": "hush hush"}),
+        replace(plain, devices=[replace(plain.devices[0], milli=500)]),
+        replace(plain, requirements=replace(plain.requirements, memory_bytes=129 * MIB)),
+        replace(plain, checkpoint=BlobRef("0" * 64, 1)),
+    ]
+
+    assert key(call_of(count, 1)) == key(plain)
+    assert key(items_of(count, range(3))) == key(plain)
+    assert len({key(each) for each in (plain, *others)}) == 11
+    assert "hush" not in str(key(others[6]))
+
+
+def sandbox() -> str:
+    """Another one in every sandbox: the time at which it was made."""
+    return Path("/proc/1/stat").read_text().split()[21]
+
+
+def loads() -> int:
+    """How often what is loaded for all calls has been loaded here."""
+    if not COUNTED:
+        COUNTED.append(0)
+        time.sleep(0.2)
+        COUNTED[0] += 1
+    return COUNTED[0]
+
+
+def loaded(_: int) -> tuple[int, str]:
+    return loads(), sandbox()
+
+
+async def test_a_long_load_is_paid_once(walled: Shop) -> None:
+    first = await walled.run(items_of(loaded, range(500)))
+    second = await walled.run(items_of(loaded, range(500)))
+
+    seen = set(first.returned.values()) | set(second.returned.values())
+    assert len(seen) == 1, "one interpreter, one load"
+    assert seen.pop()[0] == 1
+
+
+def square(number: int) -> int:
+    return number * number
+
+
+async def test_items_come_back_in_few_reports(shop: Shop) -> None:
+    ran = await shop.run(items_of(square, range(5_000), (0, 1_000), (3_000, 5_000)))
+
+    wanted = [*range(1_000), *range(3_000, 5_000)]
+    assert ran.ended.reason is EndReason.COMPLETED
+    assert ran.returned == {item: item * item for item in wanted}
+    assert ran.reports <= 6
+
+
+def mixed(item: int) -> Any:
+    manners = {3: "raise", 5: "kill", 7: "sleep", 9: "object", 11: "file", 12: "memory"}
+    return behave(manners.get(item, str(item)))
+
+
+async def test_a_bad_item_fails_alone(walled: Shop) -> None:
+    limits = Limits(run_seconds=1.0, processes=16)
+    ran = await walled.run(items_of(mixed, range(15), limits=limits))
+
+    assert ran.ended.reason is EndReason.COMPLETED
+    assert {item: one.reason for item, one in ran.failed.items()} == {
+        3: EndReason.EXCEPTION,
+        5: EndReason.SIGNAL,
+        7: EndReason.TIME_LIMIT,
+        9: EndReason.EXCEPTION,
+        12: EndReason.MEMORY_LIMIT,
+    }
+    assert sorted([*ran.failed, *ran.returned]) == list(range(15))
+    assert ran.files == ["11/left.txt"]
+    assert decode(ran.failed[3].error)["message"] == "on purpose"
+
+
+def wait_a_little(item: int) -> int:
+    time.sleep(1.0 if item == 99 else 0)
+    return item
+
+
+async def test_what_is_done_is_told_while_an_item_takes_long(walled: Shop) -> None:
+    """Also by an interpreter that has served a single call before."""
+    await walled.run(call_of(wait_a_little, 1))
+    running = asyncio.create_task(walled.run(items_of(wait_a_little, range(100))))
+    while not (told := [event for event in walled.told if isinstance(event, ItemsEnded)]):
+        await asyncio.sleep(0.01)
+    assert told[0].returned[-1].end == 99
+    ran = await running
+    assert len(ran.returned) == 100
+
+
+def write_deep() -> None:
+    Path(os.environ["POTLUCK_OUTPUT"], "deep/result").write_text("new")
+
+
+def write_deep_item(_: int) -> None:
+    write_deep()
+
+
+async def test_files_in_a_directory_that_came_along_are_taken(walled: Shop, tmp_path: Path) -> None:
+    folder = tmp_path / "folder.tar"
+    with tarfile.open(folder, "w") as archive:
+        deep = tarfile.TarInfo("output/deep")
+        deep.type, deep.mode = tarfile.DIRTYPE, 0o755
+        archive.addfile(deep)
+    blob = BlobRef("a" * 64, folder.stat().st_size)
+    inputs = Inputs({blob.sha256: folder})
+    calls = [await walled.run(call_of(write_deep, folder=blob), inputs) for _ in range(2)]
+    grant = items_of(write_deep_item, range(3))
+    spec = replace(grant.spec, folder=blob)
+    mapped = await walled.run(replace(grant, spec=spec), inputs)
+
+    assert [ran.ended.reason for ran in calls] == [EndReason.COMPLETED] * 2
+    assert [ran.files for ran in calls] == [["deep/result"]] * 2
+    assert sorted(mapped.files) == [f"{item}/deep/result" for item in range(3)], "each finds it"
+
+
+async def test_idle_ones_go_when_their_time_is_over(bwrap: Driver, tmp_path: Path) -> None:
+    shop = Shop(bwrap, tmp_path, WarmSettings(idle_seconds=0.2))
+    ran = await shop.run(call_of(count))
+    assert len(shop.pool.now()) == 1
+    assert shop.pool.now()[0].memory_bytes > MIB
+
+    await asyncio.sleep(0.6)
+
+    assert shop.pool.now() == ()
+    assert shop.held == []
+    assert not _sandboxes(), ran
+    await shop.pool.close()
+
+
+def goes_on() -> None:
+    def spin() -> None:
+        while True:
+            pass
+
+    threading.Thread(target=spin, daemon=True).start()
+
+
+async def test_one_that_goes_on_computing_is_ended_and_nobody_pays(
+    bwrap: Driver, tmp_path: Path
+) -> None:
+    shop = Shop(bwrap, tmp_path, WarmSettings(look_seconds=0.5))
+    await shop.run(call_of(goes_on))
+    await asyncio.sleep(0.6)
+    again = await shop.run(call_of(goes_on))
+    assert again.ended.cpu_seconds < again.ended.run_seconds + 0.1
+    async with asyncio.timeout(10):
+        while shop.pool.now() or _sandboxes():
+            await asyncio.sleep(0.05)
+    await shop.pool.close()
+
+
+async def test_one_that_has_served_enough_goes(bwrap: Driver, tmp_path: Path) -> None:
+    shop = Shop(bwrap, tmp_path, WarmSettings(most_items=2))
+
+    calls = [(await shop.run(call_of(count))).value[1] for _ in range(3)]
+
+    assert calls == [1, 2, 1]
+    await shop.pool.close()
+
+
+async def test_idle_ones_make_way_for_what_wants_their_device(walled: Shop) -> None:
+    await walled.run(call_of(count))
+    async with walled.pool.beside(a_grant(device="cpu-2")):
+        assert len(walled.pool.now()) == 1
+    async with walled.pool.beside(a_grant(device="cpu-1")):
+        assert walled.pool.now() == ()
+        assert not _sandboxes()
+
+
+async def test_idle_ones_make_way_for_what_needs_their_memory(
+    bwrap: Driver, tmp_path: Path
+) -> None:
+    shop = Shop(bwrap, tmp_path, WarmSettings(memory_bytes=300 * MIB))
+    await shop.run(call_of(count))
+    async with shop.pool.beside(a_grant(device="cpu-2")):
+        assert shop.pool.now() == ()
+        assert shop.held == []
+    await shop.pool.close()
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        DevicesClosed({"cpu-1": Refusal(EndReason.DECLINED, "closed")}),
+        DevicesWanted({"cpu-1": 1.0}, EndReason.RECLAIMED),
+        ShutdownAsked(),
+    ],
+    ids=["closed", "wanted", "shutdown"],
+)
+async def test_idle_ones_go_with_their_device(walled: Shop, event: Any) -> None:
+    await walled.run(call_of(count))
+
+    walled.pool.hear(event)
+
+    assert walled.pool.now() == ()
+
+
+async def test_one_that_is_called_back_ends_as_that(walled: Shop) -> None:
+    running = asyncio.create_task(walled.run(call_of(behave, "sleep")))
+    await _until(lambda: bool(walled.told))
+    walled.recall.ask(EndReason.RECLAIMED, 5.0)
+    ran = await running
+
+    assert ran.ended.reason is EndReason.RECLAIMED
+    assert walled.pool.now() == ()
+
+
+def leave_two() -> None:
+    for name in "ab":
+        Path(os.environ["POTLUCK_OUTPUT"], name).write_bytes(os.urandom(2 * MIB))
+
+
+async def test_files_are_taken_once_if_it_is_called_back_meanwhile(
+    walled: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken, read = threading.Event(), collecting._content
+
+    def slowly(descriptor: int, size: int) -> Iterator[bytes]:
+        for data in read(descriptor, size):
+            taken.set()
+            time.sleep(0.2)
+            yield data
+
+    monkeypatch.setattr(collecting, "_content", slowly)
+    running = asyncio.create_task(walled.run(call_of(leave_two)))
+    await asyncio.to_thread(taken.wait, 20)
+    walled.recall.ask(EndReason.RECLAIMED, 5.0)
+    ran = await running
+
+    assert ran.files == ["a", "b"]
+    outbox = walled.outboxes[-1]
+    for parcel in outbox.parcels:
+        content = outbox.read(parcel, 0, parcel.blob.size_bytes)
+        assert hashlib.sha256(content).hexdigest() == parcel.blob.sha256
+
+
+async def test_one_that_is_stopped_leaves_nothing(walled: Shop) -> None:
+    running = asyncio.create_task(walled.run(call_of(behave, "sleep")))
+    await _until(lambda: bool(walled.told))
+    running.cancel()
+    await asyncio.wait([running])
+
+    assert running.cancelled()
+    assert not _sandboxes()
+
+
+async def _until(is_so: Any) -> None:
+    async with asyncio.timeout(10):
+        while not is_so():
+            await asyncio.sleep(0.01)
+
+
+def _sandboxes() -> set[int]:
+    """Those of this test: others may have left children here, too."""
+    return _bwraps() - _FOUND
+
+
+def _bwraps() -> set[int]:
+    ours = psutil.Process().children(recursive=True)
+    return {each.pid for each in ours if each.name() == "bwrap"}

@@ -1,0 +1,217 @@
+"""Arrays of functions whose interpreter breaks: who is blamed, and what is lost."""
+
+import asyncio
+import os
+import pickle
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from potluck.model.blob import Value
+from potluck.model.lease import Lease
+from potluck.model.task import MIB, EndReason
+from potluck.model.task_spec import FunctionSpec
+from potluck.provider.attempt import unsent_results
+from potluck.provider.attempt.item_blame import Blame, blamed
+from potluck.provider.event import ItemsEnded
+from potluck.provider.files import collect_outputs as collecting
+from potluck.provider.functions.interpreter_main import (
+    ANSWER,
+    AT,
+    HEADER,
+    _Answers,
+)
+from potluck.provider.sandbox.driver import Touched
+from potluck.wire import plain_values
+from potluck.wire.plain_values import decode
+from potluck.wire.provider import ItemsDone
+from tests.provider.fake_server import FakeServer
+from tests.provider.functions.warm_calls import LIMITS, Shop, items_of
+from tests.provider.test_daemon import providing
+
+pytestmark = pytest.mark.usefixtures("by_value")
+
+
+FAILED = EndReason.SANDBOX_FAILED
+RECALLED = Touched(EndReason.RECLAIMED, "")
+
+
+@pytest.mark.parametrize(
+    ("ended", "recalled", "is_item_known", "can_go_on", "expected"),
+    [
+        (EndReason.SIGNAL, None, True, True, Blame.ITEM),
+        (EndReason.SIGNAL, None, True, False, Blame.ITEM),
+        (EndReason.TIME_LIMIT, None, True, False, Blame.ITEM),
+        (EndReason.SIGNAL, None, False, True, Blame.NOBODY),
+        (EndReason.SIGNAL, None, False, False, Blame.ALL),
+        (EndReason.SIGNAL, RECALLED, True, True, Blame.ITEM),
+        (RECALLED.reason, RECALLED, True, True, Blame.ALL),
+        (RECALLED.reason, RECALLED, False, True, Blame.ALL),
+        (FAILED, None, True, True, Blame.ALL),
+        (EndReason.INPUT_FAILED, None, False, True, Blame.ALL),
+    ],
+)
+def test_who_is_to_blame(
+    ended: EndReason,
+    recalled: Touched | None,
+    is_item_known: bool,
+    can_go_on: bool,
+    expected: Blame,
+) -> None:
+    told = blamed(ended, recalled, is_item_known=is_item_known, can_go_on=can_go_on)
+    assert told is expected
+
+
+def exits_at_two(item: int) -> int:
+    if item == 2:
+        os._exit(3)
+    time.sleep(0.15)
+    return item
+
+
+async def test_who_breaks_an_interpreter_is_blamed_and_not_the_one_before(walled: Shop) -> None:
+    ran = await walled.run(items_of(exits_at_two, range(4)))
+
+    assert ran.returned == {0: 0, 1: 1, 3: 3}
+    assert {item: one.reason for item, one in ran.failed.items()} == {2: EndReason.EXIT_STATUS}
+
+
+def leaves_a_file(item: int) -> int:
+    print(f"item {item}")
+    if item == 3:
+        os._exit(3)
+    Path(os.environ["POTLUCK_OUTPUT"], "file").write_text(str(item))
+    return item
+
+
+@pytest.fixture
+def slow_taking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a slow disk."""
+    read = collecting._content
+
+    def slowly(descriptor: int, size: int) -> Iterator[bytes]:
+        time.sleep(0.2)
+        yield from read(descriptor, size)
+
+    monkeypatch.setattr(collecting, "_content", slowly)
+
+
+@pytest.mark.usefixtures("slow_taking")
+async def test_with_care_the_next_begins_when_the_one_before_has_its_outcome(walled: Shop) -> None:
+    careful = replace(LIMITS, run_seconds=0.9)
+    ran = await walled.run(items_of(leaves_a_file, range(6), limits=careful))
+
+    assert sorted(ran.returned) == [0, 1, 2, 4, 5]
+    assert {item: one.reason for item, one in ran.failed.items()} == {3: EndReason.EXIT_STATUS}
+    assert ran.text.split() == " ".join(f"item {item}" for item in range(6)).split()
+    assert sorted(ran.files) == ["0/file", "1/file", "2/file", "4/file", "5/file"]
+
+
+def leaves_a_file_slowly(item: int) -> int:
+    time.sleep(0.15 if item < 3 else 0)
+    return leaves_a_file(item)
+
+
+@pytest.mark.usefixtures("slow_taking")
+async def test_what_was_answered_before_the_end_counts(walled: Shop) -> None:
+    """Also what nobody had heard yet when the interpreter ended; its files are still there."""
+    ran = await walled.run(items_of(leaves_a_file_slowly, range(6)))
+
+    assert sorted(ran.returned) == [0, 1, 2, 4, 5]
+    assert {item: one.reason for item, one in ran.failed.items()} == {3: EndReason.EXIT_STATUS}
+    assert sorted(ran.files) == ["0/file", "1/file", "2/file", "4/file", "5/file"]
+    assert [ran.text.count(f"item {item}") for item in (0, 1, 2, 4, 5)] == [1] * 5
+
+
+class Unloadable:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return exec, ("raise ValueError('no ' * 9_000)",)
+
+
+async def test_what_keeps_a_function_from_being_loaded_is_told_whole_once(walled: Shop) -> None:
+    grant = items_of(len, range(2_000), (0, 900), (1_000, 2_000))
+    assert isinstance(grant.spec, FunctionSpec)
+    code = Value(pickle.dumps(Unloadable()))
+    ran = await walled.run(replace(grant, spec=replace(grant.spec, code=code)))
+
+    assert sorted(ran.failed) == [*range(900), *range(1_000, 2_000)]
+    whole = [item for item, one in ran.failed.items() if len(one.error) > 1_000]
+    assert whole == [0, 1_000]
+    short = decode(ran.failed[7].error)
+    assert short["type"] == "ValueError" and short["message"].startswith("no no")
+    assert {one.detail for one in ran.failed.values()} == {ran.failed[0].detail}
+    assert ran.failed[0].detail.startswith("ValueError: no no")
+
+
+def hundred_kilobytes(_: int) -> bytes:
+    return bytes(100_000)
+
+
+async def test_what_the_server_does_not_take_waits_inside(
+    walled: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not in the node's memory."""
+    monkeypatch.setattr(unsent_results, "MOST_BYTES", MIB)
+    running = asyncio.create_task(walled.run(items_of(hundred_kilobytes, range(60))))
+    await asyncio.wait([running], timeout=1.0)
+    told = [event for event in walled.told if isinstance(event, ItemsEnded)]
+    assert sum(map(unsent_results.carried_bytes, told)) < 2 * MIB
+    while not running.done():
+        for event in walled.told[:]:
+            walled.told.remove(event)
+            if isinstance(event, ItemsEnded):
+                lease = Lease(event.attempt_id, "")
+                walled.backlogs[-1].remove(ItemsDone(lease, event.outcomes, event.returned))
+        await asyncio.sleep(0.01)
+    assert (await running).ended.reason is EndReason.COMPLETED
+
+
+async def test_who_calls_an_array_back_does_not_wait_for_the_server(
+    walled: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unsent_results, "MOST_BYTES", MIB)
+    running = asyncio.create_task(walled.run(items_of(hundred_kilobytes, range(60))))
+    async with asyncio.timeout(20):
+        while not walled.backlogs or walled.backlogs[-1].has_room:
+            await asyncio.sleep(0.01)
+    walled.recall.ask(EndReason.RECLAIMED, 0.1)
+    async with asyncio.timeout(8):
+        ran = await running
+    assert ran.ended.reason is EndReason.RECLAIMED
+
+
+async def test_what_the_server_has_taken_makes_room(
+    server: FakeServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(unsent_results, "MOST_BYTES", 200_000)
+    grant = items_of(hundred_kilobytes, range(10))
+    async with providing(server, tmp_path):
+        await server.offer(grant)
+        finished = await server.outcome(grant.attempt_id)
+    parts = [one for one in server.reports if isinstance(one, ItemsDone)]
+    assert finished.reason is EndReason.COMPLETED
+    assert sum(one.end - one.start for part in parts for one in part.returned) == 10
+
+
+def test_an_item_that_was_told_is_answered_before_the_next_begins() -> None:
+    """By what runs inside, though others wait until more have gathered."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        answers = _Answers(theirs.fileno(), plain_values)
+        answers.begin(is_careful=False, flush_seconds=0.3)
+        answers.at(7)
+        answers.busy.set()
+        told = ours.recv(HEADER.size + AT.size, socket.MSG_WAITALL)
+        answers.busy.clear()
+        answers.returned(7, time.perf_counter(), b"value")
+
+        ours.setblocking(False)
+        answered = ours.recv(1000)
+        assert told == HEADER.pack(b"A", AT.size) + AT.pack(7)
+        assert answered[:1] == b"V"
+        assert ANSWER.unpack_from(answered, HEADER.size)[2] == 7

@@ -1,0 +1,155 @@
+"""Functions as consumers send them, and one who runs them here without a server."""
+
+import pickle
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import cloudpickle
+from msgspec.structs import replace
+
+from potluck.model.blob import Value
+from potluck.model.ids import AccountId
+from potluck.model.task import MIB, ItemRange, Limits, Requirements
+from potluck.model.task_spec import FunctionSpec
+from potluck.provider.attempt.log_buffer import AttemptLog
+from potluck.provider.attempt.log_spool import LogSpool
+from potluck.provider.attempt.masked_log import LogWriter
+from potluck.provider.attempt.unsent_results import Backlog
+from potluck.provider.dependencies.outcome import BARE
+from potluck.provider.event import Event, ItemsEnded
+from potluck.provider.expose.exposed import Exposed
+from potluck.provider.files.inputs import Inputs
+from potluck.provider.files.outbox import Outbox, Role
+from potluck.provider.files.transfers import Freight
+from potluck.provider.functions.confinement import confine_function
+from potluck.provider.functions.interpreter_key import WarmKey, key_of
+from potluck.provider.functions.interpreter_pool import Pins, WarmPool, WarmSettings
+from potluck.provider.kinds.function import run_function
+from potluck.provider.kinds.types import Job, Outcome
+from potluck.provider.sandbox.driver import Driver, Recall
+from potluck.wire import item_file
+from potluck.wire.plain_values import decode
+from potluck.wire.provider import Grant
+from tests.provider.build import ACCOUNT, a_grant, idle_freight
+
+LIMITS = Limits(run_seconds=20, processes=16, log_bytes=65_536)
+WANTED = Requirements(memory_bytes=128 * MIB, disk_bytes=8 * MIB)
+
+
+def call_of(
+    function: Callable[..., Any],
+    *arguments: object,
+    account_id: AccountId = ACCOUNT,
+    limits: Limits = LIMITS,
+    device: str = "cpu-1",
+    **spec: Any,
+) -> Grant:
+    """One call of it."""
+    grant = a_grant(account_id=account_id, limits=limits, device=device)
+    return replace(
+        grant,
+        requirements=WANTED,
+        spec=FunctionSpec(
+            name="f",
+            code=Value(cloudpickle.dumps(function)),
+            inputs=Value(pickle.dumps(arguments)),
+            python="3.11",
+            **spec,
+        ),
+    )
+
+
+def items_of(
+    function: Callable[..., Any],
+    inputs: Sequence[object],
+    *ranges: tuple[int, int],
+    limits: Limits = LIMITS,
+) -> Grant:
+    """An array of calls, of which these ranges are to be done here, or all."""
+    grant = call_of(function, limits=limits)
+    values = Value(item_file.pack([pickle.dumps((each,)) for each in inputs]))
+    assert isinstance(grant.spec, FunctionSpec)
+    return replace(
+        grant,
+        spec=replace(grant.spec, inputs=values),
+        items_total=len(inputs),
+        items=[ItemRange(*each) for each in ranges or ((0, len(inputs)),)],
+    )
+
+
+def key(grant: Grant) -> WarmKey:
+    assert isinstance(grant.spec, FunctionSpec)
+    parts = (BARE, Exposed(), Inputs(), cast(LogWriter, None), print, Recall())
+    job = Job(grant, *parts, cast(Freight, None))
+    return key_of(job, grant.spec, confine_function(job))
+
+
+class Ran:
+    """What came of it."""
+
+    def __init__(self, outcome: Outcome, told: list[Event], text: str, files: list[str]) -> None:
+        self.outcome = outcome
+        self.ended = outcome.ended
+        self.text = text
+        self.files = files
+        ended = [event for event in told if isinstance(event, ItemsEnded)]
+        self.reports = len(ended)
+        self.returned = {
+            one.start + index: decode(value)
+            for event in ended
+            for one in event.returned
+            for index, value in enumerate(item_file.unpack(one.values.data, one.end - one.start))
+        }
+        self.failed = {one.item: one for event in ended for one in event.outcomes}
+
+    @property
+    def value(self) -> Any:
+        assert self.outcome.value is not None, self.ended
+        return decode(self.outcome.value.data)
+
+
+@asynccontextmanager
+async def open_shop(driver: Driver, directory: Path) -> AsyncIterator["Shop"]:
+    """Closed afterwards; nothing is held by then."""
+    shop = Shop(driver, directory)
+    yield shop
+    await shop.pool.close()
+    assert shop.held == []
+
+
+class Shop:
+    """A pool, and jobs for it one after the other."""
+
+    def __init__(self, driver: Driver, directory: Path, settings: WarmSettings | None = None):
+        self._directory = directory
+        self.held: list[str] = []
+        pins = Pins(lambda _, name: self.held.append(name), self.held.remove)
+        self.pool = WarmPool(driver, settings or WarmSettings(), pins)
+        self.recall = Recall()
+        self.told: list[Event] = []
+        self.logs: list[AttemptLog] = []
+        self.outboxes: list[Outbox] = []
+        self.backlogs: list[Backlog] = []
+
+    async def run(self, grant: Grant, inputs: Inputs | None = None) -> Ran:
+        spool = LogSpool.open(self._directory, grant.attempt_id)
+        log, freight = AttemptLog(spool, 0.1), idle_freight(self._directory)
+        self.logs.append(log)
+        self.outboxes.append(freight.outbox)
+        self.backlogs.append(freight.backlog)
+        told: list[Event] = []
+        self.told = told
+        parts = (BARE, Exposed(), inputs or Inputs(), log, told.append, self.recall, freight)
+        assert isinstance(grant.spec, FunctionSpec)
+        outcome = await run_function(Job(grant, *parts), grant.spec, self.pool, 0.1)
+        log.flush()
+        text = b"".join(piece.data for piece in spool.read(0, 10**6, 10**9)).decode()
+        files = [each.path for each in freight.outbox.parcels if each.role is Role.OUTPUT]
+        return Ran(outcome, told, text, files)
+
+    async def timed(self, grant: Grant) -> tuple[Ran, float]:
+        began = time.monotonic()
+        return await self.run(grant), time.monotonic() - began

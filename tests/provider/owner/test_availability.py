@@ -1,0 +1,165 @@
+"""Whether a device takes work, as its owner's terms and the moment have it."""
+
+import os
+import time
+from datetime import datetime
+
+import pytest
+from msgspec.structs import replace
+
+from potluck.model.device import Availability, DeviceKind, Health
+from potluck.model.task import EndReason
+from potluck.model.terms import DeviceTerms
+from potluck.provider.detect.sample import Sample
+from potluck.provider.owner.availability import (
+    Moment,
+    availability,
+    is_wanted_back,
+    refusal,
+)
+from potluck.provider.owner.foreign_use import Beside, Efforts
+
+# A Monday.
+NOON = Moment(datetime.fromisoformat("2026-03-02T12:00"))
+AT_NIGHT = DeviceTerms(hours="18:00-08:00")
+WHEN_IDLE = DeviceTerms(idle_minutes=10)
+
+
+@pytest.mark.parametrize(
+    ("terms", "moment", "expected"),
+    [
+        (DeviceTerms(), NOON, Availability.AVAILABLE),
+        (DeviceTerms(is_paused=True), NOON, Availability.PAUSED),
+        (AT_NIGHT, NOON, Availability.OUTSIDE_HOURS),
+        (DeviceTerms(hours="mon 11-13"), NOON, Availability.AVAILABLE),
+        (WHEN_IDLE, replace(NOON, unused_seconds=599), Availability.IN_USE),
+        (WHEN_IDLE, replace(NOON, unused_seconds=600), Availability.AVAILABLE),
+        (WHEN_IDLE, replace(NOON, is_use_known=False), Availability.IN_USE),
+        (DeviceTerms(), replace(NOON, is_use_known=False), Availability.AVAILABLE),
+        # Whoever did not ask for that is not asked either.
+        (DeviceTerms(), replace(NOON, unused_seconds=0), Availability.AVAILABLE),
+        # What can not be known keeps nobody from working.
+        (WHEN_IDLE, replace(NOON, unused_seconds=None), Availability.AVAILABLE),
+        # What is hot still works.
+        (DeviceTerms(), replace(NOON, health=Health.THROTTLED), Availability.AVAILABLE),
+        # What lasts longest goes first: a sick device is sick also while it is paused.
+        (DeviceTerms(is_paused=True), replace(NOON, health=Health.LOST), Availability.SICK),
+        (AT_NIGHT, replace(NOON, health=Health.MEMORY_ERRORS), Availability.SICK),
+        (DeviceTerms(), replace(NOON, health=Health.LOST, is_draining=True), Availability.DRAINING),
+        (replace(AT_NIGHT, is_paused=True), NOON, Availability.PAUSED),
+        # A file that could never be read is no yes.
+        (DeviceTerms(), replace(NOON, has_terms=False), Availability.PAUSED),
+    ],
+)
+def test_what_holds(terms: DeviceTerms, moment: Moment, expected: Availability) -> None:
+    verdict = availability(terms, moment)
+    assert verdict.availability is expected
+    assert bool(verdict.why) is (expected is not Availability.AVAILABLE)
+
+
+def test_a_sentence_does_not_change_with_the_seconds() -> None:
+    """Each change of it is told to the server at once."""
+    moments = [replace(NOON, unused_seconds=float(each)) for each in range(300)]
+    assert len({availability(WHEN_IDLE, moment) for moment in moments}) == 1
+    at_noon = availability(AT_NIGHT, NOON)
+    later = availability(AT_NIGHT, replace(NOON, local=NOON.local.replace(minute=59, second=59)))
+    assert at_noon == later
+    assert "until Monday 18:00" in at_noon.why
+
+
+def test_work_is_called_back_only_where_that_was_said() -> None:
+    assert not is_wanted_back(AT_NIGHT, NOON)
+    assert is_wanted_back(replace(AT_NIGHT, is_reclaimable=True), NOON)
+    # A pause is for what comes next.
+    paused = DeviceTerms(is_paused=True, is_reclaimable=True)
+    assert not is_wanted_back(paused, NOON)
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        NOON,
+        replace(NOON, is_draining=True),
+        replace(NOON, refit="Its node changes its sandbox."),
+        replace(NOON, health=Health.MEMORY_ERRORS),
+    ],
+)
+def test_what_else_keeps_it_from_work_does_not_keep_it_from_its_owner(moment: Moment) -> None:
+    paused_at_night = replace(AT_NIGHT, is_paused=True, is_reclaimable=True)
+    assert is_wanted_back(paused_at_night, moment)
+    used = DeviceTerms(is_paused=True, is_reclaimable=True, idle_minutes=10)
+    assert is_wanted_back(used, replace(moment, unused_seconds=0.0))
+    assert not is_wanted_back(used, replace(moment, unused_seconds=600.0))
+    assert not is_wanted_back(used, replace(moment, is_use_known=False))
+
+
+def test_a_grant_that_comes_too_late_is_refused_as_was_declared() -> None:
+    closed, reclaimable = availability(AT_NIGHT, NOON), replace(AT_NIGHT, is_reclaimable=True)
+    declined, reclaimed = refusal(AT_NIGHT, closed), refusal(reclaimable, closed)
+    assert declined and declined.reason is EndReason.DECLINED
+    assert reclaimed and reclaimed.reason is EndReason.RECLAIMED
+    assert refusal(DeviceTerms(), availability(DeviceTerms(), NOON)) is None
+    sick = refusal(reclaimable, availability(reclaimable, replace(NOON, health=Health.LOST)))
+    assert sick and "does not answer" in sick.detail, "not that its owner wants it back"
+
+
+def idle(*pids: int) -> Sample:
+    return Sample(utilisation_percent=1.0, pids=pids)
+
+
+def busy(*pids: int) -> Sample:
+    return Sample(utilisation_percent=80.0, pids=pids)
+
+
+def last_used(beside: Beside) -> float | None:
+    return beside.last_used_at
+
+
+def test_somebody_else_on_a_card_uses_it() -> None:
+    beside = Beside(DeviceKind.GPU)
+    beside.note(idle(1), False, (), 0.0)
+    assert last_used(beside) is None, "who only lives there does not use it"
+    beside.note(busy(1, 7), False, (), 10.0)
+    assert last_used(beside) == 10.0
+    beside.note(idle(1, 7), False, (), 20.0)
+    assert last_used(beside) == 10.0
+
+
+def test_our_own_work_is_nobody_elses() -> None:
+    beside = Beside(DeviceKind.GPU)
+    beside.note(idle(1), False, (), 0.0)
+    beside.note(busy(1, 7), True, (7, 8), 10.0)
+    assert last_used(beside) is None
+    # A game that is begun beside our work is noticed by its process.
+    beside.note(busy(1, 7, 9), True, (7, 8), 30.0)
+    assert last_used(beside) == 30.0
+
+
+def test_an_open_notebook_that_works_beside_our_task_is_noticed() -> None:
+    beside = Beside(DeviceKind.GPU)
+    beside.note(idle(1), False, (), 0.0)
+    beside.note(busy(1, 7), True, (7,), 10.0)
+    assert last_used(beside) is None, "it waits for its owner"
+    beside.note(busy(1, 7), True, (7,), 20.0, working={1})
+    assert last_used(beside) == 20.0
+
+
+def test_who_takes_the_processors_time_works() -> None:
+    efforts, own = Efforts(), os.getpid()
+    assert efforts.working({own, 2**22 + 1}, 0.0) == set()
+    until = time.process_time() + 0.1
+    while time.process_time() < until:
+        pass
+    assert efforts.working({own, 2**22 + 1}, 0.5) == {own}
+    assert efforts.working({own}, 1000.0) == set()
+
+
+def test_without_names_of_processes_only_an_idle_card_tells() -> None:
+    beside = Beside(DeviceKind.GPU)
+    beside.note(Sample(utilisation_percent=90.0), True, (), 0.0)
+    assert last_used(beside) is None, "that may be our own"
+    beside.note(Sample(utilisation_percent=90.0), False, (), 2.0)
+    assert last_used(beside) == 2.0
+    quiet = Beside(DeviceKind.CPU)
+    quiet.note(Sample(utilisation_percent=20.0), False, (), 0.0)
+    assert last_used(quiet) is None, "a desktop keeps a processor that busy"

@@ -1,0 +1,364 @@
+"""The owner's file as a running provider goes by it, and what comes of it."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from potluck.cli.provider.local import Here
+from potluck.cli.provider.target import Effect
+from potluck.model.device import Availability, DeviceDescription, DeviceKind, Health
+from potluck.model.ids import AccountId, NodeId
+from potluck.model.task import EndReason
+from potluck.model.terms import Order, TermsChange
+from potluck.provider.announcement import (
+    Announcement,
+    AvailabilityChanged,
+    TermsRead,
+    TermsWrong,
+)
+from potluck.provider.change_counter import Told
+from potluck.provider.detect.sample import Sample
+from potluck.provider.detect.sampler import Sampler
+from potluck.provider.detect.types import FoundDevice
+from potluck.provider.event import DevicesClosed, DevicesWanted, Event, Refusal
+from potluck.provider.owner.live_rules import Rules
+from potluck.provider.owner.observations import Seen
+from potluck.provider.owner.owner_duties import Doings, Watch
+from potluck.provider.owner.remote_requests import Wishes
+from potluck.wire.owner_request import OwnerOrder, Wish
+from tests.provider.build import ACCOUNT, WALLET, a_grant, settings_for
+
+OWNER = AccountId("account_01j00000000000000000000009")
+CARD = DeviceDescription(DeviceKind.GPU, "GPU-1", "NVIDIA", "L4", 2**34)
+FOUND = FoundDevice(DeviceKind.GPU, "NVIDIA", "L4", 2**34, "cuda")
+
+
+class RecordedSampler(Sampler):
+    """Says of each device what a driver said once."""
+
+    def __init__(self) -> None:
+        super().__init__({"GPU-1": FOUND})
+        self.said: Mapping[str, Sample] = {}
+
+    async def sample(self) -> Mapping[str, Sample]:
+        return self.said
+
+
+class Owner:
+    """One who has a card, a file and a watch over both."""
+
+    def __init__(self, directory: Path) -> None:
+        self.path = directory / "provider.toml"
+        self.rules = Rules(self.path, settings_for("http://127.0.0.1:1", directory))
+        self.rules.know((CARD,))
+        self.announced: list[Announcement] = []
+        self.events: list[Event] = []
+        self.busy: set[str] = set()
+        self.beats, self.offer, self.sampler = Told(), Told(), RecordedSampler()
+        self.seen = Seen((CARD,), self.sampler)
+        self.bandwidths: list[int | None] = []
+        doings = Doings(
+            lambda: self.busy,
+            lambda: self.busy,
+            self._tell,
+            self.announced.append,
+            self.beats,
+            self.offer,
+            self.bandwidths.append,
+        )
+        self.watch = Watch((CARD,), self.rules, self.seen, doings)
+
+    def _tell(self, events: list[Event]) -> bool:
+        self.events += events
+        return bool(events)
+
+    def write(self, text: str) -> None:
+        self.path.write_text(text)
+        self.watch.reread()
+
+    async def sees(self, sample: Sample) -> None:
+        self.sampler.said = {"GPU-1": sample}
+        await self.seen.look(self.rules.terms, lambda: self.busy)
+        self.watch.judge()
+
+    def availability(self) -> Availability:
+        (status,) = self.watch.statuses()
+        return status.availability
+
+
+def closed(why: str) -> DevicesClosed:
+    detail = f"The device takes nothing new now. {why}"
+    return DevicesClosed({"GPU-1": Refusal(EndReason.DECLINED, detail)})
+
+
+@pytest.fixture
+def owner(tmp_path: Path) -> Owner:
+    return Owner(tmp_path)
+
+
+def test_a_change_of_the_file_is_offered_and_told_once(owner: Owner) -> None:
+    owner.write("price = 2\n")
+    assert owner.offer.changes == 1 and owner.announced == [TermsRead()]
+    assert owner.beats.changes == 0, "a price does not hurry a heartbeat"
+    owner.watch.reread()
+    assert owner.offer.changes == 1, "what has not changed is not offered again"
+    owner.write("price = 2\npaused = true\n")
+    assert (owner.availability(), owner.beats.changes) == (Availability.PAUSED, 1)
+    assert owner.events == [closed("Its owner has paused it.")]
+    assert isinstance(owner.announced[-1], AvailabilityChanged)
+
+
+def test_a_wrong_file_leaves_what_held_in_force(owner: Owner) -> None:
+    owner.write("price = 2\n")
+    owner.write("price = 3\nprise = 4\n")
+    assert owner.rules.terms["GPU-1"].price_micro_per_hour == 2_000_000
+    assert isinstance(owner.announced[-1], TermsWrong) and "prise" in owner.announced[-1].detail
+    assert owner.availability() is Availability.AVAILABLE
+    owner.write("price = 3\n")
+    assert owner.rules.terms["GPU-1"].price_micro_per_hour == 3_000_000
+    assert owner.rules.trouble() == ("", "")
+
+
+def test_a_file_that_is_wrong_from_the_start_offers_nothing(tmp_path: Path) -> None:
+    (tmp_path / "provider.toml").write_text("prise = 4\n")
+    owner = Owner(tmp_path)
+    assert owner.availability() is Availability.PAUSED
+    owner.write("price = 4\n")
+    assert owner.availability() is Availability.AVAILABLE
+
+
+def test_the_file_is_read_only_when_its_outside_has_changed(owner: Owner) -> None:
+    assert not owner.rules.reread_if_changed()
+    owner.path.write_text("paused = true\n")
+    looks = [owner.rules.reread_if_changed() for _ in range(3)]
+    assert looks == [False, True, False]
+    owner.path.unlink()
+    assert [owner.rules.reread_if_changed() for _ in range(2)] == [False, True]
+    assert not owner.rules.terms["GPU-1"].is_paused
+
+
+def test_a_file_that_is_being_saved_takes_nothing_back(owner: Owner) -> None:
+    owner.write("paused = true\nprice = 2\n")
+    for text in ("", "price = 2\n", "price = 2\npaused = true\n"):
+        owner.path.write_text(text)
+        assert not owner.rules.reread_if_changed()
+    assert owner.rules.terms["GPU-1"].is_paused
+
+
+def test_bandwidth_is_limited_whether_the_server_knows_or_not(owner: Owner) -> None:
+    owner.write('bandwidth = "5MB"\n')
+    owner.write("")
+    assert owner.bandwidths == [5_000_000, None]
+
+
+def test_devices_that_are_not_here_are_told_and_the_rest_holds(owner: Owner) -> None:
+    owner.write('price = 2\n[device."GPU-7"]\nprice = 1\n')
+    detail, hint = owner.rules.trouble()
+    assert "GPU-7" in detail and "GPU-1" in hint, "by the whole uuid, and which there are"
+    assert "all the rest holds" in detail and "Nothing changes" not in detail
+    assert owner.rules.terms["GPU-1"].price_micro_per_hour == 2_000_000
+    owner.write("price = 3\nprise = 4\n")
+    assert "Nothing changes until that is mended." in owner.rules.trouble()[0]
+
+
+def test_options_that_the_file_overrides_are_told(tmp_path: Path) -> None:
+    settings = settings_for("http://127.0.0.1:1", tmp_path)
+    (tmp_path / "provider.toml").write_text("price = 2\ncores = 4\n")
+    given = replace(settings, price_micro_per_hour=1, cores=4, disk_bytes=2**30)
+    assert Rules(tmp_path / "provider.toml", given).overridden() == ["--price"]
+    assert Rules(tmp_path / "provider.toml", settings).overridden() == []
+    open_to_all = replace(settings, unsafe_no_sandbox=True, share_between_accounts=True)
+    assert Rules(tmp_path / "provider.toml", open_to_all).overridden() == []
+    text = 'share_between_accounts = false\nsandbox = "bwrap"\n'
+    (tmp_path / "provider.toml").write_text(text)
+    assert Rules(tmp_path / "provider.toml", open_to_all).overridden() == [
+        "--share-between-accounts",
+        "--unsafe-no-sandbox",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "runs"),
+    [
+        ("", True),
+        ('kinds = ["script"]', True),
+        ('kinds = ["container"]', False),
+        (f'deny = ["{WALLET}"]', False),
+        (f'deny = ["{WALLET.upper().replace("0X", "0x")}"]', False),
+        (f'allow = ["{WALLET}"]', True),
+        (f'allow = ["0x{"22" * 20}"]', False),
+        (f'allow = ["{WALLET}"]\ndeny = ["{WALLET}"]', False),
+    ],
+)
+def test_what_an_owner_does_not_take_is_not_run(owner: Owner, text: str, runs: bool) -> None:
+    owner.write(text)
+    grant, elsewhere = a_grant(device="GPU-1"), a_grant(device="another")
+    assert (owner.rules.may_run(OWNER, grant) is None) is runs
+    assert owner.rules.may_run(OWNER, elsewhere) is None
+    # What an owner says of wallets, he says of others.
+    assert (owner.rules.may_run(ACCOUNT, grant) is None) is (runs or "0x" in text)
+
+
+async def test_a_card_that_falls_off_the_bus_ends_what_runs_on_it(owner: Owner) -> None:
+    owner.busy = {"GPU-1"}
+    await owner.sees(Sample(Health.LOST, "It is gone."))
+    assert owner.availability() is Availability.SICK
+    assert owner.events[-1] == DevicesWanted({"GPU-1": 0.0}, EndReason.DEVICE_LOST)
+    await owner.sees(Sample())
+    assert owner.availability() is Availability.AVAILABLE
+
+
+async def test_an_owner_who_uses_the_card_gets_it_back_where_that_was_said(owner: Owner) -> None:
+    owner.write("idle_minutes = 5\nreclaim = true\ngrace = '7s'\n")
+    owner.busy = {"GPU-1"}
+    await owner.sees(Sample(utilisation_percent=90.0, pids=(1,)))
+    assert owner.availability() is Availability.IN_USE
+    assert owner.events[-1] == DevicesWanted({"GPU-1": 7.0}, EndReason.RECLAIMED, is_by_terms=True)
+    assert owner.watch.statuses()[0].others == 1
+    owner.events.clear()
+    owner.write("idle_minutes = 5\n")
+    assert not [each for each in owner.events if isinstance(each, DevicesWanted)]
+
+
+async def test_a_drained_node_takes_nothing(owner: Owner) -> None:
+    owner.watch.drain()
+    assert owner.availability() is Availability.DRAINING
+    assert owner.events == [closed("Its node finishes what runs, and ends.")]
+
+
+def wishes_of(owner: Owner, drained: list[str] | None = None) -> Wishes:
+    def drain() -> None:
+        if drained is not None:
+            drained.append("drained")
+
+    directory = owner.path.parent
+    return Wishes(directory, lambda: NodeId("node_1"), owner.watch, drain, owner.beats)
+
+
+async def carried_out(wishes: Wishes, number: int) -> None:
+    running = asyncio.create_task(wishes.run())
+    try:
+        async with asyncio.timeout(10):
+            while wishes.number() < number:
+                await asyncio.sleep(0.005)
+    finally:
+        running.cancel()
+
+
+async def test_wishes_are_carried_out_in_order_and_once_over_restarts(owner: Owner) -> None:
+    wishes, drained = wishes_of(owner), list[str]()
+    told = [
+        Wish(4, TermsChange(price_micro_per_hour=5_000_000)),
+        Wish(3, TermsChange(price_micro_per_hour=4_000_000, is_paused=True)),
+    ]
+    wishes.hear(told)
+    await carried_out(wishes, 4)
+    assert owner.rules.terms["GPU-1"].price_micro_per_hour == 5_000_000
+    assert owner.path.read_text() == 'price = "5"\npaused = true\n'
+    assert not owner.beats.is_known, "the next heartbeat says so at once"
+    again = wishes_of(owner, drained)
+    assert again.number() == 4
+    again.hear([*told, Wish(5, order=OwnerOrder(Order.DRAIN))])
+    owner.write("price = 1\n")
+    await carried_out(again, 5)
+    assert owner.path.read_text() == "price = 1\n", "what was done is not done again"
+    assert drained == ["drained"]
+
+
+async def test_an_order_to_reclaim_pauses_and_calls_back(owner: Owner) -> None:
+    wishes = wishes_of(owner)
+    wishes.hear([Wish(1, order=OwnerOrder(Order.RECLAIM, ("GPU-1",)))])
+    await carried_out(wishes, 1)
+    assert owner.availability() is Availability.PAUSED
+    assert owner.events[-1] == DevicesWanted({"GPU-1": 30.0}, EndReason.RECLAIMED)
+    assert owner.path.read_text() == "[device.GPU-1]\npaused = true\n"
+
+
+async def test_a_wish_holds_also_while_the_file_is_wrong(owner: Owner) -> None:
+    owner.write("price = 2\n")
+    owner.write("prise = 2\n")
+    wishes = wishes_of(owner)
+    wishes.hear([Wish(1, TermsChange(is_paused=True))])
+    await carried_out(wishes, 1)
+    assert owner.availability() is Availability.PAUSED
+    assert owner.path.read_text() == "prise = 2\n"
+    # And over a crash: the server does not say it again.
+    owner = Owner(owner.path.parent)
+    assert owner.availability() is Availability.PAUSED
+    owner.write("price = 3\n")
+    assert owner.path.read_text() == "price = 3\npaused = true\n"
+    assert owner.availability() is Availability.PAUSED
+    owner.write("price = 3\n")
+    assert Owner(owner.path.parent).availability() is Availability.AVAILABLE, "it was written once"
+
+
+async def test_a_wish_that_can_not_be_written_holds_over_a_crash_and_is_told(
+    owner: Owner, tmp_path: Path
+) -> None:
+    owner.path.symlink_to(tmp_path / "unmounted" / "provider.toml")
+    wishes = wishes_of(owner)
+    wishes.hear([Wish(1, TermsChange(is_paused=True, price_micro_per_hour=None))])
+    await carried_out(wishes, 1)
+    again = Owner(owner.path.parent)
+    assert again.availability() is Availability.PAUSED
+    assert "holds all the same" in again.rules.trouble()[0]
+    (tmp_path / "unmounted").mkdir()
+    (tmp_path / "unmounted" / "provider.toml").write_text("price = 3\n")
+    again.watch.reread()
+    assert again.rules.terms["GPU-1"].price_micro_per_hour == 0
+    assert (tmp_path / "unmounted" / "provider.toml").read_text() == "paused = true\n"
+
+
+def test_a_device_is_freed_also_where_its_pause_can_not_be_kept(owner: Owner) -> None:
+    owner.write("price = 2\n")
+    owner.write("prise = 2\n")
+    (owner.path.parent / "unwritten.json").mkdir()  # as little to be written as a full disk
+    with pytest.raises(OSError):
+        owner.watch.reclaim(("GPU-1",))
+    assert owner.availability() is Availability.PAUSED
+    assert owner.events[-1] == DevicesWanted({"GPU-1": 30.0}, EndReason.RECLAIMED)
+    assert not owner.beats.is_known
+
+
+def test_what_an_owner_says_later_is_not_undone_by_what_was_kept(owner: Owner) -> None:
+    owner.write("prise = 2\n")
+    kept = TermsChange(is_paused=False, price_micro_per_hour=5_000_000, fractions=2)
+    owner.watch.change(kept)
+    # It ends, its owner mends the file, and says otherwise by commands.
+    owner.path.write_text("")
+    for change in (
+        TermsChange(is_paused=True),
+        TermsChange(devices=("GPU-1",), price_micro_per_hour=2_000_000),
+    ):
+        assert Here(owner.path.parent).change(change) is Effect.NEXT_START
+    again = Owner(owner.path.parent)
+    terms = again.rules.terms["GPU-1"]
+    assert (terms.is_paused, terms.price_micro_per_hour, terms.fractions) == (True, 2_000_000, 2)
+    assert not (owner.path.parent / "unwritten.json").exists()
+
+
+async def test_a_wish_that_can_not_be_meant_harms_nothing(owner: Owner) -> None:
+    wishes = wishes_of(owner)
+    wishes.hear([Wish(1, TermsChange(hours="someday")), Wish(2, TermsChange(is_paused=True))])
+    await carried_out(wishes, 2)
+    assert owner.availability() is Availability.PAUSED
+
+
+async def test_told_wakes_who_waits_for_it() -> None:
+    told = Told()
+    stale = asyncio.create_task(told.until_stale())
+    await asyncio.sleep(0)
+    told.change()
+    await stale
+    known = asyncio.create_task(told.until_known())
+    await asyncio.sleep(0)
+    told.change()
+    assert not known.done()
+    told.heard(1)
+    await known
+    assert not told.is_known
+    told.heard(2)
+    assert told.is_known

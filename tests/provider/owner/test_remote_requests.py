@@ -1,0 +1,49 @@
+"""What an owner asks for from elsewhere, as far as a machine gives in to it."""
+
+import asyncio
+from pathlib import Path
+from typing import cast
+
+from potluck.model.ids import NodeId
+from potluck.model.terms import Order, TermsChange
+from potluck.provider.change_counter import Told
+from potluck.provider.owner.owner_duties import Watch
+from potluck.provider.owner.remote_requests import Wishes, within_walls
+from potluck.wire.owner_request import OwnerOrder, Wish
+
+
+def test_no_server_takes_the_walls_down() -> None:
+    wanted = TermsChange(price_micro_per_hour=1, sandbox="none")
+    assert within_walls(wanted) == TermsChange(price_micro_per_hour=1)
+    # What it was started with may be less than what the file says.
+    assert within_walls(TermsChange(sandbox=None)) == TermsChange()
+    assert within_walls(TermsChange(images=("*",), pulls_images=True)) == TermsChange()
+    for change in (TermsChange(sandbox="bwrap"), TermsChange(has_containers=False), TermsChange()):
+        assert within_walls(change) == change
+
+
+async def test_a_drain_is_known_to_be_carried_out_before_it_ends_the_provider(
+    tmp_path: Path,
+) -> None:
+    """Else the next start would end at once; and a number alone is where to go on from."""
+    drained: list[int] = []
+
+    def opened() -> Wishes:
+        nothing = cast("Watch", None)  # neither of the two is about devices
+        return Wishes(
+            tmp_path,
+            lambda: NodeId("node_1"),
+            nothing,
+            lambda: drained.append(wishes.number()),
+            Told(),
+        )
+
+    wishes = opened()
+    wishes.hear([Wish(9), Wish(7, order=OwnerOrder(Order.DRAIN))])
+    running = asyncio.create_task(wishes.run())
+    async with asyncio.timeout(5):
+        while wishes.number() < 9:
+            await asyncio.sleep(0.01)
+    running.cancel()
+    assert drained == [7]
+    assert opened().number() == 9

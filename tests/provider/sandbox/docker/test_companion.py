@@ -1,0 +1,124 @@
+"""Somebody outside talks with a command in a container as if nothing were between them."""
+
+import asyncio
+import os
+import socket
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from potluck.model.task import EndReason
+from potluck.provider.sandbox.driver import PYTHON, NoErrand, Touched, View, WorkDirectory
+from tests.provider.sandbox.conftest import confinement
+from tests.provider.sandbox.docker.engine import Started
+
+# Answers every message with its size, and writes as much to stdout first.
+ECHO = """
+import os, socket
+channel = socket.socket(fileno=os.dup(0))
+while told := channel.recv(1 << 20):
+    os.write(1, b'x' * len(told))
+    channel.send(told[::-1])
+print('silence')
+"""
+DONE = Touched(EndReason.COMPLETED, "all was said")
+
+
+class Speaker:
+    """Says the messages one after the other, and hears an answer to each."""
+
+    def __init__(self, kind: int, messages: list[bytes], hangs_up: bool) -> None:
+        self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, kind)
+        self._ours.setblocking(False)
+        self.stdin = self._theirs.fileno()
+        self._messages = messages
+        self._hangs_up = hangs_up
+        self.written = bytearray()
+        self.heard: list[bytes] = []
+        self.written_before: list[int] = []
+
+    async def output(self, stream: str, data: bytes) -> None:
+        assert stream == "stdout", data
+        self.written.extend(data)
+
+    async def talk(self, view: View) -> Touched | None:
+        loop = asyncio.get_running_loop()
+        for message in self._messages:
+            await loop.sock_sendall(self._ours, message)
+            answer = b""
+            while len(answer) < len(message):
+                answer += await loop.sock_recv(self._ours, 1 << 20)
+            self.heard.append(answer)
+            await view.drained()
+            self.written_before.append(len(self.written))
+        assert view.spent().cpu_seconds > 0
+        assert os.listdir(view.work.descriptor) == [".tmp"]  # noqa: PTH208
+        if not self._hangs_up:
+            return DONE
+        self._ours.shutdown(socket.SHUT_WR)
+        return None
+
+    def close(self) -> None:
+        self._ours.close()
+        self._theirs.close()
+
+
+class Listener(NoErrand):
+    """Hears what is said until nothing will be, before the directory goes."""
+
+    def __init__(self) -> None:
+        self._ours, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._ours.setblocking(False)
+        self.stdin = self._theirs.fileno()
+        self.heard = b""
+
+    async def talk(self, view: View) -> Touched | None:
+        self._theirs.close()
+        return None
+
+    async def after(self, work: WorkDirectory, reason: EndReason) -> None:
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(20):
+            while data := await loop.sock_recv(self._ours, 100):
+                self.heard += data
+        self._ours.close()
+
+
+async def test_the_end_of_one_that_is_killed_is_heard(docker: Started, tmp_path: Path) -> None:
+    driver, listener = docker.driver(tmp_path), Listener()
+    await driver.probe()
+    source = "import os, time; os.write(0, b'last words'); time.sleep(60)"
+    killed = replace(confinement(command=(PYTHON, "-I", "-c", source)), seconds=1.0)
+    ended = await driver.run(killed, _nowhere, companion=listener, errand=listener)
+
+    assert ended.reason is EndReason.TIME_LIMIT
+    assert listener.heard == b"last words"
+
+
+async def _nowhere(_: str, __: bytes) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("kind", "hangs_up"),
+    [(socket.SOCK_SEQPACKET, False), (socket.SOCK_STREAM, True)],
+    ids=["packets", "stream"],
+)
+async def test_messages_arrive_whole_and_after_what_was_written_before(
+    docker: Started, tmp_path: Path, kind: int, hangs_up: bool
+) -> None:
+    messages = [b"one", bytes(range(256)) * 100, b"three"]
+    driver = docker.driver(tmp_path)
+    await driver.probe()
+    speaker = Speaker(kind, messages, hangs_up)
+    try:
+        ended = await driver.run(
+            confinement(command=(PYTHON, "-I", "-c", ECHO)), speaker.output, companion=speaker
+        )
+    finally:
+        speaker.close()
+    assert ended.reason is EndReason.COMPLETED, (ended, speaker.written)
+    assert speaker.heard == [message[::-1] for message in messages]
+    assert speaker.written_before == [3, 25_603, 25_608]
+    assert speaker.written.endswith(b"silence\n") is hangs_up

@@ -1,0 +1,145 @@
+"""Tasks in images: their own command or another one, never their own rights."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import aiohttp
+import pytest
+from aiohttp.test_utils import TestServer
+
+from potluck.model.task import MIB, EndReason
+from potluck.provider.sandbox.docker.docker import DockerDriver
+from potluck.provider.sandbox.driver import Ended
+from tests.provider.sandbox.conftest import confinement
+from tests.provider.sandbox.docker.engine import Started
+from tests.provider.sandbox.docker.image import (
+    BARE,
+    NAME,
+    Registry,
+    bring,
+)
+
+
+class Box:
+    """A driver with the image there, and what its last run said."""
+
+    def __init__(self, driver: DockerDriver, engine: Started) -> None:
+        self.driver = driver
+        self.engine = engine
+        self.said = b""
+
+    async def run(self, *command: str, **settings: object) -> Ended:
+        said = bytearray()
+
+        async def listen(_: str, data: bytes) -> None:
+            said.extend(data)
+
+        image = {"image": NAME, **settings}
+        ended = await self.driver.run(confinement(command=command, **image), listen)
+        self.said = bytes(said)
+        return ended
+
+
+@pytest.fixture(scope="module")
+def box(docker: Started, tmp_path_factory: pytest.TempPathFactory) -> Box:
+    return asyncio.run(_box(docker, tmp_path_factory.mktemp("box")))
+
+
+async def _box(engine: Started, directory: Path) -> Box:
+    await bring(engine)
+    driver = engine.driver(directory)
+    await driver.probe()
+    return Box(driver, engine)
+
+
+async def test_an_image_runs_its_own_command_with_its_own_variables(box: Box) -> None:
+    ended = await box.run()
+    assert (ended.reason, ended.exit_code) == (EndReason.EXIT_STATUS, 5), ended
+    assert box.said == b"hello from the image\n"
+
+
+async def test_a_command_takes_the_place_of_the_images_and_has_the_same_walls(box: Box) -> None:
+    look = (
+        "echo $PWD $HOME $WORD $GREETING; id -u; cat /proc/self/status; ls / /sys; cat given;"
+        "touch /x; touch /bin/x; touch /data/kept && touch /tmp/too && echo mine; ls -a /work"
+    )
+    ended = await box.run(look, environment={"WORD": "said"}, files={"given": b"a file\n"})
+    assert ended.reason is EndReason.COMPLETED, box.said
+    told = box.said.decode()
+    first, uid, *_ = told.splitlines()
+    assert first == "/work /work said hello"
+    assert int(uid) >= 0x7000_0000
+    assert "CapEff:\t0000000000000000" in told
+    assert "Seccomp:\t2" in told and "NoNewPrivs:\t1" in told
+    assert "a file\n" in told and "mine\n" in told
+    assert told.count("Read-only file system") == 2
+    assert "checked" not in told, "no health check of the image's is run"
+
+
+async def test_an_image_without_a_command_needs_one(box: Box) -> None:
+    ended = await box.run(image=BARE)
+    assert (ended.reason, box.said) == (EndReason.INPUT_FAILED, b"")
+    assert ended.detail == f"the image {BARE} has no command of its own, and the task says none"
+    assert (await box.run("/bin/true", image=BARE)).reason is EndReason.COMPLETED
+
+
+async def test_what_an_image_calls_a_volume_has_the_limit_of_the_disk(box: Box) -> None:
+    fill = "cat /dev/zero > /data/big; sleep 60"
+    ended = await box.run(fill, disk_bytes=4 * MIB)
+    assert ended.reason is EndReason.DISK_LIMIT
+
+
+async def test_the_engine_never_knows_a_variable_nor_obeys_one_of_the_images(box: Box) -> None:
+    secret = {"TOKEN": "swordfish", "LD_PRELOAD": "/work/hook.so"}
+    name = "attempt_secret"
+    running = asyncio.create_task(box.run("sleep 60", environment=secret, name=name))
+    try:
+        known = await _inspected(box, name)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    assert "swordfish" not in known and "/work/hook.so" not in known
+    variables = dict(each.partition("=")[::2] for each in json.loads(known)["Config"]["Env"])
+    assert (variables["LD_PRELOAD"], variables["NVIDIA_VISIBLE_DEVICES"]) == ("", "")
+
+
+async def test_an_image_that_is_not_there_is_declined_unless_it_may_be_fetched(
+    box: Box, tmp_path: Path
+) -> None:
+    registry = TestServer(Registry().app(), host="127.0.0.1")
+    async with registry:
+        name = f"127.0.0.1:{registry.port}/box"
+        ended = await box.run(image=name)
+        assert (ended.reason, ended.exit_code) == (EndReason.DECLINED, None)
+        assert ended.detail.startswith(f"The node has no image {name}, ")
+        assert "pull_images=yes" in ended.detail
+        fetching = DockerDriver(tmp_path, "other", box.engine.socket, may_pull=lambda: True)
+        await fetching.probe()
+        box = Box(fetching, box.engine)
+        ended = await box.run(image=f"{name}:missing")
+        assert ended.reason is EndReason.INPUT_FAILED
+        ended = await box.run(image=name)
+        assert (ended.reason, box.said) == (EndReason.COMPLETED, b"fetched\n"), ended
+
+
+@pytest.mark.long
+async def test_images_run_in_every_engine(engine: Started, tmp_path: Path) -> None:
+    box = await _box(engine, tmp_path)
+    ended = await box.run()
+    assert (ended.reason, ended.exit_code) == (EndReason.EXIT_STATUS, 5), ended
+    assert box.said == b"hello from the image\n"
+    ended = await box.run("touch /x")
+    assert ended.reason is EndReason.EXIT_STATUS
+
+
+async def _inspected(box: Box, name: str) -> str:
+    """All that the engine knows of the run, while that lives."""
+    connector = aiohttp.UnixConnector(path=str(box.engine.socket))
+    async with aiohttp.ClientSession(connector=connector) as session:
+        while True:
+            for container in await box.engine.api.labelled(f"potluck.run={name}"):
+                async with session.get(f"http://engine/containers/{container}/json") as response:
+                    if response.ok and (await response.json())["State"]["Running"]:
+                        return await response.text()
+            await asyncio.sleep(0.02)

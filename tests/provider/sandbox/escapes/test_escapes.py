@@ -1,0 +1,203 @@
+"""No attempt to get out of a sandbox succeeds, and those attempts are able to.
+
+Each driver costs one start: all probes run in one sandbox, one after another, each in a process of
+its own. Without a sandbox, as an ordinary user, dozens of the same probes get through: see the last
+test. `-s` prints what each of them tries and how it was blocked.
+"""
+
+import json
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from potluck.model.task import MIB
+from potluck.provider.sandbox.driver import PYTHON, Mount
+from tests.provider.sandbox.conftest import (
+    SECRET,
+    Host,
+    confinement,
+    hosting,
+    skip_unless_possible,
+)
+from tests.provider.sandbox.docker.engine import starting
+from tests.provider.sandbox.escapes.archive import packed
+from tests.provider.sandbox.escapes.grounds import SHOWN, Grounds, laid_out
+from tests.provider.sandbox.host import Request
+from tests.tally import Tally, tallying
+
+LEAST_PROBES = 160
+LEAST_OPEN_FOR_A_USER, LEAST_OPEN_FOR_ANYBODY = 60, 120
+PROBES = "probes.pyz"
+# Root may do anything to this: what is written goes to memory, in mounts that nobody else has.
+COPY = """
+mount -t tmpfs none /mnt
+mkdir /mnt/upper /mnt/work /mnt/root
+mount -t overlay none -o lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work /mnt/root
+mount --rbind /dev /mnt/root/dev
+mount -t proc none /mnt/root/proc
+mount -t sysfs none /mnt/root/sys
+work=$PWD
+exec chroot /mnt/root sh -c 'cd "$0" && exec "$@"' "$work" "$@"
+"""
+IN_A_COPY = ["unshare", "--mount", "--uts", "--ipc", "--pid", "--fork", "sh", "-ec", COPY, "sh"]
+
+# What gVisor lets be done to the kernel that it is itself.
+OF_GVISOR = {"device-fuse", "device-net-tun", "other-devices", "priority", "spared"}
+TOLD_TO_GVISOR = """
+import os, time
+devices = [os.open(f"/dev/{name}", os.O_RDWR) for name in ("fuse", "net/tun")]
+os.nice(-5)
+open("/proc/self/oom_score_adj", "w").write("-500")
+print("CUT", flush=True)
+time.sleep(60)
+"""
+
+Told = dict[str, str]
+
+
+def test_bubblewrap(as_root: bool, request: pytest.FixtureRequest) -> None:
+    with (
+        laid_out(as_root) as grounds,
+        hosting(
+            True, state_directory=grounds.directory / "state", wrapper=grounds.entering()
+        ) as host,
+    ):
+        told = _from_inside(host, grounds)
+    with tallying(request) as tally:
+        _all_blocked(told, f"escapes from bubblewrap as {'root' if as_root else 'a user'}", tally)
+        if as_root:
+            _list(told, tally)
+
+
+def test_docker(request: pytest.FixtureRequest) -> None:
+    with _engine("docker") as (host, grounds):
+        told = _from_inside(host, grounds)
+    with tallying(request) as tally:
+        _all_blocked(told, "escapes from docker", tally)
+
+
+@pytest.mark.long
+def test_podman(request: pytest.FixtureRequest) -> None:
+    with _engine("podman") as (host, grounds):
+        told = _from_inside(host, grounds)
+    with tallying(request) as tally:
+        _all_blocked(told, "escapes from podman", tally)
+
+
+@pytest.mark.long
+def test_gvisor(request: pytest.FixtureRequest) -> None:
+    """Some attempts reach gVisor's own kernel, which is a process like others for the host's."""
+    with _engine("docker+runsc") as (host, grounds):
+        told = _from_inside(host, grounds)
+        host.ask(Request(confinement(command=(PYTHON, "-I", "-c", TOLD_TO_GVISOR)), tell=True))
+        heard = what_the_host_hears()
+    with tallying(request) as tally:
+        beyond = [each for each in told if each["name"] not in OF_GVISOR]
+        _all_blocked(beyond, "escapes from docker+runsc", tally)
+        for name in sorted(OF_GVISOR):
+            with tally("escapes from docker+runsc that gVisor keeps to itself", name):
+                assert heard == [], heard
+
+
+@contextmanager
+def _engine(name: str) -> Iterator[tuple[Host, Grounds]]:
+    with laid_out(as_root=True) as grounds, starting(name, grounds.entering()) as engine:
+        state = grounds.directory / "state"
+        with hosting(True, engine.kind, state, wrapper=grounds.entering()) as host:
+            yield host, grounds
+
+
+def what_the_host_hears() -> list[str]:
+    """Of the machine's processes that are gVisor: what they should not have."""
+    heard, seen = [], 0
+    for process in psutil.process_iter():
+        with suppress(psutil.NoSuchProcess, FileNotFoundError):
+            if not any("runsc" in word for word in process.cmdline()[:2]):
+                continue
+            seen += 1
+            opened = [str(each.readlink()) for each in Path(f"/proc/{process.pid}/fd").iterdir()]
+            heard += [each for each in opened if each in ("/dev/fuse", "/dev/net/tun")]
+            spared = int(Path(f"/proc/{process.pid}/oom_score_adj").read_text())
+            if process.nice() < 0 or spared < 0:
+                heard.append(f"{process.cmdline()} has {process.nice()} and {spared}")
+    assert seen, "gVisor does not run"
+    return heard
+
+
+def test_without_a_sandbox_the_same_attempts_succeed(request: pytest.FixtureRequest) -> None:
+    """As an ordinary user; and as root, in a copy of the machine that goes away with it."""
+    skip_unless_possible(False)
+    skip_unless_possible(True)
+    with laid_out(as_root=False) as grounds:
+        as_user = _opened(grounds, grounds.entering())
+    with laid_out(as_root=True) as grounds:
+        as_root = _opened(grounds, [*grounds.entering(), *IN_A_COPY])
+    assert len(as_user) >= LEAST_OPEN_FOR_A_USER, as_user
+    assert len(as_user | as_root) >= LEAST_OPEN_FOR_ANYBODY, as_root
+    note = f"{len(as_user)} succeed as an ordinary user, {len(as_root)} as root"
+    Tally(request).note(f"escapes without a sandbox: {note}")
+
+
+def _opened(grounds: Grounds, words: Sequence[str]) -> set[str]:
+    told = _without(grounds, words)
+    _print(told)
+    assert not [each for each in told if each["state"] == "broken"]
+    return {each["name"] for each in told if each["state"] == "open"}
+
+
+def _from_inside(host: Host, grounds: Grounds) -> list[Told]:
+    answer = host.run(
+        command=(PYTHON, "-I", PROBES, grounds.bait_inside.to_word()),
+        files={PROBES: packed()},
+        mounts=(Mount(grounds.shown, SHOWN),),
+        memory_bytes=512 * MIB,
+        processes=64,
+        seconds=120.0,
+    )
+    assert answer.ended is not None and answer.ended.exit_code == 0, (answer.ended, answer.stderr)
+    assert SECRET.encode() not in answer.stdout
+    return [json.loads(line) for line in answer.stdout.splitlines()]
+
+
+def _without(grounds: Grounds, words: Sequence[str]) -> list[Told]:
+    work = grounds.directory / "work"
+    archive = work / PROBES
+    archive.write_bytes(packed())
+    bait = grounds.bait
+    with Path(bait.files["data-directory"]).open() as forgotten:
+        said = subprocess.run(
+            [*words, sys.executable, "-I", str(archive), bait.to_word()],
+            cwd=work,
+            env={"HOST_SECRET": bait.canary, "SSH_AUTH_SOCK": bait.neighbour.sockets["ssh-agent"]},
+            stdin=forgotten,
+            stdout=subprocess.PIPE,
+            pass_fds=(forgotten.fileno(),),
+            timeout=120,
+            check=True,
+        )
+    return [json.loads(line) for line in said.stdout.splitlines()]
+
+
+def _all_blocked(told: Sequence[Told], row: str, tally: Tally) -> None:
+    assert len(told) >= LEAST_PROBES
+    _print(told)
+    for each in told:
+        with tally(row, each["name"]):
+            assert each["state"] == "blocked", each
+
+
+def _list(told: Sequence[Told], tally: Tally) -> None:
+    words = ", ".join(f"{each['name']} ({each['how']})" for each in told)
+    for line in textwrap.wrap(words, 100, break_on_hyphens=False):
+        tally.note(f"  {line}")
+
+
+def _print(told: Sequence[Told]) -> None:
+    for each in told:
+        print(f"{each['state']:8} {each['name']:25} {each['tries']} ({each['how']})")

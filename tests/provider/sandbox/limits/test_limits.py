@@ -1,0 +1,51 @@
+"""Every limit holds on every driver, and whoever touches one is told which."""
+
+import pytest
+
+from potluck.model.task import EndReason
+from tests.provider.sandbox.conftest import Host, hosting
+from tests.provider.sandbox.docker.engine import ENGINES, starting
+from tests.provider.sandbox.limits.table import (
+    LIMITS,
+    MOST_SHARE,
+    NAMES,
+    share,
+    touch,
+)
+from tests.tally import Tally, tallying
+
+
+def test_the_processor_is_shared_as_asked(host: Host) -> None:
+    if host.report.cpu == "none":
+        pytest.skip("nothing limits the CPU here, and the report says so")
+    assert share(host) < MOST_SHARE
+
+
+def test_empty_files_fill_the_disk_too(host: Host) -> None:
+    ended = touch(host, NAMES).ended
+    assert ended is not None and ended.reason is EndReason.DISK_LIMIT, ended
+
+
+@pytest.mark.long
+def test_bubblewrap(host: Host, is_root: bool, request: pytest.FixtureRequest) -> None:
+    with tallying(request) as tally:
+        all_hold(host, f"limits of bubblewrap as {'root' if is_root else 'a user'}", tally)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ENGINES)
+def test_engines(name: str, request: pytest.FixtureRequest) -> None:
+    with starting(name) as engine, hosting(True, engine.kind) as host, tallying(request) as tally:
+        all_hold(host, f"limits of {name}", tally)
+
+
+def all_hold(host: Host, row: str, tally: Tally) -> None:
+    for limit in LIMITS:
+        with tally(row, limit.name):
+            ended = touch(host, limit).ended
+            assert ended is not None
+            assert ended.reason is limit.reason, ended
+            assert ended.run_seconds < 20
+    if host.report.cpu != "none":
+        with tally(row, "processor"):
+            assert share(host) < MOST_SHARE

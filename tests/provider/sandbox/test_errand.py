@@ -1,0 +1,65 @@
+"""What is brought to a run before it begins, and taken from it when it has ended."""
+
+import time
+
+import pytest
+
+from potluck.model.task import EndReason
+from potluck.provider.sandbox.driver import PYTHON, Confinement
+from tests.provider.sandbox.conftest import Host, confinement
+from tests.provider.sandbox.host import Answer, Request
+
+DOUBLES = """
+import os, time
+text = open('given').read()
+os.chmod('given', 0o700)
+open('made', 'w').write(text * 2)
+time.sleep(0.1)
+"""
+
+
+def test_what_is_brought_belongs_to_the_task_and_what_it_leaves_is_found(any_host: Host) -> None:
+    answer = _run(any_host, DOUBLES, brings={"given": b"ab"})
+    assert answer.ended is not None
+    assert answer.ended.reason is EndReason.COMPLETED, answer.stderr
+    assert answer.left == {"given": b"ab", "made": b"abab"}
+    assert answer.seen > 1, "it was also there while the code ran"
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [("raise SystemExit(3)", EndReason.EXIT_STATUS), ("time.sleep(60)", EndReason.TIME_LIMIT)],
+)
+def test_what_a_run_leaves_is_found_also_if_it_failed(
+    any_host: Host, end: str, reason: EndReason
+) -> None:
+    source = f"import time; open('made', 'w').write('half'); {end}"
+    answer = _run(any_host, source, brings={}, seconds=1.0)
+    assert answer.ended is not None and answer.ended.reason is reason
+    assert answer.left == {"made": b"half"}
+
+
+def test_what_can_not_be_brought_ends_the_run_before_it_begins(any_host: Host) -> None:
+    answer = _run(any_host, "print('ran')", brings={"refused": b"it is no archive"})
+    assert answer.ended is not None
+    assert (answer.ended.reason, answer.ended.detail) == (
+        EndReason.INPUT_FAILED,
+        "it is no archive",
+    )
+    assert (answer.started, answer.stdout, answer.left) == (0, b"", {})
+
+
+def test_nobody_who_wants_the_device_back_waits_for_large_inputs(any_host: Host) -> None:
+    began = time.monotonic()
+    answer = any_host.ask(Request(_confined("print('ran')"), brings={}, hangs=True))
+    assert answer.ended is not None and answer.ended.reason is EndReason.RECLAIMED
+    assert answer.started == 0
+    assert time.monotonic() - began < 30
+
+
+def _run(host: Host, source: str, brings: dict[str, bytes], seconds: float = 20.0) -> Answer:
+    return host.ask(Request(_confined(source, seconds=seconds), brings=brings))
+
+
+def _confined(source: str, **changes: object) -> Confinement:
+    return confinement(command=(PYTHON, "-I", "-c", source), **changes)

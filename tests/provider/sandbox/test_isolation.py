@@ -1,0 +1,266 @@
+"""A run sees nothing of the host, of the provider, or of another run."""
+
+import json
+import os
+import socket
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from potluck.model.task import MIB
+from potluck.provider.sandbox.bubblewrap.root_filesystem import Python
+from potluck.provider.sandbox.driver import PYTHON, Mount
+from potluck.provider.sandbox.launch_command import beginning_of
+from tests.ordinary_user import NOBODY
+from tests.provider.sandbox.conftest import (
+    PYTHON_IS_MOUNTED,
+    SECRET,
+    Host,
+    confinement,
+)
+
+SEARCH = """
+import os
+found = []
+for path in %r:
+    try:
+        found.append((path, open(path).read()))
+    except (IsADirectoryError, PermissionError) as refused:
+        found.append((path, str(refused)))
+    except OSError:
+        pass
+print(found)
+"""
+
+
+@pytest.fixture
+def planted() -> Iterator[list[str]]:
+    """Files of the host that anybody on it may read."""
+    with (
+        tempfile.NamedTemporaryFile("w", dir="/tmp") as in_tmp,
+        tempfile.NamedTemporaryFile("w", dir=Path.home()) as in_home,
+    ):
+        for file in (in_tmp, in_home):
+            file.write(SECRET)
+            file.flush()
+            Path(file.name).chmod(0o644)
+        yield [in_tmp.name, in_home.name]
+
+
+def test_no_file_of_the_host_is_there(host: Host, planted: list[str]) -> None:
+    places = ["/home", "/root", "/var", "/run", "/srv", "/mnt", "/sys", "/boot"]
+    files = ["/etc/shadow", "/etc/hostname", "/etc/machine-id", "/etc/ssh", "/etc/environment"]
+    repository = str(Path(__file__))
+    answer = host.python(SEARCH % [*places, *files, *planted, repository])
+    assert answer.stdout == b"[]\n"
+
+
+def test_the_root_holds_what_was_put_there(host: Host) -> None:
+    answer = host.python("import os; print(sorted(os.listdir('/')), sorted(os.listdir('/etc')))")
+    root, etc = answer.stdout.decode().strip().split("] ")
+    expected = {"bin", "dev", "etc", "lib", "proc", "sbin", "tmp", "usr", "work"}
+    expected |= {"opt"} if PYTHON_IS_MOUNTED else set()
+    assert set(json.loads(f"{root}]".replace("'", '"'))) - {"lib32", "lib64", "libx32"} == expected
+    own = {"group", "hosts", "nsswitch.conf", "passwd", "resolv.conf"}
+    assert set(json.loads(etc.replace("'", '"'))) - {"OpenCL", "ld.so.cache", "ssl"} == own
+
+
+@pytest.mark.skipif(not PYTHON_IS_MOUNTED, reason="Python is below /usr, so there is no /opt")
+def test_opt_holds_the_interpreter_and_nothing_else(host: Host) -> None:
+    answer = host.python("import os; print(*os.listdir('/opt'), *os.listdir('/opt/python'))")
+    opt, *python = answer.stdout.decode().split()
+    assert opt == "python"
+    assert {"bin", "lib"} <= set(python) <= {"bin", "lib", "lib64"}
+
+
+def test_no_process_and_no_environment_of_the_host(host: Host) -> None:
+    source = """
+import glob
+for path in glob.glob('/proc/[0-9]*/environ') + glob.glob('/proc/[0-9]*/cmdline'):
+    try:
+        print(path, open(path, 'rb').read())
+    except PermissionError:
+        print(path, 'refused')
+"""
+    answer = host.python(source)
+    assert SECRET.encode() not in answer.stdout
+    pids = {line.split(b"/")[2] for line in answer.stdout.splitlines()}
+    assert pids == {b"1", b"2"}
+    assert b"HOST_SECRET" not in answer.stdout
+    assert str(host.state_directory).encode() not in answer.stdout
+
+
+def test_the_first_process_tells_nothing(host: Host) -> None:
+    answer = host.python("print(open('/proc/1/cmdline').read()); open('/proc/1/environ').read()")
+    assert b"bind" not in answer.stdout
+    if host.report.user == "own uid":
+        assert b"PermissionError" in answer.stderr
+    else:
+        assert answer.stderr == b""
+
+
+USUAL_VARIABLES = {"HOME", "LANG", "LOGNAME", "PATH", "SSL_CERT_FILE", "TMPDIR", "USER"}
+# Some interpreters do not find their own library without it.
+OWN_LIBRARY = {"LD_LIBRARY_PATH"} if PYTHON_IS_MOUNTED else set()
+
+
+@pytest.mark.parametrize("given", ["MINE", "POTLUCK_TASK_ID", None])
+def test_the_environment_is_only_what_was_given(host: Host, given: str | None) -> None:
+    environment = {given: "1"} if given else {}
+    answer = host.python("import os; print(sorted(os.environ))", environment=environment)
+    names = json.loads(answer.stdout.replace(b"'", b'"'))
+    assert set(names) - OWN_LIBRARY == USUAL_VARIABLES | environment.keys()
+
+
+# Everything that a step before the command could obey, whether by its name or by its value.
+@pytest.mark.parametrize("own", [{"LD_PRELOAD": "x"}, {"PATH": "/work"}, {"LANG": "x"}, {"A": "b"}])
+def test_variables_of_a_task_are_set_when_root_has_been_dropped(own: dict[str, str]) -> None:
+    python = Python("/usr/bin/python3")
+    ours = {"POTLUCK_TASK_ID": "task", "CUDA_VISIBLE_DEVICES": ""}
+    command = (PYTHON, "a.py")
+    plain = beginning_of(python, confinement(command=command, environment=ours))
+    assert plain.command == ["/usr/bin/env", "-u", "PWD", python.path, "a.py"] and not plain.files
+    assert plain.options[-6:-3] == ["--setenv", "POTLUCK_TASK_ID", "task"]
+    careful = beginning_of(python, confinement(command=command, environment={**ours, **own}))
+    assert not careful.options and careful.command[:3] == ["/usr/bin/env", "-i", python.path]
+    (name,) = own
+    assert f"{name}={own[name]}\0".encode() in careful.files["/etc/potluck-variables"]
+
+
+# Names that a shell would read, refuse or set anew, and a loader or an interpreter obey.
+ODD_VARIABLES = {
+    "OPTIND": "abc",
+    "UID": "5",
+    "PPID": "x",
+    "PWD": "x",
+    "OLDPWD": "y",
+    "SHLVL": "z",
+    "IFS": "a",
+    "ENV": "/work/never-read",
+    "PS4": "$(exit 3)",
+    "_": "underscore",
+    "__x9": "'\"$`\\ = \n é",
+    "EMPTY": "",
+    "LD_PRELOAD": "/work/not-there.so",
+    "PYTHONHOME": "/nowhere",
+    "PYTHONSTARTUP": "/work/never-read",
+    "LONG": "x" * 32_768,
+}
+
+
+def test_every_variable_arrives_as_it_was_given(host: Host) -> None:
+    program = "import os, sys; sys.stdout.buffer.write(open('/proc/self/environ', 'rb').read())"
+    answer = host.python(program, environment=ODD_VARIABLES, log_bytes=MIB)
+    told = dict(each.split("=", 1) for each in answer.stdout.decode().split("\0") if each)
+    assert {name: told.get(name) for name in ODD_VARIABLES} == ODD_VARIABLES
+    assert told.keys() - OWN_LIBRARY == ODD_VARIABLES.keys() | USUAL_VARIABLES
+
+
+def test_more_variables_than_the_kernel_takes_are_a_sentence(host: Host) -> None:
+    answer = host.run(environment={f"LONG_{number}": "x" * 32_768 for number in range(256)})
+    assert answer.ended is not None and answer.ended.exit_code == 126
+    assert b"make the variables or the arguments of the task smaller" in answer.stderr
+
+
+def test_no_user_of_the_machine_reads_the_variables_off_a_command_line(host: Host) -> None:
+    seen = "import os, sys, time; print('ready', flush=True); time.sleep(0.3)"
+    with Watcher() as watcher:
+        host.python(seen, environment={"PASSWORD": "told-to-nobody"})
+    assert "ready" in watcher.everything, "the watcher saw the run"
+    assert "told-to-nobody" not in watcher.everything
+
+
+class Watcher:
+    """Collects every command line of the machine while the block runs."""
+
+    def __enter__(self) -> "Watcher":
+        self.everything = ""
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._over.wait(0.005):
+            for path in Path("/proc").glob("[0-9]*/cmdline"):
+                with suppress(OSError):
+                    self.everything += path.read_text(errors="replace")
+
+
+def test_only_the_loopback_and_not_the_hosts(host: Host) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket(socket.AF_UNIX) as local:
+        abstract = f"\0potluck-{os.getpid()}"
+        local.bind(abstract)
+        local.listen()
+        source = f"""
+import socket
+print([name for _, name in socket.if_nameindex()])
+print(open('/proc/net/route').read().splitlines()[1:])
+for family, address in ((socket.AF_INET, ('127.0.0.1', {listener.getsockname()[1]})),
+                        (socket.AF_UNIX, {abstract!r})):
+    try:
+        socket.socket(family).connect(address)
+        print('connected')
+    except OSError as refused:
+        print('refused')
+"""
+        answer = host.python(source)
+    assert answer.stdout.decode().splitlines() == ["['lo']", "[]", "refused", "refused"]
+
+
+def test_nobody_in_particular_with_no_capability(host: Host, is_root: bool) -> None:
+    source = """
+import os, pwd
+print(os.getresuid(), os.getgroups(), pwd.getpwuid(os.getuid()).pw_name)
+print([line.split()[1] for line in open('/proc/self/status') if line[:3] in ('Cap', 'NoN', 'Sec')])
+"""
+    answer = host.python(source)
+    who, powers = answer.stdout.decode().splitlines()
+    uid = who.split("(")[1].split(",")[0]
+    assert who == f"({uid}, {uid}, {uid}) [] task" or who.endswith(f"[{uid}] task")
+    assert (int(uid) > 0x7000_0000) if is_root else uid == "1000"
+    assert powers == str(["0" * 16] * 5 + ["1", "2", "1"])
+
+
+def test_each_run_of_root_is_another_uid(host: Host, is_root: bool) -> None:
+    seen = {host.python("import os; print(os.getuid())").stdout for _ in range(2)}
+    assert len(seen) == (2 if is_root else 1)
+
+
+def test_a_variable_for_the_loader_does_not_reach_what_runs_as_root(host: Host) -> None:
+    """The steps before the command would say so if they met a library that is none."""
+    answer = host.run(
+        command=("/bin/true",), files={"evil.so": b"x"}, environment={"LD_PRELOAD": "/work/evil.so"}
+    )
+    assert answer.stderr.count(b"evil.so") == 1  # from /bin/true itself, which is the task
+
+
+def test_runs_share_nothing(host: Host) -> None:
+    host.python("open('/work/a', 'w'); open('/tmp/b', 'w'); open('/dev/shm/c', 'w')")
+    answer = host.python("import os; print([os.listdir(d) for d in ('/work', '/tmp', '/dev/shm')])")
+    assert answer.stdout == b"[['.tmp'], [], []]\n"
+
+
+def test_mounts_are_read_only_unless_they_say_otherwise(host: Host, is_root: bool) -> None:
+    shown, changed = host.state_directory / "shown", host.state_directory / "changed"
+    for directory in (shown, changed):
+        directory.mkdir(exist_ok=True)
+        if not is_root and os.geteuid() == 0:
+            os.chown(directory, NOBODY, NOBODY)
+    (shown / "word").write_text("hello")
+    mounts = (Mount(shown, "/environment"), Mount(changed, "/run/deep/place", writable=True))
+    source = """
+open('/run/deep/place/made', 'w').write(open('/environment/word').read())
+open('/environment/more', 'w')
+"""
+    answer = host.python(source, mounts=mounts)
+    assert b"Read-only file system" in answer.stderr
+    assert (changed / "made").read_text() == "hello"

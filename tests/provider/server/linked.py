@@ -1,0 +1,87 @@
+"""A provider's end of the line to a fake server, with everything that came of it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from potluck.model.device import DeviceDescription, DeviceKind
+from potluck.model.ids import NodeId
+from potluck.model.node import NodeDescription, SandboxReport
+from potluck.provider.announcement import Announcement
+from potluck.provider.change_counter import Told
+from potluck.provider.event import Event
+from potluck.provider.server.heartbeat import Tidings
+from potluck.provider.server.server_client import Link, ListHeld, open_link
+from potluck.wire.provider import HeartbeatAnswer, RegisterNode
+from tests.provider.build import KEY, settings_for
+from tests.provider.fake_server import FakeServer
+
+REGISTRATION = RegisterNode(
+    NodeDescription(
+        name="test-node",
+        platform="Linux",
+        python_version="3.11.2",
+        potluck_version="0.1.0",
+        cores=2,
+        memory_bytes=2**30,
+        disk_bytes=2**28,
+        sandbox=SandboxReport("bwrap"),
+        devices=(DeviceDescription(DeviceKind.CPU, "cpu-1", "vendor", "model", 2**30),),
+    )
+)
+
+
+class Provider:
+    """A link with everything that came of it."""
+
+    def __init__(self, link: Link, announced: list[Announcement], ids: list[NodeId]) -> None:
+        self.link = link
+        self.announced = announced
+        self.ids = ids
+        self.events: list[Event] = []
+        self.answers: list[HeartbeatAnswer] = []
+
+    def tell(self, events: list[Event]) -> bool:
+        self.events += events
+        return bool(events)
+
+    def hear(self, answer: HeartbeatAnswer) -> None:
+        self.answers.append(answer)
+
+    def heard(self, *events: Event) -> Callable[[], bool]:
+        return lambda: all(event in self.events for event in events)
+
+
+@asynccontextmanager
+async def linked(
+    server: FakeServer, registration: RegisterNode = REGISTRATION
+) -> AsyncIterator[Provider]:
+    announced: list[Announcement] = []
+    ids: list[NodeId] = []
+    settings = settings_for(server.url, Path("/nonexistent"))
+    async with open_link(settings, KEY, lambda: registration, announced.append, ids.append) as link:
+        await link.register()
+        yield Provider(link, announced, ids)
+
+
+@asynccontextmanager
+async def during(duty: Coroutine[Any, Any, None]) -> AsyncIterator[asyncio.Task[None]]:
+    task = asyncio.create_task(duty)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """For what shows on our side of the link, where nobody signals."""
+    async with asyncio.timeout(30):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+def saying(held: ListHeld, news: Told | None = None) -> Tidings:
+    return Tidings(held, tuple, lambda: 0, news or Told())

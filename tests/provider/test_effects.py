@@ -1,0 +1,32 @@
+"""What the workbench says of the devices, without anything that runs."""
+
+from pathlib import Path
+from typing import cast
+
+from potluck.provider.attempt.runner import Runner
+from potluck.provider.dependencies.preparer import Preparer
+from potluck.provider.effects import Workbench
+from potluck.provider.event import Granted, RunEnded
+from potluck.provider.files.cache import FileCache
+from potluck.provider.sandbox.driver import Driver
+from potluck.provider.server.server_client import Link
+from potluck.provider.server.throttle import Throttle
+from tests.provider.build import a_grant, completed, lease_of, settings_for
+
+
+def test_what_ran_since_it_was_last_asked_has_used_its_device(tmp_path: Path) -> None:
+    settings = settings_for("http://127.0.0.1:1", tmp_path)
+    runner = Runner(
+        *(cast(Driver, None), cast(Preparer, None), cast(FileCache, None)),
+        outcome_seconds=1.0,
+        only_account_id=None,
+    )
+    bench = Workbench(tmp_path, cast(Link, None), runner, lambda _: None, settings, Throttle())
+    grant = a_grant(device="card")
+    assert bench.used() == set()
+    bench.tell([Granted(grant)])
+    assert [bench.used() for _ in range(2)] == [{"card"}, {"card"}], "it runs"
+    bench.tell([RunEnded(grant.attempt_id, completed(lease_of(grant)), 0)])
+    assert bench.busy() == set()
+    assert bench.used() == {"card"}, "it ended a moment ago"
+    assert bench.used() == set()

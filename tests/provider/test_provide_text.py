@@ -1,0 +1,124 @@
+"""What a person reads while a provider works."""
+
+import pytest
+from structlog.testing import capture_logs
+
+from potluck.cli.provider.provide import announcer
+from potluck.cli.provider.provide_text import tell
+from potluck.cli.terminal.screen import Screen
+from potluck.model.device import Availability, DeviceDescription, DeviceKind, Standing
+from potluck.model.ids import NodeId
+from potluck.model.node import SandboxReport
+from potluck.model.task import EndReason
+from potluck.model.terms import DeviceTerms
+from potluck.provider.announcement import (
+    Announcement,
+    AttemptFinished,
+    AttemptPreparing,
+    AttemptStarted,
+    AttemptStopped,
+    AvailabilityChanged,
+    DeviceBound,
+    DeviceUnbound,
+    Draining,
+    OfferRefused,
+    OptionsOverridden,
+    PowerRefused,
+    Registered,
+    ServerAnswers,
+    ServerSilent,
+    Stopped,
+    TermsRead,
+    TermsWrong,
+    VersionSkew,
+)
+from potluck.store.new_ids import new_attempt_id, new_task_id
+
+ATTEMPT, TASK = new_attempt_id(), new_task_id()
+REGISTERED = Registered(
+    node_id=NodeId("node_1"),
+    url="http://127.0.0.1:8470",
+    name="box",
+    devices=(
+        DeviceDescription(
+            DeviceKind.CPU, "cpu-1", "AMD", "EPYC", 2**34, terms=DeviceTerms(250_000)
+        ),
+    ),
+    sandbox=SandboxReport("bwrap", memory="cgroup v1", notes=("a note",)),
+    own_tasks_only=False,
+    containers=SandboxReport("docker"),
+)
+
+SAID: list[tuple[Announcement, tuple[str, ...]]] = [
+    (
+        REGISTERED,
+        (
+            "CPU",
+            "EPYC",
+            "16 GiB",
+            "0.25/h",
+            "memory by cgroup v1",
+            "a note",
+            "Images: docker",
+            "Ctrl-C",
+        ),
+    ),
+    (AttemptPreparing(ATTEMPT, TASK), ("preparing", TASK)),
+    (AttemptStarted(ATTEMPT, TASK), ("running", TASK)),
+    (AttemptFinished(ATTEMPT, TASK, EndReason.COMPLETED, 0, "", 2.5), ("finished", "2.5 s")),
+    (AttemptFinished(ATTEMPT, TASK, EndReason.MEMORY_LIMIT, None, "", 1), ("memory limit",)),
+    (
+        AttemptFinished(ATTEMPT, TASK, EndReason.SIGNAL, -9, "killed \x1b[2J by 9", 1),
+        ("killed �[2J by 9",),  # nothing that a terminal would obey
+    ),
+    (AttemptStopped(ATTEMPT, TASK), ("stopped", TASK)),
+    (DeviceUnbound("GPU-1", "RTX", Standing.CONTESTED), ("RTX", "another wallet", "compute on it")),
+    (DeviceUnbound("GPU-1", "RTX", Standing.FOREIGN), ("GPU-1", "another wallet", "leaving")),
+    (DeviceUnbound("GPU-1", "RTX", Standing.ELSEWHERE), ("another node of your wallet", "leaves")),
+    (DeviceBound("GPU-1", "RTX"), ("RTX", "your wallet", "gets work")),
+    (
+        AvailabilityChanged("GPU-1", "RTX", Availability.PAUSED, "Its owner has paused it."),
+        ("RTX", "GPU-1", "takes no new work", "has paused it"),
+    ),
+    (AvailabilityChanged("GPU-1", "RTX", Availability.AVAILABLE, ""), ("RTX", "takes work")),
+    (TermsRead(), ("Your terms have changed",)),
+    (TermsWrong("No \x1b[2J such key.", "Mend it."), ("No �[2J such key.", "Mend it.")),
+    (OptionsOverridden(("--price", "--cores"), "/terms"), ("/terms", "--price, --cores")),
+    (OfferRefused("Too many.", "Offer fewer."), ("does not take that", "Too many. Offer fewer.")),
+    (PowerRefused("GPU-1", "It can not be told."), ("It can not be told.",)),
+    (Draining(2, False), ("2 running", "nothing new", "then it ends")),
+    (Draining(0, True), ("nothing runs", "leaves the pool for good")),
+    (VersionSkew("0.1.0", "0.2.0", "It is older.", "Update it."), ("It is older. Update it.",)),
+    (ServerSilent("unavailable", "Nothing answers.", "Wait."), ("Nothing answers.", "go on")),
+    (ServerAnswers(65.0), ("answers after 1 min 5 s",)),
+    (Stopped(), ("Stopped",)),
+]
+
+
+@pytest.mark.parametrize(("announcement", "words"), SAID)
+def test_every_announcement_has_its_words(
+    announcement: Announcement, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    tell(Screen(), announcement)
+    said = "".join(capsys.readouterr())
+    assert all(word in said for word in words), said
+
+
+def test_a_machine_without_walls_says_whose_tasks_it_takes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    from msgspec.structs import replace
+
+    tell(Screen(), replace(REGISTERED, own_tasks_only=True))
+    assert "your own tasks only" in capsys.readouterr().out
+
+
+def test_what_is_wrong_is_in_the_log_of_whoever_reads_the_rest_as_json(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    announce = announcer(Screen(json=True))
+    with capture_logs() as logged:
+        announce(TermsRead())
+        announce(TermsWrong("In provider.toml: deny: no.", "Copy it again."))
+    assert [each["event"] for each in logged] == ["In provider.toml: deny: no."]
+    assert len(capsys.readouterr().out.splitlines()) == 2

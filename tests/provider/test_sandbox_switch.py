@@ -1,0 +1,74 @@
+"""When a provider changes its sandbox, and what it takes meanwhile."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from potluck.provider.sandbox.sandbox_switch import Refit, suit_sandbox
+
+SOON = 0.005
+
+
+class Node:
+    """One that runs something, and whose owner names sandboxes."""
+
+    def __init__(self) -> None:
+        self.wanted = self.current = "none"
+        self.is_busy = False
+        self.works = True
+        self.tried: list[str] = []
+        self.said: list[str] = [""]  # what it takes nothing for, whenever that changes
+
+    def close(self, why: str) -> None:
+        if why != self.said[-1]:
+            self.said.append(why)
+
+    async def change(self, name: str) -> bool:
+        self.tried.append(name)
+        if self.works:
+            self.current = name
+        return self.works
+
+    async def until(self, tried: list[str], is_open: bool) -> None:
+        """And then for some looks more."""
+        async with asyncio.timeout(5):
+            while (self.tried, self.said[-1] == "") != (tried, is_open):
+                await asyncio.sleep(SOON)
+        await asyncio.sleep(5 * SOON)
+        assert (self.tried, self.said[-1] == "") == (tried, is_open)
+
+
+@pytest.fixture
+async def node() -> AsyncIterator[Node]:
+    node = Node()
+    refit = Refit(
+        lambda: node.wanted, lambda: node.current, lambda: node.is_busy, node.close, node.change
+    )
+    suiting = asyncio.create_task(suit_sandbox(refit, SOON))
+    yield node
+    suiting.cancel()
+
+
+async def test_it_is_changed_when_nothing_runs(node: Node) -> None:
+    node.is_busy, node.wanted = True, "bwrap"
+    await node.until([], is_open=False)
+    node.is_busy = False
+    await node.until(["bwrap"], is_open=True)
+
+
+async def test_what_is_taken_back_before_is_not_done(node: Node) -> None:
+    node.is_busy, node.wanted = True, "bwrap"
+    await node.until([], is_open=False)
+    node.wanted = "none"
+    await node.until([], is_open=True)
+    node.is_busy = False
+    await node.until([], is_open=True)
+
+
+async def test_without_the_walls_that_were_asked_for_nothing_is_taken(node: Node) -> None:
+    node.works, node.wanted = False, "bwrap"
+    await node.until(["bwrap"], is_open=False)
+    assert "does not work" in node.said[-1]
+    node.wanted = "none"
+    await node.until(["bwrap"], is_open=True)

@@ -1,0 +1,300 @@
+"""Node keys over HTTP: what a wallet's word must say, and what a key may and may not do."""
+
+import json
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from potluck.wire import routes
+from potluck.wire.signing.sign_in_answer import NODE_STATEMENT
+from tests.processes import Api, ServerProcess, await_true
+from tests.wallets import Wallet
+
+DAY = 86_400
+CARD = "GPU-of-the-tests"
+
+
+class Person:
+    """A wallet that is signed in as a provider."""
+
+    def __init__(self, server: ServerProcess, name: str) -> None:
+        self.server, self.wallet = server, Wallet(name)
+        self.api = server.client(server.sign_in(self.wallet))
+        self.api.put(routes.CHOOSE_ROLES.path, {"roles": ["consumer", "provider"]})
+
+    def word(self, node_key: Wallet, **changes: Any) -> dict[str, Any]:
+        return self.wallet.delegation(self.challenge(), node_key, **changes)
+
+    def challenge(self) -> Any:
+        return self.api.post(routes.CHALLENGE.path, {})
+
+    def authorise(self, word: dict[str, Any]) -> tuple[int, Any]:
+        return status_of(self.api, routes.AUTHORISE_NODE_KEY.path, {"delegation": word})
+
+    def node(self, name: str) -> tuple[str, Api]:
+        """A key that was authorised, and its own line to the server."""
+        key = Wallet(name)
+        status, added = self.authorise(self.word(key))
+        assert status == 201, added
+        return added["id"], self.server.client(key.sign_in_as_node(self.server.url))
+
+    def node_keys(self) -> list[Any]:
+        found: list[Any] = self.api.get(routes.LIST_NODE_KEYS.path)["node_keys"]
+        return found
+
+    def revoke(self, key_id: str) -> int:
+        return self.api.call("DELETE", routes.REVOKE_NODE_KEY.url(node_key_id=key_id)).status
+
+
+def status_of(api: Api, path: str, value: Any) -> tuple[int, Any]:
+    answer = api.call("POST", path, json.dumps(value).encode())
+    return answer.status, answer.json()
+
+
+@pytest.fixture(scope="module")
+def ada(server: ServerProcess) -> Iterator[Person]:
+    yield Person(server, "ada")
+
+
+@pytest.fixture(scope="module")
+def bert(server: ServerProcess) -> Iterator[Person]:
+    yield Person(server, "bert")
+
+
+def test_a_key_is_authorised_listed_used_and_revoked_at_once(
+    server: ServerProcess, ada: Person
+) -> None:
+    key_id, node = ada.node("first")
+    registered = node.post(routes.REGISTER_NODE.path, offer(server, Wallet("first")))
+    node_id = registered["node_id"]
+    beat = routes.HEARTBEAT.url(node_id=node_id)
+    assert node.call("POST", beat, b"{}").status == 200
+    (listed,) = [each for each in ada.node_keys() if each["id"] == key_id]
+    assert (listed["key"], listed["node_id"]) == (Wallet("first").address, node_id)
+    assert ada.revoke(key_id) == 204
+    assert node.call("POST", beat, b"{}").status == 401
+    assert key_id not in [each["id"] for each in ada.node_keys()]
+    assert ada.revoke(key_id) == 404
+
+
+def test_revoking_a_key_ends_its_poll_and_gives_its_work_back(
+    server: ServerProcess, ada: Person
+) -> None:
+    key_id, node = ada.node("at work")
+    registered = node.post(routes.REGISTER_NODE.path, offer(server, Wallet("at work")))
+    node_id = registered["node_id"]
+    poll = routes.ACQUIRE_LEASES.url(node_id=node_id)
+    client = server.client()
+    task_id = client.submit("print('hello')", requirements={"device_kind": "gpu"})
+    (grant,) = await_true(lambda: node.post(poll, {"wait_seconds": 1})["grants"], "the grant")
+    assert grant["task_id"] == task_id
+    held = [{"attempt_id": grant["attempt_id"], "token": grant["token"]}]
+    with ThreadPoolExecutor(1) as threads:
+        heard = heard_at(client, node_id)
+        polling = threads.submit(node.post, poll, {"held": held, "wait_seconds": 20})
+        await_true(lambda: heard_at(client, node_id) != heard, "the poll is open")
+        begun = time.monotonic()
+        assert ada.revoke(key_id) == 204
+        answer = polling.result()
+    assert time.monotonic() - begun < 5
+    assert answer == {**answer, "grants": [], "stop": [grant["attempt_id"]]}
+    assert client.task(task_id)["attempts"][0]["reason"] == "node_left"
+    assert node_id not in [each["id"] for each in client.get(routes.LIST_NODES.path)["nodes"]]
+    assert client.post(routes.CANCEL_TASK.url(task_id=task_id), {})["state"] == "cancelled"
+
+
+def heard_at(client: Api, node_id: str) -> str:
+    (node,) = [
+        each for each in client.get(routes.LIST_NODES.path)["nodes"] if each["id"] == node_id
+    ]
+    at: str = node["heartbeat_at"]
+    return at
+
+
+def test_one_key_registers_one_node_however_often(server: ServerProcess, ada: Person) -> None:
+    _, node = ada.node("again and again")
+    given = offer(server, Wallet("again and again"))
+    with ThreadPoolExecutor(4) as threads:
+        answers = list(
+            threads.map(lambda _: node.post(routes.REGISTER_NODE.path, given), range(12))
+        )
+    assert len({each["node_id"] for each in answers}) == 1
+
+
+WRONG: list[tuple[str, dict[str, Any]]] = [
+    ("another wallet's", {"wallet": Wallet("bert").address}),
+    ("another server's", {"origin": "https://elsewhere.example"}),
+    ("more than a node may", {"scopes": ["node", "admin"]}),
+    ("something else", {"scopes": ["admin"]}),
+    ("from an hour ago", {"issued_at": int(time.time()) - 3_600}),
+    ("from the future", {"issued_at": int(time.time()) + 3_600}),
+    ("for too long", {"expires_at": int(time.time()) + 91 * DAY}),
+    ("over already", {"expires_at": int(time.time()) - 1}),
+    ("with a nonce of nobody", {"nonce": "0" * 72}),
+    ("for itself", {"key": Wallet("ada").address}),
+]
+
+
+@pytest.mark.parametrize(("change"), [row[1] for row in WRONG], ids=[row[0] for row in WRONG])
+def test_a_word_that_says_something_else_is_refused(ada: Person, change: dict[str, Any]) -> None:
+    status, answer = ada.authorise(ada.word(Wallet("wrong"), **change))
+    assert (status, answer["code"]) == (400, "invalid_input")
+    assert answer["detail"].startswith("The delegation does not hold.")
+
+
+def test_a_signature_of_somebody_else_is_refused(ada: Person, bert: Person) -> None:
+    word = ada.word(Wallet("wrong"))
+    forged = bert.word(Wallet("wrong"), **{**word, "signature": "0x"})
+    status, _ = ada.authorise({**word, "signature": forged["signature"]})
+    assert status == 400
+    for signature in ("0x", "0x00", "0x" + "00" * 65, "0x" + "ff" * 65, "0x1"):
+        assert ada.authorise({**word, "signature": signature})[0] == 400
+    assert bert.authorise(word)[0] == 400, "somebody else's word is not mine to hand in"
+
+
+def test_one_word_authorises_once_however_often_it_is_sent(ada: Person) -> None:
+    word = ada.word(Wallet("once"))
+    with ThreadPoolExecutor(8) as threads:
+        statuses = list(threads.map(lambda _: ada.authorise(word)[0], range(16)))
+    assert sorted(statuses) == [201] + [400] * 15
+
+
+def test_the_same_wallet_renews_and_the_tokens_go_on(ada: Person) -> None:
+    key_id, node = ada.node("renewed")
+    later = int(time.time()) + 30 * DAY
+    status, renewed = ada.authorise(ada.word(Wallet("renewed"), expires_at=later))
+    assert (status, renewed["id"]) == (201, key_id)
+    assert [each["id"] for each in ada.node_keys()].count(key_id) == 1
+    assert node.call("POST", routes.REGISTER_NODE.path, b"{}").status == 400, "and not 401"
+
+
+def test_a_key_works_for_one_wallet_at_a_time(ada: Person, bert: Person) -> None:
+    key_id, _ = ada.node("wanted by two")
+    status, answer = bert.authorise(bert.word(Wallet("wanted by two")))
+    assert (status, answer["code"]) == (409, "conflict")
+    ada.revoke(key_id)
+    assert bert.authorise(bert.word(Wallet("wanted by two")))[0] == 201
+
+
+def test_a_word_ends_by_itself(ada: Person) -> None:
+    key, ends = Wallet("short-lived"), int(time.time()) + 2
+    assert ada.authorise(ada.word(key, expires_at=ends))[0] == 201
+    node = ada.server.client(key.sign_in_as_node(ada.server.url))
+    await_true(
+        lambda: node.call("POST", routes.REGISTER_NODE.path, b"{}").status == 401, "its end", 10
+    )
+
+
+def test_who_is_no_provider_is_told_what_to_do(server: ServerProcess) -> None:
+    carl = Person(server, "carl")
+    carl.api.put(routes.CHOOSE_ROLES.path, {"roles": ["consumer"]})
+    status, answer = carl.authorise(carl.word(Wallet("carl's")))
+    assert (status, answer["code"]) == (403, "forbidden")
+    assert "potluck roles provider" in answer["hint"]
+
+
+def test_a_key_that_nobody_authorised_does_not_sign_in(server: ServerProcess) -> None:
+    api, stranger = server.client(), Wallet("nobody's key")
+    challenge = api.post(routes.CHALLENGE.path, {})
+    said = stranger.answer(challenge, statement=NODE_STATEMENT)
+    status, answer = status_of(api, routes.NODE_LOGIN.path, said)
+    assert (status, answer["code"]) == (401, "not_signed_in")
+
+
+def test_a_message_for_people_does_not_sign_a_node_key_in(ada: Person) -> None:
+    key = Wallet("confused")
+    ada.authorise(ada.word(key))
+    said = key.answer(ada.challenge(), statement="Sign in to this Potluck pool.")
+    assert status_of(ada.api, routes.NODE_LOGIN.path, said)[0] == 401
+
+
+def test_a_node_sign_in_is_good_once(ada: Person) -> None:
+    key = Wallet("replayed")
+    ada.authorise(ada.word(key))
+    said = key.answer(ada.challenge(), statement=NODE_STATEMENT)
+    with ThreadPoolExecutor(8) as threads:
+        send = lambda _: status_of(ada.api, routes.NODE_LOGIN.path, said)[0]  # noqa: E731
+        statuses = list(threads.map(send, range(16)))
+    assert sorted(statuses) == [200] + [401] * 15
+
+
+def test_a_node_key_does_nothing_but_provide(ada: Person) -> None:
+    _, node = ada.node("humble")
+    for path in (routes.ME.path, routes.LIST_TASKS.path, routes.LIST_NODE_KEYS.path):
+        assert node.call("GET", path).status == 403
+    assert ada.api.call("POST", routes.REGISTER_NODE.path, b"{}").status == 403
+
+
+def test_a_key_speaks_for_its_own_node_only(
+    server: ServerProcess, ada: Person, bert: Person
+) -> None:
+    _, mine = ada.node("mine")
+    node_id = mine.post(routes.REGISTER_NODE.path, offer(server, Wallet("mine")))["node_id"]
+    for foreign in (ada.node("my other one")[1], bert.node("bert's")[1]):
+        for route in (routes.HEARTBEAT, routes.ACQUIRE_LEASES, routes.LEAVE):
+            answer = foreign.call("POST", route.url(node_id=node_id), b"{}")
+            assert answer.status == 404, route
+    assert mine.call("POST", routes.HEARTBEAT.url(node_id=node_id), b"{}").status == 200
+
+
+BAD_STATEMENTS = [
+    ("none", {"statements": []}),
+    ("of another device", {"uuid": "GPU-other"}),
+    ("for another server", {"origin": "https://elsewhere.example"}),
+    ("an hour old", {"stated_at": int(time.time()) - 3_600}),
+    ("by another key", {"signer": Wallet("somebody else")}),
+]
+
+
+@pytest.mark.parametrize(
+    "change", [row[1] for row in BAD_STATEMENTS], ids=[row[0] for row in BAD_STATEMENTS]
+)
+def test_a_device_needs_the_keys_word_that_it_is_here(
+    server: ServerProcess, ada: Person, change: dict[str, Any]
+) -> None:
+    _, node = ada.node("with statements")
+    given = offer(server, Wallet("with statements"), **dict(change))
+    status, answer = status_of(node, routes.REGISTER_NODE.path, given)
+    assert (status, answer["code"]) == (400, "invalid_input")
+
+
+def test_what_happens_to_keys_and_devices_is_in_the_audit(
+    server: ServerProcess, ada: Person
+) -> None:
+    key_id, node = ada.node("watched")
+    node.post(routes.REGISTER_NODE.path, offer(server, Wallet("watched"), card="GPU-watched"))
+    ada.revoke(key_id)
+    entries = server.client().get(routes.AUDIT.path)["entries"]
+    told = [each["kind"] for each in entries if each["subject"] in (key_id, "GPU-watched")]
+    assert told[::-1] == [
+        *("node_key_authorised", "node_key_used", "device_bound"),
+        *("node_key_revoked", "device_unbound"),
+    ]
+
+
+def offer(server: ServerProcess, key: Wallet, card: str | None = None, **said: Any) -> Any:
+    """A registration of one card, each test's its own, and what the key says about it."""
+    uuid = card or f"{CARD}-{key.address[:10]}"
+    signer = said.pop("signer", key)
+    origin, named = said.pop("origin", server.url), said.pop("uuid", uuid)
+    statements = said.pop("statements", None)
+    if statements is None:
+        statements = [signer.state(origin, named, **said)]
+    device = {"kind": "gpu", "uuid": uuid, "vendor": "V", "model": "M", "memory_bytes": 2**30}
+    return {
+        "description": {
+            "name": "box",
+            "platform": "linux",
+            "python_version": "3.11",
+            "potluck_version": "0.1.0",
+            "cores": 1,
+            "memory_bytes": 2**30,
+            "disk_bytes": 2**30,
+            "sandbox": {"driver": "bwrap"},
+            "devices": [device],
+        },
+        "statements": statements,
+    }

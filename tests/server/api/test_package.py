@@ -1,0 +1,132 @@
+"""The wheel that a server hands out: its own code, the same bytes each time, under one name."""
+
+import base64
+import csv
+import hashlib
+import io
+import shutil
+import subprocess
+import zipfile
+from importlib.metadata import distribution
+from pathlib import Path
+
+import pytest
+
+import potluck
+from potluck.server.package_wheel import OwnWheel, assembled, own_wheel
+from potluck.wire import routes
+from potluck.wire.package import installers
+from tests.processes import ServerProcess
+
+FOLDER = Path(potluck.__file__).parent
+
+
+@pytest.fixture(scope="module")
+def wheel() -> OwnWheel:
+    found = own_wheel()
+    assert found is not None
+    return found
+
+
+def names(wheel: OwnWheel) -> list[str]:
+    return zipfile.ZipFile(io.BytesIO(wheel.data)).namelist()
+
+
+def test_anybody_may_have_the_wheel_under_its_name(server: ServerProcess, wheel: OwnWheel) -> None:
+    stranger = server.client("")
+    told = stranger.get(routes.PACKAGE.path)
+    assert (told["name"], told["requires_python"]) == ("potluck", ">=3.11")
+    answer = stranger.call("GET", routes.PACKAGE_FILE.url(file=told["file"]))
+    assert answer.status == 200 and answer.data == wheel.data
+    assert hashlib.sha256(answer.data).hexdigest() == told["sha256"]
+    assert len(answer.data) == told["size_bytes"] == int(answer.headers["Content-Length"])
+    assert "immutable" in answer.headers["Cache-Control"]
+    assert answer.headers.getlist("Cache-Control") == [answer.headers["Cache-Control"]]
+    has_it = stranger.call("GET", answer.url or "", If_None_Match=answer.headers["ETag"])
+    assert (has_it.status, has_it.data) == (304, b"")
+
+
+@pytest.mark.parametrize(
+    "file", ["potluck-0.0.1-py3-none-any.whl", "..%2Fwheel.py", "%00", "x" * 999]
+)
+def test_there_is_no_other_file(server: ServerProcess, wheel: OwnWheel, file: str) -> None:
+    answer = server.client("").call("GET", routes.PACKAGE_FILE.url(file=file))
+    assert answer.status == 404 and answer.json()["code"] == "not_found"
+
+
+def test_it_is_the_code_of_the_package_and_nothing_else(wheel: OwnWheel) -> None:
+    """Also of what is new, and not committed yet."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "."]
+    listed = subprocess.run(command, cwd=FOLDER, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("this is no checkout")
+    ours = {f"potluck/{name}" for name in listed.stdout.split() if (FOLDER / name).exists()}
+    code = {name for name in names(wheel) if name.startswith("potluck/")}
+    assert code == ours, "server/package_wheel.py says which kinds of files the package has"
+    about = {name.split("/", 1)[1] for name in names(wheel) if ".dist-info/" in name}
+    assert about == {"METADATA", "RECORD", "WHEEL", "entry_points.txt", "licenses/LICENSE"}
+
+
+def test_the_record_holds_for_every_file(wheel: OwnWheel) -> None:
+    archive = zipfile.ZipFile(io.BytesIO(wheel.data))
+    assert archive.testzip() is None
+    about = f"potluck-{wheel.package.version}.dist-info"
+    rows = list(csv.reader(archive.read(f"{about}/RECORD").decode().splitlines()))
+    assert [row[0] for row in rows if not row[1]] == [f"{about}/RECORD"]
+    assert sorted(row[0] for row in rows) == sorted(archive.namelist())
+    for name, digest, size in rows:
+        data = archive.read(name)
+        said = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        assert not digest or (digest, int(size)) == (f"sha256={said}", len(data)), name
+    metadata = archive.read(f"{about}/METADATA").decode()
+    assert f"\nVersion: {wheel.package.version}\n" in metadata
+    assert "Requires-Dist: msgspec" in metadata
+
+
+def test_the_same_code_gives_the_same_bytes_whatever_lies_about(
+    wheel: OwnWheel, tmp_path: Path
+) -> None:
+    copy = tmp_path / "potluck"
+    shutil.copytree(FOLDER, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    for stray in (
+        ".env",
+        ".x.py",
+        "__pycache__/x.py",
+        "notes.txt",
+        ".hidden/x.py",
+        "x.pyc",
+        "cli/x.py~",
+    ):
+        (copy / stray).parent.mkdir(exist_ok=True)
+        (copy / stray).write_text("secret = 1")
+    (copy / "linked.py").symlink_to("/etc/hostname")
+    assert assembled(distribution("potluck"), copy) == wheel
+
+
+def test_other_code_has_another_version(wheel: OwnWheel, tmp_path: Path) -> None:
+    """Installers leave a package alone that is there in the same version."""
+    (tmp_path / "__init__.py").write_text("one = 1")
+    one = assembled(distribution("potluck"), tmp_path).package
+    (tmp_path / "__init__.py").write_text("one = 2")
+    other = assembled(distribution("potluck"), tmp_path).package
+    assert len({one.version, other.version, wheel.package.version}) == 3
+    assert one.version.startswith(f"{potluck.__version__}+h")
+
+
+def test_the_line_says_what_to_trust(wheel: OwnWheel) -> None:
+    plain = installers("https://pool:8470", wheel.package, has_own_authority=False)
+    assert plain.pip == (
+        f'pip install "potluck @ https://pool:8470/v1/package/{wheel.package.file}'
+        f'#sha256={wheel.package.sha256}"'
+    )
+    private = installers("https://pool:8470", wheel.package, has_own_authority=True)
+    assert private.pip.startswith("pip install --trusted-host pool:8470 ")
+    assert all(wheel.package.sha256 in line for line in (private.pip, private.uv, private.pipx))
+
+
+def test_the_front_page_shows_how_to_join(server: ServerProcess, wheel: OwnWheel) -> None:
+    page = server.client("").call("GET", "/").data.decode()
+    line = installers(server.url, wheel.package, has_own_authority=False).pip
+    assert line.replace('"', "&quot;") in page
+    assert f"potluck run --server {server.url} --template hello" in page
+    assert "$" not in page, "every gap is filled in"

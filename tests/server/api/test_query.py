@@ -1,0 +1,73 @@
+"""Queries are held to the letter: a filter that is not known would filter nothing."""
+
+import pytest
+
+from potluck.server.api.query import known_names
+from tests.processes import ServerProcess
+from tests.security.matrix import NAMES_OF_NOTHING
+from tests.server.api.described import application, operations
+
+
+@pytest.mark.parametrize("query", ["nonsense=1", "State=queued", "nonsense", "limit=1&page=2"])
+def test_what_a_query_can_not_say_is_named(server: ServerProcess, query: str) -> None:
+    answer = server.client().call("GET", f"/v1/tasks?{query}")
+    told = answer.json()
+    assert (answer.status, told["code"]) == (400, "invalid_input")
+    assert f"`{query.split('&')[-1].partition('=')[0]}`" in told["detail"], told
+    assert told["hint"] == "It may say: cursor, kind, limit, name, since, state, until."
+
+
+@pytest.mark.parametrize("query", ["%FF=1", "%00=1", "=1", "a" * 5_000, "&".join("abcdefgh")])
+def test_junk_is_refused_in_a_few_words(server: ServerProcess, query: str) -> None:
+    answer = server.client().call("GET", f"/v1/tasks?{query}")
+    assert answer.status == 400 and len(answer.json()["detail"]) < 500
+
+
+@pytest.mark.parametrize("name", sorted(operations()))
+def test_every_operation_knows_what_the_document_says(name: str) -> None:
+    (handler,) = [each.handler for each in application() if each.name == name]
+    said = operations()[name].get("parameters", [])
+    assert known_names(handler) == {each["name"] for each in said if each.get("in") == "query"}
+
+
+def test_every_operation_refuses_what_it_does_not_know(server: ServerProcess) -> None:
+    api, names = server.client(), {**NAMES_OF_NOTHING, "number": "0"}
+    asked = [each for each in application() if each.path.startswith("/v1/")]
+    assert len(asked) > 80
+    for each in asked:
+        path = f"{each.path.format(**names)}?unheard_of=1"
+        answer = api.call(each.method.upper(), path)
+        # Who is not let in is told nothing else.
+        assert answer.status in (400, 403), (each.name, answer.data)
+        assert answer.status == 403 or "`unheard_of`" in answer.json()["detail"], each.name
+        assert "400" in operations()[each.name]["responses"], each.name
+
+
+@pytest.mark.parametrize(
+    "path", ["/docs?from=mail", "/device?user_code=BCDF-GHJK", "/healthz?at=1", "/?a", "/v1/tasks?"]
+)
+def test_what_people_and_balancers_open_is_not_so_strict(server: ServerProcess, path: str) -> None:
+    assert server.client().call("GET", path).status == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "detail"),
+    [
+        (
+            "/v1/tasks?state=bogus",
+            "state: 'bogus' is not one of the choices (it may be queued, assigned, running,"
+            " succeeded, failed, cancelled, expired).",
+        ),
+        ("/v1/devices?kind=tpu", "kind: 'tpu' is not one of the choices (it may be gpu, cpu)."),
+        (
+            "/v1/events?order=up",
+            "order: 'up' is not one of the choices (it may be oldest, newest).",
+        ),
+        ("/v1/devices?max_price_micro_per_hour=-1", "max_price_micro_per_hour: "),
+    ],
+)
+def test_a_wrong_value_is_told_by_its_public_name_and_with_the_choices(
+    server: ServerProcess, path: str, detail: str
+) -> None:
+    answer = server.client().call("GET", path)
+    assert answer.status == 400 and answer.json()["detail"].startswith(detail), answer.data

@@ -1,0 +1,164 @@
+"""Webhooks over HTTP and by the commands, on a real server with a real receiver."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from potluck import webhook
+from potluck.wire import routes
+from tests.cli.command_line import CommandLine, InProcess
+from tests.processes import ServerProcess, await_true
+from tests.server.api.hooked import Hooked, hooked
+from tests.wallets import Wallet
+
+WAITS = {"memory_bytes": 2**50}
+
+
+@pytest.fixture
+def receiver() -> Iterator[Hooked]:
+    with hooked() as found:
+        yield found
+
+
+@pytest.fixture
+def user(server: ServerProcess, tmp_path: Path) -> CommandLine:
+    token = server.sign_in(Wallet(f"has hooks {tmp_path}"))
+    return InProcess(tmp_path / "config", server.url, token)
+
+
+def said(user: CommandLine, *arguments: str) -> Any:
+    (line,) = user.run(*arguments, "--json").lines()
+    assert "error" not in line, line
+    return line
+
+
+def test_a_webhook_from_beginning_to_end(user: CommandLine, receiver: Hooked) -> None:
+    made = user.run("webhooks", "add", receiver.url, "--kind", "task.queued", "--name", "ci")
+    secret = made.stdout.decode().strip()
+    assert secret.startswith("whsec_") and "shown this once" in made.stderr
+    assert secret not in user.run("webhooks", "show", "ci").stdout.decode()
+    tried = user.run("webhooks", "test", "ci")
+    assert tried.status == 0 and tried.stdout.decode().startswith("✓ It answered 200")
+    headers, body = receiver.got.pop()
+    event = webhook.verify(secret, headers, body)
+    assert event.kind == "webhook.test" and event.data["name"] == "ci"
+    task_id = _submit(user)
+    await_true(lambda: receiver.got, "it is told")
+    headers, body = receiver.got.pop()
+    event = webhook.verify(secret, headers, body)
+    assert (event.kind, event.task_id, event.task_name) == ("task.queued", task_id, "s.py")
+    assert event.id == headers["webhook-id"]
+    await_true(lambda: _newest(user)["state"] == "delivered", "it is written down")
+    (shown,) = _newest(user)["newest_tries"]
+    assert shown["status"] == 200 and shown["number"] == 1 and shown["detail"] == ""
+    table = user.run("webhooks", "deliveries", "ci").stdout.decode()
+    assert "task.queued" in table and "It answered 200." in table
+    user.run("webhooks", "redeliver", "ci", _newest(user)["id"][-6:])
+    await_true(lambda: receiver.got, "it comes again")
+    assert receiver.got.pop()[0]["webhook-id"] == event.id
+
+
+def test_pause_resume_rotate_change_and_remove(user: CommandLine, receiver: Hooked) -> None:
+    made = said(user, "webhooks", "add", receiver.url, "--kind", "task.queued", "--name", "ci")
+    assert said(user, "webhooks", "pause", "ci")["pause"]["reason"] == "owner"
+    assert "paused by you" in user.run("webhooks").stdout.decode()
+    _submit(user)
+    rotated = said(user, "webhooks", "rotate", made["webhook"]["id"])
+    assert "old one also signs" in user.run("webhooks", "show", "ci").stdout.decode()
+    assert receiver.got == []
+    assert said(user, "webhooks", "resume", "ci")["pause"] is None
+    await_true(lambda: receiver.got, "what happened meanwhile is told")
+    headers, body = receiver.got.pop()
+    for secret in (made["secret"], rotated["secret"]):
+        assert webhook.verify(secret, headers, body).kind == "task.queued"
+    changed = said(user, "webhooks", "change", "ci", "--name", "other", "--every-kind")
+    assert (changed["name"], changed["kinds"]) == ("other", [])
+    assert user.run("webhooks", "change", "other").status == 64
+    assert user.run("webhooks", "remove", "other").status == 0
+    assert said(user, "webhooks") == {"webhooks": []}
+    assert user.run("webhooks", "show", "other").status == 66
+
+
+def test_a_receiver_that_fails_is_shown_to_fail(user: CommandLine, receiver: Hooked) -> None:
+    receiver.status = 500
+    said(user, "webhooks", "add", receiver.url, "--name", "ci")
+    again = user.run("webhooks", "add", receiver.url, "--name", "ci")
+    assert again.status == 64 and "called ci already" in again.stderr
+    tried = user.run("webhooks", "test", "ci")
+    assert tried.status == 1 and tried.stdout.decode().startswith("✗ It answered 500.")
+    assert "thank you" in tried.stderr
+    _submit(user)
+    await_true(lambda: "failing for" in user.run("webhooks").stdout.decode(), "it fails")
+    assert "Next try in" in user.run("webhooks", "deliveries", "ci").stdout.decode()
+
+
+@pytest.mark.parametrize(
+    ("url", "sentence"),
+    [
+        ("http://127.0.0.2/", "loopback"),
+        ("https://[::1]/", "loopback"),
+        ("https://169.254.169.254/", "link-local"),
+        ("http://1.1.1.1/", "https only"),
+        ("https://user@hooks.public.org/", "user name"),
+        ("nonsense", "https://"),
+    ],
+)
+def test_what_the_server_will_not_reach_is_said_at_once(
+    user: CommandLine, url: str, sentence: str
+) -> None:
+    refused = user.run("webhooks", "add", url)
+    assert refused.status == 64 and sentence in refused.stderr
+
+
+def test_bad_bodies_limits_and_what_is_somebody_elses(
+    server: ServerProcess, receiver: Hooked
+) -> None:
+    owner = server.client(server.sign_in(Wallet("owns hooks")))
+    other = server.client(server.sign_in(Wallet("owns no hooks")))
+    for body in (
+        {},
+        {"url": receiver.url, "kinds": ["task.eaten"]},
+        {"url": receiver.url, "secret": "whsec_mine"},
+        {"url": receiver.url, "name": "\u202e"},
+        {"url": receiver.url + "\u0000"},
+        {"url": receiver.url, "task_id": "task_x"},
+    ):
+        answer = owner.call("POST", routes.MAKE_WEBHOOK.path, json.dumps(body).encode())
+        assert answer.status == 400, body
+    task_id = other.submit("print('waits')", requirements=WAITS)
+    foreign = {"url": receiver.url, "task_id": task_id}
+    asked = owner.call("POST", routes.MAKE_WEBHOOK.path, json.dumps(foreign).encode())
+    assert asked.status == 404, "another's task is none"
+    made = [owner.post(routes.MAKE_WEBHOOK.path, {"url": receiver.url}) for _ in range(11)]
+    assert made[10]["code"] == "quota_exceeded"
+    mine = made[0]["webhook"]["id"]
+    assert other.call("GET", routes.GET_WEBHOOK.url(webhook_id=mine)).status == 404
+    assert other.call("DELETE", routes.REMOVE_WEBHOOK.url(webhook_id=mine)).status == 404
+    entries = server.client().get(routes.AUDIT.path)["entries"]
+    (entry,) = [each for each in entries if each["subject"] == mine]
+    assert entry["kind"] == "webhook_made" and entry["detail"]["host"] == "127.0.0.1"
+    for _ in range(5):
+        owner.call("POST", routes.TEST_WEBHOOK.url(webhook_id=mine))
+    # One measure for all that makes the server call somebody at once.
+    for url in (
+        routes.TEST_WEBHOOK.url(webhook_id=mine),
+        routes.RESUME_WEBHOOK.url(webhook_id=mine),
+        routes.REDELIVER.url(webhook_id=mine, delivery_id="delivery_x"),
+    ):
+        assert owner.call("POST", url).status == 429, url
+    moved = json.dumps({"url": receiver.url}).encode()
+    assert owner.call("PATCH", routes.CHANGE_WEBHOOK.url(webhook_id=mine), moved).status == 429
+
+
+def _submit(user: CommandLine) -> str:
+    script = Path(user.variables["POTLUCK_CONFIG_DIR"]).parent / "s.py"
+    script.write_text("print(1)")
+    return user.run("run", "--detach", "--ram", "900TB", str(script)).stdout.decode().strip()
+
+
+def _newest(user: CommandLine) -> Any:
+    found = said(user, "webhooks", "deliveries", "ci")["deliveries"]
+    return found[0] if found else {"state": ""}

@@ -1,0 +1,58 @@
+"""What stands in for the world: names that lead where a test says, and a connector that opens
+nothing and remembers what it was asked for.
+"""
+
+import socket
+from collections.abc import Sequence
+
+from potluck.server.egress.addresses import Address
+from potluck.server.egress.allow_list import read_allowed
+from potluck.server.egress.send import Outward
+
+
+class Names:
+    """Each answer once, and the last one from then on."""
+
+    def __init__(self, **known: Sequence[Sequence[str]]) -> None:
+        self._known = {name.replace("_", "."): list(answers) for name, answers in known.items()}
+        self.asked: list[str] = []
+
+    async def addresses(self, host: str, port: int, _whose: str) -> Sequence[str]:
+        self.asked.append(host)
+        answers = self._known.get(host.rstrip("."))
+        if answers is None:
+            raise OSError("no such name")
+        return answers.pop(0) if len(answers) > 1 else answers[0]
+
+
+class Recorder:
+    def __init__(self) -> None:
+        self.opened: list[str] = []
+
+    def open(self, address: Address, port: int) -> socket.socket:
+        self.opened.append(f"{address}:{port}")
+        raise OSError("nothing is opened here")
+
+
+class Canary:
+    """Listens on loopback, where nobody has any business; also opens real sockets when asked to."""
+
+    def __init__(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._listener.settimeout(0.0)
+        self.port: int = self._listener.getsockname()[1]
+
+    def was_reached(self) -> bool:
+        try:
+            self._listener.accept()[0].close()
+        except BlockingIOError:
+            return False
+        return True
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+def outward(*allowed: str, names: Names | None = None) -> tuple[Outward, Recorder]:
+    recorder = Recorder()
+    return Outward(read_allowed(allowed), 2.0, names or Names(), recorder), recorder

@@ -1,0 +1,167 @@
+"""What is sent arrives as it is, and an answer is short and soon, or none."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from potluck.server.egress.allow_list import read_allowed
+from potluck.server.egress.post import MOST_ANSWER_BYTES
+from potluck.server.egress.send import Outward
+from potluck.server.egress.types import Answered, Unreachable
+
+Behaviour = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+SECONDS = 0.5
+
+
+@asynccontextmanager
+async def server(behave: Behaviour) -> AsyncIterator[str]:
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await behave(reader, writer)
+        except (ConnectionError, asyncio.CancelledError):
+            pass
+        finally:
+            writer.close()
+
+    running = await asyncio.start_server(handle, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{running.sockets[0].getsockname()[1]}"
+    finally:
+        running.close()
+
+
+def says(text: bytes) -> Behaviour:
+    async def behave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(text)
+        await writer.drain()
+
+    return behave
+
+
+async def send(url: str) -> Answered:
+    outward = Outward(read_allowed(["127.0.0.1"]), SECONDS)
+    try:
+        return await outward.send(url, {"webhook-id": "event_1"}, b'{"a":1}', "somebody")
+    finally:
+        outward.close()
+
+
+async def test_the_request_is_what_was_asked_for_and_says_nothing_about_the_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    got = bytearray()
+
+    async def behave(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        got.extend(await reader.readuntil(b"\r\n\r\n"))
+        got.extend(await reader.readexactly(7))
+        writer.write(b"HTTP/1.1 202 Accepted\r\nRetry-After: 7\r\nContent-Length: 2\r\n\r\nok")
+        await writer.drain()
+
+    async with server(behave) as url:
+        answered = await send(f"{url}/a%2Fb/../c?d=%20e")
+    assert (answered.status, answered.body_start) == (202, b"ok")
+    assert answered.retry_after_seconds == 7 and answered.is_success
+    head, _, body = bytes(got).partition(b"\r\n\r\n")
+    lines = head.split(b"\r\n")
+    assert lines[0] == b"POST /a%2Fb/../c?d=%20e HTTP/1.1" and body == b'{"a":1}'
+    names = {line.split(b":")[0].lower() for line in lines[1:]} - {b"connection"}
+    assert names == {
+        *(b"host", b"user-agent", b"accept", b"accept-encoding", b"content-type"),
+        *(b"content-length", b"webhook-id"),
+    }
+
+
+async def test_a_redirection_is_an_answer_and_nobody_goes_there() -> None:
+    reached = asyncio.Event()
+
+    async def canary(_: asyncio.StreamReader, __: asyncio.StreamWriter) -> None:
+        reached.set()
+
+    async with server(canary) as elsewhere:
+        for status in (301, 302, 303, 307, 308):
+            text = f"HTTP/1.1 {status} Go\r\nLocation: {elsewhere}/\r\nContent-Length: 0\r\n\r\n"
+            async with server(says(text.encode())) as url:
+                assert (await send(url)).status == status
+    assert not reached.is_set()
+
+
+async def test_a_long_answer_is_cut_and_an_endless_one_too() -> None:
+    async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        while True:
+            writer.write(b"x" * 65_536)
+            await writer.drain()
+
+    async with server(endless) as url:
+        answered = await send(url)
+    assert len(answered.body_start) == MOST_ANSWER_BYTES and answered.seconds < SECONDS
+    bomb = (
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 20\r\n\r\n"
+        + b"\x1f\x8b" * 10
+    )
+    async with server(says(bomb)) as url:
+        assert (await send(url)).body_start == b"\x1f\x8b" * 10, "nothing is unpacked"
+
+
+async def test_who_is_slow_is_cut() -> None:
+    async def silent(reader: asyncio.StreamReader, _: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async def dripping(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+        while True:
+            writer.write(b"x")
+            await writer.drain()
+            await asyncio.sleep(0.02)
+
+    async def headers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\n")
+        while True:
+            writer.write(b"X-Again: and again\r\n")
+            await writer.drain()
+            await asyncio.sleep(0.02)
+
+    for behave in (silent, dripping, headers):
+        began = asyncio.get_running_loop().time()
+        async with server(behave) as url:
+            with pytest.raises(Unreachable, match="within"):
+                await send(url)
+        assert asyncio.get_running_loop().time() - began < SECONDS + 2
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (b"", "hung up"),
+        (b"SSH-2.0-OpenSSH_9.9\r\n", "not HTTP"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf", "cut off"),
+        (b"HTTP/1.1 999999 What\r\n\r\n", "not HTTP"),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"y" * 70_000 + b"\r\n\r\n", "not HTTP"),
+    ],
+)
+async def test_what_is_no_answer_is_told_in_a_sentence(text: bytes, sentence: str) -> None:
+    async with server(says(text)) as url:
+        with pytest.raises(Unreachable) as raised:
+            await send(url)
+    assert sentence in raised.value.detail, raised.value.detail
+
+
+async def test_where_nobody_listens_and_where_nobody_speaks_tls() -> None:
+    async def in_the_clear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(100)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        await writer.drain()
+
+    async with server(in_the_clear) as url:
+        with pytest.raises(Unreachable, match="TLS"):
+            await send(url.replace("http:", "https:"))
+    with pytest.raises(Unreachable, match="Nothing accepts"):
+        await send(url)

@@ -1,0 +1,400 @@
+"""What nobody needs goes, step by step; what somebody is about to need stays, whoever is first."""
+
+import asyncio
+import random
+import time
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta, tzinfo
+
+import msgspec
+import pytest
+
+from potluck.model.blob import BlobRef, NamedFile
+from potluck.model.error import InvalidInput, NotFound, Unavailable
+from potluck.model.ids import TaskId, first_id_at
+from potluck.model.task import EndReason, TaskRequest
+from potluck.model.task_spec import ScriptSpec
+from potluck.server.flow.execute import attempt_log
+from potluck.server.flow.housekeeping import garbage
+from potluck.server.flow.settle import cancel
+from potluck.server.flow.submit import file_access, submit, upload
+from potluck.server.loops.garbage import CollectLoop
+from potluck.server.loops.leadership import LeadLoop
+from potluck.server.services import Parts
+from potluck.store.files import garbage as store_collect
+from potluck.wire.files import AddedFile, AddFiles, KeepCheckpoint
+from potluck.wire.provider import Finished
+from tests.server.flow.pool import Pool, lease_of
+from tests.server.flow.report.functions import ask, call, returned
+from tests.server.flow.schedule.arrays import give
+from tests.server.flow.sending import ref, send, send_from_node
+
+BRIEF = {
+    "keep_results_seconds": 0.001,
+    "pin_seconds": 0.001,
+    "collect_wait_seconds": 0.001,
+    "upload_idle_seconds": 0.001,
+    "sweep_objects_seconds": 0.001,
+    "collect_seconds": 0.001,
+}
+
+
+def hurried(pool: Pool, **changes: float) -> Parts:
+    """The same pool, which forgets at once."""
+    settings = msgspec.structs.replace(pool.parts.settings, **{**BRIEF, **changes})
+    return msgspec.structs.replace(pool.parts, settings=settings)
+
+
+async def collected(parts: Parts) -> None:
+    for step in (
+        garbage.clear_tasks,
+        garbage.drop_idle_uploads,
+        garbage.give_up_claims,
+        garbage.remove_marked,
+        garbage.sweep,
+    ):
+        await asyncio.sleep(0.005)
+        await step(parts)
+
+
+async def rows(pool: Pool) -> dict[str, int]:
+    tables = ("blobs", "blob_claims", "task_blobs", "uploads")
+    return {table: await pool.sql(f"SELECT count(*) FROM {table}") for table in tables}
+
+
+async def check_books(pool: Pool) -> None:
+    """What is counted is what is there, and every row has its object."""
+    counted = await pool.sql("SELECT coalesce(sum(used_bytes), 0) FROM blob_use")
+    there = await pool.sql(
+        "SELECT coalesce(sum(counted_bytes(size_bytes)), 0) FROM ("
+        " SELECT size_bytes FROM blob_claims UNION ALL SELECT size_bytes FROM uploads) AS all_of"
+    )
+    assert counted == there
+    named = await pool.sql(
+        "SELECT coalesce(array_agg(object_key ORDER BY object_key), '{}') FROM blobs"
+    )
+    assert await pool.parts.blobs.list("objects/") == named
+
+
+async def submit_with(parts: Parts, pool: Pool, blob: BlobRef) -> TaskId:
+    spec = ScriptSpec("a.py", "print(1)", files=(NamedFile("data", blob),))
+    return (await submit.submit(parts, pool.alice, TaskRequest(spec), None)).id
+
+
+async def test_an_upload_that_no_task_names_goes_after_a_while(pool: Pool) -> None:
+    blob = await send(pool, b"weights")
+    await collected(pool.parts)
+    assert (await rows(pool))["blobs"] == 1, "it is pinned"
+    await pool.sql("UPDATE blob_claims SET pinned_until = now(), look_at = now()")
+    await collected(pool.parts)
+    with pytest.raises(NotFound):
+        await file_access.of_account(pool.parts, pool.alice, blob.sha256)
+    assert len(await pool.parts.blobs.list("objects/")) == 1, "it is only marked"
+    await collected(hurried(pool))
+    assert (await rows(pool))["blobs"] == 0
+    await check_books(pool)
+
+
+async def test_whoever_uploads_it_again_before_its_end_keeps_it(pool: Pool) -> None:
+    await send(pool, b"weights")
+    await pool.sql("UPDATE blob_claims SET pinned_until = now(), look_at = now()")
+    await collected(pool.parts)
+    assert await pool.sql("SELECT marked_at IS NOT NULL FROM blobs")
+    await send(pool, b"weights", pool.bob)
+    assert not await pool.sql("SELECT marked_at IS NOT NULL FROM blobs")
+    await pool.sql("UPDATE blobs SET marked_at = now() - interval '1 day'")
+    await collected(hurried(pool, pin_seconds=86_400.0))
+    assert (await rows(pool))["blobs"] == 1 and await pool.sql(
+        "SELECT marked_at FROM blobs"
+    ) is None
+    await check_books(pool)
+
+
+async def test_what_a_task_names_stays_until_its_results_go(pool: Pool) -> None:
+    parts = hurried(pool)
+    blob = await send(pool, b"weights")
+    await pool.sql("UPDATE blob_claims SET pinned_until = now(), look_at = now()")
+    task_id = await submit_with(parts, pool, blob)
+    await pool.sql("UPDATE blob_claims SET pinned_until = now(), look_at = now()")
+    await collected(parts)
+    assert (await rows(pool))["blobs"] == 1
+    await cancel.cancel(parts, pool.alice, task_id)
+    await collected(hurried(pool, keep_results_seconds=60.0))
+    assert (await rows(pool))["blobs"] == 1
+    await collected(parts)
+    assert set((await rows(pool)).values()) == {0}
+    await check_books(pool)
+
+
+async def test_an_input_of_several_tasks_goes_with_the_last_of_them(pool: Pool) -> None:
+    """Uploaded twice, named thrice: neither keeps it any longer than was promised."""
+    parts = hurried(pool)
+    hasty = Pool(parts, pool.alice, pool.bob, pool.leads)
+    named = []
+    for _ in range(3):
+        blob = await send(hasty, b"weights")
+        named.append(await submit_with(parts, pool, blob))
+    for task_id in named[:-1]:
+        await cancel.cancel(parts, pool.alice, task_id)
+    await collected(parts)
+    await file_access.of_account(parts, pool.alice, blob.sha256)
+    await cancel.cancel(parts, pool.alice, named[-1])
+    await collected(parts)
+    assert set((await rows(pool)).values()) == {0}
+    await check_books(pool)
+
+
+async def test_what_is_looked_at_while_it_is_pinned_is_looked_at_when_that_ends(pool: Pool) -> None:
+    await send(pool, b"weights")
+    hour = "UPDATE blob_claims SET pinned_until = now() + interval '1 hour', look_at = now()"
+    await pool.sql(hour)
+    await collected(hurried(pool))
+    assert await pool.sql("SELECT look_at = pinned_until FROM blob_claims")
+
+
+async def test_what_was_sent_for_nothing_goes_when_that_is_clear(pool: Pool) -> None:
+    """An attempt has sent it, never said what for, and ended; the task itself is kept for long."""
+    node_id, grant = await pool.started()
+    await send_from_node(pool, node_id, grant, b"never said what for")
+    parts = hurried(pool, keep_results_seconds=86_400.0)
+    await collected(parts)
+    assert (await rows(pool))["blob_claims"] == 1
+    await pool.finish(grant)
+    await collected(parts)
+    assert set((await rows(pool)).values()) == {0}
+    await check_books(pool)
+
+
+async def test_files_results_checkpoint_and_log_go_with_the_policy(pool: Pool) -> None:
+    node_id, grant = await pool.started()
+    await pool.say(node_id, lease_of(grant), 0, "a line")
+    left = AddFiles(lease_of(grant), (AddedFile("out", b"small"),))
+    await file_access.add(pool.parts, pool.bobs, node_id, left)
+    kept = await send_from_node(pool, node_id, grant, b"a checkpoint")
+    asked = KeepCheckpoint(lease_of(grant), kept)
+    await file_access.keep_checkpoint(pool.parts, pool.bobs, node_id, asked)
+    await send_from_node(pool, node_id, grant, b"never said what for")
+    await pool.finish(grant)
+    found = await file_access.of_task(pool.parts, pool.alice, grant.task_id, None, None, 10)
+    assert found.kept_until is not None and not found.cleared
+    log = await attempt_log.read_log(pool.parts, pool.alice, grant.task_id, None, 0)
+    assert log.pieces and not log.cleared
+    await collected(hurried(pool))
+    assert await pool.parts.blobs.list("") == []
+    assert set((await rows(pool)).values()) == {0}
+    found = await file_access.of_task(pool.parts, pool.alice, grant.task_id, None, None, 10)
+    assert found.files == [] and found.cleared
+    log = await attempt_log.read_log(pool.parts, pool.alice, grant.task_id, None, 0)
+    assert log.complete and log.cleared and not log.elsewhere and log.pieces == []
+    assert (await pool.task(grant.task_id)).state == "succeeded", "what it was stays"
+    (told,) = await ask(pool, grant.task_id)
+    assert told.detail == "what it gave is kept no longer"
+    await check_books(pool)
+
+
+async def test_what_a_task_left_goes_a_part_at_a_time(pool: Pool) -> None:
+    """No transaction is long, however many files an array has left."""
+    node_id, grant = await pool.started()
+    left = tuple(AddedFile(f"out-{number}", b"small") for number in range(5))
+    await file_access.add(pool.parts, pool.bobs, node_id, AddFiles(lease_of(grant), left))
+    await pool.finish(grant)
+    seen = []
+    for _ in range(3):
+        async with pool.parts.database.transaction() as connection:
+            is_all = await store_collect.clear(connection, grant.task_id, 2)
+        seen.append((is_all, await pool.sql("SELECT count(*) FROM task_blobs")))
+    assert seen == [(False, 3), (False, 1), (True, 0)]
+
+
+async def test_a_task_that_is_cleared_in_part_has_given_nothing(pool: Pool) -> None:
+    """Whoever asks meanwhile is not sent round for what is gone."""
+    node, task = await pool.offer(), await call(pool, items=3)
+    grant = await give(pool, node, task.id, 0, 3)
+    items = [returned(grant, item, item + 1) for item in range(3)]
+    ended = Finished(lease_of(grant), EndReason.COMPLETED, 0)
+    assert await pool.report(node.node_id, *items, ended) == ["accepted"] * 4
+    (told,) = await ask(pool, task.id)
+    assert told.behind == 3
+    async with pool.parts.database.transaction() as connection:
+        assert not await store_collect.clear(connection, task.id, 2)
+    assert await pool.sql("SELECT count(*) FROM results") == 1
+    for behind in (0, 1, 3):
+        (told,) = await ask(pool, task.id, behind)
+        assert (told.pieces, told.has_more) == ([], False)
+
+
+async def test_claims_that_are_due_are_found_without_a_look_at_the_others(pool: Pool) -> None:
+    """An account may have a million; each kept checkpoint makes one due. Nobody has analysed."""
+    await send(pool, b"weights")
+    await pool.sql(
+        "INSERT INTO blobs (sha256, size_bytes, object_key)"
+        " SELECT sha256(number::text::bytea), 1, 'objects/' || number"
+        " FROM generate_series(1, 3000) AS number"
+    )
+    await pool.sql(
+        "INSERT INTO blob_claims (account_id, sha256, size_bytes, pinned_until, look_at)"
+        " SELECT $1, sha256, 1, now() + interval '1 day', now() + interval '1 day' FROM blobs"
+        " WHERE object_key ~ '^objects/[0-9]+$'",
+        pool.alice,
+    )
+    await pool.sql("UPDATE blob_claims SET look_at = now() WHERE size_bytes > 1")
+    async with pool.parts.database.transaction() as connection:
+        statement = store_collect._sql.look_at
+        plan = await connection.fetch(f"EXPLAIN (ANALYZE) {statement}", pool.alice, 500)
+    told = "\n".join(line for (line,) in plan)
+    assert "blob_claims_due" in told and "Rows Removed" not in told, told
+
+
+async def test_an_old_checkpoint_goes_while_the_task_runs(pool: Pool) -> None:
+    node_id, grant = await pool.started()
+    for step in (b"first", b"second"):
+        blob = await send_from_node(pool, node_id, grant, step)
+        asked = KeepCheckpoint(lease_of(grant), blob)
+        await file_access.keep_checkpoint(pool.parts, pool.bobs, node_id, asked)
+    await collected(hurried(pool))
+    with pytest.raises(NotFound):
+        await file_access.of_account(pool.parts, pool.alice, ref(b"first").sha256)
+    await file_access.of_account(pool.parts, pool.alice, ref(b"second").sha256)
+    await check_books(pool)
+
+
+async def test_an_upload_that_does_not_go_on_is_given_up(pool: Pool) -> None:
+    begun = await upload.begin(pool.parts, pool.alice, ref(b"weights"))
+    await collected(pool.parts)
+    assert (await rows(pool))["uploads"] == 1
+    await collected(hurried(pool))
+    with pytest.raises(NotFound):
+        await upload.of_account(pool.parts, pool.alice, begun.upload_id)
+    await check_books(pool)
+
+
+async def test_what_a_crash_left_is_swept_up_and_nothing_else(pool: Pool) -> None:
+    begun = await upload.begin(pool.parts, pool.alice, ref(b"under way"))
+    await send(pool, b"weights")
+    hour = first_id_at("upload", datetime.now(UTC) - timedelta(hours=2))
+    young = first_id_at("upload", datetime.now(UTC))
+    named = {name: upload.new_object_key(name) for name in (hour, young, begun.upload_id)}
+    for key in (*named.values(), f"uploads/{hour}/0000000", f"uploads/{begun.upload_id}/0000000"):
+        await pool.parts.blobs.put(key, b"left behind")
+    await pool.sql("UPDATE uploads SET used_at = now() + interval '1 hour'")
+    await garbage.sweep(pool.parts)
+    there = await pool.parts.blobs.list("")
+    assert named[hour] not in there and f"uploads/{hour}/0000000" not in there
+    assert named[young] in there and named[begun.upload_id] in there
+    assert f"uploads/{begun.upload_id}/0000000" in there
+    assert len(there) == 4, "and the blob itself"
+
+
+async def test_what_fails_keeps_no_other_step_waiting(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await upload.begin(pool.parts, pool.alice, ref(b"weights"))
+    await asyncio.sleep(0.005)
+    await pool.sql("ALTER TABLE results RENAME TO elsewhere")
+    task = await pool.submit()
+    await cancel.cancel(pool.parts, pool.alice, task.id)
+    await asyncio.sleep(0.005)
+    await CollectLoop(hurried(pool)).run_once()
+    assert (await rows(pool))["uploads"] == 0
+
+
+async def test_a_task_that_can_not_be_cleared_keeps_no_other_waiting(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = [await pool.started() for _ in range(2)]
+    grants = [grant for _, grant in started]
+    for node_id, grant in started:
+        await pool.say(node_id, lease_of(grant), 0, "a line")
+        await pool.finish(grant)
+    blobs = pool.parts.blobs
+    list_them = blobs.list
+
+    async def list_some(prefix: str) -> list[str]:
+        if prefix == attempt_log.log_prefix(grants[0].attempt_id):
+            raise Unavailable("That part of the disk is broken.")
+        return await list_them(prefix)
+
+    monkeypatch.setattr(blobs, "list", list_some)
+    await asyncio.sleep(0.005)
+    await garbage.clear_tasks(hurried(pool))
+    left = await pool.sql("SELECT array_agg(id) FROM tasks WHERE cleared_at IS NULL")
+    assert left == [grants[0].task_id]
+
+
+async def test_the_database_says_what_is_old(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An instance whose clock is ahead takes nothing away that others have just put."""
+
+    class Ahead(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> "Ahead":
+            return cls.fromtimestamp(time.time() + 86_400, tz)
+
+    monkeypatch.setattr(garbage, "datetime", Ahead, raising=False)
+    key = upload.new_object_key(first_id_at("upload", datetime.now(UTC)))
+    await pool.parts.blobs.put(key, b"young")
+    await garbage.sweep(pool.parts)
+    assert await pool.parts.blobs.list("objects/") == [key]
+
+
+async def test_whoever_leads_sees_to_it(pool: Pool) -> None:
+    await send(pool, b"weights")
+    await pool.sql("UPDATE blob_claims SET pinned_until = now(), look_at = now()")
+    leading = asyncio.create_task(
+        LeadLoop(msgspec.structs.replace(hurried(pool), instance="me")).run()
+    )
+    try:
+        async with asyncio.timeout(30):
+            while await pool.parts.blobs.list(""):
+                await asyncio.sleep(0.01)
+    finally:
+        leading.cancel()
+        await asyncio.gather(leading, return_exceptions=True)
+
+
+async def test_uploads_and_submissions_win_or_lose_against_collection_but_never_by_half(
+    pool: Pool,
+) -> None:
+    """Everything is forgotten at once, and looked for all the time: the worst of all worlds."""
+    parts, contents = hurried(pool), [bytes([n]) * 5000 for n in range(3)]
+    hasty = Pool(parts, pool.alice, pool.bob, pool.leads)
+    rounds = {"taken": 0, "refused": 0}
+    is_over = asyncio.Event()
+
+    async def work(seed: int) -> None:
+        chance = random.Random(seed)
+        for _ in range(40):
+            data = chance.choice(contents)
+            with suppress(NotFound):  # it was given up in the middle of it
+                await send(hasty, data)
+            try:
+                task_id = await submit_with(parts, pool, ref(data))
+            except InvalidInput:
+                rounds["refused"] += 1
+                continue
+            rounds["taken"] += 1
+            await asyncio.sleep(chance.random() / 100)
+            assert await read(parts, pool, ref(data)) == data
+            await cancel.cancel(parts, pool.alice, task_id)
+
+    async def sweep_up() -> None:
+        while not is_over.is_set():
+            await collected(parts)
+
+    collecting = asyncio.create_task(sweep_up())
+    try:
+        await asyncio.gather(*(work(seed) for seed in range(4)))
+    finally:
+        is_over.set()
+        await collecting
+    assert rounds["taken"] > 20, rounds
+    await collected(parts)
+    await pool.sql("UPDATE blob_claims SET pinned_until = now(), look_at = now()")
+    await collected(parts)
+    await check_books(pool)
+    assert set((await rows(pool)).values()) == {0}
+
+
+async def read(parts: Parts, pool: Pool, blob: BlobRef) -> bytes:
+    stored = await file_access.of_account(parts, pool.alice, blob.sha256)
+    stream = parts.blobs.stream(stored.object_key, 0, blob.size_bytes)
+    return b"".join([piece async for piece in stream])

@@ -1,0 +1,61 @@
+"""What must always be true is looked at in production, too, a few nodes and accounts at a time."""
+
+import pytest
+
+from potluck.server.leader.memory import Memory
+from potluck.server.loops.invariant_check import WatchLoop
+from potluck.store.scheduler import invariant_snapshot
+from tests.server.flow.pool import Pool
+
+
+async def test_a_pool_that_works_gives_no_cause(pool: Pool) -> None:
+    await pool.give(pool.alice, 10**9)
+    await pool.started(price_micro_per_hour=1000, run_seconds=10.0)
+    watch = WatchLoop(pool.parts, Memory(pool.parts))
+    for _ in range(3):
+        await watch.look()
+    assert watch.violations == 0
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE nodes SET used_cores = used_cores + 1",
+        "UPDATE devices SET free_milli = 1000",
+        "UPDATE balances SET held_micro = held_micro + 1 WHERE held_micro > 0",
+        "UPDATE tasks SET state = 'queued'",
+    ],
+)
+async def test_what_is_not_true_is_counted_and_logged(
+    pool: Pool, damage: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await pool.give(pool.alice, 10**9)
+    await pool.started(price_micro_per_hour=1000, run_seconds=10.0)
+    await pool.sql(damage)
+    watch = WatchLoop(pool.parts, Memory(pool.parts))
+    await watch.look()
+    assert watch.violations > 0
+    assert "must always be true" in capsys.readouterr().out
+
+
+async def test_a_ledger_that_is_too_long_keeps_nobody_else_from_being_looked_at(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await pool.give(pool.alice, 10**9)
+    await pool.started(price_micro_per_hour=1000, run_seconds=10.0)
+    await pool.sql("UPDATE balances SET held_micro = held_micro + 1")
+    monkeypatch.setattr(invariant_snapshot, "_MOST_ENTRIES", 2)
+    watch = WatchLoop(pool.parts, Memory(pool.parts))
+    await watch.look()
+    assert watch.violations == 1, "of bob, who has no entries yet"
+
+
+async def test_all_have_their_turn(pool: Pool) -> None:
+    nodes = [(await pool.offer()).node_id for _ in range(45)]
+    await pool.sql("UPDATE nodes SET used_cores = 1 WHERE id = $1", max(nodes))
+    watch = WatchLoop(pool.parts, Memory(pool.parts))
+    seen = []
+    for _ in range(3):
+        await watch.look()
+        seen.append(watch.violations)
+    assert seen == [0, 0, 1]

@@ -1,0 +1,29 @@
+"""Somebody who leads, and answers what the others ask."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from potluck.server.leader.memory import Memory
+from potluck.server.loops.leader_rpc import AnswerLoop
+from tests.server.flow.pool import Pool
+
+
+@asynccontextmanager
+async def leading(pool: Pool) -> AsyncIterator[Memory]:
+    """Somebody answers from a memory that is up to date."""
+    memory = Memory(pool.parts)
+    await memory.begin()
+    while not memory.is_loaded:
+        await memory.load_more()
+
+    async def answer() -> None:
+        while True:
+            await AnswerLoop(pool.parts, memory).run_once()
+
+    answering = asyncio.create_task(answer())
+    try:
+        yield memory
+    finally:
+        answering.cancel()
+        await asyncio.gather(answering, return_exceptions=True)

@@ -1,0 +1,103 @@
+"""What can not be meant is refused with a sentence, whoever says it."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+import potluck
+from potluck.model.device import DeviceDescription
+from potluck.model.error import InvalidInput, UpgradeRequired
+from potluck.model.terms import DeviceTerms, TermsChange
+from potluck.server.flow.lease.check_offer import check_protocol, checked_change, checked_offer
+from potluck.wire.provider import PROTOCOL, RegisterNode
+from tests.server.flow.pool import description
+
+WALLET = "0x52908400098527886E0F7030069857D2E4169EE7"
+MIXED = "0x52908400098527886E0F7030069857D2E4169Ee7"
+
+
+def offer(*devices: DeviceDescription) -> RegisterNode:
+    return RegisterNode(replace(description(2), devices=devices))
+
+
+def card(uuid: str = "GPU-a", **changes: Any) -> DeviceDescription:
+    (found,) = description(1).devices
+    return replace(found, uuid=uuid, **changes)
+
+
+@pytest.mark.parametrize(
+    ("devices", "sentence"),
+    [
+        ((card(), card()), "same uuid"),
+        ((card("GPU-A"), card("gpu-a")), "same uuid"),
+        ((card(), card("MIG-1", parent_uuid="gpu-A")), "MIG-1 is a part of gpu-A"),
+        ((card(terms=DeviceTerms(hours="whenever")),), "hours"),
+        ((card(terms=DeviceTerms(allow=(MIXED,))),), "checksum"),
+        ((card(terms=DeviceTerms(deny=(WALLET, MIXED))),), "checksum"),
+    ],
+)
+def test_offers_that_nobody_means(devices: tuple[DeviceDescription, ...], sentence: str) -> None:
+    with pytest.raises(InvalidInput, match=sentence) as caught:
+        checked_offer(offer(*devices))
+    assert caught.value.hint
+
+
+def test_the_names_of_a_node_are_bounded_as_a_whole() -> None:
+    """Each device may name as many, if they are the same."""
+    some, others = (
+        tuple(f"0x{number:040}" for number in range(start, start + 600)) for start in (0, 600)
+    )
+    cards = [card(f"GPU-{number}", terms=DeviceTerms(deny=some)) for number in range(2)]
+    assert len(checked_offer(offer(*cards)).description.devices) == 2
+    with pytest.raises(InvalidInput, match="name 1,200 wallets"):
+        checked_offer(offer(*cards, card("GPU-x", terms=DeviceTerms(allow=others))))
+
+
+def test_wallets_have_one_spelling() -> None:
+    said = DeviceTerms(allow=(WALLET.lower(), WALLET, "0x" + WALLET[2:].upper()))
+    (found,) = checked_offer(offer(card(terms=said))).description.devices
+    assert found.terms.allow == (WALLET,)
+    assert checked_change(TermsChange(deny=(WALLET.lower(),))).deny == (WALLET,)
+
+
+def test_a_card_may_be_offered_in_parts() -> None:
+    parts = [card(f"MIG-{number}", parent_uuid="GPU-a") for number in range(2)]
+    assert checked_offer(offer(*parts)).description.devices == tuple(parts)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (TermsChange(), "Nothing"),
+        (TermsChange(devices=("GPU-a",)), "Nothing"),
+        (
+            TermsChange(devices=("GPU-a",), cores=3, sandbox="bwrap"),
+            "cores, sandbox can not be said",
+        ),
+        (TermsChange(hours="25:00-26:00"), "25:00"),
+        (TermsChange(allow=(MIXED,)), "checksum"),
+        (TermsChange(sandbox="firejail"), "no sandbox 'firejail'"),
+        (TermsChange(sandbox="none"), "not taken away from elsewhere"),
+        (TermsChange(sandbox=None), "not taken away from elsewhere"),
+        (TermsChange(images=("*",)), "not said from elsewhere"),
+        (TermsChange(pulls_images=True), "not said from elsewhere"),
+        (TermsChange(devices=("GPU-a",), has_containers=False), "has_containers can not be said"),
+    ],
+)
+def test_changes_that_nobody_means(change: TermsChange, sentence: str) -> None:
+    with pytest.raises(InvalidInput, match=sentence):
+        checked_change(change)
+
+
+@pytest.mark.parametrize(
+    ("protocol", "hint"),
+    [(PROTOCOL - 1, "Update Potluck on this machine"), (PROTOCOL + 1, "Ask the operator")],
+)
+def test_who_speaks_otherwise_hears_both_versions_and_what_to_do(protocol: int, hint: str) -> None:
+    check_protocol(PROTOCOL, "0.1.0")
+    with pytest.raises(UpgradeRequired) as caught:
+        check_protocol(protocol, "7.8.9")
+    for said in (f"protocol {protocol}", "7.8.9", f"protocol {PROTOCOL}", potluck.__version__):
+        assert said in caught.value.detail
+    assert hint in caught.value.hint

@@ -1,0 +1,74 @@
+"""The devices of a pool, asked for as tasks ask: by price, labels and reliability."""
+
+from typing import Any
+
+import pytest
+
+from potluck.model.device import Availability
+from potluck.server.flow.lease import lease
+from potluck.store.nodes import device_list
+from potluck.store.nodes import pool_totals as numbers
+from potluck.store.nodes.device_list import DeviceFilter
+from potluck.wire.consumer import DeviceCounts, PoolDevice, PoolView
+from potluck.wire.device_status import DeviceStatus
+from potluck.wire.provider import Heartbeat, RegisterNode
+from tests.server.flow.pool import Pool, description
+
+
+async def listed(pool: Pool, **wanted: Any) -> list[PoolDevice]:
+    async with pool.parts.database.transaction() as connection:
+        return await device_list.page(connection, pool.alice, DeviceFilter(**wanted), None, 10)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "count"),
+    [
+        ({"max_price_micro_per_hour": 6}, 0),
+        ({"max_price_micro_per_hour": 7}, 2),
+        ({"labels": ("region=eu", "fast")}, 2),
+        ({"labels": ("region=eu", "slow")}, 0),
+        ({"labels": ("region",)}, 0),  # word for word
+        ({"min_reliability": 0.5}, 2),
+        ({"min_reliability": 0.51}, 0),
+        ({"vendor": "vid"}, 2),
+    ],
+)
+async def test_asked_for_as_a_task_asks(pool: Pool, wanted: dict[str, Any], count: int) -> None:
+    said = description(2, 7, labels=("fast", "region=eu"))
+    await lease.register(pool.parts, pool.bobs, RegisterNode(said))
+    await pool.sql("UPDATE nodes SET finished_attempts = 1, lost_attempts = 3")
+    assert len(await listed(pool, **wanted)) == count
+
+
+async def test_it_is_as_reliable_as_the_scheduler_says(pool: Pool) -> None:
+    """Both count for themselves, and must come to the same."""
+    await pool.offer()
+    await pool.sql("UPDATE nodes SET finished_attempts = 5, lost_attempts = 2")
+    (device,) = await listed(pool)
+    assert device.reliability == 7 / 9
+    for wanted, is_placed in ((0.78, False), (7 / 9, True)):
+        await pool.submit(min_reliability=wanted)
+        assert bool((await pool.plan()).assigned) == is_placed
+
+
+async def counted(pool: Pool) -> PoolView:
+    async with pool.parts.database.transaction() as connection:
+        return await numbers.counted(connection)
+
+
+async def test_each_device_is_free_busy_or_away(pool: Pool) -> None:
+    assert (await counted(pool)).gpus == DeviceCounts()
+    said = RegisterNode(description(3))
+    node_id = (await lease.register(pool.parts, pool.bobs, said)).node_id
+    assert (await counted(pool)).gpus == DeviceCounts(free=3)
+    paused = DeviceStatus("GPU-2", Availability.PAUSED, "Lunch.")
+    await lease.heartbeat(pool.parts, pool.bobs, node_id, Heartbeat(devices=(paused,)))
+    await pool.submit()
+    await pool.plan()
+    found = await counted(pool)
+    assert found.gpus == DeviceCounts(free=1, busy=1, away=1)
+    assert (found.nodes, found.running_attempts, found.waiting_tasks) == (1, 1, 0)
+    await pool.sql("UPDATE nodes SET state = 'silent'")
+    silent = await counted(pool)
+    assert (silent.nodes, silent.silent_nodes) == (0, 1)
+    assert silent.gpus == DeviceCounts(busy=1, away=2)

@@ -1,0 +1,139 @@
+"""Every change of a task's, an attempt's and a node's state is told, and nothing else is."""
+
+from typing import Any
+
+import msgspec
+
+from potluck.model.ids import NodeId, TaskId
+from potluck.model.task import EndReason
+from potluck.server.flow.housekeeping import expire
+from potluck.server.flow.lease import lease
+from potluck.server.flow.schedule import dependents
+from potluck.server.flow.settle import cancel
+from potluck.wire.provider import Grant, Preparing, Started
+from tests.server.flow.pool import Pool, done, lease_of
+from tests.server.flow.schedule.arrays import assign, place, succeeded
+
+
+async def test_a_task_is_told_from_the_queue_to_its_end(pool: Pool) -> None:
+    node = await pool.offer()
+    task = await pool.submit(max_attempts=2)
+    grant = await _granted(pool, node.node_id, task.id, await place(pool, node, task.id))
+    held = lease_of(grant)
+    # Each is told once, however often it is reported.
+    for said in (Preparing(held), Preparing(held), Started(held), Started(held)):
+        await pool.report(node.node_id, said)
+    failure = done(grant, EndReason.EXIT_STATUS, exit_code=1)
+    await pool.report(node.node_id, failure, failure)
+    again = await _granted(pool, node.node_id, task.id, await place(pool, node, task.id))
+    await pool.report(node.node_id, Started(lease_of(again)), done(again))
+    assert await _told(pool, task.id) == [
+        ("task.queued", "queued", None),
+        ("attempt.granted", "granted", None),
+        ("task.assigned", "assigned", None),
+        ("attempt.preparing", "preparing", None),
+        ("attempt.running", "running", None),
+        ("task.running", "running", None),
+        ("attempt.ended", "failed", "exit_status"),
+        ("task.queued", "queued", "exit_status"),
+        ("attempt.granted", "granted", None),
+        ("task.assigned", "assigned", None),
+        ("attempt.running", "running", None),
+        ("task.running", "running", None),
+        ("attempt.ended", "succeeded", "completed"),
+        ("task.finished", "succeeded", "completed"),
+    ]
+    about = await pool.sql(
+        "SELECT count(*) FROM events WHERE kind LIKE 'attempt.%' AND node_id = $1"
+        " AND data->>'node_id' = $1 AND data->>'attempt_id' IN ($2, $3)",
+        node.node_id,
+        grant.attempt_id,
+        again.attempt_id,
+    )
+    assert about == 7
+
+
+async def test_a_lost_attempt_that_comes_back_is_told(pool: Pool) -> None:
+    node_id, grant = await pool.started()
+    await pool.sql("UPDATE attempts SET lease_expires_at = now() - interval '1 second'")
+    await expire.expire_once(pool.parts, pool.leads)
+    await pool.report(node_id, done(grant))
+    assert (await _told(pool, grant.task_id))[-6:] == [
+        ("attempt.ended", "lost", "lease_expired"),
+        ("task.queued", "queued", "lease_expired"),
+        ("attempt.running", "running", None),
+        ("task.running", "running", None),
+        ("attempt.ended", "succeeded", "completed"),
+        ("task.finished", "succeeded", "completed"),
+    ]
+
+
+async def test_ranges_are_told_one_by_one_and_their_array_as_a_whole(pool: Pool) -> None:
+    one, other = await pool.offer(), await pool.offer()
+    task = await pool.submit(items=4)
+    first = await _granted(pool, one.node_id, task.id, await assign(pool, one, task.id, 0, 2))
+    await pool.report(one.node_id, Started(lease_of(first)))
+    second = await _granted(pool, other.node_id, task.id, await assign(pool, other, task.id, 2, 4))
+    await pool.report(other.node_id, Started(lease_of(second)), succeeded(second, 2, 3))
+    await pool.report(other.node_id, done(second))
+    await cancel.cancel(pool.parts, pool.alice, task.id)
+    assert await _told(pool, task.id) == [
+        ("task.queued", "queued", None),
+        ("attempt.granted", "granted", None),
+        ("task.assigned", "assigned", None),
+        ("attempt.running", "running", None),
+        ("task.running", "running", None),
+        ("attempt.granted", "granted", None),
+        ("attempt.running", "running", None),
+        ("attempt.ended", "succeeded", "completed"),
+        ("attempt.ended", "cancelled", "cancelled"),
+        ("task.finished", "cancelled", "cancelled"),
+    ]
+
+
+async def test_an_end_in_the_queue_is_told_with_its_reason(pool: Pool) -> None:
+    late = await pool.submit(start_within_seconds=60.0)
+    after = await pool.submit(after=(late.id,))
+    await pool.sql("UPDATE tasks SET start_before = now() WHERE id = $1", late.id)
+    await expire.expire_once(pool.parts, pool.leads)
+    await dependents.decide_once(pool.parts, pool.leads)
+    called_off = await pool.submit()
+    await cancel.cancel(pool.parts, pool.alice, called_off.id)
+    ends = [(await _told(pool, task_id))[-1] for task_id in (late.id, after.id, called_off.id)]
+    assert ends == [
+        ("task.finished", "expired", "deadline"),
+        ("task.finished", "cancelled", "dependency"),
+        ("task.finished", "cancelled", "cancelled"),
+    ]
+
+
+async def test_a_node_is_told_when_it_comes_falls_silent_speaks_and_leaves(pool: Pool) -> None:
+    node = await pool.offer()
+    await pool.sql("UPDATE nodes SET heartbeat_at = now() - interval '1 hour'")
+    await pool.sql("UPDATE leader SET forgiven_beat_at = (SELECT max(heartbeat_at) FROM nodes)")
+    await expire.expire_once(pool.parts, pool.leads)
+    await pool.beat(node.node_id)
+    await lease.leave(pool.parts, pool.bobs, node.node_id)
+    kinds = await pool.sql(
+        "SELECT array_agg(kind ORDER BY id) FROM events WHERE task_id IS NULL AND node_id = $1",
+        node.node_id,
+    )
+    assert kinds == ["node.online", "node.silent", "node.online", "node.left"]
+
+
+async def _granted(pool: Pool, node_id: NodeId, task_id: TaskId, is_placed: bool) -> Grant:
+    assert is_placed
+    (grant,) = await pool.fetch(node_id)
+    assert grant.task_id == task_id
+    return grant
+
+
+async def _told(pool: Pool, task_id: TaskId) -> list[tuple[str, str, str | None]]:
+    statement = "SELECT kind, data FROM events WHERE task_id = $1 ORDER BY id"
+    async with pool.parts.database.transaction() as connection:
+        rows = await connection.fetch(statement, task_id)
+    data: list[dict[str, Any]] = [msgspec.json.decode(row["data"]) for row in rows]
+    return [
+        (row["kind"], said["state"], said.get("reason"))
+        for row, said in zip(rows, data, strict=True)
+    ]

@@ -1,0 +1,216 @@
+"""A small pool in domain words: accounts, nodes, and the steps that a real one would take."""
+
+import secrets
+from typing import Any
+
+import msgspec
+
+from potluck.decide.charges import grant_entries
+from potluck.decide.invariants import violations
+from potluck.model.account import Role
+from potluck.model.device import DeviceDescription, DeviceKind
+from potluck.model.ids import AccountId, NodeId, TaskId
+from potluck.model.lease import Lease
+from potluck.model.node import NodeDescription, SandboxReport
+from potluck.model.task import GIB, EndReason, Limits, Requirements, TaskRequest
+from potluck.model.task_spec import ScriptSpec
+from potluck.model.terms import DeviceTerms, TaskKind
+from potluck.model.usage import Usage
+from potluck.server.flow.execute import attempt_log
+from potluck.server.flow.lease import lease
+from potluck.server.flow.report import report
+from potluck.server.flow.report.attempt_progress import Course
+from potluck.server.flow.schedule import schedule
+from potluck.server.flow.schedule.schedule import Round
+from potluck.server.flow.settle import settle
+from potluck.server.flow.submit import submit
+from potluck.server.leader.memory import Memory
+from potluck.server.leader.waiting_reasons import Reasons
+from potluck.server.services import Parts
+from potluck.store.attempts import attempts
+from potluck.store.identity import accounts
+from potluck.store.identity.accounts import Balance
+from potluck.store.ledger import ledger
+from potluck.store.nodes.nodes import Owner
+from potluck.store.scheduler import invariant_snapshot, leader
+from potluck.store.scheduler.leader import Leadership
+from potluck.store.tasks import tasks
+from potluck.wire.consumer import TaskView
+from potluck.wire.provider import (
+    AcquireLeases,
+    Finished,
+    Grant,
+    Heartbeat,
+    LogChunk,
+    NodeRegistered,
+    PackedLogPiece,
+    RegisterNode,
+    Report,
+    Reports,
+    Started,
+)
+from tests.wallets import Wallet
+
+
+def request(**changes: Any) -> TaskRequest:
+    wanted = {k: changes.pop(k) for k in list(changes) if k in Requirements.__struct_fields__}
+    limits = {k: changes.pop(k) for k in list(changes) if k in Limits.__struct_fields__}
+    return TaskRequest(
+        spec=ScriptSpec("hello.py", "print('hello')"),
+        requirements=Requirements(**wanted),
+        limits=Limits(**limits),
+        **changes,
+    )
+
+
+def description(
+    devices: int | tuple[DeviceDescription, ...] = 1,
+    price_micro_per_hour: int = 0,
+    machine: str = "GPU",
+    **changes: Any,
+) -> NodeDescription:
+    """Cards are named by their machine and place: two nodes of one wallet do not share one."""
+    if isinstance(devices, int):
+        cards = [f"{machine}-{place}" for place in range(devices)]
+        devices = tuple(_card(uuid, price_micro_per_hour) for uuid in cards)
+    offered = NodeDescription(
+        name="attic",
+        platform="linux",
+        python_version="3.11",
+        potluck_version="0.1.0",
+        cores=8,
+        memory_bytes=16 * GIB,
+        disk_bytes=16 * GIB,
+        sandbox=SandboxReport("bwrap", kinds=tuple(TaskKind)),
+        devices=devices,
+    )
+    return msgspec.structs.replace(offered, **changes)
+
+
+def _card(uuid: str, price_micro_per_hour: int) -> DeviceDescription:
+    return DeviceDescription(
+        kind=DeviceKind.GPU,
+        uuid=uuid,
+        vendor="NVIDIA",
+        model="RTX 4090",
+        memory_bytes=24 * GIB,
+        terms=DeviceTerms(price_micro_per_hour=price_micro_per_hour),
+    )
+
+
+class Pool:
+    """Alice has work, Bob has a machine, and this instance leads."""
+
+    def __init__(self, parts: Parts, alice: AccountId, bob: AccountId, leads: Leadership) -> None:
+        self.parts = parts
+        self.alice = alice
+        self.bob = bob
+        self.bobs = Owner(bob)
+        self.leads = leads
+        self.machines: dict[NodeId | None, str] = {}
+
+    @classmethod
+    async def open(cls, parts: Parts) -> "Pool":
+        async with parts.database.transaction() as connection:
+            alice = await accounts.add(connection, Wallet("alice").address, {Role.CONSUMER})
+            bob = await accounts.add(connection, Wallet("bob").address, {Role.PROVIDER})
+            leads = await leader.lead(connection, "me", 3600)
+        assert leads is not None and alice is not None and bob is not None
+        return cls(parts, alice.id, bob.id, leads)
+
+    async def give(self, account_id: AccountId, amount_micro: int) -> None:
+        async with self.parts.database.transaction() as connection:
+            await ledger.append(connection, grant_entries(account_id, amount_micro))
+
+    async def balance(self, account_id: AccountId) -> Balance:
+        async with self.parts.database.transaction() as connection:
+            found = await accounts.balance(connection, account_id)
+        assert found is not None
+        return found
+
+    async def offer(self, node_id: NodeId | None = None, **changes: Any) -> NodeRegistered:
+        machine = self.machines.get(node_id, f"GPU-{secrets.token_hex(4)}")
+        offer = RegisterNode(description(machine=machine, **changes), node_id)
+        registered = await lease.register(self.parts, self.bobs, offer)
+        self.machines[registered.node_id] = machine
+        return registered
+
+    async def submit(self, key: str | None = None, **changes: Any) -> TaskView:
+        return await submit.submit(self.parts, self.alice, request(**changes), key)
+
+    async def plan(self) -> Round:
+        """All that a new leader would place."""
+        memory = Memory(self.parts)
+        await memory.begin()
+        reasons = Reasons(self.parts, memory.known.scheduler)
+        slices: list[Round] = []
+        while not slices or not slices[-1].is_complete:
+            slices.append(await schedule.schedule_once(self.parts, self.leads, memory))
+            await reasons.publish(slices[-1].waiting, slices[-1].emptied)
+        waiting = {key: each for one in slices for key, each in one.waiting.items()}
+        return Round(
+            tuple(each for one in slices for each in one.assigned), waiting, (), True, True
+        )
+
+    async def fetch(self, node_id: NodeId, *held: Lease) -> list[Grant]:
+        asked = AcquireLeases(held, wait_seconds=0)
+        return (await lease.acquire(self.parts, self.bobs, node_id, asked)).grants
+
+    async def beat(self, node_id: NodeId, *held: Lease) -> list[str]:
+        """What to stop."""
+        beat = Heartbeat(held)
+        return list((await lease.heartbeat(self.parts, self.bobs, node_id, beat)).stop)
+
+    async def report(self, node_id: NodeId, *reports: Report) -> list[str]:
+        answers = await report.report(self.parts, self.bobs, node_id, Reports(reports))
+        return [answer.code for answer in answers.answers]
+
+    async def say(self, node_id: NodeId, held: Lease, offset: int, *texts: str) -> int:
+        pieces = tuple(PackedLogPiece("stdout", text.encode()) for text in texts)
+        chunk = LogChunk(held, offset, pieces)
+        return (await attempt_log.append_log(self.parts, self.bobs, node_id, chunk)).next_offset
+
+    async def task(self, task_id: TaskId) -> TaskView:
+        async with self.parts.database.transaction() as connection:
+            return await tasks.get(connection, task_id, self.alice)
+
+    async def started(self, **changes: Any) -> tuple[NodeId, Grant]:
+        """One node and one task that runs on it."""
+        node = await self.offer(price_micro_per_hour=changes.pop("price_micro_per_hour", 0))
+        await self.submit(**changes)
+        await self.plan()
+        (grant,) = await self.fetch(node.node_id)
+        assert await self.report(node.node_id, Started(lease_of(grant))) == ["accepted"]
+        return node.node_id, grant
+
+    async def finish(self, grant: Grant) -> None:
+        """The end alone, without the sign of life that a report is."""
+        async with self.parts.database.transaction() as connection:
+            attempt = await attempts.lock_for_end(connection, grant.attempt_id)
+            assert attempt is not None
+            await settle.end_attempt(
+                self.parts, connection, Course(attempt), settle.Ending(EndReason.COMPLETED, 0)
+            )
+
+    async def check(self) -> None:
+        """Everything that must always be true is true."""
+        async with self.parts.database.transaction() as connection:
+            found = violations(await invariant_snapshot.take(connection))
+            assert not found, found
+
+    async def sql(self, statement: str, *values: Any) -> Any:
+        async with self.parts.database.transaction() as connection:
+            return await connection.fetchval(statement, *values)
+
+
+def lease_of(grant: Grant) -> Lease:
+    return Lease(grant.attempt_id, grant.token)
+
+
+def done(grant: Grant, reason: EndReason = EndReason.COMPLETED, **changes: Any) -> Finished:
+    exit_code = 0 if reason is EndReason.COMPLETED else None
+    return Finished(lease_of(grant), reason, **{"exit_code": exit_code, **changes})
+
+
+def used(run_seconds: float) -> Usage:
+    return Usage(run_seconds=run_seconds)

@@ -1,0 +1,242 @@
+"""A task comes after others: it waits for them, is let go when all succeeded, or is called off."""
+
+import asyncio
+
+import pytest
+
+from potluck.model.error import InvalidInput
+from potluck.model.ids import TaskId
+from potluck.model.task import EndReason, TaskState
+from potluck.server.flow.housekeeping import expire
+from potluck.server.flow.schedule import dependents
+from potluck.server.flow.settle import cancel
+from potluck.server.flow.submit import submit
+from potluck.store.new_ids import new_task_id
+from potluck.wire.consumer import TaskView
+from tests.server.flow.pool import Pool, done, request
+from tests.server.flow.schedule.arrays import place
+
+pytestmark = pytest.mark.every_postgres
+
+
+async def test_a_task_waits_until_all_before_it_have_succeeded(pool: Pool) -> None:
+    first, second = await pool.submit(), await pool.submit()
+    last = await pool.submit(after=(first.id, second.id))
+    assert last.after == [first.id, second.id]
+    assert last.waiting is not None and last.waiting.code == "dependency"
+    assert "2 tasks" in last.waiting.sentence
+    await _succeed(pool, first.id)
+    assert "1 task " in (await _waits(pool, last))
+    await _succeed(pool, second.id)
+    assert (await pool.task(last.id)).waiting is None
+    await _succeed(pool, last.id)
+    await pool.check()
+
+
+@pytest.mark.parametrize("how", ["failed", "cancelled", "expired"])
+async def test_what_comes_after_one_that_did_not_succeed_is_called_off(
+    pool: Pool, how: str
+) -> None:
+    first = await pool.submit(start_within_seconds=60.0)
+    last = await pool.submit(after=(first.id,))
+    await _end(pool, first.id, how)
+    assert (await pool.task(first.id)).state == how
+    assert await dependents.decide_once(pool.parts, pool.leads) == 1
+    after = await pool.task(last.id)
+    assert (after.state, after.reason) == (TaskState.CANCELLED, EndReason.DEPENDENCY)
+    assert first.id in after.detail
+    assert await dependents.decide_once(pool.parts, pool.leads) == 0
+    await pool.check()
+
+
+async def test_a_chain_falls_from_one_end_to_the_other(pool: Pool) -> None:
+    await _chain_falls(pool, 30)
+
+
+@pytest.mark.long
+async def test_a_chain_of_a_thousand_falls(pool: Pool) -> None:
+    await _chain_falls(pool, 1_000)
+
+
+async def _chain_falls(pool: Pool, length: int) -> None:
+    first = previous = (await pool.submit()).id
+    for _ in range(length):
+        previous = (await pool.submit(after=(previous,))).id
+    await cancel.cancel(pool.parts, pool.alice, first)
+    assert await dependents.decide_once(pool.parts, pool.leads) == length
+    count = "SELECT count(*) FROM tasks WHERE state = 'cancelled' AND reason = 'dependency'"
+    assert await pool.sql(count) == length
+    await pool.check()
+
+
+async def test_a_thousand_wait_for_one(pool: Pool) -> None:
+    """Let go in one batch each: the rows are counted, not the round trips."""
+    first = await pool.submit()
+    await pool.submit(after=(first.id,))
+    await _copy_last(pool, first.id, 999)
+    await _succeed(pool, first.id)
+    assert await pool.sql("SELECT count(*) FROM tasks WHERE waits_for > 0") == 0
+    assert await pool.sql("SELECT count(*) FROM dependencies") == 0
+    assert await pool.sql("SELECT count(*) FROM ended_tasks") == 0
+    await pool.check()
+
+
+async def test_whoever_ends_a_task_writes_one_row_for_all_that_wait_for_it(pool: Pool) -> None:
+    """The end holds the task, its node and its devices, and takes no longer for a million."""
+    first = await pool.submit()
+    await pool.submit(after=(first.id,))
+    await _copy_last(pool, first.id, 1500)
+    waiting = "SELECT array_agg(xmin::text ORDER BY task_id) FROM dependencies"
+    before = await pool.sql(waiting)
+    await _end(pool, first.id, "succeeded")
+    assert await pool.sql(waiting) == before
+    assert await pool.sql("SELECT count(*) FROM ended_tasks") == 1
+    assert await dependents.decide_once(pool.parts, pool.leads) == 1000
+    assert await dependents.decide_once(pool.parts, pool.leads) == 501
+    assert await dependents.decide_once(pool.parts, pool.leads) == 0
+    assert await pool.sql("SELECT count(*) FROM ended_tasks") == 0
+    await pool.check()
+
+
+async def _copy_last(pool: Pool, after_id: TaskId, count: int) -> None:
+    """Waiting tasks by the hundred, and their events, as `submit` writes them."""
+    ids = [new_task_id() for _ in range(count)]
+    columns = (
+        "account_id, name, kind, sealed_spec, requirements, limits, priority, max_attempts,"
+        " after_ids, waits_for, request_hash"
+    )
+    await pool.sql(
+        f"INSERT INTO tasks (id, {columns})"
+        f" SELECT unnest($1::text[]), {columns} FROM tasks WHERE waits_for = 1",
+        ids,
+    )
+    await pool.sql("INSERT INTO dependencies SELECT unnest($1::text[]), $2", ids, after_id)
+    await pool.sql(
+        "INSERT INTO events (account_id, task_id, kind, data)"
+        " SELECT $1, unnest($2::text[]), 'task.queued', '{\"state\": \"queued\"}'",
+        pool.alice,
+        ids,
+    )
+
+
+async def test_a_diamond_is_let_go_when_both_sides_are_done(pool: Pool) -> None:
+    top = await pool.submit()
+    left, right = await pool.submit(after=(top.id,)), await pool.submit(after=(top.id,))
+    bottom = await pool.submit(after=(left.id, right.id))
+    for each in (top, left, right):
+        assert (await pool.task(bottom.id)).waiting is not None
+        await _succeed(pool, each.id)
+    assert (await pool.task(bottom.id)).waiting is None
+    await pool.check()
+
+
+async def test_a_diamond_falls_once(pool: Pool) -> None:
+    top = await pool.submit()
+    left, right = await pool.submit(after=(top.id,)), await pool.submit(after=(top.id,))
+    bottom = await pool.submit(after=(left.id, right.id))
+    await cancel.cancel(pool.parts, pool.alice, top.id)
+    await dependents.decide_once(pool.parts, pool.leads)
+    assert (await pool.task(bottom.id)).reason is EndReason.DEPENDENCY
+    finished = "SELECT count(*) FROM events WHERE task_id = $1 AND kind = 'task.finished'"
+    assert await pool.sql(finished, bottom.id) == 1
+    await pool.check()
+
+
+async def test_what_has_ended_before_is_not_waited_for(pool: Pool) -> None:
+    good, bad = await pool.submit(), await pool.submit()
+    await _succeed(pool, good.id)
+    await cancel.cancel(pool.parts, pool.alice, bad.id)
+    assert (await pool.submit(after=(good.id,))).waiting is None
+    called_off = await pool.submit(after=(good.id, bad.id))
+    assert (called_off.state, called_off.reason) == (TaskState.CANCELLED, EndReason.DEPENDENCY)
+    await pool.check()
+
+
+async def test_a_task_that_ends_at_the_very_moment_of_the_submission_is_not_missed(
+    pool: Pool,
+) -> None:
+    """Cancelled, expired and finished while others are submitted to come after it."""
+    for how in ("cancelled", "expired", "succeeded") * 4:
+        first = await pool.submit(start_within_seconds=60.0)
+        ends = asyncio.ensure_future(_end(pool, first.id, how))
+        waiting = await asyncio.gather(*(pool.submit(after=(first.id,)) for _ in range(6)))
+        await ends
+        await dependents.decide_once(pool.parts, pool.leads)
+        for each in waiting:
+            after = await pool.task(each.id)
+            expected = TaskState.QUEUED if how == "succeeded" else TaskState.CANCELLED
+            assert (after.state, after.waiting) == (expected, None), how
+            if how == "succeeded":
+                await cancel.cancel(pool.parts, pool.alice, each.id)
+    await pool.check()
+
+
+async def test_others_tasks_and_no_tasks_are_refused_alike(pool: Pool) -> None:
+    theirs = await submit.submit(pool.parts, pool.bob, request(), None)
+    sentences = []
+    for task_id in (theirs.id, new_task_id()):
+        with pytest.raises(InvalidInput) as refused:
+            await pool.submit(after=(task_id,))
+        sentences.append(refused.value.detail.replace(task_id, "it"))
+    assert sentences[0] == sentences[1]
+    mine = await pool.submit()
+    with pytest.raises(InvalidInput, match="twice"):
+        await pool.submit(after=(mine.id, mine.id))
+
+
+async def test_one_that_waits_can_be_cancelled_and_can_expire(pool: Pool) -> None:
+    first = await pool.submit()
+    called_off = await pool.submit(after=(first.id,))
+    late = await pool.submit(after=(first.id,), start_within_seconds=60.0)
+    assert (await cancel.cancel(pool.parts, pool.alice, called_off.id)).state.is_final
+    await pool.sql("UPDATE tasks SET start_before = now() WHERE id = $1", late.id)
+    assert await expire.expire_once(pool.parts, pool.leads) == 1
+    await _succeed(pool, first.id)
+    assert (await pool.task(called_off.id)).state is TaskState.CANCELLED
+    assert (await pool.task(late.id)).state is TaskState.EXPIRED
+    assert await pool.sql("SELECT count(*) FROM dependencies") == 0
+    await pool.check()
+
+
+async def test_the_same_key_waits_once(pool: Pool) -> None:
+    first = await pool.submit()
+    twins = await asyncio.gather(*(pool.submit(key="k", after=(first.id,)) for _ in range(8)))
+    assert len({twin.id for twin in twins}) == 1
+    assert await pool.sql("SELECT count(*) FROM dependencies") == 1
+    await pool.check()
+
+
+async def test_an_old_leader_lets_nobody_go(pool: Pool) -> None:
+    first = await pool.submit()
+    last = await pool.submit(after=(first.id,))
+    await cancel.cancel(pool.parts, pool.alice, first.id)
+    await pool.sql("UPDATE leader SET term = term + 1")
+    assert await dependents.decide_once(pool.parts, pool.leads) == 0
+    assert (await pool.task(last.id)).state is TaskState.QUEUED
+
+
+async def _waits(pool: Pool, task: TaskView) -> str:
+    waiting = (await pool.task(task.id)).waiting
+    assert waiting is not None
+    return waiting.sentence
+
+
+async def _succeed(pool: Pool, task_id: TaskId) -> None:
+    await _end(pool, task_id, "succeeded")
+    await dependents.decide_once(pool.parts, pool.leads)
+
+
+async def _end(pool: Pool, task_id: TaskId, how: str) -> None:
+    if how == "cancelled":
+        await cancel.cancel(pool.parts, pool.alice, task_id)
+        return
+    if how == "expired":
+        await pool.sql("UPDATE tasks SET start_before = now() WHERE id = $1", task_id)
+        assert await expire.expire_once(pool.parts, pool.leads) == 1
+        return
+    node = await pool.offer()
+    assert await place(pool, node, task_id)
+    (grant,) = await pool.fetch(node.node_id)
+    reason = EndReason.COMPLETED if how == "succeeded" else EndReason.EXIT_STATUS
+    exit_code = 0 if how == "succeeded" else 1
+    assert await pool.report(node.node_id, done(grant, reason, exit_code=exit_code)) == ["accepted"]

@@ -1,0 +1,227 @@
+"""Why does it wait? Any instance may be asked; only the leader knows the queue."""
+
+import asyncio
+import time
+
+import msgspec
+import pytest
+
+from potluck.model.device import Availability
+from potluck.model.error import NotFound
+from potluck.model.ids import NodeId, TaskId
+from potluck.model.node import NodeState
+from potluck.model.task import EndReason, TaskState
+from potluck.server import topics
+from potluck.server.flow.notify.task_stream import view
+from potluck.server.flow.schedule.explain_node import explain_node
+from potluck.server.flow.schedule.explain_task import answer_once, explain
+from potluck.server.flow.settle import cancel
+from potluck.server.leader.leader_rpc import Question
+from potluck.server.leader.memory import Memory
+from potluck.store.tasks import tasks
+from potluck.wire import codec
+from potluck.wire.consumer import Explanation
+from potluck.wire.own_machines import NodeExplanation
+from tests.server.flow.leading import leading
+from tests.server.flow.pool import Pool, done
+from tests.server.flow.schedule.arrays import give, succeeded
+
+
+async def explained(pool: Pool, task_id: TaskId) -> Explanation:
+    async with leading(pool) as memory:
+        memory.known.scheduler.plan(memory.now, 10)
+        return await explain(pool.parts, pool.alice, task_id)
+
+
+async def test_refusals_are_counted_and_what_would_help_is_said(pool: Pool) -> None:
+    for _ in range(3):
+        await pool.offer()
+    task = await pool.submit(device_model="H100")
+    said = await explained(pool, task.id)
+    assert (said.state, said.nodes) == (TaskState.QUEUED, 3)
+    assert said.position is None, "whom nobody can ever take is not the next"
+    assert [(each.code, each.nodes) for each in said.refusals] == [("device_model", 3)]
+    assert said.changes and said.at is not None
+
+
+async def test_the_place_in_the_queue_counts_those_before(pool: Pool) -> None:
+    ids = [(await pool.submit(device_model="H100")).id for _ in range(5)]
+    assert (await explained(pool, ids[-1])).position == 5
+
+
+async def test_what_runs_or_is_over_does_not_wait(pool: Pool) -> None:
+    node = await pool.offer()
+    task = await pool.submit()
+    await pool.plan()
+    said = await explain(pool.parts, pool.alice, task.id)
+    assert said.sentence.startswith("It does not wait") and said.position is None
+    await pool.fetch(node.node_id)
+    await cancel.cancel(pool.parts, pool.alice, task.id)
+    assert "cancelled" in (await explain(pool.parts, pool.alice, task.id)).sentence
+
+
+async def test_what_waits_for_its_time_says_that(pool: Pool) -> None:
+    task = await pool.submit(delay_seconds=3600.0)
+    said = await explain(pool.parts, pool.alice, task.id)
+    assert "not to start before" in said.sentence
+
+
+async def test_without_a_leader_the_answer_says_so(pool: Pool) -> None:
+    settings = msgspec.structs.replace(pool.parts.settings, answer_seconds=0.2)
+    pool.parts = msgspec.structs.replace(pool.parts, settings=settings)
+    task = await pool.submit()
+    said = await explain(pool.parts, pool.alice, task.id)
+    assert "does not answer" in said.sentence and said.position is None
+
+
+async def test_a_leader_that_is_still_loading_names_no_place(pool: Pool) -> None:
+    task = await pool.submit()
+    async with leading(pool) as memory:
+        memory.is_loaded = False
+        assert (await explain(pool.parts, pool.alice, task.id)).position is None
+
+
+async def test_somebody_elses_task_is_not_found(pool: Pool) -> None:
+    task = await pool.submit()
+    with pytest.raises(NotFound):
+        await explain(pool.parts, pool.bob, task.id)
+
+
+async def test_an_array_is_explained_also_when_its_reason_is_known(pool: Pool) -> None:
+    await pool.offer()
+    task = await pool.submit(device_model="H100", items=10)
+    await pool.plan()  # publishes the reason
+    said = await explained(pool, task.id)
+    assert said.nodes == 1
+    assert [each.code for each in said.refusals] == ["device_model"]
+
+
+async def test_an_array_that_is_at_work_says_how_far_it_has_come(pool: Pool) -> None:
+    node = await pool.offer()
+    task = await pool.submit(items=10)
+    grant = await give(pool, node, task.id, 0, 2)
+    await pool.report(node.node_id, succeeded(grant, 0))
+    said = await explained(pool, task.id)
+    assert said.sentence == (
+        "1 of 10 items is done, 1 runs, 8 wait. 1 node has its devices in use."
+    )
+    assert (said.position, said.estimated_start) == (None, None), "it need not start"
+    await pool.sql("UPDATE tasks SET pending = '{}'")
+    said = await explained(pool, task.id)
+    assert said.sentence == "It does not wait: 1 of 10 items is done, 9 run."
+
+
+async def test_a_reason_is_not_said_twice(pool: Pool) -> None:
+    task = await pool.submit()
+    await cancel.cancel(pool.parts, pool.alice, task.id)
+    said = await explain(pool.parts, pool.alice, task.id)
+    assert said.sentence == "It does not wait: it is over, cancelled."
+
+
+async def test_many_questions_leave_the_leader_half_of_its_time(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each answer takes a while; what nobody waits for any more is not answered."""
+    settings = msgspec.structs.replace(pool.parts.settings, answer_seconds=0.2)
+    pool.parts = msgspec.structs.replace(pool.parts, settings=settings)
+    memory = Memory(pool.parts)
+    slow = memory.known.scheduler.explain
+
+    def take_a_while(task_id: TaskId, now: float) -> None:
+        time.sleep(0.02)
+        assert slow(task_id, now) is None
+
+    monkeypatch.setattr(memory.known.scheduler, "explain", take_a_while)
+    for number in range(100):
+        for who in ("one", "other"):
+            question = Question(f"{who}-{number}", TaskId(f"task_{number}"))
+            await pool.parts.live.post(topics.QUESTIONS, codec.encode_json(question))
+    idle = 0.0
+
+    async def other_work() -> None:
+        nonlocal idle
+        while True:
+            await asyncio.sleep(0.001)
+            idle += 0.001
+
+    working = asyncio.create_task(other_work())
+    assert 1 <= await answer_once(pool.parts, memory) <= 10
+    working.cancel()
+    assert idle >= 0.02
+    for who in ("one", "other"):
+        assert await pool.parts.live.get(topics.answer(f"{who}-0")) is not None
+
+
+async def test_an_array_that_was_lost_long_ago_has_its_lines_reason(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has more attempts than are shown; all of them tell the name of its line."""
+    monkeypatch.setattr(tasks, "_NEWEST_ATTEMPTS", 1)
+    bad, good = await pool.offer(), await pool.offer()
+    task = await pool.submit(items=3)
+    lost = await give(pool, bad, task.id, 0, 1)
+    await pool.report(bad.node_id, done(lost, EndReason.NODE_RESTARTED))
+    grant = await give(pool, good, task.id, 1, 2)
+    await pool.report(good.node_id, succeeded(grant, 1), done(grant))
+    await pool.sql("UPDATE nodes SET state = 'left'")
+    await pool.plan()
+    seen = await view(pool.parts, pool.alice, task.id)
+    assert len(seen.attempts) == 1 and seen.waiting is not None
+
+
+async def node_explained(pool: Pool, node_id: NodeId) -> NodeExplanation:
+    async with leading(pool) as memory:
+        memory.known.scheduler.plan(memory.now, 10)
+        return await explain_node(pool.parts, pool.bob, node_id)
+
+
+async def test_why_a_node_gets_no_work(pool: Pool) -> None:
+    """The scheduler's own reasons, and what its devices do."""
+    await pool.give(pool.alice, 10_000_000)
+    node = await pool.offer(price_micro_per_hour=500_000)
+    for _ in range(2):
+        await pool.submit(max_price_micro_per_hour=300_000)
+    said = await node_explained(pool, node.node_id)
+    assert said.sentence == "2 waiting tasks pay 0.30 an hour at most, and it costs 0.50."
+    assert [(each.code, each.tasks) for each in said.reasons] == [("price", 2)]
+    assert said.changes == [
+        "At a price of 0.30 an hour for a device, it could take 2 of the waiting tasks."
+    ]
+    assert (said.state, said.waiting, said.running) == (NodeState.ONLINE, 2, 0)
+    assert said.at is not None and said.away == []
+    await pool.sql("UPDATE devices SET availability = 'in_use', why = 'somebody types'")
+    said = await node_explained(pool, node.node_id)
+    assert said.sentence == "It takes no new work now: its owner uses it."
+    (away,) = said.away
+    assert (away.availability, away.why) == (Availability.IN_USE, "somebody types")
+
+
+NOT_PLANNED_WITH = [
+    ("UPDATE nodes SET state = 'silent'", "It has not been heard for a while"),
+    ("UPDATE nodes SET state = 'left'", "It has left the pool"),
+    ("UPDATE nodes SET is_polling = false", "It has not asked for work since it came back, or"),
+    ("UPDATE devices SET is_present = false", "It has no device"),
+    ("UPDATE devices SET standing = 'foreign'", "None of its devices is its own to offer"),
+]
+
+
+@pytest.mark.parametrize(("change", "sentence"), NOT_PLANNED_WITH)
+async def test_a_node_that_is_not_planned_with_is_told_of_without_a_leader(
+    pool: Pool, change: str, sentence: str
+) -> None:
+    node_id, _ = await pool.started()
+    await pool.sql(change)
+    said = await explain_node(pool.parts, pool.bob, node_id)
+    assert said.sentence.startswith(sentence) and said.running == 1
+
+
+async def test_a_node_is_explained_to_its_owner_alone(pool: Pool) -> None:
+    node = await pool.offer()
+    with pytest.raises(NotFound):
+        await explain_node(pool.parts, pool.alice, node.node_id)
+
+
+async def test_without_a_leader_the_answer_about_a_node_says_so(pool: Pool) -> None:
+    node = await pool.offer()
+    said = await explain_node(pool.parts, pool.bob, node.node_id)
+    assert "does not answer just now" in said.sentence and said.at is None

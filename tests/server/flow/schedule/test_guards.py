@@ -1,0 +1,50 @@
+"""What a plan did not know of is caught when it is applied."""
+
+import pytest
+
+from potluck.server.flow.schedule.assign import apply
+from potluck.server.leader.memory import Memory
+from tests.server.flow.pool import Pool
+
+_SAYS = "UPDATE devices SET description = jsonb_set(description, '{{terms}}', '{}')"
+CHANGES = {
+    "it runs its owner's tasks alone": "UPDATE nodes SET own_tasks_only = true",
+    "it is silent": "UPDATE nodes SET state = 'silent'",
+    "its price is another": "UPDATE devices SET price_micro_per_hour = price_micro_per_hour + 1",
+    "its device is another wallet's": "UPDATE devices SET standing = 'foreign'",
+    "its device is gone": "UPDATE devices SET is_present = false",
+    "its device is in use": "UPDATE devices SET free_milli = 999",
+    "its device's memory is in use": "UPDATE devices SET used_memory_bytes = 1",
+    "its device is paused": "UPDATE devices SET availability = 'paused'",
+    "its device is sick": "UPDATE devices SET availability = 'sick'",
+    "its owner takes other tasks": _SAYS.format('{"kinds": ["container"]}'),
+    "its owner takes others' tasks": _SAYS.format('{"allow": ["0xabc"]}'),
+    "its owner takes nothing of this wallet": """
+        UPDATE devices SET description = jsonb_set(description, '{terms,deny}',
+            (SELECT jsonb_agg(lower(address)) FROM accounts))""",
+    "its cores are in use": "UPDATE nodes SET used_cores = cores",
+    "the task has to wait": "UPDATE tasks SET not_before = now() + interval '1 hour'",
+    "the task comes after another": "UPDATE tasks SET waits_for = 1",
+    "the task came too late": "UPDATE tasks SET start_before = now()",
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+async def test_a_plan_that_no_longer_holds_changes_nothing(pool: Pool, change: str) -> None:
+    await pool.offer()
+    await pool.submit()
+    memory = Memory(pool.parts)
+    await memory.begin()
+    (planned,) = memory.known.scheduler.plan(memory.now, 10).assignments
+    await pool.sql(change)
+    assert await apply(pool.parts, pool.leads, [planned]) == []
+    assert await pool.sql("SELECT count(*) FROM attempts") == 0
+
+
+async def test_a_plan_that_holds_comes_true(pool: Pool) -> None:
+    await pool.offer()
+    await pool.submit()
+    memory = Memory(pool.parts)
+    await memory.begin()
+    (planned,) = memory.known.scheduler.plan(memory.now, 10).assignments
+    assert len(await apply(pool.parts, pool.leads, [planned])) == 1

@@ -1,0 +1,144 @@
+"""Tasks of every kind reach a node as they were submitted, and their secrets nobody else."""
+
+import msgspec
+import pytest
+
+from potluck.model.blob import BlobRef, Value
+from potluck.model.error import InvalidInput
+from potluck.model.node import SandboxReport
+from potluck.model.task import EndReason, Requirements, TaskRequest, TaskState
+from potluck.model.task_spec import (
+    CommandSpec,
+    ContainerSpec,
+    FunctionSpec,
+    ScriptSpec,
+    TaskSpec,
+)
+from potluck.model.terms import TaskKind
+from potluck.server.flow.notify import task_stream
+from potluck.server.flow.settle import cancel
+from potluck.server.flow.submit import submit
+from potluck.server.flow.submit.submit_many import submit_many
+from potluck.wire import codec
+from potluck.wire.provider import Started
+from tests.server.flow.pool import Pool, done, lease_of
+from tests.server.flow.schedule.arrays import place
+from tests.wallets import Wallet
+
+SECRET = "the-planted-secret"
+KINDS: list[TaskSpec] = [
+    ScriptSpec("hello.py", "print('hello')"),
+    FunctionSpec("double", Value(b"\x80code"), Value(b"\x00\xff"), "3.11", ("numpy",)),
+    CommandSpec(("nvidia-smi", "-L"), {"A": "b"}),
+    ContainerSpec("busybox:1", ("true",)),
+]
+BOB = Wallet("bob").address
+
+
+async def test_a_node_is_given_every_kind_as_it_was_submitted(pool: Pool) -> None:
+    for spec in KINDS:
+        await submit.submit(pool.parts, pool.alice, TaskRequest(spec), None)
+    node = await pool.offer(devices=4)
+    await pool.plan()
+    grants = await pool.fetch(node.node_id)
+    assert [grant.spec for grant in sorted(grants, key=lambda each: each.task_id)] == KINDS
+
+
+async def test_secrets_are_in_the_grant_and_nowhere_else(pool: Pool) -> None:
+    request = TaskRequest(KINDS[0], secrets={"TOKEN": SECRET}, trust=(BOB,))
+    task = await submit.submit(pool.parts, pool.alice, request, "once")
+    assert await pool.sql("SELECT count(*) FROM tasks WHERE tasks::text ~ $1", SECRET) == 0
+    assert SECRET.encode() not in codec.encode_json(await pool.task(task.id))
+    assert task.requirements.owners == tuple(sorted({Wallet("alice").address.lower(), BOB.lower()}))
+    node = await pool.offer()
+    await pool.plan()
+    (grant,) = await pool.fetch(node.node_id)
+    assert grant.secrets == {"TOKEN": SECRET}
+    again = await submit.submit(pool.parts, pool.alice, request, "once")
+    assert again.id == task.id, "the same request, whatever it came to mean"
+
+
+@pytest.mark.parametrize("how", ["finished", "cancelled while it waits"])
+async def test_secrets_go_with_the_end_of_the_task(pool: Pool, how: str) -> None:
+    kept = "SELECT sealed_secrets IS NOT NULL FROM tasks"
+    request = TaskRequest(KINDS[0], secrets={"TOKEN": SECRET}, trust=(BOB,), max_attempts=2)
+    task = await submit.submit(pool.parts, pool.alice, request, None)
+    if how == "finished":
+        node = await pool.offer()
+        await pool.plan()
+        (first,) = await pool.fetch(node.node_id)
+        await pool.report(
+            node.node_id, Started(lease_of(first)), done(first, EndReason.EXIT_STATUS, exit_code=1)
+        )
+        assert await pool.sql(kept), "the next attempt needs them"
+        await pool.sql("UPDATE tasks SET not_before = NULL")
+        await pool.plan()
+        (second,) = await pool.fetch(node.node_id)
+        assert second.secrets == {"TOKEN": SECRET}
+        await pool.report(node.node_id, Started(lease_of(second)), done(second))
+    else:
+        await cancel.cancel(pool.parts, pool.alice, task.id)
+    assert (await pool.task(task.id)).state.is_final and not await pool.sql(kept)
+
+
+async def test_secrets_that_nobody_can_open_end_the_task(pool: Pool) -> None:
+    request = TaskRequest(KINDS[0], secrets={"TOKEN": SECRET}, trust=(BOB,), max_attempts=3)
+    task = await submit.submit(pool.parts, pool.alice, request, None)
+    await pool.sql("UPDATE tasks SET sealed_secrets = sealed_spec")
+    node = await pool.offer()
+    await pool.plan()
+    assert await pool.fetch(node.node_id) == []
+    after = await pool.task(task.id)
+    assert (after.state, after.reason) == (TaskState.FAILED, EndReason.SPEC_UNREADABLE)
+
+
+async def test_secrets_wait_for_a_node_that_may_have_them(pool: Pool) -> None:
+    node = await pool.offer()
+    request = TaskRequest(KINDS[0], secrets={"TOKEN": SECRET})
+    task = await submit.submit(pool.parts, pool.alice, request, None)
+    await pool.plan()
+    assert await pool.fetch(node.node_id) == []
+    waiting = (await task_stream.view(pool.parts, pool.alice, task.id)).waiting
+    assert waiting is not None and waiting.code == "owner"
+    assert not await place(pool, node, task.id), "whatever the leader plans"
+    mine = msgspec.structs.replace(request, trust=(BOB.upper().replace("X", "x"),))
+    trusting = await submit.submit(pool.parts, pool.alice, mine, None)
+    await pool.plan()
+    assert [grant.task_id for grant in await pool.fetch(node.node_id)] == [trusting.id]
+
+
+async def test_a_mistyped_wallet_is_trusted_with_nothing(pool: Pool) -> None:
+    """An address spelled in both cases has a checksum; one in small letters has none."""
+    mistyped = BOB[:2] + BOB[2:].swapcase()
+    trusting = TaskRequest(KINDS[0], secrets={"TOKEN": SECRET}, trust=(mistyped,))
+    asking = TaskRequest(KINDS[0], requirements=Requirements(owners=(mistyped,)))
+    for request in (trusting, asking):
+        with pytest.raises(InvalidInput, match=f"checksum of the address {mistyped} is wrong"):
+            await submit.submit(pool.parts, pool.alice, request, None)
+        listed = await submit_many(pool.parts, pool.alice, [request], None)
+        assert listed.tasks[0].task_id is None
+    plain = msgspec.structs.replace(trusting, trust=(BOB.lower(),))
+    assert (await submit.submit(pool.parts, pool.alice, plain, None)).state is TaskState.QUEUED
+
+
+async def test_a_node_is_given_what_it_can_run(pool: Pool) -> None:
+    plain = SandboxReport("bwrap", kinds=(TaskKind.SCRIPT, TaskKind.FUNCTION))
+    node = await pool.offer(devices=4, sandbox=plain, python_version="3.12.1")
+    told = [await submit.submit(pool.parts, pool.alice, TaskRequest(spec), None) for spec in KINDS]
+    await pool.plan()
+    assert [grant.task_id for grant in await pool.fetch(node.node_id)] == [told[0].id]
+    reasons = [
+        (await task_stream.view(pool.parts, pool.alice, each.id)).waiting for each in told[1:]
+    ]
+    assert [reason and reason.code for reason in reasons] == ["python", "kind", "kind"]
+    await pool.offer(node.node_id, devices=4, sandbox=plain, containers=SandboxReport("docker"))
+    await pool.plan()
+    held = await pool.fetch(node.node_id)
+    assert {grant.task_id for grant in held} >= {told[1].id, told[3].id}
+
+
+async def test_a_task_names_only_blobs_of_its_own_account(pool: Pool) -> None:
+    spec = FunctionSpec("f", Value(blob=BlobRef("ab" * 32, 7)), Value(b""), "3.11")
+    with pytest.raises(InvalidInput, match="There is no blob abab"):
+        await submit.submit(pool.parts, pool.alice, TaskRequest(spec), None)
+    assert await pool.sql("SELECT count(*) FROM tasks") == 0

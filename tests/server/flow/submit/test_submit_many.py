@@ -1,0 +1,92 @@
+"""Many tasks in one request: all of them, or all but those that are refused, and never twice."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from potluck.model.blob import BlobRef, Value
+from potluck.model.task import TaskRequest, TaskState
+from potluck.model.task_spec import FunctionSpec
+from potluck.server.flow.settle import cancel
+from potluck.server.flow.submit.submit_many import submit_many
+from potluck.wire.results import Submitted
+from tests.server.flow.pool import Pool, request
+from tests.server.flow.report.functions import function
+
+pytestmark = pytest.mark.every_postgres
+
+
+async def send(pool: Pool, *requests: TaskRequest, key: str | None = None) -> list[Submitted]:
+    return (await submit_many(pool.parts, pool.alice, requests, key)).tasks
+
+
+async def test_all_of_them_enter_in_their_order(pool: Pool) -> None:
+    told = await send(pool, request(priority=1), function(), request(items=3))
+    ids = [each.task_id for each in told if each.task_id is not None]
+    found = [await pool.task(task_id) for task_id in ids]
+    assert [task.kind for task in found] == ["script", "function", "script"]
+    assert [task.priority for task in found] == [1, 0, 0]
+    assert found[2].items is not None and found[2].items.pending == 3
+    assert await pool.sql("SELECT count(*) FROM events WHERE kind = 'task.queued'") == 3
+    await pool.check()
+
+
+async def test_one_that_is_refused_is_no_matter_to_the_others(pool: Pool) -> None:
+    unsent = FunctionSpec("f", Value(blob=BlobRef("ab" * 32, 7)), Value(b""), "3.11")
+    wrong = request(allow_failures=1)
+    for bad, sentence in [(wrong, "Only items of an array"), (TaskRequest(unsent), "no blob abab")]:
+        told = await send(pool, request(), bad, request())
+        assert [each.task_id is None for each in told] == [False, True, False]
+        assert (told[1].code, sentence in told[1].detail) == ("invalid_input", True)
+        assert told[1].hint
+    assert await pool.sql("SELECT count(*) FROM tasks") == 4
+
+
+async def test_the_same_list_again_is_the_same_tasks(pool: Pool) -> None:
+    requests = [request(priority=place) for place in range(5)]
+    first, second = await asyncio.gather(
+        send(pool, *requests, key="once"), send(pool, *requests, key="once")
+    )
+    assert first == second == await send(pool, *requests, key="once")
+    assert await pool.sql("SELECT count(*) FROM tasks") == 5
+    changed = [msgspec.structs.replace(requests[0], priority=9), *requests[1:]]
+    told = await send(pool, *changed, request(), key="once")
+    assert [each.code for each in told] == ["conflict", "", "", "", "", ""]
+    assert told[1:5] == first[1:]
+    assert await pool.sql("SELECT count(*) FROM tasks") == 6
+
+
+async def test_a_longer_list_at_the_same_moment_finds_what_the_shorter_one_made(pool: Pool) -> None:
+    requests = [request(priority=place) for place in range(5)]
+    shorter, longer = await asyncio.gather(
+        send(pool, *requests[:3], key="once"), send(pool, *requests, key="once")
+    )
+    assert longer[:3] == shorter
+    assert len({each.task_id for each in longer} - {None}) == 5
+    assert await pool.sql("SELECT count(*) FROM tasks") == 5
+    assert await pool.sql("SELECT count(*) FROM events WHERE kind = 'task.queued'") == 5
+
+
+async def test_the_quota_holds_for_lists_too(pool: Pool) -> None:
+    await pool.sql("UPDATE accounts SET max_queued_tasks = 3 WHERE id = $1", pool.alice)
+    told = await send(pool, *(request() for _ in range(5)))
+    assert [each.code for each in told] == ["", "", "", "quota_exceeded", "quota_exceeded"]
+    assert await pool.sql("SELECT count(*) FROM tasks") == 3
+
+
+async def test_what_comes_after_others_waits_for_them(pool: Pool) -> None:
+    before, over = await pool.submit(), await pool.submit()
+    await cancel.cancel(pool.parts, pool.alice, over.id)
+    told = await send(pool, request(after=(before.id,)), request(), request(after=(over.id,)))
+    assert all(each.task_id for each in told)
+    waits = await pool.task(told[0].task_id or before.id)
+    assert waits.after == [before.id] and waits.waiting is not None
+    assert (await pool.task(told[2].task_id or before.id)).state is TaskState.CANCELLED
+    await pool.check()
+
+
+async def test_a_thousand_are_one_transaction(pool: Pool) -> None:
+    before = await pool.sql("SELECT count(DISTINCT created_at) FROM tasks")
+    await send(pool, *(function() for _ in range(1_000)))
+    assert before == 0 and await pool.sql("SELECT count(DISTINCT created_at) FROM tasks") == 1

@@ -1,0 +1,304 @@
+"""Rows are locked in one order: task, attempt, node, device, balance. So nobody waits in a circle.
+
+Each test holds one row, lets a stage run into it, and asks for a row that the stage must not have
+taken yet. In another order the two would wait for each other.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from potluck.decide.types import Assignment, DeviceShare
+from potluck.model.account import Role
+from potluck.model.blob import BlobRef, NamedFile
+from potluck.model.device import DeviceKind
+from potluck.model.ids import NodeId, TaskId
+from potluck.model.task import GIB, TaskRequest, TaskState
+from potluck.model.task_spec import ScriptSpec
+from potluck.server.flow.housekeeping import expire
+from potluck.server.flow.housekeeping.garbage import give_up_claims
+from potluck.server.flow.lease.adopt import readopt
+from potluck.server.flow.schedule import dependents
+from potluck.server.flow.schedule.assign import apply
+from potluck.server.flow.settle import cancel
+from potluck.server.flow.submit import file_access, submit
+from potluck.server.flow.submit.submit_many import submit_many
+from potluck.store.attempts.assign import Planned, assign
+from potluck.store.files import blobs
+from potluck.store.identity import accounts
+from potluck.store.new_ids import new_attempt_id
+from potluck.wire.consumer import TaskView
+from potluck.wire.files import AddedFile, AddFiles
+from potluck.wire.provider import Grant, NodeRegistered, Preparing, Started
+from tests.server.flow.pool import (
+    Pool,
+    done,
+    lease_of,
+    request,
+)
+from tests.server.flow.sending import send
+from tests.wallets import Wallet
+
+Stage = Callable[[Pool, NodeId, Grant], Awaitable[Any]]
+
+TASK = "SELECT FROM tasks FOR UPDATE"
+ATTEMPT = "SELECT FROM attempts FOR UPDATE"
+NODE = "SELECT FROM nodes FOR UPDATE"
+DEVICE = "SELECT FROM devices FOR UPDATE"
+BALANCE = "SELECT FROM balances FOR UPDATE"
+
+ORDER = [
+    # (the stage, the row that somebody holds, the row that must still be free)
+    ("preparing", lambda p, n, g: p.report(n, Preparing(lease_of(g))), TASK, ATTEMPT),
+    ("started", lambda p, n, g: p.report(n, Started(lease_of(g))), TASK, ATTEMPT),
+    ("finished", lambda p, n, g: p.report(n, done(g)), TASK, ATTEMPT),
+    ("finished", lambda p, n, g: p.report(n, done(g)), ATTEMPT, DEVICE),
+    ("finished, its device", lambda p, n, g: p.finish(g), NODE, DEVICE),
+    ("finished, its pay", lambda p, n, g: p.finish(g), DEVICE, BALANCE),
+    ("cancel", lambda p, n, g: cancel.cancel(p.parts, p.alice, g.task_id), TASK, ATTEMPT),
+    ("cancel", lambda p, n, g: cancel.cancel(p.parts, p.alice, g.task_id), ATTEMPT, NODE),
+    ("heartbeat", lambda p, n, g: p.beat(n, lease_of(g)), ATTEMPT, NODE),
+    ("poll", lambda p, n, g: p.fetch(n), ATTEMPT, NODE),
+]
+
+
+@pytest.mark.parametrize(
+    ("stage", "held", "free"), [row[1:] for row in ORDER], ids=[row[0] for row in ORDER]
+)
+async def test_a_stage_waits_without_holding_what_comes_later(
+    pool: Pool, stage: Stage, held: str, free: str
+) -> None:
+    await pool.give(pool.alice, 10**12)
+    node_id, grant = await pool.started(price_micro_per_hour=1000, run_seconds=10.0)
+    async with pool.parts.database.transaction() as connection:
+        await connection.execute(held)
+        running = asyncio.ensure_future(stage(pool, node_id, grant))
+        await _until_it_waits(pool, running)
+        await connection.execute(f"{free} NOWAIT")
+    await running
+    await pool.check()
+
+
+@pytest.mark.parametrize(
+    ("held", "free"),
+    [
+        (TASK, ATTEMPT),
+        (ATTEMPT, "SELECT FROM blob_use FOR UPDATE"),
+        ("SELECT FROM blob_use FOR UPDATE", "SELECT FROM blobs FOR UPDATE"),
+        ("SELECT FROM blobs FOR UPDATE", "SELECT FROM blob_claims FOR UPDATE"),
+    ],
+    ids=["task", "attempt", "use", "blob"],
+)
+async def test_files_wait_without_holding_what_comes_later(
+    pool: Pool, held: str, free: str
+) -> None:
+    node_id, grant = await pool.started()
+
+    async def leave(path: str, attempt: Grant, node: NodeId) -> None:
+        left = AddFiles(lease_of(attempt), (AddedFile(path, b"always the same"),))
+        await file_access.add(pool.parts, pool.bobs, node, left)
+
+    await leave("a", grant, node_id)
+    other_id, other = await pool.started()
+    async with pool.parts.database.transaction() as connection:
+        await connection.execute(held)
+        running = asyncio.ensure_future(leave("b", other, other_id))
+        await _until_it_waits(pool, running)
+        await connection.execute(f"{free} NOWAIT")
+    await running
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["together", "after another"])
+async def test_a_list_takes_all_that_it_names_in_the_order_of_the_hashes(
+    pool: Pool, after: bool
+) -> None:
+    """Pins have run out, as those of all that nodes have sent: it holds each claim."""
+    first = await pool.submit()
+    sent = sorted([await send(pool, bytes([n])) for n in range(2)], key=lambda blob: blob.sha256)
+    await pool.sql("UPDATE blob_claims SET pinned_until = now(), look_at = now()")
+    named = [naming(blob, (first.id,) if after else ()) for blob in reversed(sent)]
+    claim = "SELECT FROM blob_claims WHERE sha256 = $1 FOR UPDATE"
+    async with pool.parts.database.transaction() as connection:
+        await connection.execute(claim, bytes.fromhex(sent[0].sha256))
+        running = asyncio.ensure_future(submit_many(pool.parts, pool.alice, named, None))
+        await _until_it_waits(pool, running)
+        await connection.execute(f"{claim} NOWAIT", bytes.fromhex(sent[-1].sha256))
+        await give_up_claims(pool.parts)  # waits for nobody, and leaves them
+    assert all(each.task_id for each in (await running).tasks)
+
+
+async def test_submissions_that_name_the_same_wait_for_no_other(pool: Pool) -> None:
+    blob = await send(pool, b"weights")
+    await pool.sql("UPDATE blob_claims SET pinned_until = now(), look_at = now()")
+    async with pool.parts.database.transaction() as connection:
+        await blobs.hold(connection, pool.alice, [blob.sha256])
+        await give_up_claims(pool.parts)
+        async with asyncio.timeout(30):
+            task = await submit.submit(pool.parts, pool.alice, naming(blob), None)
+    assert task.state is TaskState.QUEUED
+
+
+def naming(blob: BlobRef, after: tuple[TaskId, ...] = ()) -> TaskRequest:
+    return TaskRequest(ScriptSpec("a.py", "", files=(NamedFile("data", blob),)), after=after)
+
+
+@pytest.mark.parametrize(
+    ("held", "free"),
+    [
+        ("SELECT FROM tasks WHERE id = (SELECT max(id) FROM tasks) FOR UPDATE", NODE),
+        ("SELECT FROM nodes WHERE id = (SELECT max(id) FROM nodes) FOR UPDATE", DEVICE),
+        ("SELECT FROM devices WHERE id = (SELECT max(id) FROM devices) FOR UPDATE", BALANCE),
+    ],
+    ids=["tasks first", "then nodes", "then devices"],
+)
+async def test_a_batch_takes_its_rows_kind_by_kind(pool: Pool, held: str, free: str) -> None:
+    await pool.give(pool.alice, 10**12)
+    for _ in range(2):
+        await pool.offer(price_micro_per_hour=1000)
+        await pool.submit(run_seconds=10.0)
+    async with pool.parts.database.transaction() as connection:
+        await connection.execute(held)
+        running = asyncio.ensure_future(pool.plan())
+        await _until_it_waits(pool, running)
+        await connection.execute(f"{free} NOWAIT")
+    assert len((await running).assigned) == 2
+    await pool.check()
+
+
+async def test_a_lost_share_comes_back_beside_nobody_who_was_just_let_in(pool: Pool) -> None:
+    """Whoever adopts waits for the assign on that node, and then sees whom it let in."""
+    async with pool.parts.database.transaction() as connection:
+        added = await accounts.add(connection, Wallet("carol").address, {Role.CONSUMER})
+    assert added is not None
+    node = await pool.offer()
+    part: dict[str, Any] = {
+        "device_milli": 400,
+        "device_kind": DeviceKind.GPU,
+        "device_memory_bytes": GIB,
+    }
+    hers = await pool.submit(**part)
+    assert await apply(pool.parts, pool.leads, [_share(node, hers)])
+    (grant,) = await pool.fetch(node.node_id)
+    await pool.report(node.node_id, Started(lease_of(grant)))
+    await _run_out(pool)
+    assert await expire.expire_once(pool.parts, pool.leads) == 1
+    theirs = await submit.submit(pool.parts, added.id, request(**part), None)
+    async with pool.parts.database.transaction() as connection:
+        planned = Planned(new_attempt_id(), _share(node, theirs))
+        assert await assign(connection, [planned], pool.leads, 15.0)
+        running = asyncio.ensure_future(_adopt(pool, node.node_id, grant))
+        await _until_it_waits(pool, running)
+    assert not await running
+    serves = "SELECT count(DISTINCT consumer_id) FROM attempts WHERE finished_at IS NULL"
+    assert await pool.sql(serves) == 1
+
+
+async def test_who_never_said_that_others_may_stand_beside_has_not_agreed(pool: Pool) -> None:
+    """A task of an earlier version says nothing about it."""
+    async with pool.parts.database.transaction() as connection:
+        added = await accounts.add(connection, Wallet("carol").address, {Role.CONSUMER})
+    assert added is not None
+    node = await pool.offer()
+    shares = (
+        'UPDATE devices SET description = description || \'{"terms": {"shares_accounts": true}}\''
+    )
+    await pool.sql(shares)
+    part: dict[str, Any] = {"device_milli": 400, "shares_device": True}
+    hers = await pool.submit(**part)
+    theirs = await submit.submit(pool.parts, added.id, request(**part), None)
+    assert await apply(pool.parts, pool.leads, [_share(node, hers)])
+    silent = "UPDATE tasks SET requirements = requirements - 'shares_device' WHERE id = $1"
+    await pool.sql(silent, hers.id)
+    assert not await apply(pool.parts, pool.leads, [_share(node, theirs)])
+    agrees = "UPDATE tasks SET requirements = requirements || '{\"shares_device\": true}'"
+    await pool.sql(agrees)
+    assert await apply(pool.parts, pool.leads, [_share(node, theirs)])
+
+
+async def test_a_submission_waits_for_its_turn_without_holding_a_task(pool: Pool) -> None:
+    settings = msgspec.structs.replace(pool.parts.settings, quota_queued_tasks=9)
+    pool.parts = msgspec.structs.replace(pool.parts, settings=settings)
+    first = await pool.submit()
+    async with pool.parts.database.transaction() as connection:
+        await connection.execute("SELECT FROM accounts FOR UPDATE")
+        running = asyncio.ensure_future(pool.submit(after=(first.id,)))
+        await _until_it_waits(pool, running)
+        await connection.execute(f"{TASK} NOWAIT")
+    assert (await running).state is TaskState.QUEUED
+
+
+def _share(node: NodeRegistered, task: TaskView) -> Assignment:
+    return Assignment(
+        task_id=task.id,
+        node_id=node.node_id,
+        shares=(DeviceShare(node.device_ids[0], 400, GIB),),
+        requirements=task.requirements,
+        limits=task.limits,
+        price_micro_per_hour=0,
+        hold_micro=0,
+        items=None,
+    )
+
+
+async def _run_out(pool: Pool) -> None:
+    await pool.sql("UPDATE attempts SET lease_expires_at = now() - interval '1 second'")
+
+
+async def _adopt(pool: Pool, node_id: NodeId, grant: Grant) -> bool:
+    async with pool.parts.database.transaction() as connection:
+        return await readopt(pool.parts, connection, grant.attempt_id, node_id)
+
+
+@pytest.mark.parametrize(
+    ("held", "free"),
+    [(TASK, ATTEMPT), (ATTEMPT, NODE), (NODE, DEVICE), (DEVICE, BALANCE)],
+    ids=["task first", "then attempt", "then node", "then device"],
+)
+@pytest.mark.parametrize("is_lost", [False, True], ids=["expire", "adopt"])
+async def test_what_runs_out_and_comes_back_takes_its_rows_in_order(
+    pool: Pool, is_lost: bool, held: str, free: str
+) -> None:
+    await pool.give(pool.alice, 10**12)
+    node_id, grant = await pool.started(price_micro_per_hour=1000, run_seconds=10.0)
+    await _run_out(pool)
+    if is_lost:
+        assert await expire.expire_once(pool.parts, pool.leads) == 1
+    async with pool.parts.database.transaction() as connection:
+        await connection.execute(held)
+        stage = _adopt(pool, node_id, grant) if is_lost else _expire(pool)
+        running = asyncio.ensure_future(stage)
+        await _until_it_waits(pool, running)
+        await connection.execute(f"{free} NOWAIT")
+    assert await running
+    await pool.check()
+
+
+async def _expire(pool: Pool) -> bool:
+    return await expire.expire_once(pool.parts, pool.leads) == 1
+
+
+async def test_what_waits_for_others_is_locked_before_its_dependencies(pool: Pool) -> None:
+    first = await pool.submit()
+    last = await pool.submit(after=(first.id,))
+    await cancel.cancel(pool.parts, pool.alice, first.id)
+    async with pool.parts.database.transaction() as connection:
+        await connection.execute("SELECT FROM tasks WHERE id = $1 FOR UPDATE", last.id)
+        running = asyncio.ensure_future(dependents.decide_once(pool.parts, pool.leads))
+        await _until_it_waits(pool, running)
+        await connection.execute("SELECT FROM dependencies FOR UPDATE NOWAIT")
+        await connection.execute("SELECT FROM ended_tasks FOR UPDATE NOWAIT")
+    assert await running == 1
+    await pool.check()
+
+
+async def _until_it_waits(pool: Pool, running: "asyncio.Future[Any]") -> None:
+    """Until a connection of this database waits for a lock."""
+    waiting = (
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND wait_event_type = 'Lock'"
+    )
+    while not await pool.sql(waiting):
+        assert not running.done(), "it did not run into the row at all"

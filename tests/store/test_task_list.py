@@ -1,0 +1,178 @@
+"""Which tasks a listing shows, and that a page costs a page whatever is known of the table."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import asyncpg
+import pytest
+
+from bench.seed import seed_tasks
+from potluck.model.ids import AccountId, TaskId, first_id_at, is_id
+from potluck.model.task import TaskState
+from potluck.store.sql_files import load
+from potluck.store.tasks import task_list
+from potluck.store.tasks.task_list import TaskFilter
+from tests.databases import Databases
+
+MINE, OTHERS = AccountId("account_" + "0" * 26), AccountId("account_" + "4".rjust(26, "0"))
+TASKS = 20_000
+INDEXES = {
+    "newest_by_state": "tasks_listed_by_state",
+    "newest_by_name": "tasks_listed_by_name",
+}
+
+
+@pytest.fixture(scope="module")
+def seeded_url(databases: Databases) -> Iterator[str]:
+    """For all tests here: they only read, and nobody gathers statistics."""
+    with databases.fresh() as url:
+        asyncio.run(_seed(url))
+        yield url
+
+
+@pytest.fixture
+async def connection(seeded_url: str) -> AsyncIterator[asyncpg.Connection]:
+    connection = await asyncpg.connect(seeded_url)
+    yield connection
+    await connection.close()
+
+
+@pytest.fixture
+async def analysed(database_url: str) -> AsyncIterator[asyncpg.Connection]:
+    """To one of its own, of which PostgreSQL knows all."""
+    await _seed(database_url)
+    connection = await asyncpg.connect(database_url)
+    await connection.execute("ANALYZE tasks")
+    yield connection
+    await connection.close()
+
+
+async def _seed(url: str) -> None:
+    connection = await asyncpg.connect(url)
+    try:
+        await connection.execute("ALTER TABLE tasks SET (autovacuum_enabled = false)")
+        await seed_tasks(connection, TASKS, accounts=10)
+    finally:
+        await connection.close()
+
+
+def moment(row: asyncpg.Record) -> datetime:
+    """When its id was made."""
+    alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
+    milliseconds = 0
+    for character in row["id"].removeprefix("task_")[:10]:
+        milliseconds = milliseconds * 32 + alphabet.index(character)
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
+
+
+FILTERS = [
+    TaskFilter(),
+    TaskFilter(states=(TaskState.FAILED,)),
+    TaskFilter(states=(TaskState.QUEUED, TaskState.CANCELLED, TaskState.QUEUED)),
+    TaskFilter(kind="script"),
+    TaskFilter(name="train.py"),
+    TaskFilter(name="eval-3.py", states=(TaskState.SUCCEEDED, TaskState.QUEUED)),
+    TaskFilter(name="nothing.py"),
+]
+
+
+@pytest.mark.parametrize("wanted", FILTERS, ids=str)
+@pytest.mark.parametrize("account_id", [MINE, OTHERS])
+async def test_pages_show_all_that_fits_once_newest_first(
+    connection: asyncpg.Connection, wanted: TaskFilter, account_id: AccountId
+) -> None:
+    rows = await connection.fetch(
+        "SELECT id, account_id, state, name, kind FROM tasks ORDER BY id DESC"
+    )
+    fitting = [row["id"] for row in rows if fits(row, account_id, wanted)]
+    shown: list[TaskId] = []
+    while page := await task_list.page(
+        connection, account_id, wanted, shown[-1] if shown else None, 400
+    ):
+        shown += page
+        if len(shown) >= 1200:
+            break
+    assert shown == fitting[: len(shown)]
+    assert len(shown) == min(len(fitting), 1200)
+
+
+async def test_times_are_bounds_on_ids(connection: asyncpg.Connection) -> None:
+    rows = await connection.fetch(
+        "SELECT id FROM tasks WHERE account_id = $1 AND state = 'queued' ORDER BY id", MINE
+    )
+    middle, later = moment(rows[0]), moment(rows[-1]) + timedelta(milliseconds=1)
+    queued = (TaskState.QUEUED,)
+    wanted = TaskFilter(queued, since=middle, until=later)
+    page = await task_list.page(connection, MINE, wanted, None, 5)
+    assert page == [row["id"] for row in rows[::-1][:5]]
+    nothing = TaskFilter(queued, since=later)
+    assert await task_list.page(connection, MINE, nothing, None, 5) == []
+    nothing = TaskFilter(queued, until=middle)
+    assert await task_list.page(connection, MINE, nothing, None, 5) == []
+    for year in (1, 9999):
+        assert is_id(first_id_at("task", datetime(year, 1, 1, tzinfo=UTC)), "task")
+
+
+MODES = ("force_generic_plan", "force_custom_plan")
+
+
+async def test_a_page_reads_what_it_shows(analysed: asyncpg.Connection) -> None:
+    for mode in MODES:
+        await assert_reads_what_it_shows(analysed, mode)
+
+
+async def test_a_page_does_so_also_without_statistics(connection: asyncpg.Connection) -> None:
+    known = "SELECT reltuples FROM pg_class WHERE oid = 'tasks'::regclass"
+    assert await connection.fetchval(known) == -1
+    for mode in MODES:
+        await assert_reads_what_it_shows(connection, mode)
+
+
+async def assert_reads_what_it_shows(connection: asyncpg.Connection, mode: str) -> None:
+    for wanted in FILTERS:
+        plan = await explained(connection, mode, wanted)
+        scans = [node for node in walk(plan) if node.get("Relation Name") == "tasks"]
+        assert [node.get("Index Name") for node in scans] == [INDEXES[block_of(wanted)]], plan
+        assert not any("Filter" in node for node in scans), plan
+        assert not any(node["Node Type"] == "Bitmap Heap Scan" for node in scans), plan
+
+
+async def explained(connection: asyncpg.Connection, mode: str, wanted: TaskFilter) -> Any:
+    """As a statement that was prepared, with real values."""
+    sql, *values = task_list._query(MINE, wanted, None, 50)
+    await connection.execute(f"SET plan_cache_mode = {mode}")
+    kinds = "text, text, bigint, " + "text[]"
+    await connection.execute(f"PREPARE listed ({kinds}) AS {sql}")
+    said = ", ".join(_literal(value) for value in values)
+    try:
+        found = await connection.fetchval(f"EXPLAIN (FORMAT JSON) EXECUTE listed ({said})")
+    finally:
+        await connection.execute("DEALLOCATE listed")
+    return json.loads(found)[0]["Plan"]
+
+
+def block_of(wanted: TaskFilter) -> str:
+    sql = task_list._query(MINE, wanted, None, 50)[0]
+    return next(name for name in INDEXES if getattr(load("listing"), name) == sql)
+
+
+def walk(node: dict[str, Any]) -> list[dict[str, Any]]:
+    return [node, *(each for child in node.get("Plans", []) for each in walk(child))]
+
+
+def fits(row: asyncpg.Record, account_id: AccountId, wanted: TaskFilter) -> bool:
+    return (
+        row["account_id"] == account_id
+        and (not wanted.states or row["state"] in wanted.states)
+        and wanted.name in (None, row["name"])
+        and wanted.kind in (None, row["kind"])
+    )
+
+
+def _literal(value: object) -> str:
+    if isinstance(value, list):
+        return f"ARRAY[{', '.join(map(_literal, value))}]::text[]"
+    return str(value) if isinstance(value, int) else f"'{value}'"

@@ -1,0 +1,53 @@
+"""A refusal of a wrong value speaks to people: no types of Python, no patterns."""
+
+import msgspec
+import pytest
+
+from potluck.local.settings import read
+from potluck.model.decode_errors import plain
+from potluck.model.error import BadSettings, InvalidInput
+from potluck.model.task import TaskRequest
+from potluck.wire import codec
+
+TASK = '{"spec": {"kind": "script", "filename": "a.py", "source": "1"}'
+
+SAID = [
+    # (what was sent, what is said of it)
+    (f'{TASK}, "priority": "high"}}', "expected a whole number, got text - at `$.priority`"),
+    (f'{TASK}, "after": ["task_1"]}}', "text that is the id of a task - at `$.after[0]`"),
+    (f'{TASK}, "name": ""}}', "expected text with a length of at least 1 - at `$.name`"),
+    ("{}", "it lacks the field `spec`"),
+    ("[]", "expected an object, got a list"),
+    ("{", "The body does not fit: it is cut short."),
+    (" ", "The body does not fit: it is cut short."),
+    (f'{TASK}, "name": "\\ud800', "The body does not fit: it is cut short."),
+    (f'{TASK}, "name": "\\ud800"}}', "A text in the body has the half of a surrogate pair."),
+    (f'{TASK}, "requirements": {{"device_kind": "tpu"}}}}', "'tpu' is not one of the choices"),
+    (f'{TASK}, "requirements": {{"compute_capability": "x"}}}}', "expected text of another form"),
+    (f'{TASK}, "items": "all"}}', "expected a whole number or nothing, got text"),
+]
+
+
+@pytest.mark.parametrize(("body", "words"), SAID, ids=[row[1] for row in SAID])
+def test_bodies_are_refused_in_plain_words(body: str, words: str) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        codec.decode_json(body, TaskRequest)
+    assert words in refused.value.detail
+    assert "regex" not in refused.value.detail and "`str`" not in refused.value.detail
+
+
+class Wanted(msgspec.Struct):
+    most: int | None = None
+
+
+def test_settings_are_refused_in_plain_words() -> None:
+    with pytest.raises(BadSettings, match=r"^TEST_MOST: expected a whole number or nothing"):
+        read(Wanted, "TEST_", {}, {"TEST_MOST": "many"}, {}, {})
+
+
+def test_other_complaints() -> None:
+    assert plain("Object contains unknown field `x`") == "there is no field `x`"
+
+
+def test_what_is_not_known_is_left_as_it_was_said() -> None:
+    assert plain("JSON is malformed (byte 3)") == "JSON is malformed (byte 3)"
