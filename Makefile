@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check format test-long prove simulate-long fuzz bench-junk bench-queue bench-take-over bench-scheduler bench-idle bench-map bench-start bench-join bench-first captures house docs lock clean
+.PHONY: help up test check format test-long verify verify-long fuzz bench-junk bench-queue bench-take-over bench-scheduler bench-idle bench-map bench-start bench-join bench-first captures house docs lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -34,11 +34,11 @@ test-long:  ## the tests that take minutes
 	@$(MAKE) --no-print-directory $(VENV)/.dev
 	@$(RUN)/python -m pytest -m long $(ARGS)
 
-prove: $(VENV)/.dev  ## the simulated store against PostgreSQL, at length, as JSON
-	@$(RUN)/python -m tests.simulate.run --histories 2000 $(ARGS)
+verify: $(VENV)/.dev  ## 200 histories full of faults on PostgreSQL, as JSON
+	@$(RUN)/python -m verification.faults --seeds 200 --json $(ARGS)
 
-simulate-long: $(VENV)/.run  ## 100,000 histories full of faults; for the night
-	@$(RUN)/potluck simulate faults --seeds 100000 --json $(ARGS)
+verify-long: $(VENV)/.dev  ## 10,000 histories full of faults; for the night
+	@$(RUN)/python -m verification.faults --seeds 10000 --json $(ARGS)
 
 fuzz: $(VENV)/.dev  ## tens of thousands of wrong requests to a server of its own, counted as JSON
 	@$(RUN)/python -m tests.fuzz.run $(ARGS)

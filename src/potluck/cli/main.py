@@ -42,7 +42,6 @@ from potluck.cli.results.files import files
 from potluck.cli.results.logs import logs
 from potluck.cli.results.result import result
 from potluck.cli.simulate.completion import completion
-from potluck.cli.simulate.faults import faults
 from potluck.cli.simulate.placement import placement
 from potluck.cli.tasks.attempts import attempts
 from potluck.cli.tasks.cancel import cancel
@@ -170,8 +169,8 @@ for admin_command in (suspend, resume, grant, quota, invite, invites, audit, rot
     admin.command(cls=Command)(admin_command)
 app.add_typer(admin, name="admin", rich_help_panel=_OWN_POOL)
 
-simulate = typer.Typer(cls=Helping, help="The pool on traces and through faults.")
-for simulation in (completion, placement, faults):
+simulate = typer.Typer(cls=Helping, help="The scheduler on traces.")
+for simulation in (completion, placement):
     simulate.command(cls=Command)(simulation)
 app.add_typer(simulate, name="simulate", rich_help_panel=_OWN_POOL)
 

@@ -6,7 +6,7 @@ Memory is bounded by what is still valid: every `put` clears away some of what h
 import heapq
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple
 
@@ -25,7 +25,8 @@ class _Value(NamedTuple):
 
 
 class InProcessLive:
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
         self._listeners = Listeners()
         self._buckets = Buckets()
         self._values: dict[str, _Value] = {}
@@ -40,14 +41,14 @@ class InProcessLive:
         return self._listeners.listen(*topics)
 
     async def put(self, key: str, value: bytes, ttl_seconds: float) -> None:
-        now = time.monotonic()
+        now = self._clock()
         self._clear_expired(now)
         self._values[key] = _Value(value, now + ttl_seconds)
         heapq.heappush(self._expiries, (now + ttl_seconds, key))
 
     async def get(self, key: str) -> bytes | None:
         value = self._values.get(key)
-        if value is None or value.expires_at <= time.monotonic():
+        if value is None or value.expires_at <= self._clock():
             return None
         return value.data
 
@@ -58,10 +59,10 @@ class InProcessLive:
         self._values.pop(key, None)
 
     async def append(self, key: str, value: bytes, most: int, ttl_seconds: float) -> None:
-        self._series.append(key, value, most, ttl_seconds, time.monotonic())
+        self._series.append(key, value, most, ttl_seconds, self._clock())
 
     async def series(self, key: str) -> list[bytes]:
-        return self._series.values(key, time.monotonic())
+        return self._series.values(key, self._clock())
 
     async def post(self, box: str, message: bytes) -> None:
         self._boxes.setdefault(box, deque(maxlen=MOST_MESSAGES)).append(message)
@@ -70,10 +71,10 @@ class InProcessLive:
         return list(self._boxes.pop(box, ()))
 
     async def take(self, key: str, per_second: float, burst: int) -> float:
-        return self._buckets.take(key, per_second, burst, time.monotonic())
+        return self._buckets.take(key, per_second, burst, self._clock())
 
     async def peek(self, key: str, per_second: float, burst: int) -> float:
-        return self._buckets.peek(key, per_second, burst, time.monotonic())
+        return self._buckets.peek(key, per_second, burst, self._clock())
 
     async def ping(self) -> bool:
         return True

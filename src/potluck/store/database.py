@@ -56,7 +56,7 @@ class Database:
                 min_size=0,
                 max_size=max_connections + 1,
                 command_timeout=30,
-                init=_prepare_connection,
+                init=prepare_connection,
                 reset=_leave_as_it_is,
                 server_settings={
                     "application_name": "potluck",
@@ -149,7 +149,7 @@ async def _leave_as_it_is(_: Connection) -> None:
     """
 
 
-async def _prepare_connection(connection: Connection) -> None:
+async def prepare_connection(connection: Connection) -> None:
     """JSON columns carry our own structs, encoded by the same codec as the wire."""
     await connection.set_type_codec(
         "jsonb",

@@ -47,14 +47,18 @@ async def take(connection: Connection) -> Picture:
         await _ids(connection, _sql.all_nodes),
         await _ids(connection, _sql.all_accounts),
     )
-    told = await connection.fetch(*_sql.histories(task_ids=whole.task_ids))
-    histories = {row["id"]: _history(row["states"]) for row in told}
-    picture = await _part(connection, whole)
-    return replace(
-        picture,
-        tasks=tuple(replace(task, history=histories.get(task.id, ())) for task in picture.tasks),
-        entries_sum_micro=await connection.fetchval(*_sql.entries_sum()),
-    )
+    picture = await with_histories(connection, await read_part(connection, whole))
+    entries_sum_micro = await connection.fetchval(*_sql.entries_sum())
+    return replace(picture, entries_sum_micro=entries_sum_micro)
+
+
+async def with_histories(connection: Connection, picture: Picture) -> Picture:
+    """With the states that each of its tasks went through."""
+    task_ids = [task.id for task in picture.tasks]
+    rows = await connection.fetch(*_sql.histories(task_ids=task_ids)) if task_ids else []
+    histories = {row["id"]: _history(row["states"]) for row in rows}
+    tasks = (replace(task, history=histories.get(task.id, ())) for task in picture.tasks)
+    return replace(picture, tasks=tuple(tasks))
 
 
 async def sample(connection: Connection, part: Part) -> Picture:
@@ -66,17 +70,24 @@ async def sample(connection: Connection, part: Part) -> Picture:
     await connection.execute(*_sql.one_moment())
     quick = await connection.fetch(*_sql.quick_to_add_up(part=part, max_entries=_MOST_ENTRIES))
     account_ids = [row["id"] for row in quick]
-    return await _part(connection, replace(part, account_ids=account_ids))
+    return await read_part(connection, replace(part, account_ids=account_ids))
 
 
-async def _part(connection: Connection, part: Part) -> Picture:
+async def read_part(connection: Connection, part: Part) -> Picture:
+    """Of what is named, as each statement sees it."""
     return Picture(
-        tasks=tuple(task_fact(row) for row in await connection.fetch(*_sql.tasks(part=part))),
-        attempts=_facts(await connection.fetch(*_sql.attempts(part=part)), AttemptFact),
-        nodes=_facts(await connection.fetch(*_sql.nodes(part=part)), NodeFact),
-        devices=_facts(await connection.fetch(*_sql.devices(part=part)), DeviceFact),
-        purses=_facts(await connection.fetch(*_sql.purses(part=part)), PurseFact),
+        tasks=tuple(map(_task_fact, await _rows(connection, _sql.tasks, part, part.task_ids))),
+        attempts=_facts(
+            await _rows(connection, _sql.attempts, part, part.attempt_ids), AttemptFact
+        ),
+        nodes=_facts(await _rows(connection, _sql.nodes, part, part.node_ids), NodeFact),
+        devices=_facts(await _rows(connection, _sql.devices, part, part.node_ids), DeviceFact),
+        purses=_facts(await _rows(connection, _sql.purses, part, part.account_ids), PurseFact),
     )
+
+
+async def _rows(connection: Connection, query: Query, part: Part, ids: Sequence[str]) -> list[Any]:
+    return await connection.fetch(*query(part=part)) if ids else []
 
 
 async def _ids(connection: Connection, query: Query) -> list[str]:
@@ -87,7 +98,7 @@ def _facts(rows: list[Any], kind: type[Fact]) -> tuple[Fact, ...]:
     return tuple(msgspec.convert(dict(row), kind, strict=False) for row in rows)
 
 
-def task_fact(row: Any) -> TaskFact:
+def _task_fact(row: Any) -> TaskFact:
     return TaskFact(
         row["id"],
         TaskState(row["state"]),

@@ -70,9 +70,9 @@ async def _wake(parts: Parts, placed: Sequence[PlacedEvent]) -> None:
         if event.kind is EventKind.TASK_FINISHED and event.task_id is not None
     }
     for topic in (
-        *map(topics.task, tasks),
-        *map(topics.results, ended),
-        *map(topics.account, {event.account_id for event in found}),
+        *map(topics.task, sorted(tasks)),
+        *map(topics.results, sorted(ended)),
+        *map(topics.account, sorted({event.account_id for event in found})),
     ):
         await parts.live.wake(topic)
     if placed:

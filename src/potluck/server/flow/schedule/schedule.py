@@ -92,7 +92,7 @@ def _refused(parts: Parts, memory: Memory, assignment: Assignment) -> None:
 
 
 async def _wake(parts: Parts, assigned: Sequence[Assigned]) -> None:
-    for node_id in {each.assignment.node_id for each in assigned}:
+    for node_id in sorted({each.assignment.node_id for each in assigned}):
         await parts.live.wake(topics.node(node_id))
     if assigned:
         await parts.live.wake(topics.OUTBOX)

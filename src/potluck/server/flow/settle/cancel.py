@@ -20,7 +20,7 @@ async def cancel(parts: Parts, account_id: AccountId, task_id: TaskId) -> TaskVi
         state = await tasks.lock(connection, task_id, account_id)
         nodes = await _cancel(parts, connection, account_id, task_id, state)
         found = await tasks.get(connection, task_id, account_id)
-    for node_id in nodes:
+    for node_id in sorted(nodes):
         await parts.live.wake(topics.node(node_id))
     await hurry(parts)
     (shown,) = await as_shown(parts, account_id, [found])

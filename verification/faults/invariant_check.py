@@ -1,0 +1,67 @@
+"""The invariants after a transaction: of all that it touched, and of nothing else.
+
+A fact brings with it all that its sentences are about, and what no transaction touched is as true
+as it was. So a step costs the same in a pool of thousands.
+"""
+
+from potluck.decide.invariants import Picture, violations
+from potluck.store.scheduler import invariant_snapshot
+from verification.faults.row_changes import RowChange
+from verification.faults.sessions import Sessions
+
+# The task, attempt, node and account that a row of each table says something about.
+_SUBJECTS = {
+    "tasks": {"task": "id"},
+    "dependencies": {"task": "task_id"},
+    "failed_items": {"task": "task_id"},
+    "events": {"task": "task_id"},
+    "attempts": {"attempt": "id", "task": "task_id", "node": "node_id"},
+    "attempt_devices": {"attempt": "attempt_id"},
+    "nodes": {"node": "id"},
+    "devices": {"node": "node_id"},
+    "balances": {"account": "account_id"},
+    "ledger_entries": {"attempt": "attempt_id", "account": "account_id"},
+}
+
+
+def find_violations(sessions: Sessions, changes: list[RowChange]) -> list[str]:
+    """What does not hold of the rows that were changed."""
+    part = _changed_part(changes)
+    return (
+        violations(sessions.complete(_read(sessions, part)))
+        if part != invariant_snapshot.Part()
+        else []
+    )
+
+
+def find_all_violations(sessions: Sessions) -> list[str]:
+    return violations(sessions.complete(_read_all(sessions)))
+
+
+async def _read(sessions: Sessions, part: invariant_snapshot.Part) -> Picture:
+    facts = await invariant_snapshot.read_part(sessions.observer, part)
+    return await invariant_snapshot.with_histories(sessions.observer, facts)
+
+
+async def _read_all(sessions: Sessions) -> Picture:
+    async with sessions.observer.transaction():
+        return await invariant_snapshot.take(sessions.observer)
+
+
+def _changed_part(changes: list[RowChange]) -> invariant_snapshot.Part:
+    ids: dict[str, set[str]] = {"task": set(), "attempt": set(), "node": set(), "account": set()}
+    for change in changes:
+        if not _is_heartbeat(change):
+            for subject, column in _SUBJECTS[change.table].items():
+                if change.row[column] is not None:
+                    ids[subject].add(change.row[column])
+    return invariant_snapshot.Part(*(tuple(sorted(ids[subject])) for subject in ids))
+
+
+def _is_heartbeat(change: RowChange) -> bool:
+    """A node was seen, and nothing else about it changed: there are very many of these."""
+    return (
+        change.table == "nodes"
+        and change.before is not None
+        and change.row["changed"] == change.before["changed"]
+    )

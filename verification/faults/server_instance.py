@@ -1,0 +1,166 @@
+"""One instance of the server: its parts and its leader's loop, which can be killed and paused."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from potluck.blobs.interface import Blobs
+from potluck.decide.reservations.reserve import ReserveSettings
+from potluck.server.contract_wallet import ContractWallets
+from potluck.server.derived_keys import derive
+from potluck.server.egress.types import Sender
+from potluck.server.leader.memory import Memory
+from potluck.server.loops.expire import ExpireLoop
+from potluck.server.loops.leadership import LeadLoop, Loop
+from potluck.server.loops.outbox import NotifyLoop
+from potluck.server.loops.schedule import ScheduleLoop
+from potluck.server.rate_limiter import Limiter
+from potluck.server.services import Parts
+from potluck.server.settings import ServerSettings
+from potluck.store.database import unavailable
+from potluck.store.scheduler.leader import Leadership
+from verification.faults.history_database import HistoryDatabase, Schedule
+from verification.faults.open_vault import OpenVault
+from verification.faults.world import World
+
+T = TypeVar("T")
+
+SETTINGS = ServerSettings(
+    data_directory=Path("simulated"),
+    lease_seconds=4.0,
+    heartbeat_seconds=1.0,
+    poll_seconds=2.0,
+    lease_poll_seconds=1.0,
+    overrun_seconds=6.0,
+    fetch_seconds=2.0,
+    silent_after_seconds=3.0,
+    leader_seconds=2.0,
+    leader_renew_seconds=0.5,
+    schedule_poll_seconds=1.0,
+    sweep_seconds=10.0,
+    expire_poll_seconds=1.0,
+    notify_poll_seconds=2.0,
+    back_off_first_seconds=0.1,
+    back_off_longest_seconds=1.0,
+)
+
+# As the product's idle_in_transaction_session_timeout.
+IDLE_SECONDS = 3.0
+
+# Reservations come soon, where large tasks wait among small ones.
+SOON = ReserveSettings(
+    after_seconds=1.0,
+    every_seconds=0.1,
+    most_without_promise=4,
+    most_of_account=2,
+    extension_seconds=0.1,
+)
+
+
+class ServerInstance:
+    def __init__(self, world: World, name: str) -> None:
+        self.world = world
+        self.name = name
+        self._is_alive = True
+        self._awake = asyncio.Event()
+        self._awake.set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}  # in their order: a set would have none
+        schedule = Schedule(
+            lambda: world.database_time, self._turn, self._before_statement, world.done
+        )
+        self.parts = _parts(world, name, HistoryDatabase(world.sessions, schedule))
+        self.spawn(_Lead(self.parts, SOON if world.has_large_tasks else None).run())
+
+    @property
+    def answers(self) -> bool:
+        return self._is_alive and self._awake.is_set()
+
+    def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Runs in this instance, and ends with it."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
+        self.world.watch(task)
+        return task
+
+    async def kill(self) -> None:
+        """As kill -9: it does nothing more in the database."""
+        self._is_alive = False
+        await self._end()
+
+    async def stop(self) -> None:
+        """In good order: a leader resigns."""
+        await self._end()
+        self._is_alive = False
+
+    def pause(self) -> None:
+        """As SIGSTOP: it continues where it was, whatever has happened meanwhile."""
+        self._awake.clear()
+
+    def resume(self) -> None:
+        self._awake.set()
+
+    async def _turn(self) -> None:
+        if not self._is_alive:
+            raise unavailable()
+        await self.world.turn()
+        await self._awake.wait()
+        if not self._is_alive:
+            raise unavailable()
+
+    async def _before_statement(self, lose: Callable[[], None]) -> None:
+        """In the middle of a transaction: it may be paused for longer than PostgreSQL waits."""
+        chance = self.world.chance
+        if chance.strikes("interleaved"):
+            await asyncio.sleep(chance.seconds(0.0, 0.05))
+        if not self._awake.is_set():
+            try:
+                async with asyncio.timeout(IDLE_SECONDS):
+                    await self._awake.wait()
+            except TimeoutError:
+                chance.note("transaction_ended_idle")
+                lose()
+                await self._awake.wait()
+        if not self._is_alive:
+            raise unavailable()
+
+    async def _end(self) -> None:
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        self._awake.set()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class _Lead(LeadLoop):
+    """The leader's loop, with the duties that work depends on."""
+
+    def __init__(self, parts: Parts, reserve: ReserveSettings | None) -> None:
+        super().__init__(parts)
+        self._reserve = reserve
+
+    def _loops(self, leadership: Leadership) -> tuple[Loop, ...]:
+        return (
+            ScheduleLoop(self._parts, leadership, Memory(self._parts, self._reserve)),
+            ExpireLoop(self._parts, leadership),
+            NotifyLoop(self._parts),
+        )
+
+
+def _parts(world: World, name: str, database: HistoryDatabase) -> Parts:
+    return Parts(
+        SETTINGS,
+        database,
+        world.live,
+        cast(Blobs, None),  # no log is written
+        keys=derive(b"simulated" * 4),
+        vault=OpenVault(),
+        origins=("http://127.0.0.1",),
+        limiter=Limiter(world.live, SETTINGS),
+        contract_wallets=ContractWallets({}),
+        authority_pem=None,
+        outward=cast(Sender, None),  # no account has a webhook
+        instance=name,
+        stopping=asyncio.Event(),
+    )
