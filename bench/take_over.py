@@ -31,8 +31,7 @@ from bench.seed import seed_tasks
 from potluck.model.task import TaskState
 from potluck.server.postgres import EmbeddedPostgres
 from potluck.store.schema import migrate
-from potluck.store.sealing.key_ring import GivenKeys, KeyRing
-from potluck.store.sealing.vault import Vault
+from potluck.store.sealing.vault import GivenKeys, KeyRing, Vault
 from potluck.store.tasks.tasks import SPEC
 
 # Sixty kinds of tasks, from one card of any kind to eight large ones.

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from potluck.cli.command import BROKEN_PIPE_STATUS
-from potluck.cli.terminal.default_hints import next_step
-from potluck.cli.terminal.error_output import UNEXPECTED_STATUS
+from potluck.cli.terminal.error_output import UNEXPECTED_STATUS, next_step
 from potluck.model import error
 from potluck.model.error import LocalError, PotluckError
 from tests.architecture.places import DOCS, SOURCE

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from potluck.consumer import Patience, Potluck
-from potluck.consumer.http.retry_after import retry_after_seconds
+from potluck.consumer.http.transport import retry_after_seconds
 from potluck.model import error
 from potluck.model.account import Scope
 from potluck.model.backoff import BackOff

@@ -7,7 +7,7 @@ import pytest
 
 from potluck.decide.account import HALF_LIFE_SECONDS, Account
 from potluck.decide.order import ORDERS
-from potluck.decide.order.aging import STEP_SECONDS
+from potluck.decide.order.policies import STEP_SECONDS
 from potluck.decide.types import AccountShare, WaitingTask
 from potluck.model.ids import AccountId
 from potluck.model.task import ItemRange

@@ -9,7 +9,7 @@ from potluck.decide.account import Account
 from potluck.decide.explain.sentences import waiting_reason
 from potluck.decide.order import ORDERS
 from potluck.decide.place_task import Finder, Found
-from potluck.decide.queue.block_reason import Halt
+from potluck.decide.queue.task_groups import Halt
 from potluck.decide.types import AccountShare, Assignment, WaitingTask
 from potluck.model.ids import NodeId, TaskId
 from potluck.model.task import GIB, ItemRange

@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 from potluck.local import settings
 from potluck.local.data_directory import config_directory, data_directory, held
 from potluck.local.durable_files import write_whole
-from potluck.local.os_lock import take
+from potluck.local.file_lock import take
 from potluck.local.private_files import check_private, keep_private
 from potluck.model.account import Registration
 from potluck.model.error import BadSettings, DataDirectoryInUse

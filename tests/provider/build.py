@@ -7,9 +7,8 @@ from potluck.model.ids import AccountId, AttemptId, DeviceId, TaskId
 from potluck.model.lease import Lease
 from potluck.model.task import EndReason, ItemRange, Limits, Requirements
 from potluck.model.task_spec import ScriptSpec
-from potluck.provider.files.blob_transfer import Courier
+from potluck.provider.files.blob_transfer import Courier, Freight
 from potluck.provider.files.outbox import Outbox
-from potluck.provider.files.transfers import Freight
 from potluck.provider.server.node_key import NodeKey
 from potluck.provider.server.server_client import Link
 from potluck.provider.server.throttle import Throttle

@@ -17,11 +17,11 @@ from potluck.model.task_spec import ContainerSpec
 from potluck.model.terms import TaskKind
 from potluck.provider.devices.offer import Offer
 from potluck.provider.owner.live_rules import Rules
+from potluck.provider.sandbox.choose import WithImages
 from potluck.provider.sandbox.docker.work_directory import DIRECTORY, Work, remove_all
 from potluck.provider.sandbox.driver import PLAIN_KINDS, Confinement, Output, RunOutcome
 from potluck.provider.sandbox.driver import small_trial as a_run
 from potluck.provider.sandbox.unconfined_run import UnconfinedDriver
-from potluck.provider.sandbox.with_images import WithImages
 from potluck.wire.provider import Grant
 from tests.provider.build import ACCOUNT, a_grant, settings_for
 

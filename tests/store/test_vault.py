@@ -7,13 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from potluck.model.error import BadSettings, Unavailable, Unopenable
-from potluck.store.sealing.key_ring import (
-    GivenKeys,
-    KeyRing,
-    key_id,
-    new_key,
-)
-from potluck.store.sealing.vault import Vault, sealed_with
+from potluck.store.sealing.vault import GivenKeys, KeyRing, Vault, key_id, new_key, sealed_with
 
 KEY, OTHER_KEY = bytes(range(32)), bytes(range(32, 64))
 PLACE = ("tasks", "sealed_spec", "task_1")

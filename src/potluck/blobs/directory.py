@@ -18,12 +18,9 @@ from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar
 
-from potluck.blobs.blob_key import check_key, check_prefix
-from potluck.blobs.chunking import in_steps
-from potluck.blobs.interface import STEP_BYTES, Assembled
-from potluck.local.durable_files import sync
+from potluck.blobs.interface import STEP_BYTES, Assembled, check_key, check_prefix, in_steps
+from potluck.local.durable_files import sync, write_all
 from potluck.local.shielded import undisturbed
-from potluck.local.write_all import write_all
 from potluck.model.error import NotFound, Unavailable
 
 # No key begins with a dot, so this is never listed.

@@ -5,10 +5,28 @@ never a part. Names are ours, never a user's: see `key`. However large something
 in memory at a time.
 """
 
+import re
 from collections.abc import AsyncIterator, Sequence
 from typing import Protocol
 
 from msgspec import Struct
+
+_SEGMENT = "[a-z0-9_][a-z0-9_.-]{0,127}"
+_KEY = re.compile(f"{_SEGMENT}(/{_SEGMENT}){{0,7}}")
+
+
+def check_key(key: str) -> str:
+    assert _KEY.fullmatch(key), f"not a blob's name: {key!r}"
+    return key
+
+
+def check_prefix(prefix: str) -> str:
+    """Whole segments only: `logs/a/` has nothing of `logs/ab/`."""
+    assert not prefix or prefix.endswith("/"), f"a prefix ends with a slash: {prefix!r}"
+    if prefix:
+        check_key(prefix[:-1])
+    return prefix
+
 
 # How much of what may be large is read or written at once: a thousand clients have a thousand such.
 STEP_BYTES = 2**18
@@ -53,3 +71,15 @@ class Blobs(Protocol):
     async def sign(self, key: str, seconds: float) -> str | None:
         """An address from which anybody may read it for so long; none if the store has no such."""
         ...
+
+
+async def in_steps(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    gathered, size_bytes = [], 0
+    async for piece in pieces:
+        gathered.append(piece)
+        size_bytes += len(piece)
+        if size_bytes >= STEP_BYTES:
+            yield b"".join(gathered)
+            gathered, size_bytes = [], 0
+    if gathered:
+        yield b"".join(gathered)

@@ -20,9 +20,7 @@ import structlog
 from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, S3Store, from_url
 
-from potluck.blobs.blob_key import check_key, check_prefix
-from potluck.blobs.chunking import in_steps
-from potluck.blobs.interface import STEP_BYTES, Assembled
+from potluck.blobs.interface import STEP_BYTES, Assembled, check_key, check_prefix, in_steps
 from potluck.model.error import BadSettings, NotFound, Unavailable
 
 log = structlog.get_logger()

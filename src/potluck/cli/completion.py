@@ -9,10 +9,28 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+_OPTIONS = ("--install-completion", "--show-completion")
+# Typer's own switch: the options then take a name.
+_BY_NAME = "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION"
+
+
+@contextmanager
+def named_shell(arguments: Sequence[str]) -> Iterator[None]:
+    is_named = len(arguments) > 1 and arguments[0] in _OPTIONS
+    if not is_named or _BY_NAME in os.environ:
+        yield
+        return
+    os.environ[_BY_NAME] = "1"
+    try:
+        yield
+    finally:
+        del os.environ[_BY_NAME]
+
 
 _FRESH_SECONDS = 10.0
 _ANSWER_SECONDS = 1.0

@@ -1,11 +1,13 @@
 """The `potluck` program: its commands, and the one place where it ends."""
 
+import platform
 import sys
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
+from potluck import __version__
 from potluck.cli.account.balance import balance
 from potluck.cli.account.keys import add_key, list_keys, revoke_key
 from potluck.cli.account.login import login
@@ -19,13 +21,13 @@ from potluck.cli.admin.invites import invite, invites
 from potluck.cli.admin.quota import quota
 from potluck.cli.admin.rotate_key import rotate_key
 from potluck.cli.command import Command
-from potluck.cli.command_groups import Helping, Listing, Plain
-from potluck.cli.completion_shell import named_shell
+from potluck.cli.completion import named_shell
 from potluck.cli.doctor.doctor import doctor
 from potluck.cli.gpus.gpus import gpus
 from potluck.cli.gpus.nodes import nodes
 from potluck.cli.operate.server import server
 from potluck.cli.operate.up import up
+from potluck.cli.options import JsonOption
 from potluck.cli.provider.drain import drain
 from potluck.cli.provider.earnings import earnings
 from potluck.cli.provider.explain import explain_node
@@ -55,9 +57,9 @@ from potluck.cli.tasks.status import task_status
 from potluck.cli.tasks.submit import submit
 from potluck.cli.tasks.templates import templates
 from potluck.cli.terminal.error_output import misused, tell
-from potluck.cli.terminal.screen import open_streams
+from potluck.cli.terminal.help_text import Helping, Listing, Plain
+from potluck.cli.terminal.screen import Screen, open_streams
 from potluck.cli.top.top import top
-from potluck.cli.version import version
 from potluck.cli.webhooks.change import change_webhook
 from potluck.cli.webhooks.commands import (
     pause_webhook,
@@ -68,6 +70,17 @@ from potluck.cli.webhooks.commands import (
 from potluck.cli.webhooks.deliveries import list_deliveries, redeliver
 from potluck.cli.webhooks.list import list_webhooks, show_webhook
 from potluck.cli.webhooks.secrets import add_webhook, rotate_webhook
+
+
+def version(json: JsonOption = False) -> None:
+    """Show the version of Potluck, of Python and of the system."""
+    screen = Screen(json)
+    python, system = platform.python_version(), platform.platform()
+    if json:
+        screen.emit({"potluck": __version__, "python": python, "system": system})
+    else:
+        screen.out.line(f"Potluck {__version__} (Python {python}, {system})")
+
 
 # In the order of a person's wishes.
 _RUN = "Run something"

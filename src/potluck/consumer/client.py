@@ -20,8 +20,7 @@ from potluck.consumer.events import Events
 from potluck.consumer.files.files import Files
 from potluck.consumer.http.api_call import ask
 from potluck.consumer.http.connect import as_saved, connect
-from potluck.consumer.http.timeouts import Patience
-from potluck.consumer.http.transport import Transport
+from potluck.consumer.http.transport import Patience, Transport
 from potluck.consumer.identity.bearer import FixedToken
 from potluck.consumer.identity.profile import Profile
 from potluck.consumer.ledger import Ledger

@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from urllib.parse import urlencode
 
 from potluck.consumer.http.api_call import ask, path_of
-from potluck.consumer.http.sse import SentEvent
-from potluck.consumer.http.stream import Stream
+from potluck.consumer.http.stream import SentEvent, Stream
 from potluck.consumer.http.transport import Transport
 from potluck.model.error import PotluckError
 from potluck.model.event import EventKind

@@ -4,9 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from potluck.consumer.http.api_call import ask, idempotent, path_of
-from potluck.consumer.http.timeouts import Patience
-from potluck.consumer.http.transport import Transport
-from potluck.consumer.task_stream import Follow
+from potluck.consumer.http.stream import SentEvent, Stream
+from potluck.consumer.http.transport import Patience, Transport
 from potluck.model.error import PotluckError
 from potluck.model.task import TaskRequest, TaskState
 from potluck.wire import routes
@@ -15,12 +14,26 @@ from potluck.wire.consumer import (
     Explanation,
     FailedItemPage,
     FollowedState,
+    FollowEvent,
     LogPage,
+    RetryTask,
     TaskPage,
     TaskView,
 )
 from potluck.wire.estimate import Estimate
-from potluck.wire.retry_request import RetryTask
+from potluck.wire.response import decoded
+
+_EVENT: type[FollowEvent] = FollowEvent  # type: ignore[assignment]  # a union is a type to msgspec
+
+
+class Follow(Stream[FollowEvent]):
+    """The events of one task, until it is final and its log is complete."""
+
+    def _taken(self, sent: SentEvent) -> FollowEvent:
+        event: FollowEvent = decoded(sent.data.encode(), _EVENT, self._transport.url)
+        if isinstance(event, FollowedState):
+            self._is_over = event.task.state.is_final
+        return event
 
 
 class Tasks:

@@ -11,7 +11,7 @@ from potluck.decide.arrays.ranges import affordable_items, next_range, without
 from potluck.decide.charges import hold_micro
 from potluck.decide.pool.capacity import Capacity
 from potluck.decide.pool.feasibility import Fit
-from potluck.decide.queue.block_reason import Halt
+from potluck.decide.queue.task_groups import Halt
 from potluck.decide.reservations.duration_estimate import attempt_seconds, run_seconds
 from potluck.decide.reservations.reserve import Reservations
 from potluck.decide.reservations.timetable import Timetable

@@ -23,20 +23,19 @@ from potluck.decide.place_task import Finder
 from potluck.decide.placement.interface import Placement
 from potluck.decide.pool.capacity import Capacity
 from potluck.decide.pool.suitable_devices import Suitability, UsableDevices
-from potluck.decide.queue.block_reason import Halt
 from potluck.decide.queue.blocked import Halted
 from potluck.decide.queue.ready_groups import Ready
 from potluck.decide.queue.task_groups import (
+    Halt,
     Line,
     LineKey,
     Lines,
     Shape,
 )
-from potluck.decide.reservations.forecast import Foresight
+from potluck.decide.reservations.forecast import Foresight, Rates
 from potluck.decide.reservations.reservation_policy import Promises
 from potluck.decide.reservations.reserve import Claim, Reservations, ReserveSettings
 from potluck.decide.reservations.running import Running
-from potluck.decide.reservations.start_rates import Rates
 from potluck.decide.reservations.timetable import Timetable
 from potluck.decide.task_estimate import Estimated, Estimator
 from potluck.decide.types import (

@@ -16,8 +16,7 @@ from potluck.decide.place_task import is_at_quota
 from potluck.decide.pool.capacity import Capacity
 from potluck.decide.pool.dry_run import Chance, Look, Market
 from potluck.decide.pool.feasibility import Refusal
-from potluck.decide.queue.block_reason import Halt
-from potluck.decide.queue.task_groups import Lines
+from potluck.decide.queue.task_groups import Halt, Lines
 from potluck.decide.reservations.duration_estimate import devices, run_seconds
 from potluck.decide.reservations.forecast import Forecast, Foresight
 from potluck.decide.reservations.reserve import Reservations

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from potluck.local.os_lock import take
+from potluck.local.file_lock import take
 from potluck.model.error import BadSettings, DataDirectoryInUse
 
 

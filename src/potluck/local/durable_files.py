@@ -6,6 +6,18 @@ import secrets
 import stat
 from pathlib import Path
 
+
+def write_all(descriptor: int, data: bytes, offset: int | None = None) -> None:
+    """From the offset on, or where the file stands."""
+    left, done = memoryview(data), 0
+    while left:
+        if offset is None:
+            taken = os.write(descriptor, left)
+        else:
+            taken = os.pwrite(descriptor, left, offset + done)
+        left, done = left[taken:], done + taken
+
+
 _DRAFT_BYTES = 4
 _DRAFT = re.compile(rf"[0-9a-f]{{{2 * _DRAFT_BYTES}}}")
 

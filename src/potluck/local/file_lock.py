@@ -4,13 +4,31 @@ The lock is the operating system's, so it ends with the process, however that en
 """
 
 import os
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from potluck.local.os_lock import take
 from potluck.model.error import BadSettings
+
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
+
+def take(descriptor: int) -> bool:
+    """Whether the open file is ours now; another process may hold it. Never waits."""
+    try:
+        if sys.platform == "win32":
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):  # the latter is how Windows says it
+        return False
+    return True
+
 
 _PAUSE_SECONDS = 0.02
 

@@ -34,8 +34,7 @@ from potluck.provider.attempt.journal import (
     Leased,
     Record,
 )
-from potluck.provider.attempt.log_buffer import AttemptLog
-from potluck.provider.attempt.log_spool import LogSpool, remove_strays
+from potluck.provider.attempt.log_buffer import AttemptLog, LogSpool, remove_strays
 from potluck.provider.attempt.runner import Runner
 from potluck.provider.control.message import AttemptNow, WarmNow
 from potluck.provider.event import (
@@ -46,10 +45,9 @@ from potluck.provider.event import (
     Recovered,
     RunEnded,
 )
-from potluck.provider.files.blob_transfer import Courier
+from potluck.provider.files.blob_transfer import Courier, Freight
 from potluck.provider.files.outbox import Outbox, remove_stray_outboxes
 from potluck.provider.files.output_upload import ship_parcels
-from potluck.provider.files.transfers import Freight
 from potluck.provider.instruction import (
     Conclude,
     Drop,

@@ -11,6 +11,7 @@ import msgspec
 
 from potluck.model.decode_errors import plain
 from potluck.model.error import InvalidInput
+from potluck.model.task_spec import TaskSpec
 
 T = TypeVar("T")
 
@@ -75,3 +76,11 @@ def _invalid(error: Exception) -> InvalidInput:
 # What is said of JSON with a lone surrogate, too; in MessagePack it has this one meaning.
 _CUT_SHORT = "Input data was truncated"
 _HINT = "Compare it with /schema/openapi.json."
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    spec: TaskSpec
+
+
+def spec_of(kept: bytes) -> TaskSpec:
+    return decode_json(b'{"spec":' + kept + b"}", _Kept).spec

@@ -1,24 +1,29 @@
 """Messages between a consumer and the server. Inputs are held to `strict`, answers may grow."""
 
 from datetime import datetime
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
+from potluck.model.bounded_types import ArgumentText, VariableName
 from potluck.model.device import Availability, DeviceDescription, Standing
 from potluck.model.ids import AttemptId, DeviceId, NodeId, TaskId
 from potluck.model.lease import AttemptState
 from potluck.model.node import NodeState, SandboxReport
-from potluck.model.task import (
-    EndReason,
-    ItemRange,
-    Limits,
-    Requirements,
-    TaskState,
-    WaitingReason,
-)
+from potluck.model.task import EndReason, ItemRange, Limits, Requirements, TaskState, WaitingReason
+from potluck.model.terms import Wallets
 from potluck.model.usage import Usage
 from potluck.wire.device_status import DeviceSample
 from potluck.wire.owner_request import Wish
+
+
+class RetryTask(Struct, frozen=True, forbid_unknown_fields=True):
+    """Secrets are gone with a task's end, so they are given again."""
+
+    all_items: bool = False  # of an array; else only those that have not succeeded
+    secrets: Annotated[dict[VariableName, ArgumentText], Meta(max_length=64)] = {}
+    trust: Wallets = ()
+    secrets_to_strangers: bool = False
 
 
 class AttemptDevice(Struct, frozen=True):

@@ -15,10 +15,10 @@ from potluck.wire.consumer import (
     AttemptView,
     Explanation,
     ItemCounts,
+    RetryTask,
     TaskPage,
     TaskView,
 )
-from potluck.wire.retry_request import RetryTask
 from tests.cli.command_line import CommandLine, Finished
 from tests.consumer.fake_server import FakeServer, a_task, refuses, says, state_event, streams
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from potluck.cli.tasks.throughput import Pace
+from potluck.cli.tasks.watch import Pace
 from potluck.wire.consumer import ItemCounts
 
 ROWS = [

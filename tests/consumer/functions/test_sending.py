@@ -15,9 +15,8 @@ from msgspec.structs import replace
 import potluck
 from potluck.consumer import Potluck
 from potluck.consumer.functions import collector
-from potluck.consumer.functions.dispatch import Remembered
+from potluck.consumer.functions.dispatch import Fetches, Remembered
 from potluck.consumer.functions.sender import Sender, Submission
-from potluck.consumer.functions.value_fetch import Fetches
 from potluck.model.blob import BlobRef, Value
 from potluck.model.error import BadSettings, InvalidInput, PotluckError, Unavailable
 from potluck.model.ids import TaskId

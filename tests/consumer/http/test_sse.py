@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from potluck.consumer.http.sse import EventReader, SentEvent
+from potluck.consumer.http.stream import EventReader, SentEvent
 
 STREAM = (
     b": hello\n\n"

@@ -7,7 +7,7 @@ import pytest
 from potluck.decide.explain.sentences import Explained, refusal_sentence
 from potluck.decide.explain.suggestions import MOST_KINDS, changes
 from potluck.decide.pool.feasibility import Refusal
-from potluck.decide.reservations.start_rates import Rates
+from potluck.decide.reservations.forecast import Rates
 from potluck.decide.scheduler import Scheduler
 from potluck.model.credit import MICRO
 from potluck.model.device import Availability

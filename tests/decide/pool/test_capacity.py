@@ -8,12 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from potluck.decide.placement import PLACEMENTS
-from potluck.decide.pool.bitmap_index import place_of
+from potluck.decide.pool.bitmap_index import MOST_LEVELS, place_of
 from potluck.decide.pool.capacity import Capacity
 from potluck.decide.pool.demand import Usable, Want
 from potluck.decide.pool.feasibility import Fit, Refusal, fit
 from potluck.decide.pool.node_capacity import Profile
-from potluck.decide.pool.threshold_bitmap import MOST_LEVELS
 from potluck.decide.types import FreeNode, RunningAttempt, WaitingTask
 from potluck.model.device import Availability, DeviceKind
 from potluck.model.ids import AttemptId, DeviceId, NodeId, TaskId

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from potluck.decide.queue.block_reason import Halt
+from potluck.decide.queue.task_groups import Halt
 from potluck.decide.scheduler import Plan, Scheduler
 from potluck.decide.types import (
     AccountShare,

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from potluck.decide.queue.ordered_entries import Entry, Row
+from potluck.decide.queue.task_groups import Entry, Row
 from tests.decide.builders import task
 
 

@@ -14,15 +14,13 @@ from potluck.model.task import MIB, EndReason, Limits, Requirements
 from potluck.model.task_spec import CommandSpec, FunctionSpec
 from potluck.provider.attempt.item_runner import RangeRun
 from potluck.provider.attempt.journal import _read
-from potluck.provider.attempt.log_buffer import AttemptLog
-from potluck.provider.attempt.log_spool import LogSpool
+from potluck.provider.attempt.kinds import plan_of
+from potluck.provider.attempt.log_buffer import AttemptLog, LogSpool
+from potluck.provider.attempt.types import Job
 from potluck.provider.dependencies.outcome import BARE
 from potluck.provider.event import Event
 from potluck.provider.expose.exposed import Exposed
-from potluck.provider.files.inputs import Inputs
-from potluck.provider.files.work_directory import Porter
-from potluck.provider.kinds.plan import plan_of
-from potluck.provider.kinds.types import Job
+from potluck.provider.files.work_directory import Inputs, Porter
 from potluck.provider.sandbox.bubblewrap.bwrap import BubblewrapDriver
 from potluck.provider.sandbox.driver import Driver, Recall
 from potluck.provider.sandbox.unconfined_run import UnconfinedDriver

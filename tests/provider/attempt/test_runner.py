@@ -16,8 +16,7 @@ from msgspec.structs import replace
 from potluck.model.blob import BlobRef, NamedFile
 from potluck.model.task import MIB, EndReason
 from potluck.model.task_spec import CommandSpec
-from potluck.provider.attempt.log_buffer import AttemptLog
-from potluck.provider.attempt.log_spool import LogSpool
+from potluck.provider.attempt.log_buffer import AttemptLog, LogSpool
 from potluck.provider.attempt.runner import MayRun, Runner, anything
 from potluck.provider.dependencies.package_index import PackageIndex
 from potluck.provider.dependencies.preparer import Preparer

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from potluck.model.error import BadSettings
-from potluck.provider.dependencies.egress_proxy import Proxy, ProxyLimits
+from potluck.provider.dependencies.egress_proxy import Proxy, ProxyLimits, Refused, read_request
 from potluck.provider.dependencies.package_index import PackageIndex, hosts_of
-from potluck.provider.dependencies.proxy_request import Refused, read_request
 from potluck.provider.server.throttle import Throttle
 
 

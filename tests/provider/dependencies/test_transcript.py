@@ -1,6 +1,6 @@
 """What an installation says for people: bounded, with the beginning and the end kept."""
 
-from potluck.provider.dependencies.transcript import LIVE_BYTES, TAIL_BYTES, Transcript
+from potluck.provider.dependencies.installer import LIVE_BYTES, TAIL_BYTES, Transcript
 
 # The server's allowance for remarks beside the script's own output.
 ALLOWED_BYTES = 65_536

@@ -14,9 +14,8 @@ from potluck.provider.detect.library import may_be_here
 from potluck.provider.detect.query_process import Unanswered
 from potluck.provider.detect.report import Answer, Outcome, Tried
 from potluck.provider.detect.routes import NVML, explained, routes
-from potluck.provider.detect.sample import Sample
 from potluck.provider.detect.sampler import Sampler
-from potluck.provider.detect.types import FoundDevice
+from potluck.provider.detect.types import FoundDevice, Sample
 from tests.stubs.mixed import OFFERED, WHOLE, mixed_rig
 from tests.stubs.nvml import GIB, Card, NvmlRig
 

@@ -2,9 +2,8 @@
 
 from msgspec.structs import replace
 
-from potluck.provider.attempt.usage_meter import DeviceMeter
-from potluck.provider.detect.device_usage import DeviceSpent, Tally
-from potluck.provider.detect.sample import Sample
+from potluck.provider.attempt.usage_meter import DeviceMeter, DeviceSpent, Tally
+from potluck.provider.detect.types import Sample
 from potluck.wire.provider import GrantedDevice
 from tests.provider.build import a_grant
 

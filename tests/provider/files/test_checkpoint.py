@@ -8,8 +8,7 @@ import pytest
 
 from potluck.model.task import MIB, EndReason
 from potluck.provider.attempt.checkpoint import Checkpoints
-from potluck.provider.attempt.log_buffer import AttemptLog
-from potluck.provider.attempt.log_spool import LogSpool
+from potluck.provider.attempt.log_buffer import AttemptLog, LogSpool
 from potluck.provider.files import archive
 from potluck.provider.sandbox.driver import WorkDirectory
 from tests.provider.build import a_lease, idle_freight

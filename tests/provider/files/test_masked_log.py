@@ -7,10 +7,8 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from potluck.provider.attempt.log_buffer import AttemptLog
-from potluck.provider.attempt.log_spool import LogSpool
-from potluck.provider.attempt.mask import Mask
-from potluck.provider.attempt.masked_log import MaskedLog
+from potluck.provider.attempt.log_buffer import AttemptLog, LogSpool
+from potluck.provider.attempt.mask import Mask, MaskedLog
 from tests.provider.build import a_lease
 
 SECRETS = ("swordfish", "fishbone", "fishbone123", "tiny")

@@ -10,14 +10,12 @@ import pytest
 from potluck.model.blob import INLINE_BYTES
 from potluck.model.error import QuotaExceeded, StaleLease
 from potluck.model.lease import Lease
-from potluck.provider.attempt.log_buffer import AttemptLog
-from potluck.provider.attempt.log_spool import LogSpool
+from potluck.provider.attempt.log_buffer import AttemptLog, LogSpool
 from potluck.provider.event import Event, LeaseLost, ParcelsShipped, ValueRefused
 from potluck.provider.files import outbox as outboxes
-from potluck.provider.files.blob_transfer import Courier
+from potluck.provider.files.blob_transfer import Courier, Freight
 from potluck.provider.files.outbox import Outbox, Role
 from potluck.provider.files.output_upload import ship_parcels
-from potluck.provider.files.transfers import Freight
 from potluck.provider.server.throttle import Throttle
 from tests.provider.build import a_lease
 from tests.provider.fake_server import FakeServer

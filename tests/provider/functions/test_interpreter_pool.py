@@ -30,7 +30,7 @@ from potluck.provider.event import (
     ShutdownAsked,
 )
 from potluck.provider.files import collect_outputs as collecting
-from potluck.provider.files.inputs import Inputs
+from potluck.provider.files.work_directory import Inputs
 from potluck.provider.functions.interpreter_pool import WarmSettings
 from potluck.provider.sandbox.bubblewrap.bwrap import BubblewrapDriver
 from potluck.provider.sandbox.driver import Driver

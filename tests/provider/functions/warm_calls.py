@@ -14,21 +14,20 @@ from potluck.model.blob import Value
 from potluck.model.ids import AccountId
 from potluck.model.task import MIB, ItemRange, Limits, Requirements
 from potluck.model.task_spec import FunctionSpec
-from potluck.provider.attempt.log_buffer import AttemptLog
-from potluck.provider.attempt.log_spool import LogSpool
-from potluck.provider.attempt.masked_log import LogWriter
+from potluck.provider.attempt.kinds import run_function
+from potluck.provider.attempt.log_buffer import AttemptLog, LogSpool
+from potluck.provider.attempt.mask import LogWriter
+from potluck.provider.attempt.types import Job
 from potluck.provider.attempt.unsent_results import Backlog
 from potluck.provider.dependencies.outcome import BARE
 from potluck.provider.event import Event, ItemsEnded
 from potluck.provider.expose.exposed import Exposed
-from potluck.provider.files.inputs import Inputs
+from potluck.provider.files.blob_transfer import Freight
 from potluck.provider.files.outbox import Outbox, Role
-from potluck.provider.files.transfers import Freight
+from potluck.provider.files.work_directory import Inputs
 from potluck.provider.functions.confinement import confine_function
 from potluck.provider.functions.interpreter_key import WarmKey, key_of
 from potluck.provider.functions.interpreter_pool import Pins, WarmPool, WarmSettings
-from potluck.provider.kinds.function import run_function
-from potluck.provider.kinds.types import Job
 from potluck.provider.sandbox.driver import Driver, Recall, RunOutcome
 from potluck.wire import item_file
 from potluck.wire.plain_values import decode

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from potluck.model.device import Availability, DeviceKind, Health
 from potluck.model.task import EndReason
 from potluck.model.terms import DeviceTerms
-from potluck.provider.detect.sample import Sample
+from potluck.provider.detect.types import Sample
 from potluck.provider.owner.availability import (
     Moment,
     availability,

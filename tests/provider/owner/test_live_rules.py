@@ -20,9 +20,8 @@ from potluck.provider.announcement import (
     TermsWrong,
 )
 from potluck.provider.change_counter import Told
-from potluck.provider.detect.sample import Sample
 from potluck.provider.detect.sampler import Sampler
-from potluck.provider.detect.types import FoundDevice
+from potluck.provider.detect.types import FoundDevice, Sample
 from potluck.provider.event import DevicesClosed, DevicesWanted, Event, Refusal
 from potluck.provider.owner.live_rules import Rules
 from potluck.provider.owner.observations import Seen

@@ -6,8 +6,8 @@ import pytest
 
 from potluck.model.device import DeviceDescription, DeviceKind
 from potluck.model.terms import DeviceTerms
-from potluck.provider.detect.sample import Sample
 from potluck.provider.detect.sampler import Sampler
+from potluck.provider.detect.types import Sample
 from potluck.provider.owner import observations
 from potluck.provider.owner.observations import Seen
 from potluck.provider.owner.presence import Presence

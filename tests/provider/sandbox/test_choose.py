@@ -8,7 +8,7 @@ import pytest
 
 from potluck.model.task import EndReason
 from potluck.provider.sandbox.bubblewrap import diagnose
-from potluck.provider.sandbox.exit_text import of_translated
+from potluck.provider.sandbox.driver import of_translated
 from tests.provider.sandbox.conftest import REPOSITORY
 
 APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from potluck.model.task import MIB
+from potluck.provider.sandbox.bubblewrap.launch import beginning_of
 from potluck.provider.sandbox.bubblewrap.root_filesystem import Python
 from potluck.provider.sandbox.driver import PYTHON, Mount
-from potluck.provider.sandbox.launch_command import beginning_of
 from tests.ordinary_user import NOBODY
 from tests.provider.sandbox.conftest import (
     PYTHON_IS_MOUNTED,

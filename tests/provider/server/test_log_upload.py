@@ -4,8 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from potluck.provider.attempt.log_buffer import AttemptLog
-from potluck.provider.attempt.log_spool import LogSpool
+from potluck.provider.attempt.log_buffer import AttemptLog, LogSpool
 from potluck.provider.event import LeaseLost, LogAcknowledged, LogCut
 from potluck.provider.server.log_upload import CUT_MARK, ship_log
 from potluck.provider.server.throttle import Throttle

@@ -17,7 +17,7 @@ from potluck.server.encryption.key_sources import (
     parse,
 )
 from potluck.server.settings import ServerSettings
-from potluck.store.sealing.key_ring import key_id, new_key
+from potluck.store.sealing.vault import key_id, new_key
 from tests.processes import await_true
 
 KEY, OLDER = bytes(range(32)), bytes(range(32, 64))

@@ -17,8 +17,7 @@ from potluck.server.rate_limiter import Limiter
 from potluck.server.services import Parts
 from potluck.server.settings import ServerSettings
 from potluck.store.database import Database
-from potluck.store.sealing.key_ring import GivenKeys, KeyRing
-from potluck.store.sealing.vault import Vault
+from potluck.store.sealing.vault import GivenKeys, KeyRing, Vault
 from tests.server.flow.notify.delivery_fixtures import Delivering
 from tests.server.flow.notify.receiver import Receiver, receiving
 from tests.server.flow.pool import Pool

@@ -18,8 +18,7 @@ from potluck.server.encryption.open_vault import open_vault
 from potluck.server.flow.submit import submit
 from potluck.store.identity import audit
 from potluck.store.sealing import sealed_values
-from potluck.store.sealing.key_ring import key_id, new_key
-from potluck.store.sealing.vault import Vault
+from potluck.store.sealing.vault import Vault, key_id, new_key
 from potluck.wire import codec, item_file
 from tests.server.flow.pool import Pool, done
 from tests.server.flow.report.functions import (

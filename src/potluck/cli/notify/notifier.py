@@ -6,18 +6,34 @@ notice that can not be delivered is a remark and no failure: the task has ended 
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
 
+import typer
 from msgspec import Struct
 
 from potluck.cli.notify.apprise import sent_to
-from potluck.cli.notify.bell import ring
 from potluck.cli.notify.desktop import desktop
 from potluck.cli.tasks.task_text import summary
 from potluck.cli.terminal.screen import Screen, Tone, printable
 from potluck.model.error import InvalidInput
 from potluck.model.task import TaskState
 from potluck.wire.consumer import TaskView
+
+NotifyOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--notify",
+        metavar="HOW",
+        envvar="POTLUCK_NOTIFY",
+        show_default=False,
+        help="At the task's end: bell, desktop, or an apprise URL, which this machine sends to;"
+        " repeatable; none is silent.",
+    ),
+]
+
 
 SILENT = "none"
 
@@ -78,3 +94,16 @@ def _channel(how: str) -> Channel:
         "--notify does not know what it was told.",
         "Say bell, desktop, none, or an apprise URL such as ntfy://TOPIC.",
     )
+
+
+_BELL = "\a"
+
+
+def ring(_: "Notice", screen: "Screen") -> str:
+    """In the terminal that the person sits at, also when the output goes elsewhere."""
+    if screen.err.is_terminal:
+        screen.err.write(_BELL)
+        return ""
+    with suppress(OSError), Path("/dev/tty").open("w", encoding="ascii") as terminal:
+        terminal.write(_BELL)
+    return ""

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from potluck.cli.results.fetch import brought, check_output
+from potluck.cli.results.fetch import brought, check_output, size_of
 from potluck.cli.results.item_log import NUMBER, STREAMS, by_item
 from potluck.cli.results.logs import log_pages
-from potluck.cli.results.retention_text import size_of
 from potluck.cli.tasks.attempts import attempts_at
 from potluck.cli.terminal.screen import Screen, printable
 from potluck.cli.terminal.transfer_progress import resumable, telling

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, connect
-from potluck.cli.results.retention_text import none_there, size_of, until
+from potluck.cli.results.fetch import none_there, size_of, until
 from potluck.cli.tasks.resolve_task import pick_to_read, short_id
 from potluck.cli.terminal.screen import Screen, Tone
 from potluck.cli.terminal.table import Cell, Column, show_table

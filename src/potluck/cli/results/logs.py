@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from potluck.cli.notify.notifier import notifier
-from potluck.cli.notify.options import NotifyOption
+from potluck.cli.notify.notifier import NotifyOption, notifier
 from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, connect
 from potluck.cli.results.item_log import only_item
 from potluck.cli.results.output import TaskOutput

@@ -7,19 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from potluck.cli.notify.notifier import notifier
-from potluck.cli.notify.options import NotifyOption
+from potluck.cli.notify.notifier import NotifyOption, notifier
 from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, connect, directory
 from potluck.cli.results.collect_items import Gathering, by_number
-from potluck.cli.results.fetch import brought, fetch_files
+from potluck.cli.results.fetch import absence, brought, fetch_files, keeping, size_of, written_bytes
 from potluck.cli.results.function_value import Returned, returned
 from potluck.cli.results.logs import log_pages
-from potluck.cli.results.retention_text import (
-    absence,
-    keeping,
-    size_of,
-    written_bytes,
-)
 from potluck.cli.results.usage import used
 from potluck.cli.tasks.items import finally_failed, show_failed, told
 from potluck.cli.tasks.resolve_task import pick_to_read, short_id

@@ -4,8 +4,7 @@ from typing import Annotated
 
 import typer
 
-from potluck.cli.notify.notifier import notifier
-from potluck.cli.notify.options import NotifyOption
+from potluck.cli.notify.notifier import NotifyOption, notifier
 from potluck.cli.options import JsonOption, ServerOption, TaskArgument, connect
 from potluck.cli.request.options import option_info
 from potluck.cli.request.secrets import read_secrets

@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from potluck.cli.account.ensure_signed_in import EntryOptions, entered
-from potluck.cli.notify.notifier import notifier
-from potluck.cli.notify.options import NotifyOption
+from potluck.cli.notify.notifier import NotifyOption, notifier
 from potluck.cli.option_groups import grouped
 from potluck.cli.options import DetachOption, DryRunOption, JsonOption, ServerOption, directory
 from potluck.cli.request.defaults import defaults_used, project_server

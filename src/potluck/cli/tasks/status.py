@@ -8,7 +8,7 @@ import msgspec
 import typer
 
 from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, connect
-from potluck.cli.results.retention_text import keeping, written_bytes
+from potluck.cli.results.fetch import keeping, written_bytes
 from potluck.cli.tasks.explain import when
 from potluck.cli.tasks.items import progress, told
 from potluck.cli.tasks.resolve_task import pick_to_read, short_id

@@ -7,7 +7,9 @@ meets a request half done, which would leave the connection pool locked for the 
 
 import sys
 import threading
-from collections.abc import Sequence
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -18,27 +20,54 @@ import msgspec
 
 from potluck.cli.notify.notifier import Notifier
 from potluck.cli.results.collect_items import Gathering
-from potluck.cli.results.fetch import brought, fetch_files
+from potluck.cli.results.fetch import brought, fetch_files, none_there, size_of, written_bytes
 from potluck.cli.results.output import TaskOutput
-from potluck.cli.results.retention_text import none_there, size_of, written_bytes
 from potluck.cli.tasks.items import MOST_SHOWN, finally_failed, show_failed
 from potluck.cli.tasks.resolve_task import short_id
-from potluck.cli.tasks.task_text import (
-    TONES,
-    exit_status,
-    stage,
-    summary,
-    where_shown,
-)
-from potluck.cli.tasks.throughput import Pace
+from potluck.cli.tasks.task_text import TONES, exit_status, stage, summary, where_shown
 from potluck.cli.terminal.live_line import LiveLine
 from potluck.cli.terminal.screen import Pane, Screen, Tone
+from potluck.cli.terminal.units import show_seconds
 from potluck.model.error import Conflict, PotluckError
 from potluck.model.task import TaskRequest, TaskState
-from potluck.wire.consumer import FollowedState, FollowEvent, TaskView
+from potluck.wire.consumer import FollowedState, FollowEvent, ItemCounts, TaskView
 
 if TYPE_CHECKING:
     from potluck.consumer import Follow, Potluck
+
+
+# What was longer ago says little about how it goes now.
+_WINDOW_SECONDS = 60.0
+_LEAST_SECONDS = 1.0
+
+
+class Pace:
+    """Told of the counts as they come."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def told(self, counts: ItemCounts) -> str:
+        """Such as ` · 13 a second · 6 s left`; nothing before anything is known."""
+        now, done = self._clock(), counts.succeeded + counts.failed
+        self._seen.append((now, done))
+        while now - self._seen[0][0] > _WINDOW_SECONDS and len(self._seen) > 2:
+            self._seen.popleft()
+        began, before = self._seen[0]
+        if done <= before or now - began < _LEAST_SECONDS:
+            return ""
+        rate = (done - before) / (now - began)
+        left = (counts.total - done) / rate
+        return f" · {_rate(rate)} · {show_seconds(left)} left"
+
+
+def _rate(a_second: float) -> str:
+    if a_second >= 1:
+        return f"{a_second:,.0f} a second" if a_second >= 10 else f"{a_second:.1f} a second"
+    a_minute = a_second * 60
+    return f"{a_minute:.1f} a minute" if a_minute >= 1 else f"{a_minute * 60:.1f} an hour"
+
 
 _MARKS = {TaskState.SUCCEEDED: ("✓", Tone.GOOD), TaskState.CANCELLED: ("■", Tone.FAINT)}
 

@@ -4,6 +4,8 @@ import inspect
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from typer.core import TyperGroup
+
 # Longer lists of choices stand in the sentence, where they may be broken between words.
 _SHORT = 16
 
@@ -54,3 +56,30 @@ def _is_number(parameter: Any) -> bool:
 
 def _annotated(described: Any) -> Any:
     return getattr(described, "annotation", None)
+
+
+_HELP = ("-h", "--help")
+
+
+class Plain(TyperGroup):
+    """With help that people read."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return list(plainly(super().get_params(ctx)))
+
+
+class Helping(Plain):
+    """Tells which commands there are."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        return super().parse_args(ctx, args or ([] if ctx.resilient_parsing else ["--help"]))
+
+
+class Listing(Plain):
+    """Lists what there is: `potluck keys` is `potluck keys list`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        is_named = bool(args) and (args[0] in _HELP or not args[0].startswith("-"))
+        if ctx.resilient_parsing:  # the shell asks what could stand here
+            return super().parse_args(ctx, args)
+        return super().parse_args(ctx, args if is_named else ["list", *args])

@@ -22,16 +22,8 @@ from potluck.cli.tasks.explain import explained
 from potluck.cli.terminal.screen import Tone, printable
 from potluck.cli.terminal.table import RICH_STYLES, Cell
 from potluck.cli.terminal.units import show_age
-from potluck.cli.top.background_threads import (
-    Answered,
-    Looking,
-    Missed,
-    Seen,
-    ask,
-)
-from potluck.cli.top.details import Lines, device_details, task_details
-from potluck.cli.top.keys import HELP
-from potluck.cli.top.log_tail import Written
+from potluck.cli.top.background_threads import Answered, Looking, Missed, Seen, ask
+from potluck.cli.top.details import Lines, Written, device_details, task_details
 from potluck.cli.top.prompt_line import Line, Question, Typing
 from potluck.cli.top.rows import Rows
 from potluck.cli.top.snapshot import Looker, Picture
@@ -50,6 +42,22 @@ from potluck.wire.consumer import TaskView
 
 if TYPE_CHECKING:
     from potluck.consumer import Potluck
+
+
+_KEYS = {
+    "↑ ↓, j k": "the row above, the row below; Page Up, Page Down, Home and End go further",
+    "Tab": "the other table",
+    "Enter": "all about the chosen task or device",
+    "l": "what the chosen task writes, as it grows",
+    "e": "why the chosen task waits, and what would help",
+    "c": "cancel the chosen task; it asks first",
+    "s": "another order of the chosen table",
+    "/": "only rows with these words; Escape shows all again",
+    "r": "look now",
+    "q, Ctrl-C": "leave; tasks go on",
+}
+HELP = [[Cell(f"{key:12}", Tone.STRONG), Cell(words)] for key, words in _KEYS.items()]
+
 
 INTERRUPTED = 130
 _NOTHING_FITS = "None has these words."

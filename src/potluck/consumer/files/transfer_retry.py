@@ -2,7 +2,7 @@
 
 import time
 
-from potluck.consumer.http.timeouts import Patience
+from potluck.consumer.http.transport import Patience
 from potluck.model.error import PotluckError
 
 

@@ -9,19 +9,98 @@ import os
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
+from queue import SimpleQueue
 
 from potluck.consumer.client import Potluck
 from potluck.consumer.functions.collector import Collector
-from potluck.consumer.functions.preparation import Preparing
 from potluck.consumer.functions.sender import Sender
-from potluck.consumer.functions.value_fetch import Fetches
 from potluck.model.blob import INLINE_BYTES, BlobRef, Value
 from potluck.model.error import BadSettings, InvalidInput, PotluckError
 from potluck.model.ids import TaskId
 from potluck.model.node import NodeState
 from potluck.model.task import TaskState
 from potluck.model.terms import TaskKind
+
+_MOST_THREADS = 4
+
+
+class Fetches:
+    def __init__(self) -> None:
+        self._waiting: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._lock = threading.Lock()
+        self._threads = 0
+        self._is_closed = False
+
+    def put(self, fetch: Callable[[], None]) -> None:
+        """Called soon; it raises nothing. One that comes after the end has a thread of its own."""
+        run = fetch
+        with self._lock:
+            if not self._is_closed:
+                run = self._run
+                self._waiting.put(fetch)
+                if self._threads == _MOST_THREADS:
+                    return
+                self._threads += 1
+        threading.Thread(target=run, name="potluck-fetch", daemon=True).start()
+
+    def close(self) -> None:
+        """What was put before is still brought."""
+        with self._lock:
+            self._is_closed = True
+            for _ in range(_MOST_THREADS):
+                self._waiting.put(None)
+
+    def _run(self) -> None:
+        while (fetch := self._waiting.get()) is not None:
+            fetch()
+
+
+class Preparing:
+    def __init__(self) -> None:
+        self._turn = threading.Condition()
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._is_at_work = False
+        self._is_begun = False
+        self._is_closed = False
+
+    def put(self, prepare: Callable[[], None]) -> None:
+        """Called soon; it raises nothing."""
+        with self._turn:
+            self._waiting.append(prepare)
+            self._turn.notify_all()
+            if self._is_begun:
+                return
+            self._is_begun = True
+        threading.Thread(target=self._run, name="potluck-prepare", daemon=True).start()
+
+    def flush(self, timeout: float | None = None) -> bool:
+        """Waits until nothing is left; false if that was not so in time."""
+        with self._turn:
+            return self._turn.wait_for(lambda: not self._waiting and not self._is_at_work, timeout)
+
+    def close(self) -> None:
+        """What was put before is still prepared: whoever waits for it is told that it is over."""
+        with self._turn:
+            self._is_closed = True
+            self._turn.notify_all()
+
+    def _run(self) -> None:
+        while (prepare := self._next()) is not None:
+            prepare()
+
+    def _next(self) -> Callable[[], None] | None:
+        with self._turn:
+            self._is_at_work = False
+            self._turn.notify_all()
+            self._turn.wait_for(lambda: self._waiting or self._is_closed)
+            if not self._waiting:
+                self._is_begun = False
+                return None
+            self._is_at_work = True
+            return self._waiting.popleft()
+
 
 _EXIT_SECONDS = 10.0
 _KNOWN_SECONDS = 3600.0  # of a pin, which lasts a day

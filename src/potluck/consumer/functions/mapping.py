@@ -5,9 +5,11 @@ a generator of a million costs the memory of a few arrays. The first array goes 
 the generator does. Results come in the order of the inputs, or as they are there.
 """
 
+import heapq
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence, Sized
 from typing import Generic, TypeVar, cast
 
@@ -17,7 +19,6 @@ from potluck.consumer.functions.decode_value import Failed, Opener
 from potluck.consumer.functions.dispatch import Dispatch
 from potluck.consumer.functions.inputs import ARRAY_ITEMS, InputReader
 from potluck.consumer.functions.map_array import Inbox, MapArray, Tally, opened
-from potluck.consumer.functions.ordered_results import AsTheyCome, InOrder
 from potluck.consumer.functions.progress import HowFar, Watch
 from potluck.consumer.functions.sender import Submission
 from potluck.consumer.functions.submit import soon
@@ -25,6 +26,31 @@ from potluck.model.error import PotluckError
 from potluck.model.ids import TaskId
 from potluck.wire import item_file
 from potluck.wire.results import TaskResult
+
+
+class AsTheyCome:
+    def __init__(self) -> None:
+        self.ready: deque[object] = deque()
+
+    def add(self, start: int, values: list[object]) -> None:  # noqa: ARG002 - wherever it is
+        self.ready.extend(values)
+
+
+class InOrder:
+    """What came too early waits until all before it are there."""
+
+    def __init__(self) -> None:
+        self.ready: deque[object] = deque()
+        self._early: list[tuple[int, list[object]]] = []
+        self._next = 0
+
+    def add(self, start: int, values: list[object]) -> None:
+        heapq.heappush(self._early, (start, values))
+        while self._early and self._early[0][0] == self._next:
+            values = heapq.heappop(self._early)[1]
+            self.ready.extend(values)
+            self._next += len(values)
+
 
 T = TypeVar("T")
 

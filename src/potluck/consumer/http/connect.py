@@ -8,8 +8,7 @@ import os
 from pathlib import Path
 
 from potluck.consumer.http.ca_pinning import pinned
-from potluck.consumer.http.timeouts import Patience
-from potluck.consumer.http.transport import Transport
+from potluck.consumer.http.transport import Patience, Transport
 from potluck.consumer.identity.bearer import FixedToken
 from potluck.consumer.identity.profile import Profile, chosen_url, saved_for
 from potluck.consumer.identity.session import SavedSession, signed_out

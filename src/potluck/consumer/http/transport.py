@@ -6,13 +6,18 @@ that again.
 """
 
 import io
+import random
 import ssl
+import threading
 import time
+from collections import OrderedDict
 from collections.abc import Container, Mapping
 from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 
 import urllib3
+from msgspec import Struct
 from urllib3.exceptions import (
     ConnectTimeoutError,
     HTTPError,
@@ -23,13 +28,84 @@ from urllib3.exceptions import (
 from urllib3.response import BaseHTTPResponse
 
 from potluck import __version__
-from potluck.consumer.http.etag_cache import Remembered
-from potluck.consumer.http.retry_after import retry_after_seconds
-from potluck.consumer.http.timeouts import Patience
 from potluck.consumer.identity.bearer import Bearer
 from potluck.local.trust import context
+from potluck.model.backoff import BackOff
 from potluck.model.error import NotSignedIn, PotluckError, ServerUnreachable
 from potluck.wire.response import failure
+
+
+class Patience(Struct, frozen=True):
+    """All times of the client. The defaults suit a person; tests use tenths of seconds."""
+
+    connect_seconds: float = 5.0
+    read_seconds: float = 30.0
+    tries: int = 4  # of a call that may be repeated
+    back_off: BackOff = BackOff(first_seconds=0.1, longest_seconds=5.0)
+    # A server that asks for a longer pause than this is reported instead of waited for.
+    longest_asked_pause_seconds: float = 30.0
+    # The server writes a keep-alive every ten seconds, so three missing ones mean a dead line.
+    silence_seconds: float = 30.0
+    give_up_seconds: float = 120.0  # a follower, or a transfer, without a line to the server
+    renew_seconds: float = 30.0  # an access token with less than this left is renewed first
+
+    def pause_seconds(self, failures: int, asked_seconds: float | None = None) -> float:
+        """What was asked for and a little more, so that a crowd does not return as one."""
+        assert failures >= 1
+        return self.back_off.seconds(failures, random.random()) + (asked_seconds or 0.0)
+
+    def accepts(self, asked_seconds: float | None) -> bool:
+        return asked_seconds is None or asked_seconds <= self.longest_asked_pause_seconds
+
+
+def retry_after_seconds(header: str | None, now: datetime) -> float | None:
+    """Both forms of the header: seconds, or a date."""
+    if header is None:
+        return None
+    if header.strip().isdecimal():
+        return float(header)
+    try:
+        return max(0.0, (parsedate_to_datetime(header) - now).total_seconds())
+    except (ValueError, TypeError):
+        return None
+
+
+# Of one screen's questions; what was not asked for lately goes first.
+_MOST = 16
+
+
+class Answer(Struct, frozen=True):
+    """An answer, and the name that the server gave it."""
+
+    etag: str
+    body: bytes
+
+
+class Remembered:
+    """The last answer to each path. Several threads may ask at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._answers: OrderedDict[str, Answer] = OrderedDict()
+
+    def known(self, path: str) -> Answer | None:
+        """The answer that we have. Whoever asks holds on to it: it may be gone from here by the
+        time that the server says that it is still the same.
+        """
+        with self._lock:
+            known = self._answers.get(path)
+            if known is not None:
+                self._answers.move_to_end(path)
+            return known
+
+    def keep(self, path: str, headers: Mapping[str, str], body: bytes) -> None:
+        etag = headers.get("ETag")
+        with self._lock:
+            self._answers.pop(path, None)
+            if etag is not None:
+                self._answers[path] = Answer(etag, body)
+            while len(self._answers) > _MOST:
+                self._answers.popitem(last=False)
 
 
 class Transport:

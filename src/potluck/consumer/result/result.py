@@ -13,7 +13,7 @@ a list of files, a log and a value cost nothing before.
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Any, Self
 
 from potluck.consumer.files.files import Files
@@ -25,7 +25,6 @@ from potluck.consumer.result.items import ItemReader, ResultItem, failed_items
 from potluck.consumer.result.log import Log
 from potluck.consumer.result.notebook_view import result_html
 from potluck.consumer.result.pieces import Pieces
-from potluck.consumer.result.usage_total import usage_in_all
 from potluck.consumer.tasks import Tasks
 from potluck.model.credit import MICRO
 from potluck.model.error import Conflict, InvalidInput, NotFound, PotluckError
@@ -35,6 +34,34 @@ from potluck.model.terms import TaskKind
 from potluck.model.usage import Usage
 from potluck.wire.consumer import AttemptView, FailedItem, TaskView
 from potluck.wire.results import TaskResult
+
+
+def usage_in_all(tasks: Tasks, task_id: str) -> Usage | None:
+    """Sums, and of the memory the highest peak; None if no attempt has told anything."""
+    found: list[Usage] = []
+    cursor: int | None = None
+    while True:
+        page = tasks.attempts(task_id, cursor)
+        found += [each.usage for each in page.attempts if each.usage is not None]
+        cursor = page.next_cursor
+        if cursor is None:
+            return reduce(_both, found) if found else None
+
+
+def _both(one: Usage, other: Usage) -> Usage:
+    joules = [each.energy_joules for each in (one, other) if each.energy_joules is not None]
+    return Usage(
+        one.prepare_seconds + other.prepare_seconds,
+        one.run_seconds + other.run_seconds,
+        one.cpu_seconds + other.cpu_seconds,
+        max(one.memory_peak_bytes, other.memory_peak_bytes),
+        one.log_bytes + other.log_bytes,
+        one.device_seconds + other.device_seconds,
+        sum(joules) if joules else None,
+        one.input_bytes + other.input_bytes,
+        one.output_bytes + other.output_bytes,
+    )
+
 
 _POLL_SECONDS = 20.0
 

@@ -16,8 +16,7 @@ from potluck.decide.order.interface import Order, Turn
 from potluck.decide.pool.capacity import Capacity
 from potluck.decide.pool.feasibility import Refusal
 from potluck.decide.pool.suitable_devices import Suitability
-from potluck.decide.queue.block_reason import Halt
-from potluck.decide.queue.task_groups import Lines
+from potluck.decide.queue.task_groups import Halt, Lines
 from potluck.decide.reservations.forecast import Foresight
 from potluck.decide.types import WaitingTask
 from potluck.model.ids import AccountId, NodeId, TaskId

@@ -14,7 +14,7 @@ from potluck.decide.explain.owner_suggestions import changes
 from potluck.decide.pool.demand import Want
 from potluck.decide.pool.feasibility import Refusal
 from potluck.decide.pool.node_capacity import Room
-from potluck.decide.queue.block_reason import Halt
+from potluck.decide.queue.task_groups import Halt
 from potluck.decide.types import FreeNode, WaitingTask
 
 # So many are looked at for one answer.

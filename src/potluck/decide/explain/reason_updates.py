@@ -10,8 +10,7 @@ from itertools import islice
 
 from msgspec import Struct
 
-from potluck.decide.queue.block_reason import Halt
-from potluck.decide.queue.task_groups import Line, LineKey, Lines
+from potluck.decide.queue.task_groups import Halt, Line, LineKey, Lines
 from potluck.decide.types import WaitingTask
 from potluck.model.task import WaitingReason
 

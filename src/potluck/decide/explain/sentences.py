@@ -6,7 +6,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from potluck.decide.pool.feasibility import Refusal
-from potluck.decide.queue.block_reason import Halt
+from potluck.decide.queue.task_groups import Halt
 from potluck.decide.reservations.forecast import Forecast
 from potluck.model.task import WaitingReason
 

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 
-from potluck.decide.order.fair_share import Fair
-from potluck.decide.order.fcfs import Fcfs
 from potluck.decide.order.interface import Order
-from potluck.decide.order.priority import Priority
-from potluck.decide.order.round_robin import RoundRobin
-from potluck.decide.order.shortest_first import Shortest
+from potluck.decide.order.policies import (
+    Fair,
+    Fcfs,
+    Priority,
+    RoundRobin,
+    Shortest,
+)
 
 ORDERS: dict[str, Callable[[], Order]] = {
     "fair": Fair,

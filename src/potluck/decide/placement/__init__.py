@@ -2,13 +2,15 @@
 
 from collections.abc import Callable
 
-from potluck.decide.placement.best_fit import BestFit
-from potluck.decide.placement.cheapest import Cheapest
-from potluck.decide.placement.first_fit import FirstFit
 from potluck.decide.placement.fragmentation import Fragmentation
 from potluck.decide.placement.interface import Placement
-from potluck.decide.placement.pack import Pack
-from potluck.decide.placement.spread import Spread
+from potluck.decide.placement.policies import (
+    BestFit,
+    Cheapest,
+    FirstFit,
+    Pack,
+    Spread,
+)
 
 PLACEMENTS: dict[str, Callable[[], Placement]] = {
     "first-fit": FirstFit,

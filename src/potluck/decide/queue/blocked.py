@@ -3,8 +3,7 @@
 import heapq
 from collections.abc import Iterable, Iterator
 
-from potluck.decide.queue.block_reason import Halt
-from potluck.decide.queue.task_groups import Line, Lines, Shape
+from potluck.decide.queue.task_groups import Halt, Line, Lines, Shape
 from potluck.model.ids import AccountId
 
 # Sets that keep the order in which lines were added, so that equal input gives equal plans.

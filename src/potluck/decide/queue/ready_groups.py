@@ -2,8 +2,7 @@
 
 import heapq
 
-from potluck.decide.queue.block_reason import Halt
-from potluck.decide.queue.task_groups import Line, Lines
+from potluck.decide.queue.task_groups import Halt, Line, Lines
 from potluck.decide.types import WaitingTask
 from potluck.model.ids import AccountId
 

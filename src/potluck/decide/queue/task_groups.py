@@ -9,17 +9,96 @@ million waiting tasks cost memory, not time.
 
 import heapq
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from enum import Enum
+from itertools import chain, islice
 from math import frexp
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 from potluck.decide.order.interface import Order
-from potluck.decide.queue.block_reason import Halt
-from potluck.decide.queue.ordered_entries import Entry, Row
 from potluck.decide.types import WaitingTask
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.model.task import Limits, Requirements
+
+
+class Halt(Enum):
+    """What keeps a line from moving, and so what must happen before it is looked at again."""
+
+    NONE = "none"  # nothing: it is looked at in the next round
+    ROOM = "room"  # no node has room for it: until some node gains some
+    KEPT = "kept"  # the room there is is kept for others: until there is more, or they are served
+    SLOW = "slow"  # of an array: who has room would hold its end up: until there is more
+    CREDIT = "credit"  # the account can not pay: until it has more, or something cheaper is free
+    QUOTA = "quota"  # the account runs as much as it may: until something of it ends
+    TOO_LARGE = "too_large"  # it asks for more than the account may run: until it may run more
+
+    @property
+    def is_of_account(self) -> bool:
+        """Whether it is the account's own affair, however much is free."""
+        return self in _OF_ACCOUNT
+
+
+_OF_ACCOUNT = {Halt.CREDIT, Halt.QUOTA, Halt.TOO_LARGE}
+
+
+Entry = tuple[float, TaskId, WaitingTask]
+
+_FEW = 64
+
+
+class Row:
+    __slots__ = ("_entries", "_late", "_start")
+
+    def __init__(self) -> None:
+        self._entries: list[Entry] = []
+        self._start = 0  # what is before it has left
+        self._late: list[Entry] = []
+
+    def __len__(self) -> int:
+        return len(self._entries) - self._start + len(self._late)
+
+    def add(self, entry: Entry) -> None:
+        entries = self._entries
+        if len(entries) > self._start and entry < entries[-1]:
+            heapq.heappush(self._late, entry)
+        else:
+            entries.append(entry)
+
+    def first(self) -> Entry | None:
+        entry = self._entries[self._start] if self._start < len(self._entries) else None
+        if self._late and (entry is None or self._late[0] < entry):
+            return self._late[0]
+        return entry
+
+    def take(self) -> None:
+        """Takes out the first."""
+        if self._late and self.first() is self._late[0]:
+            heapq.heappop(self._late)
+            return
+        self._start += 1
+        if self._start > _FEW and 2 * self._start > len(self._entries):
+            del self._entries[: self._start]
+            self._start = 0
+
+    def replace(self, entry: Entry) -> None:
+        """Puts one with the same place where the first is."""
+        if self._late and self.first() is self._late[0]:
+            heapq.heapreplace(self._late, entry)
+        else:
+            self._entries[self._start] = entry
+
+    def every(self, stride: int) -> Iterator[Entry]:
+        """Every so many-th, in no order."""
+        return islice(chain(islice(self._entries, self._start, None), self._late), 0, None, stride)
+
+    def keep(self, is_kept: Callable[[Entry], bool]) -> None:
+        """Sweeps out all others."""
+        self._entries = [each for each in islice(self._entries, self._start, None) if is_kept(each)]
+        self._start = 0
+        self._late = [each for each in self._late if is_kept(each)]
+        heapq.heapify(self._late)
+
 
 # A longer line is not counted to the last, nor are more looked at for one that suits.
 _MOST_LOOKS = 20_000

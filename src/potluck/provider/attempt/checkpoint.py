@@ -16,12 +16,12 @@ from typing import IO
 from potluck.model.blob import BlobRef
 from potluck.model.error import PotluckError, StaleLease
 from potluck.model.task import EndReason
-from potluck.provider.attempt.masked_log import LogWriter
+from potluck.provider.attempt.mask import LogWriter
 from potluck.provider.files.archive import BadArchive, Names
+from potluck.provider.files.blob_transfer import Freight
 from potluck.provider.files.in_thread import beside
 from potluck.provider.files.outbox import NoRoom, Role
 from potluck.provider.files.pack import Moved, pack
-from potluck.provider.files.transfers import Freight
 from potluck.provider.files.unpack import make_directory, unpack
 from potluck.provider.files.walk import Passed, walk
 from potluck.provider.sandbox.driver import CHECKPOINT, WORK, WorkDirectory

@@ -9,7 +9,7 @@ import msgspec
 
 from potluck.model.blob import Value
 from potluck.model.item_input import MOST_ITEM_BYTES, ItemInputs
-from potluck.provider.files.inputs import Inputs
+from potluck.provider.files.work_directory import Inputs
 from potluck.provider.functions.arguments import Arguments
 from potluck.provider.sandbox.driver import InputFailed
 

@@ -7,7 +7,7 @@ is kept up to the same limit; the rest is dropped with a mark, and fails nobody.
 from collections.abc import Callable
 
 from potluck.model.task import MIB, EndReason
-from potluck.provider.attempt.masked_log import LogWriter
+from potluck.provider.attempt.mask import LogWriter
 from potluck.provider.sandbox.driver import RunOutcome
 
 

@@ -26,8 +26,8 @@ from potluck.model.task_spec import FunctionSpec, ScriptSpec
 from potluck.provider.attempt.item_blame import Blame, blamed
 from potluck.provider.attempt.item_inputs import ItemSource
 from potluck.provider.attempt.item_log import ItemLog
+from potluck.provider.attempt.types import Job
 from potluck.provider.files.work_directory import Porter
-from potluck.provider.kinds.types import Job
 from potluck.provider.one_line import one_line
 from potluck.provider.sandbox import item_loop
 from potluck.provider.sandbox.driver import (
@@ -38,9 +38,9 @@ from potluck.provider.sandbox.driver import (
     RunOutcome,
     Started,
     View,
+    of_code,
     unnoticed,
 )
-from potluck.provider.sandbox.exit_text import of_code
 from potluck.wire.provider import ItemOutcome
 
 _OPEN = "open"

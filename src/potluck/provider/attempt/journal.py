@@ -7,19 +7,40 @@ arguments and environment variables are never in it.
 """
 
 import os
-from collections.abc import Sequence
+import struct
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Self
+from zlib import crc32
 
 import msgspec
 from msgspec import Struct
 
-from potluck.local.durable_files import sync
-from potluck.local.write_all import write_all
+from potluck.local.durable_files import sync, write_all
 from potluck.model.ids import AttemptId, TaskId
 from potluck.model.lease import Lease
-from potluck.provider.attempt.framing import frame, frames
 from potluck.wire.provider import Finished, ItemsDone
+
+_HEAD = struct.Struct("<II")
+HEAD_BYTES = _HEAD.size
+
+
+def frame(payload: bytes) -> bytes:
+    return _HEAD.pack(len(payload), crc32(payload)) + payload
+
+
+def frames(content: bytes, start: int = 0) -> Iterator[tuple[int, bytes]]:
+    """The end position and the payload of each whole record."""
+    position = start
+    while position + HEAD_BYTES <= len(content):
+        length, checksum = _HEAD.unpack_from(content, position)
+        position += HEAD_BYTES
+        payload = content[position : position + length]
+        if len(payload) < length or crc32(payload) != checksum:
+            return
+        position += length
+        yield position, payload
+
 
 _FILE = "journal"
 # Below this many records a rewrite is not worth its fsyncs.

@@ -6,8 +6,10 @@ by accident. Short ones are passed over, since they are in every second word.
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property
+from typing import Protocol
 
 from potluck.model.bounded_types import LEAST_MASKED_CHARACTERS
+from potluck.provider.attempt.log_buffer import AttemptLog
 
 _STARS = b"***"
 
@@ -92,3 +94,40 @@ class _Secret:
                 length += 1
             borders.append(length)
         return borders
+
+
+class LogWriter(Protocol):
+    """Whatever takes the log of an attempt."""
+
+    async def write(self, stream: str, data: bytes) -> None: ...
+
+    async def remark(self, sentence: str) -> None: ...
+
+    def flush(self) -> None: ...
+
+
+class MaskedLog:
+    """A log without what the mask hides. `close` lets go of what still waits."""
+
+    def __init__(self, log: AttemptLog, mask: Mask) -> None:
+        self._log = log
+        self._mask = mask
+        self._waiting: dict[str, bytes] = {}
+
+    async def write(self, stream: str, data: bytes) -> None:
+        data = self._waiting.pop(stream, b"") + data
+        settled = self._mask.settled(data)
+        if waiting := data[settled:]:
+            self._waiting[stream] = waiting
+        await self._log.write(stream, self._mask.data(data[:settled]))
+
+    async def remark(self, sentence: str) -> None:
+        await self._log.remark(self._mask.text(sentence))
+
+    async def close(self) -> None:
+        """No more comes, so nothing goes on."""
+        for stream in list(self._waiting):
+            await self._log.write(stream, self._mask.data(self._waiting.pop(stream)))
+
+    def flush(self) -> None:
+        self._log.flush()

@@ -25,10 +25,11 @@ from potluck.model.task_spec import (
 )
 from potluck.model.usage import Usage
 from potluck.provider.attempt.item_runner import RangeRun
+from potluck.provider.attempt.kinds import dependencies_of, plan_of, run_function
 from potluck.provider.attempt.log_buffer import AttemptLog
-from potluck.provider.attempt.mask import Mask
-from potluck.provider.attempt.masked_log import MaskedLog
+from potluck.provider.attempt.mask import Mask, MaskedLog
 from potluck.provider.attempt.outcome_buffer import Outcomes
+from potluck.provider.attempt.types import Job, Tell
 from potluck.provider.attempt.usage_meter import (
     DeviceMeter,
     ReadSpent,
@@ -41,19 +42,15 @@ from potluck.provider.event import PrepareBegan
 from potluck.provider.expose.expose import hide
 from potluck.provider.expose.exposed import Exposed
 from potluck.provider.expose.off_thread import Aside, Show
+from potluck.provider.files.blob_transfer import Freight
 from potluck.provider.files.cache import FileCache
-from potluck.provider.files.inputs import Inputs
-from potluck.provider.files.transfers import Freight
-from potluck.provider.files.work_directory import Porter
+from potluck.provider.files.work_directory import Inputs, Porter
 from potluck.provider.functions.interpreter_pool import (
     USUAL,
     Pins,
     WarmPool,
     WarmSettings,
 )
-from potluck.provider.kinds.function import run_function
-from potluck.provider.kinds.plan import dependencies_of, plan_of
-from potluck.provider.kinds.types import Job, Tell
 from potluck.provider.one_line import one_line
 from potluck.provider.sandbox.driver import Driver, InputFailed, Recall, Recalled, RunOutcome
 from potluck.wire.provider import Finished, Grant

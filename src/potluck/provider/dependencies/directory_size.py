@@ -6,6 +6,7 @@ No link is followed. A directory that can not be read hides its size, so it is a
 import asyncio
 import contextlib
 import os
+import shutil
 import stat
 import time
 from collections.abc import Iterator
@@ -13,9 +14,31 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from potluck.provider.dependencies.disk_space import check_room
-from potluck.provider.dependencies.outcome import failed
+from potluck.model.task import GIB, EndReason
+from potluck.provider.dependencies.outcome import PrepareFailed, failed
 from potluck.provider.dependencies.settings import PrepareSettings
+
+_RESERVE_BYTES = 5 * GIB
+_RESERVE_SHARE = 10
+
+
+def missing_bytes(directory: Path) -> int:
+    """How much must go before there is room; a tenth of the disk stays free, 5 GiB at most."""
+    disk = shutil.disk_usage(directory)
+    reserve_bytes = min(disk.total // _RESERVE_SHARE, _RESERVE_BYTES)
+    return max(0, reserve_bytes - disk.free)
+
+
+def check_room(directory: Path) -> None:
+    """Raises PrepareFailed; it is not the task's fault."""
+    if missing_bytes(directory):
+        free_mib = shutil.disk_usage(directory).free // 2**20
+        sentence = (
+            f"This node has no room for dependencies: only {free_mib:,} MiB of its disk are free."
+            " Try another node, or ask this one's owner to free some."
+        )
+        raise PrepareFailed(EndReason.SANDBOX_FAILED, sentence)
+
 
 # A large environment takes long to measure; this share of the time at most goes into it.
 _REST_FOR_WORK = 10

@@ -21,7 +21,6 @@ from potluck.provider.dependencies.outcome import PrepareFailed, failed
 from potluck.provider.dependencies.package_index import PackageIndex
 from potluck.provider.dependencies.settings import PrepareSettings
 from potluck.provider.dependencies.staging import Stage, remove
-from potluck.provider.dependencies.transcript import Transcript
 from potluck.provider.sandbox.driver import (
     ENVIRONMENT,
     PYTHON,
@@ -33,6 +32,59 @@ from potluck.provider.sandbox.driver import (
     RunOutcome,
 )
 from potluck.provider.server.throttle import Throttle
+
+LIVE_BYTES = 16_384
+TAIL_BYTES = 4_096
+_DECORATION = str.maketrans(dict.fromkeys("×╰─▶│├╭╮╯·", " "))
+
+
+class Transcript:
+    """Takes the output of one step."""
+
+    def __init__(self, output: Output):
+        self._output = output
+        self._answer = bytearray()
+        self._tail = bytearray()
+        self._unsent = bytearray()
+        self._room_bytes = LIVE_BYTES
+        self._left_out_bytes = 0
+
+    async def take(self, stream: str, data: bytes) -> None:
+        if stream == "stdout":
+            self._answer.extend(data)
+            return
+        self._tail.extend(data)
+        del self._tail[:-TAIL_BYTES]
+        self._unsent.extend(data)
+        # uv writes its lines in many small pieces.
+        if b"\n" in data or len(self._unsent) > TAIL_BYTES:
+            await self._send()
+
+    async def finish(self) -> None:
+        """Sends what is left and, where remarks were left out, the last of them."""
+        await self._send()
+        if self._left_out_bytes:
+            last = bytes(self._tail[-self._left_out_bytes :])
+            between_bytes = self._left_out_bytes - len(last)
+            mark = f"\n({between_bytes:,} bytes of the installer's remarks left out)\n"
+            await self._output("potluck", mark.encode() + last)
+
+    async def _send(self) -> None:
+        data = bytes(self._unsent[: self._room_bytes])
+        self._left_out_bytes += len(self._unsent) - len(data)
+        self._room_bytes -= len(data)
+        self._unsent.clear()
+        if data:
+            await self._output("potluck", data)
+
+    @property
+    def answer(self) -> str:
+        return self._answer.decode("utf-8", "replace")
+
+    @property
+    def last_words(self) -> str:
+        return self._tail.decode("utf-8", "replace").translate(_DECORATION).strip()
+
 
 INTERPRETER = f"{ENVIRONMENT}/bin/python"
 

@@ -18,8 +18,7 @@ from msgspec import Struct
 
 from potluck.model.script import ScriptMetadata
 from potluck.model.task import EndReason, Limits
-from potluck.provider.dependencies.directory_size import check_size
-from potluck.provider.dependencies.disk_space import check_room, missing_bytes
+from potluck.provider.dependencies.directory_size import check_room, check_size, missing_bytes
 from potluck.provider.dependencies.environment_cache import Shelf, digest
 from potluck.provider.dependencies.installer import INTERPRETER, Installer
 from potluck.provider.dependencies.lock import lock_hash

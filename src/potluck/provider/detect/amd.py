@@ -11,8 +11,7 @@ from potluck.model.device import DeviceKind, Health
 from potluck.provider.detect import plausible, sysfs
 from potluck.provider.detect.question import Looks, serve
 from potluck.provider.detect.report import Answer, answered
-from potluck.provider.detect.sample import Sample
-from potluck.provider.detect.types import FoundDevice, stable_uuid, told
+from potluck.provider.detect.types import FoundDevice, Sample, stable_uuid, told
 
 _KFD = "class/kfd/kfd"
 

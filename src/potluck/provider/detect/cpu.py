@@ -9,8 +9,7 @@ from typing import Any
 import psutil
 
 from potluck.model.device import DeviceKind
-from potluck.provider.detect.sample import Sample
-from potluck.provider.detect.types import FoundDevice, told
+from potluck.provider.detect.types import FoundDevice, Sample, told
 
 # Of Intel, AMD and ARM processors, as Linux names them.
 _SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal")

@@ -10,8 +10,7 @@ from potluck.model.device import DeviceKind, Health
 from potluck.provider.detect import plausible, sysfs
 from potluck.provider.detect.question import Looks, serve
 from potluck.provider.detect.report import Answer, answered
-from potluck.provider.detect.sample import Sample
-from potluck.provider.detect.types import FoundDevice, stable_uuid, told
+from potluck.provider.detect.types import FoundDevice, Sample, stable_uuid, told
 
 # What is built into a processor is on its first bus.
 _BUILT_IN = re.compile(r"[0-9a-f]+:00:")

@@ -11,7 +11,7 @@ from potluck.provider.detect.nvidia_cards import Card, Cards, list_cards
 from potluck.provider.detect.nvml import MAY_NOT, Library, Trouble
 from potluck.provider.detect.question import Looks, serve
 from potluck.provider.detect.report import Answer, answered
-from potluck.provider.detect.sample import Sample
+from potluck.provider.detect.types import Sample
 
 _OF_THE_CARD = 0
 _UNCORRECTED, _SINCE_THE_DRIVER_WAS_LOADED = 1, 0

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from potluck.provider.detect.report import Answer
-from potluck.provider.detect.sample import Sample
+from potluck.provider.detect.types import Sample
 
 
 class Find(Struct, frozen=True, tag="find"):

@@ -12,13 +12,12 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from potluck.model.device import DeviceKind, Health
+from potluck.provider.attempt.usage_meter import DeviceSpent, Tally
 from potluck.provider.detect import cpu
-from potluck.provider.detect.device_usage import DeviceSpent, Tally
 from potluck.provider.detect.query_process import Child, Unanswered
 from potluck.provider.detect.question import Look, Looks, PowerSet, SetPower
 from potluck.provider.detect.routes import child_of
-from potluck.provider.detect.sample import Sample
-from potluck.provider.detect.types import FoundDevice
+from potluck.provider.detect.types import FoundDevice, Sample
 
 _WITH_CHILD = {"nvidia", "amd", "intel"}
 # A library that is merely slow, because its card is busy, is no reason to end what runs there.

@@ -12,8 +12,14 @@ from potluck.provider.detect.types import FoundDevice
 from potluck.provider.expose import amd, drm, intel, nvidia
 from potluck.provider.expose.cdi import described
 from potluck.provider.expose.exposed import Exposed, Machine, Wanted, together
-from potluck.provider.expose.processor import topology
 from potluck.wire.provider import GrantedDevice
+
+_TOPOLOGY = "/sys/devices/system/cpu"
+
+
+def topology(machine: Machine) -> Exposed:
+    is_told = machine.at(_TOPOLOGY).is_dir()
+    return Exposed(mounts=(machine.shown(_TOPOLOGY),) if is_told else ())
 
 
 class Vendor(Protocol):

@@ -17,9 +17,8 @@ from pathlib import Path
 
 from potluck.model.blob import BlobRef
 from potluck.model.error import SandboxUnavailable
-from potluck.provider.files.blob_transfer import Courier
-from potluck.provider.files.fetch import Damaged, fetch
-from potluck.provider.files.inputs import Inputs
+from potluck.provider.files.blob_transfer import Courier, Damaged, fetch
+from potluck.provider.files.work_directory import Inputs
 from potluck.provider.sandbox.driver import InputFailed
 
 _READ_BYTES = 2**20

@@ -24,11 +24,10 @@ from typing import IO, Self
 import msgspec
 from msgspec import Struct
 
-from potluck.local.durable_files import sync, write_whole
-from potluck.local.write_all import write_all
+from potluck.local.durable_files import sync, write_all, write_whole
 from potluck.model.blob import INLINE_BYTES, BlobRef, Value
 from potluck.model.ids import AttemptId
-from potluck.provider.attempt.framing import frame, frames
+from potluck.provider.attempt.journal import frame, frames
 
 _DIRECTORY = "outbox"
 _CONTENT, _INDEX, _SHIPPED = "content", "index", "shipped"

@@ -14,8 +14,8 @@ from potluck.model.error import PotluckError, StaleLease
 from potluck.model.ids import AttemptId
 from potluck.provider.attempt.log_buffer import AttemptLog
 from potluck.provider.event import Event, LeaseLost, ParcelsShipped, ValueRefused
+from potluck.provider.files.blob_transfer import Freight
 from potluck.provider.files.outbox import Parcel, Role
-from potluck.provider.files.transfers import Freight
 from potluck.wire.files import AddedFile
 
 _MOST_FILES, _MOST_BYTES = 1_000, 2 * 2**20  # in one message

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from potluck.local.write_all import write_all
+from potluck.local.durable_files import write_all
 from potluck.model.task import MIB, EndReason
 from potluck.provider.files.archive import BadArchive, Entry, read_entries
 from potluck.provider.files.walk import DIRECTORY

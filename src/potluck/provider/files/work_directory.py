@@ -2,17 +2,31 @@
 
 import asyncio
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
+from potluck.model.blob import BlobRef
 from potluck.model.task import EndReason
 from potluck.provider.attempt.checkpoint import NAME as CHECKPOINT_NAME
 from potluck.provider.attempt.checkpoint import Checkpoints
+from potluck.provider.attempt.types import Job
 from potluck.provider.files.collect_outputs import OUTPUT_NAME, collect
 from potluck.provider.files.in_thread import beside
 from potluck.provider.files.unpack import make_directory, put, unpack
 from potluck.provider.files.walk import is_empty
-from potluck.provider.kinds.types import Job
 from potluck.provider.sandbox.driver import WorkDirectory
+
+
+class Inputs(Struct, frozen=True):
+    """Whole files, each checked; they stay as they are until the attempt lets go of them."""
+
+    paths: dict[str, Path] = {}  # by sha256
+    fetched_bytes: int = 0  # of them, what was not here already
+
+    def path_of(self, blob: BlobRef) -> Path:
+        return self.paths[blob.sha256]
 
 
 class Porter:

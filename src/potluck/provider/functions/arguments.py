@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from potluck.model.blob import Value
 from potluck.model.task import ItemRange
-from potluck.provider.files.inputs import Inputs
+from potluck.provider.files.work_directory import Inputs
 from potluck.provider.functions.interpreter_main import ITEMS
 from potluck.provider.sandbox.driver import InputFailed
 from potluck.wire.item_file import index_bytes

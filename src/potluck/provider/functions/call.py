@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from potluck.model.blob import INLINE_BYTES, Value
 from potluck.model.task import EndReason, ItemRange
 from potluck.model.task_spec import FunctionSpec
+from potluck.provider.attempt.types import Job
 from potluck.provider.files.work_directory import Porter
 from potluck.provider.functions.arguments import Arguments
 from potluck.provider.functions.channel import Gone
@@ -20,9 +21,7 @@ from potluck.provider.functions.session import (
     Visit,
     VisitLog,
 )
-from potluck.provider.kinds.types import Job
-from potluck.provider.sandbox.driver import Confinement, RunOutcome
-from potluck.provider.sandbox.event_loop import drop
+from potluck.provider.sandbox.driver import Confinement, RunOutcome, drop
 from potluck.wire.item_file import index_bytes
 
 _ONE = ItemRange(0, 1)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from potluck.provider.attempt.kinds import confine
+from potluck.provider.attempt.types import Job
 from potluck.provider.functions import interpreter_main
 from potluck.provider.functions.interpreter_key import OF_ATTEMPT
-from potluck.provider.kinds.confine import confine
-from potluck.provider.kinds.types import Job
 from potluck.provider.sandbox.driver import CHECKPOINT, Confinement, Mount
 from potluck.wire import plain_values
 

@@ -30,9 +30,9 @@ from potluck.provider.sandbox.driver import (
     RunOutcome,
     View,
     WorkDirectory,
+    drop,
     unnoticed,
 )
-from potluck.provider.sandbox.event_loop import drop
 
 T = TypeVar("T")
 # Who has closed the channel is given so long to end as well.

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from potluck.model.blob import BlobRef
 from potluck.model.task_spec import FunctionSpec
-from potluck.provider.kinds.types import Job
+from potluck.provider.attempt.types import Job
 from potluck.provider.sandbox.driver import Confinement
 from potluck.wire.provider import Grant, GrantedDevice
 

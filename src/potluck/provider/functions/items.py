@@ -19,6 +19,7 @@ from potluck.model.task import EndReason, ItemRange
 from potluck.model.task_spec import FunctionSpec
 from potluck.provider.attempt.item_blame import Blame, blamed
 from potluck.provider.attempt.outcome_buffer import MOST_OUTCOMES, Outcomes
+from potluck.provider.attempt.types import Job
 from potluck.provider.event import ItemsEnded
 from potluck.provider.files.work_directory import Porter
 from potluck.provider.functions.arguments import MOST_ITEMS, Arguments
@@ -34,10 +35,8 @@ from potluck.provider.functions.session import (
     Visit,
     VisitLog,
 )
-from potluck.provider.kinds.types import Job
 from potluck.provider.one_line import one_line
-from potluck.provider.sandbox.driver import Confinement, Recalled, RunOutcome
-from potluck.provider.sandbox.event_loop import drop
+from potluck.provider.sandbox.driver import Confinement, Recalled, RunOutcome, drop
 from potluck.wire.provider import ItemOutcome, ReturnedItems
 
 _DETAIL_CHARACTERS = 200

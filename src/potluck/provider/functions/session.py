@@ -12,12 +12,12 @@ from msgspec.structs import replace
 from potluck.model.task import MIB, EndReason
 from potluck.model.task_spec import FunctionSpec
 from potluck.provider.attempt.mask import Mask
+from potluck.provider.attempt.types import Job
 from potluck.provider.functions import interpreter_main
 from potluck.provider.functions.arguments import open_value, pieces
 from potluck.provider.functions.channel import INTERFERED, Frame, Gone
 from potluck.provider.functions.failure import masked
 from potluck.provider.functions.interpreter import Interpreter
-from potluck.provider.kinds.types import Job
 from potluck.provider.sandbox.driver import RunOutcome, Spent
 
 _UNLOADED = RunOutcome(EndReason.EXCEPTION, "the function could not be loaded")

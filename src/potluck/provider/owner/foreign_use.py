@@ -12,7 +12,7 @@ import psutil
 from msgspec import Struct
 
 from potluck.model.device import DeviceKind
-from potluck.provider.detect.sample import Sample
+from potluck.provider.detect.types import Sample
 
 # A desktop alone keeps a card or a processor less busy than this.
 _BUSY_PERCENT = {DeviceKind.GPU: 5.0, DeviceKind.CPU: 25.0}

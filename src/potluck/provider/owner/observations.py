@@ -8,8 +8,8 @@ import psutil
 
 from potluck.model.device import DeviceDescription, DeviceKind
 from potluck.model.terms import DeviceTerms
-from potluck.provider.detect.sample import Sample
 from potluck.provider.detect.sampler import Sampler
+from potluck.provider.detect.types import Sample
 from potluck.provider.owner.foreign_use import Beside, Efforts, strangers_in
 from potluck.provider.owner.presence import look
 

@@ -13,9 +13,57 @@ from msgspec import Struct
 
 from potluck.model.error import PotluckError, SandboxUnavailable
 from potluck.model.node import SandboxReport
-from potluck.provider.sandbox.driver import Driver
+from potluck.provider.sandbox.docker.work_directory import DIRECTORY, remove_all
+from potluck.provider.sandbox.driver import (
+    NO_ERRAND,
+    Companion,
+    Confinement,
+    Driver,
+    Errand,
+    Output,
+    Recall,
+    RunOutcome,
+    Started,
+    unnoticed,
+)
 from potluck.provider.sandbox.unconfined_run import UnconfinedDriver
-from potluck.provider.sandbox.with_images import WithImages
+
+
+class WithImages:
+    """Runs in `images` what names an image, and all else in `plain`."""
+
+    def __init__(self, plain: Driver, images: Driver | None, directory: Path) -> None:
+        self.encloses_processes = plain.encloses_processes
+        self._plain = plain
+        self._images = images
+        self._directory = directory
+
+    async def probe(self) -> SandboxReport:
+        return await self._plain.probe()
+
+    async def run(
+        self,
+        confinement: Confinement,
+        output: Output,
+        started: Started = unnoticed,
+        companion: Companion | None = None,
+        recall: Recall | None = None,
+        errand: Errand = NO_ERRAND,
+    ) -> RunOutcome:
+        driver = self._plain if confinement.image is None else self._images
+        if driver is None:
+            raise SandboxUnavailable("This node has no container engine, so it runs no images.")
+        return await driver.run(confinement, output, started, companion, recall, errand)
+
+    async def reap(self) -> None:
+        """Where an earlier life had an engine and this one has none, what its runs worked in goes
+        all the same: it may be in memory."""
+        await self._plain.reap()
+        if self._images is not None:
+            await self._images.reap()
+        else:
+            await asyncio.to_thread(remove_all, self._directory / DIRECTORY)
+
 
 _IN_CONTAINERS = ("docker", "runsc")
 _PROBE_SECONDS = 30.0
@@ -66,14 +114,14 @@ def _driver(place: Place, sandbox: str) -> Driver:
 
 def _containers(place: Place, runtime: str | None) -> Driver:
     from potluck.provider.sandbox.docker.docker import DockerDriver
-    from potluck.provider.sandbox.docker.find_engine import need_socket
+    from potluck.provider.sandbox.docker.engine import need_socket
 
     socket = need_socket(place.docker_url)
     return DockerDriver(place.directory, place.node_name, socket, runtime, place.may_pull)
 
 
 async def _probe(driver: Driver, place: Place) -> SandboxReport:
-    from potluck.provider.sandbox.docker.find_engine import find_socket
+    from potluck.provider.sandbox.docker.engine import find_socket
 
     try:
         return await driver.probe()

@@ -2,6 +2,8 @@
 
 import asyncio
 import math
+import os
+import signal
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
@@ -14,7 +16,41 @@ from potluck.model.blob import Value
 from potluck.model.node import SandboxReport
 from potluck.model.task import MIB, EndReason
 from potluck.model.terms import TaskKind
-from potluck.provider.sandbox.event_loop import drop
+
+
+async def readable(descriptor: int) -> None:
+    """Returns when a read would not block: data, end of file, or, for a pidfd, the end of life."""
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+    loop.add_reader(descriptor, _resolve, ready)
+    try:
+        await ready
+    finally:
+        loop.remove_reader(descriptor)
+
+
+async def writable(descriptor: int) -> None:
+    """Returns when a write would not block, or the other end is gone."""
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+    loop.add_writer(descriptor, _resolve, ready)
+    try:
+        await ready
+    finally:
+        loop.remove_writer(descriptor)
+
+
+def _resolve(ready: asyncio.Future[None]) -> None:
+    if not ready.done():
+        ready.set_result(None)
+
+
+async def drop(*tasks: asyncio.Task[Any]) -> None:
+    """Cancels them and returns when they have let go of everything."""
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
+
 
 T = TypeVar("T")
 
@@ -271,3 +307,49 @@ class Driver(Protocol):
     async def reap(self) -> None:
         """Removes what an earlier life of this provider left behind (it may have been killed)."""
         ...
+
+
+async def outfit(errand: Errand, work: WorkDirectory, recall: Recall) -> RunOutcome | None:
+    """What the run ends with before it has begun; None when it can begin.
+
+    Large inputs take a while, and whoever calls the run back does not wait for them.
+    """
+    try:
+        await recall.unless(errand.before(work))
+    except (InputFailed, Recalled) as failure:
+        return failure.touched
+    return None
+
+
+_SIGNAL_OFFSET = 128  # shells and bwrap tell a signal n as the exit status 128 + n
+
+
+def of_code(code: int) -> RunOutcome:
+    """For a code as `subprocess` tells it: a signal is negative."""
+    if code < 0:
+        return RunOutcome(EndReason.SIGNAL, f"it was killed by {_signal_name(-code)}", code)
+    if code == 0:
+        return RunOutcome(EndReason.COMPLETED, "it ended with exit status 0", 0)
+    return RunOutcome(EndReason.EXIT_STATUS, f"it ended with exit status {code}", code)
+
+
+def of_translated(code: int, wait_status: int | None) -> RunOutcome:
+    """For a code in which a signal may hide as 128 + n.
+
+    The wait status of the command itself settles it. Where the kernel does not tell that, a code
+    that can be a signal is taken for one: scripts rarely choose such an exit status.
+    """
+    if wait_status is not None:
+        return of_code(os.waitstatus_to_exitcode(wait_status))
+    hidden = code - _SIGNAL_OFFSET
+    if hidden not in signal.valid_signals():
+        return of_code(code)
+    detail = f"it was killed by {_signal_name(hidden)}, or ended with exit status {code}"
+    return RunOutcome(EndReason.SIGNAL, detail, -hidden)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -20,8 +20,8 @@ from potluck.provider.sandbox.driver import (
     Spent,
     View,
     WorkDirectory,
+    drop,
 )
-from potluck.provider.sandbox.event_loop import drop
 from potluck.provider.sandbox.output_pump import Log
 
 WATCH_SECONDS = 0.05

@@ -11,8 +11,7 @@ import termios
 from array import array
 
 from potluck.model.task import MIB
-from potluck.provider.sandbox.driver import Output
-from potluck.provider.sandbox.event_loop import drop, readable
+from potluck.provider.sandbox.driver import Output, drop, readable
 
 PIECE_BYTES = 65_536
 

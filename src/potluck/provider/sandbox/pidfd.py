@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from potluck.provider.sandbox.event_loop import readable
+from potluck.provider.sandbox.driver import readable
 
 # From linux/pidfd.h and linux/prctl.h. Asking a pidfd for the exit status works since Linux 6.15.
 _PIDFD_GET_INFO = 0xC040FF0B

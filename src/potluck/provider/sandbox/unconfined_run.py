@@ -34,10 +34,11 @@ from potluck.provider.sandbox.driver import (
     Spent,
     Started,
     WorkDirectory,
+    drop,
+    of_code,
+    outfit,
     unnoticed,
 )
-from potluck.provider.sandbox.event_loop import drop
-from potluck.provider.sandbox.exit_text import of_code
 from potluck.provider.sandbox.limits import (
     Guests,
     Wall,
@@ -51,7 +52,6 @@ from potluck.provider.sandbox.limits import (
 from potluck.provider.sandbox.output_pump import Log
 from potluck.provider.sandbox.plain_directory import Gauge, remove_tree
 from potluck.provider.sandbox.process_tree import Tree, session_members
-from potluck.provider.sandbox.stage_inputs import outfit
 
 _WATCH_SECONDS = 0.2
 # A process that got away may hold the pipes open; its words are not waited for.

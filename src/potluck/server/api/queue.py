@@ -23,8 +23,14 @@ from potluck.store.attempts import attempt_list
 from potluck.store.tasks import task_list, tasks
 from potluck.store.tasks.task_list import TaskFilter
 from potluck.wire import routes
-from potluck.wire.consumer import AttemptPage, Explanation, RefusalCount, TaskPage, TaskView
-from potluck.wire.retry_request import RetryTask
+from potluck.wire.consumer import (
+    AttemptPage,
+    Explanation,
+    RefusalCount,
+    RetryTask,
+    TaskPage,
+    TaskView,
+)
 
 States = Annotated[
     list[TaskState] | None, QueryParameter(name="state", max_items=len(TaskState), required=False)

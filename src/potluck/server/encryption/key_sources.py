@@ -23,14 +23,7 @@ from potluck.local.durable_files import (
 from potluck.local.private_files import check_private
 from potluck.model.error import BadSettings, Unavailable
 from potluck.server.settings import ServerSettings
-from potluck.store.sealing.key_ring import (
-    KEY_BYTES,
-    GivenKeys,
-    KeyPlace,
-    KeyRing,
-    key_id,
-    new_key,
-)
+from potluck.store.sealing.vault import KEY_BYTES, GivenKeys, KeyPlace, KeyRing, key_id, new_key
 
 FILE_NAME = "encryption-key"
 _HOW = "A key is 64 hexadecimal digits, as `openssl rand -hex 32` prints; the first one seals."

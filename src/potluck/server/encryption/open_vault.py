@@ -12,8 +12,7 @@ from potluck.server.encryption.key_sources import KeyFile, key_place
 from potluck.server.settings import ServerSettings
 from potluck.store.database import Database
 from potluck.store.sealing import installation, sealed_values
-from potluck.store.sealing.key_ring import KeyPlace
-from potluck.store.sealing.vault import Vault
+from potluck.store.sealing.vault import KeyPlace, Vault
 
 
 async def open_vault(settings: ServerSettings, database: Database) -> tuple[Vault, Keys]:

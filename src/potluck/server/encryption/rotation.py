@@ -16,9 +16,8 @@ from potluck.server.services import Parts
 from potluck.store.database import Connection
 from potluck.store.identity import audit
 from potluck.store.sealing import installation, sealed_values
-from potluck.store.sealing.key_ring import key_id, new_key
 from potluck.store.sealing.sealed_values import Place
-from potluck.store.sealing.vault import Vault
+from potluck.store.sealing.vault import Vault, key_id, new_key
 from potluck.wire.identity import RotationProgress
 
 log = structlog.get_logger()

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from potluck.decide.reservations.durations import Durations
+from potluck.decide.reservations.duration_estimate import Durations
 from potluck.decide.reservations.reserve import ReserveSettings
 from potluck.decide.scheduler import Scheduler
 from potluck.model.ids import AccountId, NodeId, TaskId

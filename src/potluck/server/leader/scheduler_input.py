@@ -3,6 +3,7 @@
 All of it was read from PostgreSQL, and all of it may be old by now. Nothing here asks or waits.
 """
 
+import heapq
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -12,12 +13,94 @@ from msgspec.structs import replace
 
 from potluck.decide.arrays.node_speed import Seen
 from potluck.decide.scheduler import Scheduler
-from potluck.decide.types import AccountShare, Assignment
+from potluck.decide.types import AccountShare, Assignment, FreeDevice, FreeNode
 from potluck.model.ids import AccountId, NodeId, TaskId
-from potluck.server.leader.delayed import Later
-from potluck.server.leader.wallet_lists import Wallets
 from potluck.store.attempts.assign import Assigned
-from potluck.store.scheduler.scheduler_feed import NodeNow, Pace, TaskNow
+from potluck.store.scheduler.scheduler_feed import NodeNow, Pace, TaskNow, WalletLists
+
+
+class Wallets:
+    def __init__(self) -> None:
+        self._accounts: dict[str, AccountId] = {}
+        self._awaited: dict[NodeId, frozenset[str]] = {}  # named there, and nobody's yet
+
+    def meet(self, accounts: Iterable[AccountShare]) -> set[NodeId]:
+        """Takes note of whose a wallet is; the nodes that have been waiting to hear of it."""
+        new = {each.wallet: each.id for each in accounts if each.wallet not in self._accounts}
+        self._accounts |= new
+        return {node_id for node_id, names in self._awaited.items() if not names.isdisjoint(new)}
+
+    def resolve(self, now: NodeNow) -> FreeNode | None:
+        """The node, with the accounts that its owner's lists name."""
+        named = {name for each in now.lists.values() for name in each.allow | each.deny}
+        awaited = frozenset(named.difference(self._accounts))
+        if awaited:
+            self._awaited[now.id] = awaited
+        else:
+            self._awaited.pop(now.id, None)
+        if now.node is None or not now.lists:
+            return now.node
+        devices = [
+            self._device(now.node, each, now.lists.get(each.id)) for each in now.node.devices
+        ]
+        return replace(now.node, devices=tuple(devices))
+
+    def _device(self, node: FreeNode, device: FreeDevice, lists: WalletLists | None) -> FreeDevice:
+        """Lists are about others: his own tasks an owner always takes."""
+        if lists is None:
+            return device
+        owner = {node.account_id}
+        allow = self._of(lists.allow) | owner if lists.allow else None
+        return replace(device, allow=allow, deny=self._of(lists.deny) - owner)
+
+    def _of(self, names: frozenset[str]) -> frozenset[AccountId]:
+        return frozenset(self._accounts[name] for name in names if name in self._accounts)
+
+
+# So that few entries are not tidied again and again.
+_SPARE = 64
+
+
+class Later:
+    def __init__(self) -> None:
+        self._times: dict[TaskId, float] = {}
+        self._heap: list[tuple[float, TaskId]] = []  # the next first; also what no longer holds
+
+    def __len__(self) -> int:
+        """What it keeps in memory."""
+        return len(self._heap)
+
+    def put(self, task_id: TaskId, at: float) -> None:
+        if self._times.get(task_id) != at:
+            self._times[task_id] = at
+            heapq.heappush(self._heap, (at, task_id))
+            self._tidy()
+
+    def drop(self, task_id: TaskId) -> None:
+        if self._times.pop(task_id, None) is not None:
+            self._tidy()
+
+    def take_due(self, now: float) -> list[TaskId]:
+        """Those whose time has come, which are no longer here."""
+        found = []
+        while self._heap and self._heap[0][0] <= now:
+            at, task_id = heapq.heappop(self._heap)
+            if self._times.get(task_id) == at:
+                del self._times[task_id]
+                found.append(task_id)
+        return found
+
+    @property
+    def next_at(self) -> float | None:
+        while self._heap and self._times.get(self._heap[0][1]) != self._heap[0][0]:
+            heapq.heappop(self._heap)
+        return self._heap[0][0] if self._heap else None
+
+    def _tidy(self) -> None:
+        if len(self._heap) > 2 * len(self._times) + _SPARE:
+            self._heap = [(at, task_id) for task_id, at in self._times.items()]
+            heapq.heapify(self._heap)
+
 
 # Somebody else was quicker, perhaps; not so often in a row.
 _MOST_REFUSALS = 3

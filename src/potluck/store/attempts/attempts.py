@@ -29,8 +29,8 @@ from potluck.store.sealing.vault import Vault
 from potluck.store.sql_files import load
 from potluck.store.tasks.tasks import SECRETS, SPEC
 from potluck.wire import codec
+from potluck.wire.codec import spec_of
 from potluck.wire.provider import GrantedDevice
-from potluck.wire.spec import spec_of
 
 log = structlog.get_logger()
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from potluck.decide.reservations.durations import Durations
+from potluck.decide.reservations.duration_estimate import Durations
 from potluck.decide.types import (
     AccountShare,
     DeviceShare,

@@ -25,8 +25,15 @@ from potluck.provider.sandbox.docker.bridge import wait_status
 from potluck.provider.sandbox.docker.container_cgroup import find_group
 from potluck.provider.sandbox.docker.container_config import Casing, Footprint, Hull
 from potluck.provider.sandbox.docker.container_init import Frames, frame
-from potluck.provider.sandbox.docker.engine import Engine, EngineError, Image, ImageConfig, _split
-from potluck.provider.sandbox.docker.find_engine import find_socket, need_socket
+from potluck.provider.sandbox.docker.engine import (
+    Engine,
+    EngineError,
+    Image,
+    ImageConfig,
+    _split,
+    find_socket,
+    need_socket,
+)
 from potluck.provider.sandbox.docker.root import on_any_image, own_image
 from potluck.provider.sandbox.docker.run import ContainerRun, Yard
 from potluck.provider.sandbox.docker.seccomp_profile import profile

@@ -14,9 +14,9 @@ from potluck.server.flow.notify import task_stream
 from potluck.server.flow.schedule import schedule
 from potluck.server.flow.settle import cancel
 from potluck.server.leader import waiting_reasons
-from potluck.server.leader.delayed import Later
 from potluck.server.leader.memory import Memory
 from potluck.server.leader.memory_audit import Sweep
+from potluck.server.leader.scheduler_input import Later
 from potluck.store.attempts.assign import Planned, assign
 from potluck.store.new_ids import new_attempt_id
 from potluck.store.scheduler import scheduler_feed

@@ -14,8 +14,7 @@ from potluck.server.flow.settle import cancel
 from potluck.server.flow.submit import submit
 from potluck.server.flow.submit.retry import retry_task
 from potluck.store.tasks import retry_source
-from potluck.wire.consumer import TaskView
-from potluck.wire.retry_request import RetryTask
+from potluck.wire.consumer import RetryTask, TaskView
 from tests.server.flow.pool import Pool, done, request
 from tests.server.flow.schedule.arrays import failed, give, succeeded
 from tests.server.flow.sending import send

@@ -16,6 +16,7 @@ from potluck.provider.sandbox.bubblewrap.launch import (
     Remains,
     Setup,
     Words,
+    beginning_of,
 )
 from potluck.provider.sandbox.bubblewrap.root_filesystem import (
     HOSTNAME,
@@ -34,14 +35,14 @@ from potluck.provider.sandbox.driver import (
     RunOutcome,
     Started,
     WorkDirectory,
+    drop,
+    of_translated,
+    outfit,
 )
 from potluck.provider.sandbox.enclosure import Enclosure, sandbox_failed
-from potluck.provider.sandbox.event_loop import drop
-from potluck.provider.sandbox.exit_text import of_translated
 from potluck.provider.sandbox.hierarchy import Hierarchy
 from potluck.provider.sandbox.identity import Identity, groups_of, new_identity
 from potluck.provider.sandbox.inspect_run import Inside
-from potluck.provider.sandbox.launch_command import beginning_of
 from potluck.provider.sandbox.limits import (
     Guests,
     Wall,
@@ -52,7 +53,6 @@ from potluck.provider.sandbox.limits import (
 )
 from potluck.provider.sandbox.output_pump import Log
 from potluck.provider.sandbox.pidfd import HeldProcess
-from potluck.provider.sandbox.stage_inputs import outfit
 
 _NAMESPACES = (
     "--unshare-pid",

@@ -13,7 +13,7 @@ from contextlib import suppress
 from potluck.provider.sandbox.docker import container_init
 from potluck.provider.sandbox.docker.attach import Attachment
 from potluck.provider.sandbox.docker.container_init import Frames, frame
-from potluck.provider.sandbox.event_loop import drop, writable
+from potluck.provider.sandbox.driver import drop, writable
 
 _PIECE_BYTES = 1_048_576
 

@@ -37,10 +37,11 @@ from potluck.provider.sandbox.driver import (
     Spent,
     Started,
     WorkDirectory,
+    drop,
+    of_translated,
+    outfit,
 )
 from potluck.provider.sandbox.enclosure import sandbox_failed
-from potluck.provider.sandbox.event_loop import drop
-from potluck.provider.sandbox.exit_text import of_translated
 from potluck.provider.sandbox.limits import (
     WATCH_SECONDS,
     Guests,
@@ -54,7 +55,6 @@ from potluck.provider.sandbox.limits import (
     time_wall,
 )
 from potluck.provider.sandbox.output_pump import Log
-from potluck.provider.sandbox.stage_inputs import outfit
 
 # Where the work directory has no size of its own, all of it is looked through each time.
 _SLOW_WATCH_SECONDS = 0.5

@@ -20,8 +20,7 @@ from potluck.store.files import blobs
 from potluck.store.tasks import retry_source, tasks
 from potluck.store.tasks.retry_source import TaskOnce
 from potluck.store.tasks.tasks import NewTask, Origin
-from potluck.wire.consumer import TaskView
-from potluck.wire.retry_request import RetryTask
+from potluck.wire.consumer import RetryTask, TaskView
 
 
 async def retry_task(

@@ -4,12 +4,12 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from potluck.provider.attempt.masked_log import LogWriter
+from potluck.provider.attempt.mask import LogWriter
 from potluck.provider.dependencies.outcome import Environment
 from potluck.provider.event import CodeStarted, Event
 from potluck.provider.expose.exposed import Exposed
-from potluck.provider.files.inputs import Inputs
-from potluck.provider.files.transfers import Freight
+from potluck.provider.files.blob_transfer import Freight
+from potluck.provider.files.work_directory import Inputs
 from potluck.provider.sandbox.driver import Confinement, Recall
 from potluck.wire.provider import Grant
 

@@ -1,0 +1,127 @@
+"""Which kind a task is, and with that what it needs and how it is run."""
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from potluck.model.blob import is_path
+from potluck.model.error import InvalidInput
+from potluck.model.script import ScriptMetadata, read_metadata
+from potluck.model.task import EndReason
+from potluck.model.task_spec import CommandSpec, ContainerSpec, FunctionSpec, ScriptSpec, TaskSpec
+from potluck.provider.attempt.types import Job, Plan
+from potluck.provider.dependencies.outcome import PrepareFailed
+from potluck.provider.functions.arguments import Arguments
+from potluck.provider.functions.call import Call
+from potluck.provider.functions.confinement import confine_function
+from potluck.provider.functions.interpreter_key import key_of
+from potluck.provider.functions.interpreter_pool import WarmPool
+from potluck.provider.functions.items import FunctionRange
+from potluck.provider.sandbox.driver import CHECKPOINT, OUTPUT, WORK, Confinement, Mount, RunOutcome
+
+
+async def run_function(
+    job: Job, spec: FunctionSpec, pool: WarmPool, outcome_seconds: float
+) -> RunOutcome:
+    confinement = confine_function(job)
+    key = key_of(job, spec, confinement)
+    total = job.grant.items_total
+    with Arguments(spec.inputs, job.inputs, total) as arguments:
+        async with pool.beside(job.grant, key):
+            if total is None:
+                call = Call(job, spec, arguments, outcome_seconds)
+                return await call.to_its_end(pool, key, confinement)
+            items = FunctionRange(job, spec, arguments, outcome_seconds)
+            return await items.to_its_end(pool, key, confinement)
+
+
+def confine(job: Job, command: Sequence[str], image: str | None = None) -> Confinement:
+    grant, exposed = job.grant, job.exposed
+    return Confinement(
+        name=grant.attempt_id,
+        command=tuple(command),
+        memory_bytes=grant.requirements.memory_bytes,
+        disk_bytes=grant.requirements.disk_bytes,
+        processes=grant.limits.processes,
+        cores=grant.requirements.cores,
+        seconds=grant.limits.run_seconds,
+        log_bytes=grant.limits.log_bytes,
+        environment={
+            **grant.spec.environment,
+            **grant.secrets,
+            **exposed.environment,
+            "POTLUCK_TASK_ID": grant.task_id,
+            "POTLUCK_ATTEMPT_ID": grant.attempt_id,
+            "POTLUCK_OUTPUT": OUTPUT,
+            # Of an array, an item that has ended is one.
+            **({} if grant.items_total is not None else {"POTLUCK_CHECKPOINT": CHECKPOINT}),
+        },
+        mounts=(*job.environment.mounts, *exposed.mounts, *_files(job)),
+        device_nodes=exposed.device_nodes,
+        image=image,
+        image_seconds=grant.limits.prepare_seconds,
+    )
+
+
+def _files(job: Job) -> list[Mount]:
+    """Where the task works, and not to be written to: they are the cache's own."""
+    return [
+        Mount(job.inputs.path_of(file.blob), f"{WORK}/{file.path}") for file in job.grant.spec.files
+    ]
+
+
+def dependencies_of(spec: TaskSpec) -> ScriptMetadata:
+    """What has to be installed for it."""
+    match spec:
+        case ScriptSpec():
+            return needs_of(spec)
+        case FunctionSpec():
+            return ScriptMetadata(dependencies=spec.dependencies)
+        case CommandSpec() | ContainerSpec():
+            return ScriptMetadata()
+        case _:
+            assert_never(spec)
+
+
+def plan_of(job: Job, spec: ScriptSpec | CommandSpec | ContainerSpec) -> Plan:
+    match spec:
+        case ScriptSpec():
+            return plan_script(job, spec)
+        case CommandSpec():
+            return plan_command(job, spec)
+        case ContainerSpec():
+            return plan_container(job, spec)
+        case _:
+            assert_never(spec)
+
+
+def plan_command(job: Job, spec: CommandSpec) -> Plan:
+    return Plan(confine(job, spec.command))
+
+
+def plan_container(job: Job, spec: ContainerSpec) -> Plan:
+    """An empty command is the image's own."""
+    return Plan(confine(job, spec.command, spec.image))
+
+
+def needs_of(spec: ScriptSpec) -> ScriptMetadata:
+    try:
+        return read_metadata(spec.source)
+    except InvalidInput as error:
+        raise PrepareFailed(EndReason.PREPARE_FAILED, f"{error.detail} {error.hint}") from error
+
+
+def plan_script(job: Job, spec: ScriptSpec) -> Plan:
+    """Put there after the folder: most scripts also lie in the folder that comes with them."""
+    filename = _place_of(spec)
+    # A name that begins with a dash would be read as an option of Python.
+    script = f"./{filename}" if filename.startswith("-") else filename
+    command = (job.environment.interpreter, "-u", script, *spec.arguments)
+    return Plan(confine(job, command), {filename: spec.source.encode()})
+
+
+def _place_of(spec: ScriptSpec) -> str:
+    """Within its folder, if it has one; else the last part of a path as any system writes it."""
+    if spec.folder is not None and is_path(spec.filename):
+        return spec.filename
+    name = spec.filename.replace("\\", "/").rpartition("/")[2]
+    return name if is_path(name) else "script.py"
