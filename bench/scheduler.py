@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from potluck.decide.order import ORDERS
 from potluck.decide.placement import PLACEMENTS
-from potluck.decide.scheduler import Plan, Scheduler
+from potluck.decide.scheduler import Scheduler, SchedulerPlan
 from potluck.decide.types import (
     AccountShare,
     Assignment,
@@ -145,7 +145,7 @@ class Bench:
             self._apply(made)
             self._put_tasks(len(made.assignments))
 
-    def _round(self, rounds: Rounds, most: int) -> Plan:
+    def _round(self, rounds: Rounds, most: int) -> SchedulerPlan:
         began = time.process_time()
         made = self._plan(most)
         planned = time.process_time()
@@ -155,11 +155,11 @@ class Bench:
         rounds.whole_seconds += time.process_time() - began
         return made
 
-    def _plan(self, most: int) -> Plan:
+    def _plan(self, most: int) -> SchedulerPlan:
         self._now += 0.1
         return self._scheduler.plan(self._now, most)
 
-    def _apply(self, made: Plan) -> None:
+    def _apply(self, made: SchedulerPlan) -> None:
         for given in made.assignments:
             attempt = _attempt(given, self._account_of.pop(given.task_id), self._now + 3600)
             self._scheduler.put_running(attempt, self._now)

@@ -18,7 +18,7 @@ from potluck.provider.control.message import (
     Answer,
     AttemptNow,
     DeviceNow,
-    Done,
+    InEffect,
     ProviderStatus,
     Request,
     ShowStatus,
@@ -82,7 +82,7 @@ class FakeProvider:
     def __init__(self, status: ProviderStatus):
         self.status = status
         self.asked: list[Request] = []
-        self.answers: tuple[Answer, ...] = (Done(),)
+        self.answers: tuple[Answer, ...] = (InEffect(),)
 
     async def handle(self, request: Request) -> AsyncGenerator[Answer]:
         self.asked.append(request)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from potluck.cli.gpus.offer import Order, in_order, offers
+from potluck.cli.gpus.offer import OfferOrder, in_order, offers
 from potluck.model.device import Availability, DeviceDescription, DeviceKind, Standing
 from potluck.model.ids import AttemptId, DeviceId, NodeId
 from potluck.model.node import NodeState
@@ -108,14 +108,14 @@ def test_the_server_is_asked_as_a_task_asks(user: CommandLine, server: FakeServe
     ("order", "first", "last"),
     [
         # (model, price, memory, free, reliability) of three cards
-        (Order.PRICE, "L4", "H100"),
-        (Order.MEMORY, "H100", "RTX 4090"),
-        (Order.FREE, "RTX 4090", "H100"),
-        (Order.RELIABILITY, "H100", "L4"),
-        (Order.MODEL, "H100", "RTX 4090"),
+        (OfferOrder.PRICE, "L4", "H100"),
+        (OfferOrder.MEMORY, "H100", "RTX 4090"),
+        (OfferOrder.FREE, "RTX 4090", "H100"),
+        (OfferOrder.RELIABILITY, "H100", "L4"),
+        (OfferOrder.MODEL, "H100", "RTX 4090"),
     ],
 )
-def test_what_comes_first(order: Order, first: str, last: str) -> None:
+def test_what_comes_first(order: OfferOrder, first: str, last: str) -> None:
     cards = [
         ("RTX 4090", 2, 24, 1000, 0.9),
         ("H100", 9, 80, 0, 1.0),

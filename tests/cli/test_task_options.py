@@ -12,7 +12,7 @@ import typer
 import potluck
 from potluck.cli.main import app
 from potluck.consumer.files.files import MOST_VALUE_BYTES
-from potluck.consumer.functions.options import Wishes, by_present_names, understood
+from potluck.consumer.functions.options import FunctionOptions, by_present_names, understood
 from potluck.local.task_options import OPTIONS, OptionSource, TaskOption, read_option
 from potluck.model.device import DeviceKind
 from potluck.model.error import InvalidInput
@@ -167,7 +167,7 @@ def _field(request: TaskRequest, field: str) -> Any:
     return list(value) if field == "secrets" else value
 
 
-def _from_python(row: TaskOption, wishes: Wishes) -> Any:
+def _from_python(row: TaskOption, wishes: FunctionOptions) -> Any:
     options = understood(wishes)
     if row.name == "folder":
         return options.folder == Path("data")
@@ -251,7 +251,7 @@ def test_a_warning_names_the_line_of_the_program() -> None:
 def test_the_types_in_python_are_those_of_the_table() -> None:
     named = {row.keyword for row in OPTIONS.values() if OptionSource.PYTHON in row.sources}
     earlier = {alias for alias, _ in ALIASES} | {"retries"}
-    assert set(Wishes.__annotations__) == named | earlier
+    assert set(FunctionOptions.__annotations__) == named | earlier
 
 
 def test_the_defaults_are_those_of_the_request() -> None:

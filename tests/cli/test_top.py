@@ -15,10 +15,10 @@ from textual.pilot import Pilot
 from potluck.cli.terminal.table import Cell
 from potluck.cli.terminal.text_width import width
 from potluck.cli.top.app import Top
-from potluck.cli.top.background_threads import Answered
+from potluck.cli.top.background_threads import RequestDone
 from potluck.cli.top.snapshot import Looker
 from potluck.cli.top.text import TaskOrder
-from potluck.cli.top.text_view import Reading
+from potluck.cli.top.text_view import TextView
 from potluck.consumer import Potluck
 from potluck.model.error import Conflict, Unavailable
 from potluck.model.ids import AttemptId
@@ -192,22 +192,22 @@ async def test_what_comes_after_a_screen_was_left_changes_nothing(server: FakeSe
         shown: list[object] = []
 
         async def read_and_leave(pilot: Pilot[object]) -> None:
-            reading, other = (Reading("log", [[Cell("one")]], lambda: None) for _ in range(2))
-            app.post_message(Answered(lambda: app._read(reading)))
-            app.post_message(Answered(lambda: app._read(other)))  # `l` was pressed twice
+            reading, other = (TextView("log", [[Cell("one")]], lambda: None) for _ in range(2))
+            app.post_message(RequestDone(lambda: app._read(reading)))
+            app.post_message(RequestDone(lambda: app._read(other)))  # `l` was pressed twice
             await pilot.pause()
             reading.grow([[Cell("two")]])
             await pilot.press("q")
             await pilot.pause()
             shown.append(app.screen)
-            app.post_message(Answered(lambda: reading.grow([[Cell("three")]])))
+            app.post_message(RequestDone(lambda: reading.grow([[Cell("three")]])))
             await pilot.pause()
             other.grow([[Cell("never drawn")]])
             app.exit(0)
 
         await app.run_async(headless=True, size=(80, 24), auto_pilot=read_and_leave)
     assert app.failure is None
-    assert not isinstance(shown[0], Reading), "one q is enough, however often l was pressed"
+    assert not isinstance(shown[0], TextView), "one q is enough, however often l was pressed"
 
 
 async def test_an_open_log_grows_by_what_is_new(
@@ -241,9 +241,9 @@ async def test_an_open_log_grows_by_what_is_new(
 
         async def read(pilot: Pilot[object]) -> None:
             await pilot.press("down", "l")
-            await until(lambda: isinstance(app.screen, Reading) and app.screen.is_mounted)
+            await until(lambda: isinstance(app.screen, TextView) and app.screen.is_mounted)
             reading = app.screen
-            assert isinstance(reading, Reading)
+            assert isinstance(reading, TextView)
             server.plays(f"{logs}?attempt=1&offset=1", says(pages[1]))
             server.plays(f"{logs}?attempt=1&offset=2", says(nothing))
             for _ in range(3):
@@ -319,7 +319,7 @@ async def test_a_mistake_of_ours_ends_it_and_is_told_outside(server: FakeServer)
             raise ZeroDivisionError("ours")
 
         async def make_it(_: object) -> None:
-            app.post_message(Answered(mistake))
+            app.post_message(RequestDone(mistake))
 
         await app.run_async(headless=True, size=(80, 24), auto_pilot=make_it)
     assert isinstance(app.failure, ZeroDivisionError)

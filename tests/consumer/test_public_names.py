@@ -39,9 +39,9 @@ def test_the_names_at_the_top_are_pinned() -> None:
 
 
 def test_the_options_of_a_task_are_pinned() -> None:
-    from potluck.consumer.functions.options import Wishes
+    from potluck.consumer.functions.options import FunctionOptions
 
-    assert sorted(Wishes.__annotations__) == [
+    assert sorted(FunctionOptions.__annotations__) == [
         *("after", "allow_pickle", "attempts", "capability", "checkpoint", "client", "cores"),
         *("deadline", "delay", "dependencies", "device_kind", "disk", "env", "environment"),
         *("expected", "file", "files", "folder", "fraction", "from_wallets", "gpu", "label"),

@@ -9,8 +9,8 @@ from potluck.decide.invariants import (
     ArrayFact,
     AttemptFact,
     DeviceFact,
+    InvariantSnapshot,
     NodeFact,
-    Picture,
     PurseFact,
     TaskFact,
     violations,
@@ -67,63 +67,75 @@ def done(state: TaskState, reason: EndReason, failed: int, **changes: Any) -> Ta
     )
 
 
-GOOD: list[Picture] = [
-    Picture(tasks=(TASK,), attempts=(ATTEMPT,), nodes=(NODE,), devices=(DEVICE,), purses=(PURSE,)),
-    Picture(tasks=(array(),)),
-    Picture(tasks=(done(TaskState.SUCCEEDED, EndReason.COMPLETED, 1),)),
-    Picture(tasks=(done(TaskState.FAILED, EndReason.ITEMS_FAILED, 2),)),
+GOOD: list[InvariantSnapshot] = [
+    InvariantSnapshot(
+        tasks=(TASK,), attempts=(ATTEMPT,), nodes=(NODE,), devices=(DEVICE,), purses=(PURSE,)
+    ),
+    InvariantSnapshot(tasks=(array(),)),
+    InvariantSnapshot(tasks=(done(TaskState.SUCCEEDED, EndReason.COMPLETED, 1),)),
+    InvariantSnapshot(tasks=(done(TaskState.FAILED, EndReason.ITEMS_FAILED, 2),)),
     # Called off: what was left is nobody's any more.
-    Picture(tasks=(replace(array(), state=TaskState.CANCELLED, live=0),)),
+    InvariantSnapshot(tasks=(replace(array(), state=TaskState.CANCELLED, live=0),)),
     # All items are done, and the attempt that did the last has not said that it is over.
-    Picture(tasks=(replace(done(TaskState.RUNNING, EndReason.COMPLETED, 0), reason=None, live=1),)),
-    Picture(tasks=(replace(TASK, history=(TaskState.QUEUED, TaskState.ASSIGNED, TASK.state)),)),
+    InvariantSnapshot(
+        tasks=(replace(done(TaskState.RUNNING, EndReason.COMPLETED, 0), reason=None, live=1),)
+    ),
+    InvariantSnapshot(
+        tasks=(replace(TASK, history=(TaskState.QUEUED, TaskState.ASSIGNED, TASK.state)),)
+    ),
     # Lost and taken back: what its first life came to is settled.
-    Picture(attempts=(replace(ATTEMPT, lives=2, settled=1),)),
-    Picture(devices=(replace(DEVICE, accounts=2, may_serve_several=True),)),
+    InvariantSnapshot(attempts=(replace(ATTEMPT, lives=2, settled=1),)),
+    InvariantSnapshot(devices=(replace(DEVICE, accounts=2, may_serve_several=True),)),
 ]
 
-BAD: dict[str, Picture] = {
-    "live attempts": Picture(tasks=(replace(TASK, live=2),)),
-    "0 live attempts": Picture(tasks=(replace(TASK, live=0),)),
-    "1 live attempts": Picture(tasks=(replace(TASK, state=TaskState.QUEUED),)),
-    "accepted results": Picture(tasks=(replace(TASK, state=TaskState.SUCCEEDED, live=0),)),
-    "waits for 1": Picture(tasks=(replace(TASK, waits_for=1),)),
-    "does not begin in the queue": Picture(tasks=(replace(TASK, history=(TaskState.RUNNING,)),)),
-    "its events end with": Picture(tasks=(replace(TASK, history=(TaskState.QUEUED,)),)),
-    "went from": Picture(
+BAD: dict[str, InvariantSnapshot] = {
+    "live attempts": InvariantSnapshot(tasks=(replace(TASK, live=2),)),
+    "0 live attempts": InvariantSnapshot(tasks=(replace(TASK, live=0),)),
+    "1 live attempts": InvariantSnapshot(tasks=(replace(TASK, state=TaskState.QUEUED),)),
+    "accepted results": InvariantSnapshot(
+        tasks=(replace(TASK, state=TaskState.SUCCEEDED, live=0),)
+    ),
+    "waits for 1": InvariantSnapshot(tasks=(replace(TASK, waits_for=1),)),
+    "does not begin in the queue": InvariantSnapshot(
+        tasks=(replace(TASK, history=(TaskState.RUNNING,)),)
+    ),
+    "its events end with": InvariantSnapshot(tasks=(replace(TASK, history=(TaskState.QUEUED,)),)),
+    "went from": InvariantSnapshot(
         tasks=(replace(TASK, history=(TaskState.QUEUED, TaskState.SUCCEEDED, TaskState.RUNNING)),)
     ),
-    "in two places": Picture(tasks=(array(pending=((7, 10),)),)),
-    "of which 9 are somewhere": Picture(tasks=(array(pending=((8, 9),)),)),
-    "of which 11 are somewhere": Picture(tasks=(array(items_succeeded=4),)),
-    "10 items, of which 10": Picture(tasks=(array(pending=((9, 11),)),)),
-    "counts 2 of 1": Picture(tasks=(array(items_failed=2),)),
-    "is running with 0": Picture(tasks=(replace(array(), live=0),)),
-    "succeeded with": Picture(tasks=(done(TaskState.SUCCEEDED, EndReason.COMPLETED, 2),)),
-    "failed with": Picture(tasks=(done(TaskState.FAILED, EndReason.ITEMS_FAILED, 1),)),
-    "all its items are done": Picture(
+    "in two places": InvariantSnapshot(tasks=(array(pending=((7, 10),)),)),
+    "of which 9 are somewhere": InvariantSnapshot(tasks=(array(pending=((8, 9),)),)),
+    "of which 11 are somewhere": InvariantSnapshot(tasks=(array(items_succeeded=4),)),
+    "10 items, of which 10": InvariantSnapshot(tasks=(array(pending=((9, 11),)),)),
+    "counts 2 of 1": InvariantSnapshot(tasks=(array(items_failed=2),)),
+    "is running with 0": InvariantSnapshot(tasks=(replace(array(), live=0),)),
+    "succeeded with": InvariantSnapshot(tasks=(done(TaskState.SUCCEEDED, EndReason.COMPLETED, 2),)),
+    "failed with": InvariantSnapshot(tasks=(done(TaskState.FAILED, EndReason.ITEMS_FAILED, 1),)),
+    "all its items are done": InvariantSnapshot(
         tasks=(replace(done(TaskState.QUEUED, EndReason.COMPLETED, 0), reason=None),)
     ),
-    "99 is held for it": Picture(attempts=(replace(ATTEMPT, held_micro=99),)),
-    "is held for it": Picture(attempts=(replace(ATTEMPT, state=AttemptState.LOST),)),
-    "was charged": Picture(
+    "99 is held for it": InvariantSnapshot(attempts=(replace(ATTEMPT, held_micro=99),)),
+    "is held for it": InvariantSnapshot(attempts=(replace(ATTEMPT, state=AttemptState.LOST),)),
+    "was charged": InvariantSnapshot(
         attempts=(
             replace(ATTEMPT, state=AttemptState.FAILED, held_micro=0, charge_micro=5, settled=1),
         )
     ),
-    "settled already": Picture(attempts=(replace(ATTEMPT, settled=1),)),
-    "its attempts reserved": Picture(nodes=(replace(NODE, used_cores=3),)),
-    "in use of": Picture(devices=(replace(DEVICE, used_memory_bytes=8),)),
-    "thousandths": Picture(devices=(replace(DEVICE, used_milli=1001, reserved_milli=1001),)),
-    "serves 2 accounts": Picture(devices=(replace(DEVICE, accounts=2),)),
-    "all entries sum to": Picture(entries_sum_micro=1),
-    "negative": Picture(purses=(replace(PURSE, held_micro=-1, entries_held_micro=-1),)),
-    "do not explain": Picture(purses=(replace(PURSE, available_micro=901),)),
+    "settled already": InvariantSnapshot(attempts=(replace(ATTEMPT, settled=1),)),
+    "its attempts reserved": InvariantSnapshot(nodes=(replace(NODE, used_cores=3),)),
+    "in use of": InvariantSnapshot(devices=(replace(DEVICE, used_memory_bytes=8),)),
+    "thousandths": InvariantSnapshot(
+        devices=(replace(DEVICE, used_milli=1001, reserved_milli=1001),)
+    ),
+    "serves 2 accounts": InvariantSnapshot(devices=(replace(DEVICE, accounts=2),)),
+    "all entries sum to": InvariantSnapshot(entries_sum_micro=1),
+    "negative": InvariantSnapshot(purses=(replace(PURSE, held_micro=-1, entries_held_micro=-1),)),
+    "do not explain": InvariantSnapshot(purses=(replace(PURSE, available_micro=901),)),
 }
 
 
 @pytest.mark.parametrize("picture", GOOD, ids=range(len(GOOD)))
-def test_what_holds_is_silent(picture: Picture) -> None:
+def test_what_holds_is_silent(picture: InvariantSnapshot) -> None:
     assert violations(picture) == []
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from potluck.decide.lease_grace import (
     LONGEST,
     Grace,
-    Silence,
+    HeartbeatGaps,
     Times,
     for_gap,
     for_mass_loss,
@@ -29,7 +29,7 @@ def ago(seconds: float) -> datetime:
 
 def gap(last: float, after: float | None = None, forgiven: float | None = None) -> Grace | None:
     """The last heartbeat, the first one afterwards and the forgiven one, so many seconds ago."""
-    silence = Silence(
+    silence = HeartbeatGaps(
         now=NOW,
         forgiven_beat_at=None if forgiven is None else ago(forgiven),
         led_until=ago(last - 1),
@@ -62,18 +62,18 @@ def test_a_gap_is_forgiven_for_as_long_as_it_was(
 
 
 def test_nodes_that_are_all_back_before_the_leader_have_a_part_in_the_gap() -> None:
-    grace = for_gap(Silence(NOW, None, ago(100), None, ago(40)), TIMES)
+    grace = for_gap(HeartbeatGaps(NOW, None, ago(100), None, ago(40)), TIMES)
     assert grace is not None
     assert grace.lasting == timedelta(seconds=60)
     assert grace.heard_until is None
 
 
 def test_the_first_leader_of_all_finds_no_gap() -> None:
-    assert for_gap(Silence(NOW, None, None, None, ago(1)), TIMES) is None
+    assert for_gap(HeartbeatGaps(NOW, None, None, None, ago(1)), TIMES) is None
 
 
 def test_a_pool_without_nodes_has_no_gap() -> None:
-    assert for_gap(Silence(NOW, None, NOW, None, None), TIMES) is None
+    assert for_gap(HeartbeatGaps(NOW, None, NOW, None, None), TIMES) is None
 
 
 @given(
@@ -85,7 +85,7 @@ def test_no_lease_that_was_alive_is_lost_by_a_gap(gap_seconds: float, beats: lis
     down_at = ago(gap_seconds)
     heard = [down_at - timedelta(seconds=each) for each in beats]
     last = max(heard)
-    grace = for_gap(Silence(NOW, None, down_at, last, None), TIMES)
+    grace = for_gap(HeartbeatGaps(NOW, None, down_at, last, None), TIMES)
     for beat_at in heard:
         expires_at = beat_at + TIMES.lease
         if grace is not None and grace.since < beat_at:
@@ -105,7 +105,7 @@ def test_flapping_leaders_do_not_extend_for_ever(gaps: list[tuple[float, bool]])
     forgiven: datetime | None = None
     for seconds, another_beats in gaps:
         now += timedelta(seconds=seconds)
-        grace = for_gap(Silence(now, forgiven, last, last, None), TIMES)
+        grace = for_gap(HeartbeatGaps(now, forgiven, last, last, None), TIMES)
         if grace is not None:
             forgiven = grace.beat_at
             if grace.since < died_at:
@@ -115,13 +115,15 @@ def test_flapping_leaders_do_not_extend_for_ever(gaps: list[tuple[float, bool]])
         assert grace is None or grace.lasting <= LONGEST
         if last - died_at > TIMES.lease:
             before = expires_at
-            later = for_gap(Silence(now + LONGEST, forgiven, last, last, None), TIMES)
+            later = for_gap(HeartbeatGaps(now + LONGEST, forgiven, last, last, None), TIMES)
             assert later is None or not later.since < died_at
             assert expires_at == before
 
 
 def mass(recent: int, quiet: int, newest: float = 60.0) -> Grace | None:
-    silence = Silence(NOW, None, None, ago(1), None, recent, quiet, ago(newest) if quiet else None)
+    silence = HeartbeatGaps(
+        NOW, None, None, ago(1), None, recent, quiet, ago(newest) if quiet else None
+    )
     return for_mass_loss(silence, TIMES)
 
 

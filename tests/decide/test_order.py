@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from potluck.decide.account import HALF_LIFE_SECONDS, Account
+from potluck.decide.account import HALF_LIFE_SECONDS, SchedulerAccount
 from potluck.decide.order import ORDERS
 from potluck.decide.order.policies import STEP_SECONDS
 from potluck.decide.types import AccountShare, WaitingTask
@@ -120,7 +120,7 @@ def test_a_heavier_account_gets_more_in_proportion() -> None:
 
 
 def test_what_was_used_lately_counts_and_fades() -> None:
-    account = Account(ALICE)
+    account = SchedulerAccount(ALICE)
     account.recall(8000.0, NOW)
     assert account.use(NOW) == 8000.0
     assert account.use(NOW + HALF_LIFE_SECONDS) == pytest.approx(4000.0)

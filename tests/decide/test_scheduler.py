@@ -5,10 +5,10 @@ from collections import Counter
 import pytest
 from msgspec.structs import replace
 
-from potluck.decide.account import Account
+from potluck.decide.account import SchedulerAccount
 from potluck.decide.explain.sentences import waiting_reason
 from potluck.decide.order import ORDERS
-from potluck.decide.place_task import Finder, Found
+from potluck.decide.place_task import Finder, TaskPlacement
 from potluck.decide.queue.task_groups import Halt
 from potluck.decide.types import AccountShare, Assignment, WaitingTask
 from potluck.model.ids import NodeId, TaskId
@@ -230,7 +230,7 @@ def test_a_line_without_room_is_not_looked_at_until_there_is_some(
     looks: list[WaitingTask] = []
     find = pool._finder.find
 
-    def watched(wanted: WaitingTask, account: Account, now: float) -> Found | Halt:
+    def watched(wanted: WaitingTask, account: SchedulerAccount, now: float) -> TaskPlacement | Halt:
         looks.append(wanted)
         return find(wanted, account, now)
 
@@ -325,7 +325,9 @@ def test_a_host_that_comes_and_goes_has_nobody_elses_lines_looked_at(
     looked: list[str] = []
     find = Finder.find
 
-    def noted(self: Finder, each: WaitingTask, account: Account, now: float) -> Found | Halt:
+    def noted(
+        self: Finder, each: WaitingTask, account: SchedulerAccount, now: float
+    ) -> TaskPlacement | Halt:
         looked.append(each.account_id)
         return find(self, each, account, now)
 

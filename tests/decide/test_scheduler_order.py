@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from potluck.decide.scheduler import Plan
+from potluck.decide.scheduler import SchedulerPlan
 from potluck.decide.types import AccountShare, FreeNode, WaitingTask
 from potluck.model.device import DeviceKind
 from potluck.model.task import GIB
@@ -12,7 +12,9 @@ from tests.decide.builders import ALICE, BOB, cpu, gpu, node, task
 from tests.decide.schedulers import NOW, scheduler
 
 
-def plan(tasks: list[WaitingTask], nodes: list[FreeNode], available_micro: int = 0) -> Plan:
+def plan(
+    tasks: list[WaitingTask], nodes: list[FreeNode], available_micro: int = 0
+) -> SchedulerPlan:
     """The first round of a scheduler that has been told all this."""
     pool = scheduler("fair", reason_seconds=0.0)
     for account_id in sorted({each.account_id for each in tasks}):
@@ -24,7 +26,7 @@ def plan(tasks: list[WaitingTask], nodes: list[FreeNode], available_micro: int =
     return pool.plan(NOW, 10_000)
 
 
-def placed(result: Plan) -> dict[str, str]:
+def placed(result: SchedulerPlan) -> dict[str, str]:
     return {each.task_id: each.node_id for each in result.assignments}
 
 
@@ -138,7 +140,7 @@ def test_never_over_commits_and_answers_for_every_task(
     _check_capacity(nodes, result)
 
 
-def _check_capacity(nodes: list[FreeNode], result: Plan) -> None:
+def _check_capacity(nodes: list[FreeNode], result: SchedulerPlan) -> None:
     for offered in nodes:
         mine = [each for each in result.assignments if each.node_id == offered.id]
         wanted = [each.requirements for each in mine]

@@ -12,7 +12,7 @@ import pytest
 
 from potluck.model.terms import TermsChange
 from potluck.provider.control.client import ask
-from potluck.provider.control.message import Done, Reclaim, Reread
+from potluck.provider.control.message import InEffect, Reclaim, Reread
 from potluck.provider.owner.file import change_file, terms_file
 from tests.asking import ask_once
 from tests.databases import SHARED
@@ -64,7 +64,7 @@ class Node:
 
     def pause(self, is_paused: bool | None) -> None:
         change_file(terms_file(self.data), TermsChange(is_paused=is_paused))
-        assert ask_once(self.data, Reread()) == Done(is_known_to_server=True)
+        assert ask_once(self.data, Reread()) == InEffect(is_known_to_server=True)
 
 
 def submitted(client: Api, fails: bool, every_seconds: float, **changes: Any) -> str:
@@ -109,7 +109,7 @@ def test_the_next_attempt_goes_on_where_the_last_one_was(tmp_path: Path, stack: 
 
     # Its owner wants the device back: what it writes on being asked to end counts.
     node.pause(True)
-    assert list(ask(node.data, Reclaim()))[-1] == Done()
+    assert list(ask(node.data, Reclaim()))[-1] == InEffect()
     node.pause(None)
     finished = client.finished(killed)
     assert finished["state"] == "succeeded"

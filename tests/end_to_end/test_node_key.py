@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from potluck.model.device import Standing
-from potluck.provider.announcement import Announcement, DeviceBound, DeviceUnbound
+from potluck.provider.announcement import Announcement, DeviceRegained, DeviceUnbound
 from potluck.provider.detect.types import FoundDevice
 from potluck.provider.devices.contest_watch import DeviceWatch
 from potluck.provider.server.heartbeat import Pulse, beat_forever
@@ -128,6 +128,6 @@ async def test_a_contest_is_settled_by_computing_on_the_device(server: ServerPro
         await owner.link.leave()
     async with machine(server, "sleeper", beats=False) as sleeper:
         async with machine(server, "wakeful") as wakeful:
-            await wakeful.until(DeviceBound(CARD.uuid, CARD.model))
+            await wakeful.until(DeviceRegained(CARD.uuid, CARD.model))
             assert wakeful.said[0] == contested
         assert sleeper.said == []

@@ -18,12 +18,12 @@ import pytest
 from potluck.model.terms import TermsChange
 from potluck.provider.control.client import ask
 from potluck.provider.control.message import (
-    Done,
+    CommandRefused,
     Drain,
+    InEffect,
     Leave,
     ProviderStatus,
     Reclaim,
-    Refused,
     Reread,
     ShowStatus,
 )
@@ -70,7 +70,7 @@ class Machine:
     def change(self, **changes: Any) -> None:
         """As a command does it: the file, then a word to the provider."""
         change_file(terms_file(self.data), TermsChange(**changes))
-        assert ask_once(self.data, Reread()) == Done(is_known_to_server=True)
+        assert ask_once(self.data, Reread()) == InEffect(is_known_to_server=True)
 
     def status(self) -> ProviderStatus:
         status = ask_once(self.data, ShowStatus())
@@ -132,7 +132,7 @@ def machine(shared: Machine) -> Iterator[Machine]:
     """The shared one, as if its owner had said nothing yet; and nothing waits."""
     yield shared
     terms_file(shared.data).unlink(missing_ok=True)
-    assert ask_once(shared.data, Reread()) == Done()
+    assert ask_once(shared.data, Reread()) == InEffect()
     tasks = shared.client.get("/v1/tasks?state=queued")
     for task in tasks["tasks"]:
         shared.client.post(f"/v1/tasks/{task['id']}/cancel", {})
@@ -237,7 +237,7 @@ def test_a_broken_file_changes_nothing_and_is_told(machine: Machine) -> None:
     machine.change(price_micro_per_hour=1_000_000)
     machine.write("price = 2\nprise = 3\n")
     await_true(lambda: "prise" in machine.status().problem, "it is told", 5)
-    assert isinstance(ask_once(machine.data, Reread()), Refused)
+    assert isinstance(ask_once(machine.data, Reread()), CommandRefused)
     assert machine.device["description"]["terms"]["price_micro_per_hour"] == 1_000_000
     # A change from elsewhere holds all the same, and is written when the file is mended.
     body = b'{"is_paused":true}'
@@ -265,7 +265,7 @@ def test_a_device_that_is_wanted_back_sends_its_task_elsewhere(
         await_true(lambda: "begun" in client.log(task_id), "it runs here: the other is paused")
         machine.change(is_paused=True)
         answers = list(ask(machine.data, Reclaim()))
-        assert answers[-1] == Done()
+        assert answers[-1] == InEffect()
         assert "running" not in [each.phase for each in machine.status().attempts]
         other.change(is_paused=None)
         finished = client.finished(task_id)
@@ -313,7 +313,7 @@ def test_a_drained_node_finishes_what_runs_and_ends_well(
         task_id = client.submit(POLITE.format(seconds=3))
         await_true(lambda: "begun" in client.log(task_id), "it runs")
         *on_the_way, last = ask(drained.data, Drain())
-        assert last == Done()
+        assert last == InEffect()
         assert isinstance(on_the_way[0], ProviderStatus) and on_the_way[0].is_draining
         assert drained.ended() == 0
     assert client.finished(task_id)["state"] == "succeeded"
@@ -331,7 +331,7 @@ async def test_whoever_leaves_leaves_nothing_behind(
         assert machine.node_id in _node_keys(machine)
         if is_running:
             answers = list(ask(machine.data, Leave()))
-            assert answers[-1] == Done()
+            assert answers[-1] == InEffect()
             assert machine.ended() == 0
         else:
             machine.process.stop()

@@ -3,14 +3,14 @@
 import asyncio
 from pathlib import Path
 
-from potluck.decide.invariants import Picture, violations
+from potluck.decide.invariants import InvariantSnapshot, violations
 from potluck.server.postgres import EmbeddedPostgres
 from potluck.store.database import Database
 from potluck.store.scheduler import invariant_snapshot
 from tests.databases import SHARED
 
 
-def check_truth(directory: Path) -> Picture:
+def check_truth(directory: Path) -> InvariantSnapshot:
     """Every invariant holds in the server of this directory; answers what it saw."""
     postgres = directory / "server" / "postgres"
     taken = _take_from(postgres) if postgres.exists() else take(SHARED.of(directory))
@@ -19,7 +19,7 @@ def check_truth(directory: Path) -> Picture:
     return seen
 
 
-async def _take_from(directory: Path) -> Picture:
+async def _take_from(directory: Path) -> InvariantSnapshot:
     postgres = EmbeddedPostgres(directory)
     try:
         return await take(await postgres.start())
@@ -27,7 +27,7 @@ async def _take_from(directory: Path) -> Picture:
         await postgres.stop()
 
 
-async def take(url: str) -> Picture:
+async def take(url: str) -> InvariantSnapshot:
     """What the database of this address says."""
     database = await Database.connect(url, 2)
     try:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from potluck.local.media_size import Size, measured
+from potluck.local.media_size import MediaSize, measured
 from potluck.local.media_type import media_type
 
 # One column of three numbers, as Apache Arrow wrote it.
@@ -34,14 +34,14 @@ def jpeg(width: int, height: int) -> bytes:
 
 SVG = b'<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg" %s><rect width="1"/></svg>'
 REAL = [
-    ("a.png", png(640, 480), Size(640, 480)),
-    ("A.JPG", jpeg(300, 200), Size(300, 200)),
-    ("a.gif", b"GIF89a" + struct.pack("<HH", 7, 9), Size(7, 9)),
-    ("a.svg", SVG % b'width="120px" height="80.4"', Size(120, 80)),
-    ("b.svg", SVG % b'viewBox="0 0 24,48"', Size(24, 48)),
-    ("t.csv", b'name,score\n"a,\nb",1\nc,2\n', Size(2, 3)),
-    ("t.tsv", b"a\tb\tc\n", Size(3, 1)),
-    ("t.parquet", PARQUET, Size(1, 3)),
+    ("a.png", png(640, 480), MediaSize(640, 480)),
+    ("A.JPG", jpeg(300, 200), MediaSize(300, 200)),
+    ("a.gif", b"GIF89a" + struct.pack("<HH", 7, 9), MediaSize(7, 9)),
+    ("a.svg", SVG % b'width="120px" height="80.4"', MediaSize(120, 80)),
+    ("b.svg", SVG % b'viewBox="0 0 24,48"', MediaSize(24, 48)),
+    ("t.csv", b'name,score\n"a,\nb",1\nc,2\n', MediaSize(2, 3)),
+    ("t.tsv", b"a\tb\tc\n", MediaSize(3, 1)),
+    ("t.parquet", PARQUET, MediaSize(1, 3)),
 ]
 NONE = [
     ("a.png", b"GIF89a" + bytes(100)),
@@ -64,7 +64,7 @@ NONE = [
 
 
 @pytest.mark.parametrize(("name", "data", "size"), REAL, ids=[each[0] for each in REAL])
-def test_what_is_one(name: str, data: bytes, size: Size, tmp_path: Path) -> None:
+def test_what_is_one(name: str, data: bytes, size: MediaSize, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(data)
     assert measured(tmp_path / name) == size
 

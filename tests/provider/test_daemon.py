@@ -23,10 +23,10 @@ from potluck.provider.announcement import (
     AttemptFinished,
     AttemptStarted,
     AttemptStopped,
-    Registered,
+    RegistrationDone,
     Stopped,
 )
-from potluck.provider.control.message import Done, Reclaim
+from potluck.provider.control.message import InEffect, Reclaim
 from potluck.provider.daemon import provide
 from potluck.provider.data_directory import attempts_directory, tidy
 from potluck.provider.server.log_upload import CUT_MARK
@@ -70,7 +70,7 @@ async def providing(
     task = asyncio.create_task(provide(settings, running.announced.append, running.stop))
     task.add_done_callback(lambda _: setattr(running, "is_over", True))
     try:
-        await running.until(lambda: bool(running.some(Registered)) or running.is_over)
+        await running.until(lambda: bool(running.some(RegistrationDone)) or running.is_over)
         yield running
     finally:
         running.stop.set()
@@ -100,7 +100,7 @@ async def test_a_script_runs_and_its_output_and_outcome_arrive(
     assert server.reports == [Started(lease_of(grant)), finished]
     assert running.some(AttemptStarted) == [AttemptStarted(grant.attempt_id, grant.task_id)]
     assert isinstance(running.announced[-1], Stopped)
-    assert server.left == [running.some(Registered)[0].node_id]
+    assert server.left == [running.some(RegistrationDone)[0].node_id]
 
 
 async def test_a_journal_that_can_not_be_opened_is_told_as_that(
@@ -366,7 +366,7 @@ async def test_without_a_sandbox_only_the_owners_tasks_are_taken(
     assert other.attempt_id not in server.logs
     assert server.text(grant.attempt_id, "stdout") == "bare\n"
     assert server.registrations[0].own_tasks_only
-    assert running.some(Registered)[0].own_tasks_only
+    assert running.some(RegistrationDone)[0].own_tasks_only
 
 
 async def test_a_disk_that_takes_no_more_ends_the_provider_with_a_sentence(
@@ -440,7 +440,7 @@ async def test_a_device_is_given_back_though_the_owners_file_is_wrong(
         await server.offer(grant)
         await running.until(lambda: bool(running.some(AttemptStarted)))
         (tmp_path / "provider.toml").write_text("prise = 1\n")
-        assert await asyncio.to_thread(ask_once, tmp_path, Reclaim()) == Done()
+        assert await asyncio.to_thread(ask_once, tmp_path, Reclaim()) == InEffect()
         finished = await server.outcome(grant.attempt_id)
         assert finished.reason is EndReason.RECLAIMED
         await server.until(lambda: not _takes_work(server), "it is paused")

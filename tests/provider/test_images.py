@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from potluck.cli.doctor.finding import Verdict
+from potluck.cli.doctor.finding import CheckResult
 from potluck.cli.doctor.sandbox import containers
 from potluck.model.device import DeviceDescription, DeviceKind
 from potluck.model.error import SandboxUnavailable
@@ -15,8 +15,8 @@ from potluck.model.node import SandboxReport
 from potluck.model.task import MIB
 from potluck.model.task_spec import ContainerSpec
 from potluck.model.terms import TaskKind
-from potluck.provider.devices.offer import Offer
-from potluck.provider.owner.live_rules import Rules
+from potluck.provider.devices.offer import NodeOffer
+from potluck.provider.owner.live_rules import OwnerRules
 from potluck.provider.sandbox.choose import WithImages
 from potluck.provider.sandbox.docker.work_directory import DIRECTORY, Work, remove_all
 from potluck.provider.sandbox.driver import PLAIN_KINDS, Confinement, Output, RunOutcome
@@ -31,10 +31,10 @@ IN_BUBBLEWRAP = SandboxReport("bwrap", kinds=PLAIN_KINDS)
 CPU = DeviceDescription(DeviceKind.CPU, "CPU-1", "AMD", "EPYC", 2**30)
 
 
-def rules_of(directory: Path, text: str) -> Rules:
+def rules_of(directory: Path, text: str) -> OwnerRules:
     path = directory / "provider.toml"
     path.write_text(text)
-    rules = Rules(path, settings_for("http://127.0.0.1:1", directory))
+    rules = OwnerRules(path, settings_for("http://127.0.0.1:1", directory))
     rules.know([CPU])
     return rules
 
@@ -76,12 +76,12 @@ def test_fetching_is_off_until_the_owner_says_so(tmp_path: Path) -> None:
 def test_the_pool_is_told_where_images_run_unless_the_owner_takes_none(tmp_path: Path) -> None:
     settings = settings_for("http://127.0.0.1:1", tmp_path)
     rules = rules_of(tmp_path, "")
-    beside = Offer(settings, [CPU], IN_BUBBLEWRAP, rules, IN_CONTAINERS).describe()
+    beside = NodeOffer(settings, [CPU], IN_BUBBLEWRAP, rules, IN_CONTAINERS).describe()
     assert (beside.sandbox, beside.containers) == (IN_BUBBLEWRAP, IN_CONTAINERS)
     rules = rules_of(tmp_path, "containers = false")
-    without = Offer(settings, [CPU], IN_BUBBLEWRAP, rules, IN_CONTAINERS).describe()
+    without = NodeOffer(settings, [CPU], IN_BUBBLEWRAP, rules, IN_CONTAINERS).describe()
     assert (without.sandbox, without.containers) == (IN_BUBBLEWRAP, None)
-    inside = Offer(settings, [CPU], IN_CONTAINERS, rules).describe()
+    inside = NodeOffer(settings, [CPU], IN_CONTAINERS, rules).describe()
     assert inside.sandbox.kinds == PLAIN_KINDS
 
 
@@ -126,6 +126,6 @@ async def test_what_an_earlier_life_worked_in_goes_also_without_its_engine(
 
 def test_the_doctor_names_the_engine_where_there_is_one() -> None:
     beside = containers(IN_BUBBLEWRAP, IN_CONTAINERS)
-    assert (beside.verdict, "Docker 1" in beside.found) == (Verdict.OK, True)
-    assert containers(IN_CONTAINERS, None).verdict is Verdict.OK
-    assert containers(IN_BUBBLEWRAP, None).verdict is Verdict.SKIPPED
+    assert (beside.verdict, "Docker 1" in beside.found) == (CheckResult.OK, True)
+    assert containers(IN_CONTAINERS, None).verdict is CheckResult.OK
+    assert containers(IN_BUBBLEWRAP, None).verdict is CheckResult.SKIPPED

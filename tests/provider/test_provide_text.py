@@ -18,13 +18,13 @@ from potluck.provider.announcement import (
     AttemptStarted,
     AttemptStopped,
     AvailabilityChanged,
-    DeviceBound,
+    DeviceRegained,
     DeviceUnbound,
     Draining,
     OfferRefused,
     OptionsOverridden,
     PowerRefused,
-    Registered,
+    RegistrationDone,
     ServerAnswers,
     ServerSilent,
     Stopped,
@@ -35,7 +35,7 @@ from potluck.provider.announcement import (
 from potluck.store.new_ids import new_attempt_id, new_task_id
 
 ATTEMPT, TASK = new_attempt_id(), new_task_id()
-REGISTERED = Registered(
+REGISTERED = RegistrationDone(
     node_id=NodeId("node_1"),
     url="http://127.0.0.1:8470",
     name="box",
@@ -75,7 +75,7 @@ SAID: list[tuple[Announcement, tuple[str, ...]]] = [
     (DeviceUnbound("GPU-1", "RTX", Standing.CONTESTED), ("RTX", "another wallet", "compute on it")),
     (DeviceUnbound("GPU-1", "RTX", Standing.FOREIGN), ("GPU-1", "another wallet", "leaving")),
     (DeviceUnbound("GPU-1", "RTX", Standing.ELSEWHERE), ("another node of your wallet", "leaves")),
-    (DeviceBound("GPU-1", "RTX"), ("RTX", "your wallet", "gets work")),
+    (DeviceRegained("GPU-1", "RTX"), ("RTX", "your wallet", "gets work")),
     (
         AvailabilityChanged("GPU-1", "RTX", Availability.PAUSED, "Its owner has paused it."),
         ("RTX", "GPU-1", "takes no new work", "has paused it"),

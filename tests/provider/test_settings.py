@@ -15,7 +15,7 @@ from potluck.provider.data_directory import (
     save_node_id,
 )
 from potluck.provider.devices.offer import describe_node
-from potluck.provider.owner.live_rules import Rules
+from potluck.provider.owner.live_rules import OwnerRules
 from potluck.provider.settings import ProviderSettings, read_settings
 from potluck.store.new_ids import new_node_id
 
@@ -66,7 +66,7 @@ def test_labels_and_sharing_reach_the_offer() -> None:
 
 
 def offered_by(settings: ProviderSettings, card: DeviceDescription) -> NodeDescription:
-    rules = Rules(Path("/nowhere/provider.toml"), settings)
+    rules = OwnerRules(Path("/nowhere/provider.toml"), settings)
     rules.know((card,))
     return describe_node(settings, (card,), SandboxReport("bwrap"), rules)
 

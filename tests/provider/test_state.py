@@ -12,6 +12,7 @@ from potluck.provider.event import (
     DevicesWanted,
     FinishAccepted,
     Granted,
+    GrantRefusal,
     ItemsAccepted,
     ItemsEnded,
     LeaseLost,
@@ -20,7 +21,6 @@ from potluck.provider.event import (
     ParcelsShipped,
     PrepareBegan,
     Recovered,
-    Refusal,
     RunEnded,
     ShutdownAsked,
     SilenceLasted,
@@ -351,7 +351,7 @@ def test_an_outcome_outlasts_every_silence() -> None:
     assert attempts.handle(SilenceLasted(10**9)) == []
 
 
-PAUSED = Refusal(EndReason.DECLINED, "It is paused.")
+PAUSED = GrantRefusal(EndReason.DECLINED, "It is paused.")
 
 
 def test_a_grant_of_a_closed_device_is_given_back_at_once() -> None:

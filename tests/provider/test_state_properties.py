@@ -24,6 +24,7 @@ from potluck.provider.event import (
     Event,
     FinishAccepted,
     Granted,
+    GrantRefusal,
     ItemsAccepted,
     ItemsEnded,
     LeaseLost,
@@ -31,7 +32,6 @@ from potluck.provider.event import (
     ParcelsShipped,
     PrepareBegan,
     Recovered,
-    Refusal,
     RunEnded,
     ShutdownAsked,
     SilenceLasted,
@@ -169,7 +169,9 @@ class World(RuleBasedStateMachine):
     def close_devices(self, devices: set[str]) -> None:
         was_running = set(self.running)
         self.closed = devices
-        self.feed(DevicesClosed(dict.fromkeys(devices, Refusal(EndReason.DECLINED, "Paused."))))
+        self.feed(
+            DevicesClosed(dict.fromkeys(devices, GrantRefusal(EndReason.DECLINED, "Paused.")))
+        )
         assert was_running <= set(self.running), "what runs goes on"
 
     @rule(

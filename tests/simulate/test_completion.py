@@ -10,41 +10,51 @@ from potluck.decide.order import ORDERS
 from potluck.decide.placement import PLACEMENTS
 from potluck.decide.reservations.reserve import ReserveSettings
 from potluck.model.error import InvalidInput
-from potluck.simulate.completion import Cluster, Replay
-from potluck.simulate.plot import Series, line_chart
-from potluck.simulate.trace import Job, read_trace
+from potluck.simulate.completion import Replay, SimulatedCluster
+from potluck.simulate.plot import PlotSeries, line_chart
+from potluck.simulate.trace import TraceJob, read_trace
 from tests.processes import potluck
 from tests.shared import shared_folder
 
 HEADER = "timestamp,duration,num_gpus,gpu_time,cluster\n"
 
 
-def replay(jobs: list[Job], policy: str = "fcfs", gpus: int = 8, promise_h: float = 60.0) -> tuple:  # type: ignore[type-arg]
+def replay(
+    jobs: list[TraceJob], policy: str = "fcfs", gpus: int = 8, promise_h: float = 60.0
+) -> tuple:  # type: ignore[type-arg]
     settings = ReserveSettings(promise_seconds=promise_h * 3600)
-    replay = Replay(Cluster(gpus, 4), ORDERS[policy](), PLACEMENTS["best-fit"](), settings)
+    replay = Replay(SimulatedCluster(gpus, 4), ORDERS[policy](), PLACEMENTS["best-fit"](), settings)
     outcome = replay.run(jobs)
     return outcome.mean_completion_s, outcome.longest_wait_h
 
 
 def test_one_after_the_other() -> None:
-    jobs = [Job(0.0, 100.0, 8, "a"), Job(10.0, 50.0, 8, "a"), Job(20.0, 30.0, 8, "b")]
+    jobs = [
+        TraceJob(0.0, 100.0, 8, "a"),
+        TraceJob(10.0, 50.0, 8, "a"),
+        TraceJob(20.0, 30.0, 8, "b"),
+    ]
     assert replay(jobs) == pytest.approx(((100 + 140 + 160) / 3, 130 / 3600))
 
 
 def test_what_fits_beside_it_does_not_wait() -> None:
-    jobs = [Job(0.0, 100.0, 4, "a"), Job(0.0, 100.0, 2, "a"), Job(0.0, 100.0, 2, "b")]
+    jobs = [
+        TraceJob(0.0, 100.0, 4, "a"),
+        TraceJob(0.0, 100.0, 2, "a"),
+        TraceJob(0.0, 100.0, 2, "b"),
+    ]
     assert replay(jobs) == (100.0, 0.0)
 
 
 def test_a_gang_takes_whole_nodes() -> None:
     """Five GPUs on nodes of four are two nodes, so one of one GPU waits."""
-    jobs = [Job(0.0, 100.0, 5, "a"), Job(1.0, 10.0, 1, "a")]
+    jobs = [TraceJob(0.0, 100.0, 5, "a"), TraceJob(1.0, 10.0, 1, "a")]
     assert replay(jobs) == pytest.approx(((100 + 109) / 2, 99 / 3600))
 
 
 def test_the_shortest_goes_first_and_the_longest_as_promised() -> None:
-    stream = [Job(100.0 * number, 400.0, 4, "a") for number in range(600)]
-    large = Job(50.0, 5000.0, 8, "b")
+    stream = [TraceJob(100.0 * number, 400.0, 4, "a") for number in range(600)]
+    large = TraceJob(50.0, 5000.0, 8, "b")
     jobs = sorted([*stream, large], key=lambda job: job.submitted_at)
     mean, longest = replay(jobs, "shortest", promise_h=4.0)
     assert longest <= 20.0
@@ -54,7 +64,7 @@ def test_the_shortest_goes_first_and_the_longest_as_promised() -> None:
 
 def test_a_job_that_never_fits_is_refused() -> None:
     with pytest.raises(InvalidInput, match="wants 9 GPUs, and there are 8"):
-        replay([Job(0.0, 1.0, 9, "a")])
+        replay([TraceJob(0.0, 1.0, 9, "a")])
 
 
 @pytest.mark.parametrize(
@@ -100,7 +110,7 @@ def test_the_command_prints_json_and_draws(tmp_path: Path) -> None:
 
 def test_a_chart_has_a_line_for_each_series() -> None:
     chart = line_chart(
-        "a < b", "x", "y", [Series("one", [(0, 1), (5, 9)]), Series("two", [(1, 1)])]
+        "a < b", "x", "y", [PlotSeries("one", [(0, 1), (5, 9)]), PlotSeries("two", [(1, 1)])]
     )
     assert chart.count("<polyline") == 2 and chart.count("<circle") == 3
     assert "a &lt; b" in chart
@@ -115,7 +125,7 @@ def test_philly_is_done_quickly_and_nobody_waits_for_long(
     """640 GPUs in nodes of 8: the stretch of 17,000 s, with a longest wait of 61 h."""
     jobs = read_trace(shared_folder(pytestconfig, "traces/philly") / "philly.csv")
     order = ORDERS["shortest"]()
-    outcome = Replay(Cluster(640, 8), order, PLACEMENTS[placement]()).run(jobs)
+    outcome = Replay(SimulatedCluster(640, 8), order, PLACEMENTS[placement]()).run(jobs)
     assert outcome.jobs == 82_247
     assert outcome.mean_completion_s <= 17_000
     assert outcome.longest_wait_h <= 61

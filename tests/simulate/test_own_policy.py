@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from potluck.decide.account import Account
+from potluck.decide.account import SchedulerAccount
 from potluck.decide.order.interface import Turn
 from tests.decide.builders import ALICE, task
 from tests.processes import potluck
@@ -81,7 +81,7 @@ def test_it_does_what_it_says(installed: Path, monkeypatch: pytest.MonkeyPatch) 
     for hour, first in ((12, "small"), (23, "large")):
         now = hour * 3600.0
         turns = [
-            Turn(task("small", submitted_at=now), Account(ALICE), now),
-            Turn(task("large", submitted_at=now, device_count=4), Account(ALICE), now),
+            Turn(task("small", submitted_at=now), SchedulerAccount(ALICE), now),
+            Turn(task("large", submitted_at=now, device_count=4), SchedulerAccount(ALICE), now),
         ]
         assert min(turns, key=policy.between).task.id == first

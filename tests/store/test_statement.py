@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from potluck.model.credit import EntryKind
-from potluck.store.ledger.statement import EntryFilter, Place
+from potluck.store.ledger.statement import EntryFilter, LedgerPosition
 from potluck.store.sql_files import load
 
 ACCOUNTS = [f"account_{'0' * 25}{number}" for number in range(3)]
@@ -18,7 +18,7 @@ ASKED: dict[str, dict[str, Any]] = {
     "newest": {
         "account_id": ACCOUNTS[0],
         "kinds": list(EntryKind),
-        "filter": EntryFilter((), BEGIN, Place(END)),
+        "filter": EntryFilter((), BEGIN, LedgerPosition(END)),
         "limit": 50,
     },
     "summary": {

@@ -40,7 +40,9 @@ class SimulatedConsumer:
         request, key = self._request(), chance.bytes(8).hex()
         try:
             view = await self.world.persist(
-                lambda: self._link.call(lambda parts: submit(parts, self.account_id, request, key))
+                lambda: self._link.call(
+                    lambda services: submit(services, self.account_id, request, key)
+                )
             )
         except UnaffordableTask:
             return
@@ -50,7 +52,7 @@ class SimulatedConsumer:
     async def _cancel(self, task_id: TaskId) -> None:
         self.world.trace(f"{self.account_id} cancels {task_id}")
         try:
-            await self._link.call(lambda parts: cancel(parts, self.account_id, task_id))
+            await self._link.call(lambda services: cancel(services, self.account_id, task_id))
         except (Conflict, Unavailable):
             return  # it had ended, or the answer was lost
 

@@ -4,7 +4,7 @@ A fact brings with it all that its sentences are about, and what no transaction 
 as it was. So a step costs the same in a pool of thousands.
 """
 
-from potluck.decide.invariants import Picture, violations
+from potluck.decide.invariants import InvariantSnapshot, violations
 from potluck.store.scheduler import invariant_snapshot
 from verification.faults.row_changes import RowChange
 from verification.faults.sessions import Sessions
@@ -29,7 +29,7 @@ def find_violations(sessions: Sessions, changes: list[RowChange]) -> list[str]:
     part = _changed_part(changes)
     return (
         violations(sessions.complete(_read(sessions, part)))
-        if part != invariant_snapshot.Part()
+        if part != invariant_snapshot.SnapshotScope()
         else []
     )
 
@@ -38,24 +38,24 @@ def find_all_violations(sessions: Sessions) -> list[str]:
     return violations(sessions.complete(_read_all(sessions)))
 
 
-async def _read(sessions: Sessions, part: invariant_snapshot.Part) -> Picture:
+async def _read(sessions: Sessions, part: invariant_snapshot.SnapshotScope) -> InvariantSnapshot:
     facts = await invariant_snapshot.read_part(sessions.observer, part)
     return await invariant_snapshot.with_histories(sessions.observer, facts)
 
 
-async def _read_all(sessions: Sessions) -> Picture:
+async def _read_all(sessions: Sessions) -> InvariantSnapshot:
     async with sessions.observer.transaction():
         return await invariant_snapshot.take(sessions.observer)
 
 
-def _changed_part(changes: list[RowChange]) -> invariant_snapshot.Part:
+def _changed_part(changes: list[RowChange]) -> invariant_snapshot.SnapshotScope:
     ids: dict[str, set[str]] = {"task": set(), "attempt": set(), "node": set(), "account": set()}
     for change in changes:
         if not _is_heartbeat(change):
             for subject, column in _SUBJECTS[change.table].items():
                 if change.row[column] is not None:
                     ids[subject].add(change.row[column])
-    return invariant_snapshot.Part(*(tuple(sorted(ids[subject])) for subject in ids))
+    return invariant_snapshot.SnapshotScope(*(tuple(sorted(ids[subject])) for subject in ids))
 
 
 def _is_heartbeat(change: RowChange) -> bool:

@@ -5,13 +5,13 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from potluck.model.error import PotluckError
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.database import unavailable
 from verification.faults.server_instance import ServerInstance
 from verification.faults.world import World
 
 T = TypeVar("T")
-Call = Callable[[Parts], Coroutine[Any, Any, T]]
+Call = Callable[[Services], Coroutine[Any, Any, T]]
 PATIENCE_SECONDS = 3.0
 
 
@@ -57,16 +57,16 @@ class Network:
             raise unavailable()
         instance = chance.one_of(ready)
         if chance.strikes("request_twice"):
-            instance.spawn(self._later(call, instance.parts))
-        serving = instance.spawn(call(instance.parts))
+            instance.spawn(self._later(call, instance.services))
+        serving = instance.spawn(call(instance.services))
         done, _ = await asyncio.wait([serving], timeout=4 * PATIENCE_SECONDS)
         if not done or serving.cancelled():
             raise unavailable()
         return serving.result()
 
-    async def _later(self, call: Call[Any], parts: Parts) -> None:
+    async def _later(self, call: Call[Any], services: Services) -> None:
         try:
             await asyncio.sleep(self.world.chance.seconds(0.0, 5.0))
-            await call(parts)
+            await call(services)
         except PotluckError:
             return  # no client waits for it

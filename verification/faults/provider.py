@@ -95,7 +95,7 @@ class SimulatedProvider:
         await self.kill(forgets=True)
         if node_id is not None:
             with suppress(Unavailable, NotFound):
-                await self.link.call(lambda parts: lease.leave(parts, self._owner, node_id))
+                await self.link.call(lambda services: lease.leave(services, self._owner, node_id))
 
     def give_back(self) -> None:
         """Its owner reclaims a device."""
@@ -130,7 +130,7 @@ class SimulatedProvider:
         self.owner.is_news = False
         statuses = self.owner.statuses
         offer = RegisterNode(self.owner.description, self._node_id, statuses=statuses)
-        said = await self.link.call(lambda parts: lease.register(parts, self._owner, offer))
+        said = await self.link.call(lambda services: lease.register(services, self._owner, offer))
         self._node_id = said.node_id
         self.world.trace(f"{self.name} is {said.node_id}")
         return True
@@ -140,7 +140,7 @@ class SimulatedProvider:
         wait_seconds = 2.0 if self.world.is_repaired else chance.one_of([0.0, 1.0, 2.0])
         asked = AcquireLeases(self._leases(), wait_seconds=wait_seconds)
         answer = await self.link.call(
-            lambda parts: lease.acquire(parts, self._owner, node_id, asked)
+            lambda services: lease.acquire(services, self._owner, node_id, asked)
         )
         self._drop(answer.stop)
         for grant in answer.grants:
@@ -159,7 +159,7 @@ class SimulatedProvider:
             await self._register()
         node_id, beat = self._here, Heartbeat(self._leases(), devices=self.owner.statuses)
         answer = await self.link.call(
-            lambda parts: lease.heartbeat(parts, self._owner, node_id, beat)
+            lambda services: lease.heartbeat(services, self._owner, node_id, beat)
         )
         self._drop(answer.stop)
         await asyncio.sleep(self.world.chance.seconds(0.8, 1.2))
@@ -210,7 +210,7 @@ class SimulatedProvider:
     async def _report(self, said: Sequence[tuple[HeldLease, Report]]) -> None:
         node_id, reports = self._here, Reports(tuple(each for _, each in said))
         answers = await self.link.call(
-            lambda parts: report.report(parts, self._owner, node_id, reports)
+            lambda services: report.report(services, self._owner, node_id, reports)
         )
         for (held, each), answer in zip(said, answers.answers, strict=True):
             if answer.accepted or answer.code == "stale_lease":

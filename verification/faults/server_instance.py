@@ -1,4 +1,4 @@
-"""One instance of the server: its parts and its leader's loop, which can be killed and paused."""
+"""One instance of the server: its services and its leader's loop, which can be killed and paused."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -9,14 +9,14 @@ from potluck.blobs.interface import Blobs
 from potluck.decide.reservations.reserve import ReserveSettings
 from potluck.server.contract_wallet import ContractWallets
 from potluck.server.derived_keys import derive
-from potluck.server.egress.types import Sender
-from potluck.server.leader.memory import Memory
+from potluck.server.egress.types import EgressSender
+from potluck.server.leader.memory import LeaderMemory
 from potluck.server.loops.expire import ExpireLoop
 from potluck.server.loops.leadership import LeadLoop, Loop
 from potluck.server.loops.outbox import NotifyLoop
 from potluck.server.loops.schedule import ScheduleLoop
 from potluck.server.rate_limiter import Limiter
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.server.settings import ServerSettings
 from potluck.store.database import unavailable
 from potluck.store.scheduler.leader import Leadership
@@ -69,8 +69,8 @@ class ServerInstance:
         schedule = Schedule(
             lambda: world.database_time, self._turn, self._before_statement, world.done
         )
-        self.parts = _parts(world, name, HistoryDatabase(world.sessions, schedule))
-        self.spawn(_Lead(self.parts, SOON if world.has_large_tasks else None).run())
+        self.services = _services(world, name, HistoryDatabase(world.sessions, schedule))
+        self.spawn(_Lead(self.services, SOON if world.has_large_tasks else None).run())
 
     @property
     def answers(self) -> bool:
@@ -136,20 +136,20 @@ class ServerInstance:
 class _Lead(LeadLoop):
     """The leader's loop, with the duties that work depends on."""
 
-    def __init__(self, parts: Parts, reserve: ReserveSettings | None) -> None:
-        super().__init__(parts)
+    def __init__(self, services: Services, reserve: ReserveSettings | None) -> None:
+        super().__init__(services)
         self._reserve = reserve
 
     def _loops(self, leadership: Leadership) -> tuple[Loop, ...]:
         return (
-            ScheduleLoop(self._parts, leadership, Memory(self._parts, self._reserve)),
-            ExpireLoop(self._parts, leadership),
-            NotifyLoop(self._parts),
+            ScheduleLoop(self._services, leadership, LeaderMemory(self._services, self._reserve)),
+            ExpireLoop(self._services, leadership),
+            NotifyLoop(self._services),
         )
 
 
-def _parts(world: World, name: str, database: HistoryDatabase) -> Parts:
-    return Parts(
+def _services(world: World, name: str, database: HistoryDatabase) -> Services:
+    return Services(
         SETTINGS,
         database,
         world.live,
@@ -160,7 +160,7 @@ def _parts(world: World, name: str, database: HistoryDatabase) -> Parts:
         limiter=Limiter(world.live, SETTINGS),
         contract_wallets=ContractWallets({}),
         authority_pem=None,
-        outward=cast(Sender, None),  # no account has a webhook
+        outward=cast(EgressSender, None),  # no account has a webhook
         instance=name,
         stopping=asyncio.Event(),
     )

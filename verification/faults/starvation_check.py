@@ -71,7 +71,7 @@ class StarvationCheck:
             SPEC, requirements=wanted, limits=_LIMITS, max_attempts=3, priority=priority
         )
         key = self._world.chance.bytes(8).hex()
-        view = await self._link.call(lambda parts: submit(parts, owner, request, key))
+        view = await self._link.call(lambda services: submit(services, owner, request, key))
         return view.id
 
     async def _await_end(self, task_id: TaskId) -> None:

@@ -42,7 +42,7 @@ class DirectoryBlobs:
         path = self._path(key)
 
         def write() -> None:
-            with _Draft(self._unfinished) as draft:
+            with _TemporaryFile(self._unfinished) as draft:
                 draft.open()
                 draft.write(data)
                 self._give_name(draft, path)
@@ -51,7 +51,7 @@ class DirectoryBlobs:
 
     async def put_stream(self, key: str, pieces: AsyncIterator[bytes]) -> None:
         path = self._path(key)
-        with _Draft(self._unfinished) as draft:
+        with _TemporaryFile(self._unfinished) as draft:
             await _off_the_loop(draft.open)
             async for step in in_steps(pieces):
                 await _off_the_loop(partial(draft.write, step))
@@ -62,7 +62,7 @@ class DirectoryBlobs:
 
         def copy() -> Assembled:
             digest, size_bytes = hashlib.sha256(), 0
-            with _Draft(self._unfinished) as draft:
+            with _TemporaryFile(self._unfinished) as draft:
                 draft.open()
                 for step in _steps_of(sources):
                     digest.update(step)
@@ -104,7 +104,7 @@ class DirectoryBlobs:
     def _path(self, key: str) -> Path:
         return self._root / check_key(key)
 
-    def _give_name(self, draft: "_Draft", path: Path) -> None:
+    def _give_name(self, draft: "_TemporaryFile", path: Path) -> None:
         draft.sync()
         with self._tree:
             self._make_directory(path.parent)
@@ -131,7 +131,7 @@ class DirectoryBlobs:
                 directory = directory.parent
 
 
-class _Draft:
+class _TemporaryFile:
     """A new file, which goes away with the block unless it was given a name."""
 
     def __init__(self, directory: Path) -> None:

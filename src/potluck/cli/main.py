@@ -57,7 +57,7 @@ from potluck.cli.tasks.status import task_status
 from potluck.cli.tasks.submit import submit
 from potluck.cli.tasks.templates import templates
 from potluck.cli.terminal.error_output import misused, tell
-from potluck.cli.terminal.help_text import Helping, Listing, Plain
+from potluck.cli.terminal.help_text import Helping, ListingGroup, PlainGroup
 from potluck.cli.terminal.screen import Screen, open_streams
 from potluck.cli.top.top import top
 from potluck.cli.webhooks.change import change_webhook
@@ -92,7 +92,7 @@ _MACHINES = "My machines"
 _OWN_POOL = "A pool of my own"
 
 app = typer.Typer(
-    cls=Plain,
+    cls=PlainGroup,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -135,7 +135,7 @@ for panel, commands in {
     for command in commands:
         app.command(cls=Command, rich_help_panel=panel)(command)
 
-keys = typer.Typer(cls=Listing, help="API keys, for CI and scripts.")
+keys = typer.Typer(cls=ListingGroup, help="API keys, for CI and scripts.")
 keys.command("list", cls=Command)(list_keys)
 keys.command("add", cls=Command)(add_key)
 keys.command("revoke", cls=Command)(revoke_key)
@@ -156,12 +156,12 @@ for service_command in (install, uninstall):
     provider.command(cls=Command)(service_command)
 app.add_typer(provider, name="provider", rich_help_panel=_MACHINES)
 
-sessions = typer.Typer(cls=Listing, help="Where my wallet is signed in.")
+sessions = typer.Typer(cls=ListingGroup, help="Where my wallet is signed in.")
 sessions.command("list", cls=Command)(list_sessions)
 sessions.command("end", cls=Command)(end_session)
 app.add_typer(sessions, name="sessions", rich_help_panel=_ACCOUNT)
 
-webhooks = typer.Typer(cls=Listing, help="Where I am told what happens, by HTTP.")
+webhooks = typer.Typer(cls=ListingGroup, help="Where I am told what happens, by HTTP.")
 webhooks.command("list", cls=Command)(list_webhooks)
 webhooks.command("add", cls=Command)(add_webhook)
 webhooks.command("show", cls=Command)(show_webhook)

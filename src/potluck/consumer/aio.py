@@ -53,7 +53,7 @@ class Each(AsyncIterator[T], Generic[T]):
     """
 
     def __init__(self, iterable: Iterable[T]):
-        self._reader = _Reader(iterable)
+        self._reader = _ThreadReader(iterable)
         self._wish: Future[T] | None = None
 
     def __aiter__(self) -> Self:
@@ -87,7 +87,7 @@ class _Over(Exception):
     pass
 
 
-class _Reader(Generic[T]):
+class _ThreadReader(Generic[T]):
     """Takes items as they are wished for, by a thread that ends when nobody wishes for a while: it
     knows the iterable, which nobody else may want any more.
     """

@@ -14,7 +14,7 @@ from msgspec import Struct
 _PAUSE_SECONDS = 0.5
 
 
-class Picture(Struct, frozen=True):
+class NotebookView(Struct, frozen=True):
     """How something looks at a moment, in words and in a page. `is_over`: it stays so."""
 
     text: str
@@ -38,14 +38,14 @@ def in_kernel() -> bool:
     return getattr(shell, "kernel", None) is not None
 
 
-def display(picture: Picture) -> Handle:
+def display(picture: NotebookView) -> Handle:
     from IPython.display import display as show  # it runs: we were asked to be shown by it
 
     handle: Handle = show(picture, display_id=True)  # type: ignore[no-untyped-call]
     return handle
 
 
-def show_live(look: Callable[[], Picture]) -> None:
+def show_live(look: Callable[[], NotebookView]) -> None:
     """For `_ipython_display_`: draws it, and draws it anew until it is over.
 
     Where nothing can be drawn anew IPython falls back to the usual words.
@@ -56,8 +56,8 @@ def show_live(look: Callable[[], Picture]) -> None:
     threading.Thread(target=_redraw, args=(handle, look), daemon=True).start()
 
 
-def _redraw(handle: Handle, look: Callable[[], Picture]) -> None:
-    shown: Picture | None = None
+def _redraw(handle: Handle, look: Callable[[], NotebookView]) -> None:
+    shown: NotebookView | None = None
     pause = threading.Event()
     while shown is None or not shown.is_over:
         picture = look()

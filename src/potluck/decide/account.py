@@ -12,7 +12,7 @@ _MICROSECONDS_PER_HOUR = 3_600_000_000
 _FADING = log(2) / HALF_LIFE_SECONDS
 
 
-class Account:
+class SchedulerAccount:
     """What is planned counts at once; what the database says replaces it when it is read again."""
 
     __slots__ = (

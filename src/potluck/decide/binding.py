@@ -8,7 +8,7 @@ from msgspec import Struct
 from potluck.model.ids import AccountId
 
 
-class Verdict(StrEnum):
+class BindingVerdict(StrEnum):
     """What becomes of a contested binding."""
 
     OPEN = "open"  # there is still time to answer
@@ -16,7 +16,7 @@ class Verdict(StrEnum):
     MOVED = "moved"  # it goes to the wallet that contests it
 
 
-class Side(Struct, frozen=True):
+class BindingClaim(Struct, frozen=True):
     """One of the two wallets, and how it fares. It has one answer."""
 
     account_id: AccountId
@@ -32,20 +32,20 @@ class Contest(Struct, frozen=True):
 
     uuid: str
     seed: bytes
-    incumbent: Side
-    contender: Side
+    incumbent: BindingClaim
+    contender: BindingClaim
 
-    def side_of(self, account_id: AccountId) -> Side | None:
+    def side_of(self, account_id: AccountId) -> BindingClaim | None:
         sides = (self.incumbent, self.contender)
         return next((side for side in sides if side.account_id == account_id), None)
 
 
-def verdict(contest: Contest, now: datetime) -> Verdict:
+def verdict(contest: Contest, now: datetime) -> BindingVerdict:
     """Whoever has it and can still compute on it keeps it; else whoever can."""
     if contest.incumbent.was_right:
-        return Verdict.KEPT
+        return BindingVerdict.KEPT
     if contest.contender.may_answer(now):
-        return Verdict.OPEN
+        return BindingVerdict.OPEN
     if not contest.contender.was_right:
-        return Verdict.KEPT
-    return Verdict.OPEN if contest.incumbent.may_answer(now) else Verdict.MOVED
+        return BindingVerdict.KEPT
+    return BindingVerdict.OPEN if contest.incumbent.may_answer(now) else BindingVerdict.MOVED

@@ -10,7 +10,7 @@ from potluck.model.ids import AccountId
 _MICROSECONDS_PER_HOUR = 3_600_000_000
 
 
-class Entry(Struct, frozen=True):
+class LedgerSide(Struct, frozen=True):
     """One side of a movement; the sides of a transfer sum to zero. No account is the platform."""
 
     account_id: AccountId | None
@@ -51,35 +51,35 @@ def charge_micro(work: Billable, finished_at: datetime) -> int:
     return max(0, min(charge, work.hold_micro) - work.charged_micro)
 
 
-def hold_entries(consumer_id: AccountId, amount_micro: int) -> tuple[Entry, ...]:
+def hold_entries(consumer_id: AccountId, amount_micro: int) -> tuple[LedgerSide, ...]:
     return _moved(consumer_id, EntryKind.HOLD, amount_micro, Purse.AVAILABLE, Purse.HELD)
 
 
-def settle_entries(work: Billable, charge: int) -> tuple[Entry, ...]:
+def settle_entries(work: Billable, charge: int) -> tuple[LedgerSide, ...]:
     """The held credit goes to the provider as far as it was earned, and back as for the rest."""
     assert 0 <= charge <= work.hold_micro
     paid = (
-        Entry(work.consumer_id, EntryKind.CHARGE, Purse.HELD, -charge),
-        Entry(work.provider_id, EntryKind.REWARD, Purse.AVAILABLE, charge),
+        LedgerSide(work.consumer_id, EntryKind.CHARGE, Purse.HELD, -charge),
+        LedgerSide(work.provider_id, EntryKind.REWARD, Purse.AVAILABLE, charge),
     )
     refund = work.hold_micro - charge
     back = _moved(work.consumer_id, EntryKind.REFUND, refund, Purse.HELD, Purse.AVAILABLE)
     return (*(paid if charge else ()), *back)
 
 
-def grant_entries(account_id: AccountId, amount_micro: int) -> tuple[Entry, ...]:
+def grant_entries(account_id: AccountId, amount_micro: int) -> tuple[LedgerSide, ...]:
     return (
-        Entry(None, EntryKind.GRANT, Purse.ISSUED, -amount_micro),
-        Entry(account_id, EntryKind.GRANT, Purse.AVAILABLE, amount_micro),
+        LedgerSide(None, EntryKind.GRANT, Purse.ISSUED, -amount_micro),
+        LedgerSide(account_id, EntryKind.GRANT, Purse.AVAILABLE, amount_micro),
     )
 
 
 def _moved(
     account_id: AccountId, kind: EntryKind, amount_micro: int, source: Purse, target: Purse
-) -> tuple[Entry, ...]:
+) -> tuple[LedgerSide, ...]:
     if amount_micro == 0:
         return ()
     return (
-        Entry(account_id, kind, source, -amount_micro),
-        Entry(account_id, kind, target, amount_micro),
+        LedgerSide(account_id, kind, source, -amount_micro),
+        LedgerSide(account_id, kind, target, amount_micro),
     )

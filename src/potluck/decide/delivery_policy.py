@@ -16,12 +16,12 @@ from potluck.model.webhook import PauseReason
 _GONE = 410
 
 
-class Rules(Struct, frozen=True):
+class DeliveryRules(Struct, frozen=True):
     back_off: BackOff
     give_up: timedelta  # after so long without success
 
 
-class Tried(Struct, frozen=True):
+class DeliveryTry(Struct, frozen=True):
     """A try, and what was known before it."""
 
     number: int  # of this try, from 1
@@ -33,11 +33,11 @@ class Tried(Struct, frozen=True):
     asked_seconds: float = 0.0  # not before so long, the receiver said
 
 
-class Delivered(Struct, frozen=True):
+class DeliveryDone(Struct, frozen=True):
     pass
 
 
-class Again(Struct, frozen=True):
+class RetryLater(Struct, frozen=True):
     next_at: datetime  # this one
     others_at: datetime  # anything to the same address
 
@@ -50,13 +50,13 @@ class Paused(Struct, frozen=True):
     reason: PauseReason
 
 
-Verdict: TypeAlias = Delivered | Again | GivenUp | Paused
+Verdict: TypeAlias = DeliveryDone | RetryLater | GivenUp | Paused
 
 
-def judge(tried: Tried, rules: Rules, now: datetime, jitter: float) -> Verdict:
+def judge(tried: DeliveryTry, rules: DeliveryRules, now: datetime, jitter: float) -> Verdict:
     """`jitter` is a number from 0 to 1; half of each pause is certain, the rest is drawn by it."""
     if tried.status is not None and 200 <= tried.status < 300:
-        return Delivered()
+        return DeliveryDone()
     if tried.status == _GONE:
         return Paused(PauseReason.GONE)
     others_at = now + _pause(tried.failures + 1, rules, tried.asked_seconds, jitter)
@@ -70,9 +70,9 @@ def judge(tried: Tried, rules: Rules, now: datetime, jitter: float) -> Verdict:
         return Paused(PauseReason.FAILING)
     next_at = now + _pause(tried.number, rules, tried.asked_seconds, jitter)
     # Once more when the time is over, and not a whole pause later.
-    return Again(min(next_at, last_at if is_well else pause_at), min(others_at, pause_at))
+    return RetryLater(min(next_at, last_at if is_well else pause_at), min(others_at, pause_at))
 
 
-def _pause(failures: int, rules: Rules, asked_seconds: float, jitter: float) -> timedelta:
+def _pause(failures: int, rules: DeliveryRules, asked_seconds: float, jitter: float) -> timedelta:
     own = rules.back_off.seconds(failures, 0.5 + jitter / 2)
     return timedelta(seconds=max(own, min(asked_seconds, rules.back_off.longest_seconds)))

@@ -87,7 +87,7 @@ class PurseFact(Struct, frozen=True):
     entries_held_micro: int
 
 
-class Picture(Struct, frozen=True):
+class InvariantSnapshot(Struct, frozen=True):
     tasks: tuple[TaskFact, ...] = ()
     attempts: tuple[AttemptFact, ...] = ()
     nodes: tuple[NodeFact, ...] = ()
@@ -96,7 +96,7 @@ class Picture(Struct, frozen=True):
     entries_sum_micro: int = 0
 
 
-def violations(picture: Picture) -> list[str]:
+def violations(picture: InvariantSnapshot) -> list[str]:
     return [
         *(broken for task in picture.tasks for broken in _task_violations(task)),
         *(broken for attempt in picture.attempts for broken in _attempt_violations(attempt)),
@@ -205,7 +205,7 @@ def _device_violations(device: DeviceFact) -> Iterator[str]:
         yield f"{device.id} serves {device.accounts} accounts at a time"
 
 
-def _ledger_violations(picture: Picture) -> Iterator[str]:
+def _ledger_violations(picture: InvariantSnapshot) -> Iterator[str]:
     if picture.entries_sum_micro != 0:
         yield f"all entries sum to {picture.entries_sum_micro}"
     for purse in picture.purses:

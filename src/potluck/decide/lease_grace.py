@@ -42,7 +42,7 @@ class Times(Struct, frozen=True):
         return self.heartbeat * _TOGETHER_BEATS
 
 
-class Silence(Struct, frozen=True):
+class HeartbeatGaps(Struct, frozen=True):
     """What the last heartbeats of all nodes tell at one moment."""
 
     now: datetime
@@ -64,7 +64,7 @@ class Grace(Struct, frozen=True):
     lasting: timedelta
 
 
-def for_gap(silence: Silence, times: Times) -> Grace | None:
+def for_gap(silence: HeartbeatGaps, times: Times) -> Grace | None:
     """Decided once, when a term begins.
 
     Nodes that are back before the leader is have a part in it: they were heard, but what they hold
@@ -81,7 +81,7 @@ def for_gap(silence: Silence, times: Times) -> Grace | None:
     return Grace(last - times.lease, None, last, min(gap, LONGEST))
 
 
-def for_mass_loss(silence: Silence, times: Times) -> Grace | None:
+def for_mass_loss(silence: HeartbeatGaps, times: Times) -> Grace | None:
     """Decided again and again while a term runs."""
     newest = silence.newest_quiet_at
     if newest is None or silence.quiet < max(FEWEST_NODES, silence.recent / _MASS):
@@ -90,5 +90,5 @@ def for_mass_loss(silence: Silence, times: Times) -> Grace | None:
     return Grace(since, newest, newest, min(silence.now - newest, LONGEST))
 
 
-def _is_forgiven(beat_at: datetime, silence: Silence) -> bool:
+def _is_forgiven(beat_at: datetime, silence: HeartbeatGaps) -> bool:
     return silence.forgiven_beat_at is not None and beat_at <= silence.forgiven_beat_at

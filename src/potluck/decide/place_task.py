@@ -5,7 +5,7 @@ from collections.abc import Callable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from potluck.decide.account import Account
+from potluck.decide.account import SchedulerAccount
 from potluck.decide.arrays.node_speed import Paces
 from potluck.decide.arrays.ranges import affordable_items, next_range, without
 from potluck.decide.charges import hold_micro
@@ -22,7 +22,7 @@ from potluck.model.task import ItemRange
 MayUse = Callable[[NodeId], bool]
 
 
-class Found(Struct, frozen=True, gc=False):
+class TaskPlacement(Struct, frozen=True, gc=False):
     assignments: list[Assignment]
     left: WaitingTask | None  # an array that has more pending items
 
@@ -44,7 +44,9 @@ class Finder:
         self._paces = paces
         self._aligns = aligns  # whether what ends together is put together
 
-    def find(self, task: WaitingTask, account: Account, now: float) -> Found | Halt:
+    def find(
+        self, task: WaitingTask, account: SchedulerAccount, now: float
+    ) -> TaskPlacement | Halt:
         if is_at_quota(account):
             return Halt.QUOTA
         may_use = self._may_use(task, now)
@@ -57,8 +59,8 @@ class Finder:
         return found
 
     def find_on(
-        self, task: WaitingTask, account: Account, node_ids: tuple[NodeId, ...]
-    ) -> Found | Halt:
+        self, task: WaitingTask, account: SchedulerAccount, node_ids: tuple[NodeId, ...]
+    ) -> TaskPlacement | Halt:
         """On these nodes, which are kept for it."""
         if is_at_quota(account):
             return Halt.QUOTA
@@ -84,8 +86,12 @@ class Finder:
         return lambda node_id: last_end(node_id) >= end and may_use(node_id)
 
     def _place(
-        self, task: WaitingTask, account: Account, may_use: MayUse | None, first: MayUse | None
-    ) -> Found | Halt:
+        self,
+        task: WaitingTask,
+        account: SchedulerAccount,
+        may_use: MayUse | None,
+        first: MayUse | None,
+    ) -> TaskPlacement | Halt:
         outcome = self._one(task, account, may_use, first)
         if task.nodes == 1 and isinstance(outcome, Fit):
             self._capacity.take(task, outcome)
@@ -104,7 +110,11 @@ class Finder:
         return outcome
 
     def _one(
-        self, task: WaitingTask, account: Account, may_use: MayUse | None, first: MayUse | None
+        self,
+        task: WaitingTask,
+        account: SchedulerAccount,
+        may_use: MayUse | None,
+        first: MayUse | None,
     ) -> Fit | Halt:
         fit = None if first is None else self._capacity.find(task, None, first)
         fit = fit or self._capacity.find(task, None, may_use)
@@ -123,9 +133,11 @@ class Finder:
             return fit
         return Halt.TOO_LARGE if milli > most else Halt.QUOTA
 
-    def _assignments(self, task: WaitingTask, account: Account, fits: list[Fit]) -> Found:
+    def _assignments(
+        self, task: WaitingTask, account: SchedulerAccount, fits: list[Fit]
+    ) -> TaskPlacement:
         if not task.pending:
-            return Found([_assignment(task, fit) for fit in fits], None)
+            return TaskPlacement([_assignment(task, fit) for fit in fits], None)
         fit = fits[0]
         seconds = task.limits.run_seconds
         most = affordable_items(account.available_micro, fit.price_micro_per_hour, seconds)
@@ -133,7 +145,7 @@ class Finder:
         items = next_range(task, self._paces.pace(task, fit.node_id, slots), most)
         pending = without(task, items)
         left = replace(task, pending=pending) if pending else None
-        return Found([_assignment(task, fit, items)], left)
+        return TaskPlacement([_assignment(task, fit, items)], left)
 
 
 def _assignment(task: WaitingTask, fit: Fit, items: ItemRange | None = None) -> Assignment:
@@ -158,7 +170,7 @@ def _except(taken: set[NodeId], may_use: MayUse | None) -> MayUse:
     return lambda node_id: node_id not in taken and may_use(node_id)
 
 
-def is_at_quota(account: Account) -> bool:
+def is_at_quota(account: SchedulerAccount) -> bool:
     """Whether it may have nothing more at a time, however little."""
     most = account.most_running_milli
     return most is not None and account.running_milli >= most

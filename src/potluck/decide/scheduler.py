@@ -12,30 +12,30 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from potluck.decide.account import Account
-from potluck.decide.arrays.node_speed import Paces, Seen
+from potluck.decide.account import SchedulerAccount
+from potluck.decide.arrays.node_speed import ArrayProgress, Paces
 from potluck.decide.explain.explain import Explainer
 from potluck.decide.explain.node import NodeExplained
-from potluck.decide.explain.reason_updates import Told, Waiting
+from potluck.decide.explain.reason_updates import ReasonUpdates, Waiting
 from potluck.decide.explain.sentences import Explained
-from potluck.decide.order.interface import Order, Place, Turn
+from potluck.decide.order.interface import OrderPolicy, Place, Turn
 from potluck.decide.place_task import Finder
 from potluck.decide.placement.interface import Placement
 from potluck.decide.pool.capacity import Capacity
 from potluck.decide.pool.suitable_devices import Suitability, UsableDevices
 from potluck.decide.queue.blocked import Halted
-from potluck.decide.queue.ready_groups import Ready
+from potluck.decide.queue.ready_groups import ReadyGroups
 from potluck.decide.queue.task_groups import (
     Halt,
-    Line,
     LineKey,
     Lines,
     Shape,
+    TaskGroup,
 )
 from potluck.decide.reservations.forecast import Foresight, Rates
 from potluck.decide.reservations.reservation_policy import Promises
 from potluck.decide.reservations.reserve import Claim, Reservations, ReserveSettings
-from potluck.decide.reservations.running import Running
+from potluck.decide.reservations.running import RunningWork
 from potluck.decide.reservations.timetable import Timetable
 from potluck.decide.task_estimate import Estimated, Estimator
 from potluck.decide.types import (
@@ -51,7 +51,7 @@ from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
 _FEWEST_LOOKS = 1_000
 
 
-class Plan(Struct, frozen=True):
+class SchedulerPlan(Struct, frozen=True):
     assignments: tuple[Assignment, ...]
     waiting: dict[LineKey, Waiting]  # the lines that have another reason to wait than before
     emptied: tuple[LineKey, ...]  # the lines with a reason in which nobody waits any more
@@ -62,21 +62,21 @@ class Plan(Struct, frozen=True):
 class Scheduler:
     def __init__(
         self,
-        order: Order,
+        order: OrderPolicy,
         placement: Placement,
         reserve: ReserveSettings | None = None,
         reason_seconds: float = 5.0,
     ) -> None:
         self._order = order
-        self._accounts: dict[AccountId, Account] = {}
+        self._accounts: dict[AccountId, SchedulerAccount] = {}
         self._capacity = Capacity(placement)
         self._suitability = Suitability(self._capacity)
         settings = reserve or ReserveSettings()
         self._timetable = Timetable(settings.extension_seconds)
-        self._running = Running(self._timetable)
+        self._running = RunningWork(self._timetable)
         self._paces = Paces(self._running)
         self._lines = Lines(order)
-        self._ready = Ready(self._lines)
+        self._ready = ReadyGroups(self._lines)
         self._halted = Halted(self._lines)
         self._to_try: OrderedDict[Shape, None] = OrderedDict()  # these may find room now
         self._rates = Rates()
@@ -97,7 +97,7 @@ class Scheduler:
         pool = (self._capacity, self._suitability)
         self._explainer = Explainer(order, self._lines, self._accounts, pool, foresight)
         self._estimator = Estimator(self._lines, self._capacity, reservations, foresight)
-        self._told = Told(self._lines, self._explainer.reason, reason_seconds)
+        self._told = ReasonUpdates(self._lines, self._explainer.reason, reason_seconds)
 
     def put_task(self, task: WaitingTask) -> None:
         """A task that is ready for an attempt; what was known of it is replaced."""
@@ -175,12 +175,12 @@ class Scheduler:
         """What an account had used lately by the time from which on it is counted here."""
         self._account(account_id).recall(used_milli_seconds, until)
 
-    def observed(self, task_id: TaskId, seen: Mapping[NodeId, Seen]) -> None:
+    def observed(self, task_id: TaskId, seen: Mapping[NodeId, ArrayProgress]) -> None:
         """How an array goes on the nodes that worked on it lately."""
         if self._lines.task(task_id) is not None:
             self._paces.observe(task_id, seen)
 
-    def plan(self, now: float, most: int) -> Plan:
+    def plan(self, now: float, most: int) -> SchedulerPlan:
         """At most about so many decisions; `is_complete` says whether there are more.
 
         It ends also after so many looks at lines that stay where they are, which may be many more
@@ -201,7 +201,7 @@ class Scheduler:
                 heapq.heappush(turns, turn)
         is_complete = not turns and not self._to_try
         waiting, emptied = self._told.tell(now), self._told.take_emptied()
-        return Plan(tuple(assignments), waiting, emptied, is_complete, self._told.is_done)
+        return SchedulerPlan(tuple(assignments), waiting, emptied, is_complete, self._told.is_done)
 
     def explain(self, task_id: TaskId, now: float) -> Explained | None:
         """Why a task waits; None if it does not wait here."""
@@ -209,7 +209,7 @@ class Scheduler:
 
     def estimate(self, task: WaitingTask, now: float) -> Estimated:
         """What a task would meet that is not here. Nothing is remembered of it."""
-        account = self._accounts.get(task.account_id) or Account(task.account_id)
+        account = self._accounts.get(task.account_id) or SchedulerAccount(task.account_id)
         return self._estimator.estimate(task, account, now)
 
     def explain_node(self, node_id: NodeId) -> NodeExplained | None:
@@ -229,7 +229,7 @@ class Scheduler:
         place = self._order.between(Turn(task, self._accounts[account_id], now))
         return place, task.submitted_at, account_id
 
-    def _serve(self, account: Account, now: float) -> list[Assignment]:
+    def _serve(self, account: SchedulerAccount, now: float) -> list[Assignment]:
         """Places the head of the account's first line, or finds out why it must wait."""
         line, task = self._ready.take(account.id)
         found = Halt.ROOM if line.shape in self._halted else self._finder.find(task, account, now)
@@ -247,7 +247,7 @@ class Scheduler:
         return self._count(task, found.assignments, account, now)
 
     def _count(
-        self, task: WaitingTask, given: list[Assignment], account: Account, now: float
+        self, task: WaitingTask, given: list[Assignment], account: SchedulerAccount, now: float
     ) -> list[Assignment]:
         for assignment in given:
             self._running.expect(task, assignment, account, now)
@@ -318,14 +318,14 @@ class Scheduler:
             self._forget_if_empty(line)
         return False
 
-    def _forget_if_empty(self, line: Line) -> None:
+    def _forget_if_empty(self, line: TaskGroup) -> None:
         if self._lines.first(line) is None:
             self._halted.discard(line)
             if not self._lines.has(line.key):  # what was told is of whoever stands there now
                 self._told.forget(line)
             self._offer_next(line)
 
-    def _offer_next(self, line: Line) -> None:
+    def _offer_next(self, line: TaskGroup) -> None:
         """Whoever waited for room behind it may have some too, unless it found none."""
         following = self._halted.release_next(line)
         if following is not None:
@@ -344,11 +344,11 @@ class Scheduler:
             self._lines.regroup(line)
             self._ready.offer(line)
 
-    def _offer(self, lines: list[Line]) -> None:
+    def _offer(self, lines: list[TaskGroup]) -> None:
         for line in lines:
             self._ready.offer(line)
 
-    def _look_again(self, line: Line) -> None:
+    def _look_again(self, line: TaskGroup) -> None:
         """A new head may go where the one before it could not, being shorter, or go first."""
         if line.halt in (Halt.KEPT, Halt.SLOW):
             self._halted.discard(line)
@@ -358,8 +358,8 @@ class Scheduler:
         elif line.halt is Halt.NONE:
             self._ready.offer(line)
 
-    def _account(self, account_id: AccountId) -> Account:
+    def _account(self, account_id: AccountId) -> SchedulerAccount:
         account = self._accounts.get(account_id)
         if account is None:
-            account = self._accounts[account_id] = Account(account_id)
+            account = self._accounts[account_id] = SchedulerAccount(account_id)
         return account

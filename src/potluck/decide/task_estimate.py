@@ -8,13 +8,13 @@ from math import ceil
 
 from msgspec import Struct
 
-from potluck.decide.account import Account
+from potluck.decide.account import SchedulerAccount
 from potluck.decide.arrays.ranges import pending_items
 from potluck.decide.explain.sentences import waiting_reason
 from potluck.decide.explain.suggestions import changes
 from potluck.decide.place_task import is_at_quota
 from potluck.decide.pool.capacity import Capacity
-from potluck.decide.pool.dry_run import Chance, Look, Market
+from potluck.decide.pool.dry_run import Chance, Market, PoolLook
 from potluck.decide.pool.feasibility import Refusal
 from potluck.decide.queue.task_groups import Halt, Lines
 from potluck.decide.reservations.duration_estimate import devices, run_seconds
@@ -54,9 +54,9 @@ class Estimator:
         self._reservations = reservations
         self._foresight = foresight
 
-    def estimate(self, task: WaitingTask, account: Account, now: float) -> Estimated:
+    def estimate(self, task: WaitingTask, account: SchedulerAccount, now: float) -> Estimated:
         """For a task that stands in no line."""
-        look = Look(self._capacity.pool, task)
+        look = PoolLook(self._capacity.pool, task)
         found = self._find(task, look, account, now)
         market, can_run = look.market(), _can_run(found, look)
         if found is Halt.CREDIT:
@@ -74,7 +74,9 @@ class Estimator:
             whole_seconds=_whole_seconds(task, market, account),
         )
 
-    def _find(self, task: WaitingTask, look: Look, account: Account, now: float) -> Chance | Halt:
+    def _find(
+        self, task: WaitingTask, look: PoolLook, account: SchedulerAccount, now: float
+    ) -> Chance | Halt:
         """What the next round would make of it, if nobody else came meanwhile."""
         if (halt := self._halt_ahead(task)) is not None:
             return halt
@@ -99,7 +101,7 @@ class Estimator:
             return None
         return line.halt if self._lines.goes_before(entry, task) else None
 
-    def _sentence(self, found: Chance | Halt, look: Look, market: Market, can_run: bool) -> str:
+    def _sentence(self, found: Chance | Halt, look: PoolLook, market: Market, can_run: bool) -> str:
         if isinstance(found, Chance):
             return _is_free(market)
         nodes = len(self._capacity.pool)
@@ -109,7 +111,7 @@ class Estimator:
         return f"{'It would wait' if can_run else 'As things are, it would never start'}: {reason}"
 
     def _forecast(
-        self, task: WaitingTask, look: Look, found: Chance | Halt, now: float
+        self, task: WaitingTask, look: PoolLook, found: Chance | Halt, now: float
     ) -> Forecast | None:
         if isinstance(found, Chance):
             return Forecast(now, _NOW)
@@ -119,7 +121,7 @@ class Estimator:
         return self._foresight.forecast(task, place, look.devices(_MOST_NODES), now)
 
 
-def _can_run(found: Chance | Halt, look: Look) -> bool:
+def _can_run(found: Chance | Halt, look: PoolLook) -> bool:
     """Devices that are away come back; nobody knows when."""
     if isinstance(found, Chance):
         return True
@@ -127,7 +129,7 @@ def _can_run(found: Chance | Halt, look: Look) -> bool:
     return takers and found is not Halt.TOO_LARGE
 
 
-def _whole_seconds(task: WaitingTask, market: Market, account: Account) -> float | None:
+def _whole_seconds(task: WaitingTask, market: Market, account: SchedulerAccount) -> float | None:
     """If all that suits it worked on it, as far as the account may have so much."""
     if not task.pending or task.expected_seconds is None or not market.slots:
         return None

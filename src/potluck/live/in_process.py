@@ -18,7 +18,7 @@ from potluck.live.token_buckets import Buckets
 _CLEARED_PER_APPEND = 4
 
 
-class _Series:
+class _ValueSeries:
     def __init__(self, expires_at: float) -> None:
         self.values: deque[bytes] = deque()
         self.expires_at = expires_at
@@ -26,7 +26,7 @@ class _Series:
 
 class AllSeries:
     def __init__(self) -> None:
-        self._by_key: dict[str, _Series] = {}
+        self._by_key: dict[str, _ValueSeries] = {}
         self._order: list[tuple[float, str]] = []  # a heap, one entry for each series
 
     def __len__(self) -> int:
@@ -36,7 +36,7 @@ class AllSeries:
         self._clear_expired(now)
         found = self._alive(key, now)
         if found is None:
-            found = self._by_key[key] = _Series(now + ttl_seconds)
+            found = self._by_key[key] = _ValueSeries(now + ttl_seconds)
             heapq.heappush(self._order, (found.expires_at, key))
         found.expires_at = now + ttl_seconds
         found.values.append(value)
@@ -51,7 +51,7 @@ class AllSeries:
         self._by_key.clear()
         self._order.clear()
 
-    def _alive(self, key: str, now: float) -> _Series | None:
+    def _alive(self, key: str, now: float) -> _ValueSeries | None:
         found = self._by_key.get(key)
         return found if found is not None and found.expires_at > now else None
 
@@ -73,7 +73,7 @@ class AllSeries:
 _CLEARED_PER_PUT = 16
 
 
-class _Value(NamedTuple):
+class _ExpiringValue(NamedTuple):
     data: bytes
     expires_at: float
 
@@ -83,7 +83,7 @@ class InProcessLive:
         self._clock = clock
         self._listeners = Listeners()
         self._buckets = Buckets()
-        self._values: dict[str, _Value] = {}
+        self._values: dict[str, _ExpiringValue] = {}
         self._series = AllSeries()
         self._boxes: dict[str, deque[bytes]] = {}
         self._expiries: list[tuple[float, str]] = []  # a heap, the next to expire first
@@ -97,7 +97,7 @@ class InProcessLive:
     async def put(self, key: str, value: bytes, ttl_seconds: float) -> None:
         now = self._clock()
         self._clear_expired(now)
-        self._values[key] = _Value(value, now + ttl_seconds)
+        self._values[key] = _ExpiringValue(value, now + ttl_seconds)
         heapq.heappush(self._expiries, (now + ttl_seconds, key))
 
     async def get(self, key: str) -> bytes | None:

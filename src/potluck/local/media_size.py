@@ -35,7 +35,7 @@ def parquet_shape(path: Path) -> tuple[int, int] | None:
         file.seek(size - 8 - length)
         footer = file.read(length)
     try:
-        return _shape(_Reader(footer).struct())
+        return _shape(_ThriftReader(footer).struct())
     except (IndexError, ValueError):
         return None
 
@@ -47,7 +47,7 @@ def _shape(told: dict[int, object]) -> tuple[int, int] | None:
     return rows, sum(isinstance(each, dict) and not each.get(_CHILDREN) for each in schema)
 
 
-class _Reader:
+class _ThriftReader:
     """Values one behind the other; raises IndexError or ValueError where they do not fit."""
 
     def __init__(self, data: bytes):
@@ -117,20 +117,20 @@ _SVG_SIDE = r"""<svg\b[^>]*?\s%s\s*=\s*["']\s*([0-9.]+)\s*(?:px)?\s*["']"""
 _VIEW_BOX = re.compile(r"""<svg\b[^>]*?\sviewBox\s*=\s*["']([^"']*)["']""")
 
 
-class Size(Struct, frozen=True):
+class MediaSize(Struct, frozen=True):
     """Of a picture in pixels, of a table in rows; of a CSV they are lines, the first among them."""
 
     width: int
     height: int
 
 
-def measured(path: Path) -> Size | None:
+def measured(path: Path) -> MediaSize | None:
     """None if it is neither, if it does not say, or if finding out would take long."""
     kind = media_type(path.name)
     try:
         if kind == "application/vnd.apache.parquet":
             shape = parquet_shape(path)
-            return None if shape is None else Size(shape[1], shape[0])
+            return None if shape is None else MediaSize(shape[1], shape[0])
         if kind in ("text/csv", "text/tab-separated-values"):
             return _of_lines(path, "\t" if kind.endswith("values") else ",")
         with path.open("rb") as file:
@@ -139,13 +139,13 @@ def measured(path: Path) -> Size | None:
         return None
 
 
-def of_picture(head: bytes, kind: str) -> Size | None:
+def of_picture(head: bytes, kind: str) -> MediaSize | None:
     """From how it begins."""
     try:
         found = _sides(head, kind)
     except (struct.error, ValueError):
         return None
-    return None if found is None or min(found) < 1 else Size(*found)
+    return None if found is None or min(found) < 1 else MediaSize(*found)
 
 
 def _sides(head: bytes, kind: str) -> tuple[int, int] | None:
@@ -192,7 +192,7 @@ def _of_svg(text: str) -> tuple[int, int] | None:
     return round(float(wide)), round(float(high))
 
 
-def _of_lines(path: Path, separator: str) -> Size | None:
+def _of_lines(path: Path, separator: str) -> MediaSize | None:
     if path.stat().st_size > _MOST_CSV_BYTES:
         return None
     columns = rows = 0
@@ -200,4 +200,4 @@ def _of_lines(path: Path, separator: str) -> Size | None:
         for row in csv.reader(file, delimiter=separator):
             rows += 1
             columns = columns or len(row)
-    return Size(columns, rows) if rows else None
+    return MediaSize(columns, rows) if rows else None

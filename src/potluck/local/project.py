@@ -32,7 +32,7 @@ class Default(Struct, frozen=True, omit_defaults=True):
     alias: str = ""  # an earlier name of the option, if the file says that
 
 
-class _Source(Struct, frozen=True):
+class _DefaultsPlace(Struct, frozen=True):
     """A place that says something."""
 
     kind: OptionSource
@@ -70,7 +70,7 @@ def _of_script(script: Path, source: str) -> dict[str, Default]:
     from potluck.model.script import tool_table  # which knows of packages, and takes a moment
 
     table = tool_table(source)
-    return _read(table, _Source(OptionSource.SCRIPT, script.name, source, script.parent))
+    return _read(table, _DefaultsPlace(OptionSource.SCRIPT, script.name, source, script.parent))
 
 
 def _of_project(start: Path) -> dict[str, Default]:
@@ -82,7 +82,7 @@ def _of_project(start: Path) -> dict[str, Default]:
         table = tomllib.loads(text).get("tool", {}).get("potluck", {})
     except (tomllib.TOMLDecodeError, AttributeError, RecursionError) as error:
         raise InvalidInput(f"{file} is not valid TOML: {error}.", "Mend it.") from error
-    return _read(table, _Source(OptionSource.PROJECT, str(_shown(file)), text, file.parent))
+    return _read(table, _DefaultsPlace(OptionSource.PROJECT, str(_shown(file)), text, file.parent))
 
 
 def nearest_project(start: Path) -> Path | None:
@@ -121,7 +121,7 @@ def _shown(file: Path) -> Path:
         return file
 
 
-def _read(table: Any, source: _Source) -> dict[str, Default]:
+def _read(table: Any, source: _DefaultsPlace) -> dict[str, Default]:
     if not isinstance(table, dict):
         raise InvalidInput(f"{source.path}: [{_TABLE}] is no table.", PAGE)
     found: dict[str, Default] = {}
@@ -133,7 +133,7 @@ def _read(table: Any, source: _Source) -> dict[str, Default]:
     return found
 
 
-def _default(said: str, value: Any, source: _Source) -> Default:
+def _default(said: str, value: Any, source: _DefaultsPlace) -> Default:
     where = source.at(said.replace("_", "-"))
     option, spelled = read_option(said, value, source.kind, where)
     if option.kind.is_path:
@@ -141,13 +141,13 @@ def _default(said: str, value: Any, source: _Source) -> Default:
     return Default(option.name, spelled, where, said if option.is_alias(said) else "")
 
 
-def _within(key: str, spelled: Any, source: _Source) -> Any:
+def _within(key: str, spelled: Any, source: _DefaultsPlace) -> Any:
     if isinstance(spelled, list):
         return [_path(key, each, source) for each in spelled]
     return _path(key, spelled, source)
 
 
-def _path(key: str, said: str, source: _Source) -> str:
+def _path(key: str, said: str, source: _DefaultsPlace) -> str:
     """Of the project, wherever one stands; of a file that has another name there, too."""
     name, colon, there = said.partition(":") if key == "file" else (said, "", "")
     path = source.directory / name

@@ -10,7 +10,7 @@ from potluck.model.node import SandboxReport
 from potluck.model.task import EndReason
 
 
-class Registered(Struct, frozen=True, tag_field="event", tag="registered"):
+class RegistrationDone(Struct, frozen=True, tag_field="event", tag="registered"):
     """The server knows this node, and work can come."""
 
     node_id: NodeId
@@ -62,7 +62,7 @@ class DeviceUnbound(Struct, frozen=True, tag_field="event", tag="device_unbound"
     standing: Standing
 
 
-class DeviceBound(Struct, frozen=True, tag_field="event", tag="device_bound"):
+class DeviceRegained(Struct, frozen=True, tag_field="event", tag="device_bound"):
     """A device that was another wallet's, or another node's, is this one's now, and gets work."""
 
     uuid: str
@@ -145,13 +145,13 @@ class Stopped(Struct, frozen=True, tag_field="event", tag="stopped"):
 
 
 Announcement = (
-    Registered
+    RegistrationDone
     | AttemptPreparing
     | AttemptStarted
     | AttemptFinished
     | AttemptStopped
     | DeviceUnbound
-    | DeviceBound
+    | DeviceRegained
     | AvailabilityChanged
     | TermsRead
     | TermsWrong

@@ -3,7 +3,7 @@
 import asyncio
 
 
-class Told:
+class ChangeCounter:
     """Counts changes, and up to which of them the server has heard."""
 
     def __init__(self) -> None:

@@ -25,12 +25,12 @@ from potluck.provider.announcement import (
     Announce,
     Draining,
     OptionsOverridden,
-    Registered,
+    RegistrationDone,
     Stopped,
     TermsWrong,
 )
 from potluck.provider.attempt.runner import Runner
-from potluck.provider.change_counter import Told
+from potluck.provider.change_counter import ChangeCounter
 from potluck.provider.control.handler import Desk, Office
 from potluck.provider.control.listener import listening
 from potluck.provider.data_directory import (
@@ -44,16 +44,16 @@ from potluck.provider.detect.devices import detect_devices
 from potluck.provider.detect.report import Detection
 from potluck.provider.detect.sampler import Sampler
 from potluck.provider.devices.contest_watch import DeviceWatch
-from potluck.provider.devices.offer import Offer, measure_devices, offer_forever
+from potluck.provider.devices.offer import NodeOffer, measure_devices, offer_forever
 from potluck.provider.effects import Workbench
 from potluck.provider.event import ShutdownAsked
 from potluck.provider.execution import Workshop, open_workshop, sandbox_named
 from potluck.provider.owner.file import terms_file
-from potluck.provider.owner.live_rules import Rules
-from potluck.provider.owner.observations import Seen
-from potluck.provider.owner.owner_duties import Doings, Watch
+from potluck.provider.owner.live_rules import OwnerRules
+from potluck.provider.owner.observations import Observations
+from potluck.provider.owner.owner_duties import AvailabilityDuty, Doings
 from potluck.provider.owner.power import PowerCaps
-from potluck.provider.owner.remote_requests import Wishes
+from potluck.provider.owner.remote_requests import RemoteRequests
 from potluck.provider.sandbox.sandbox_switch import Refit, refit_of, suit_sandbox
 from potluck.provider.server.heartbeat import (
     Pulse,
@@ -67,7 +67,7 @@ from potluck.provider.server.node_key import load_key
 from potluck.provider.server.server_client import Link, open_link
 from potluck.provider.server.throttle import Throttle
 from potluck.provider.settings import ProviderSettings
-from potluck.provider.shutdown_request import Ending
+from potluck.provider.shutdown_request import ShutdownRequest
 from potluck.wire.provider import HeartbeatAnswer, NodeRegistered
 
 log = structlog.get_logger()
@@ -107,7 +107,7 @@ async def provide(settings: ProviderSettings, announce: Announce, stop: asyncio.
     """Provides until `stop` is set, or until what runs has ended, if the owner asks for that."""
     with hold(settings.data_directory):
         tidy(settings.data_directory)
-        rules = Rules(terms_file(settings.data_directory), settings)
+        rules = OwnerRules(terms_file(settings.data_directory), settings)
         throttle = Throttle(rules.limits.bandwidth_bytes_per_second)
         open_named = partial(open_workshop, settings, throttle, lambda: rules.limits.pulls_images)
         workshop, detection = await asyncio.gather(
@@ -117,27 +117,27 @@ async def provide(settings: ProviderSettings, announce: Announce, stop: asyncio.
         await workshop.reap()
         rules.know(detection.devices)
         await _serve(
-            _Found(settings, announce, rules, throttle, workshop, detection, open_named), stop
+            _LocalFacts(settings, announce, rules, throttle, workshop, detection, open_named), stop
         )
     announce(Stopped())
 
 
-class _Found(Struct, frozen=True):
+class _LocalFacts(Struct, frozen=True):
     """What is known before the server is asked."""
 
     settings: ProviderSettings
     announce: Announce
-    rules: Rules
+    rules: OwnerRules
     throttle: Throttle
     workshop: Workshop
     detection: Detection
     open_named: Callable[[str], Awaitable[Workshop]]
 
 
-async def _serve(found: _Found, stop: asyncio.Event) -> None:
+async def _serve(found: _LocalFacts, stop: asyncio.Event) -> None:
     settings = found.settings
     workshop = found.workshop
-    offer = Offer(
+    offer = NodeOffer(
         settings, found.detection.devices, workshop.report, found.rules, workshop.containers
     )
 
@@ -159,22 +159,24 @@ async def _serve(found: _Found, stop: asyncio.Event) -> None:
             await _leave(parts.office, parts.wishes.number())
 
 
-class _Parts(Struct, frozen=True):
+class _ProviderParts(Struct, frozen=True):
     """Everything that works together while the provider runs."""
 
     office: Office
     devices: DeviceWatch
-    seen: Seen
-    wishes: Wishes
+    seen: Observations
+    wishes: RemoteRequests
     sampler: Sampler
     refit: Refit
     announce: Announce
     detection: Detection
 
 
-def _assemble(found: _Found, offer: Offer, link: Link, account_id: AccountId) -> _Parts:
+def _assemble(
+    found: _LocalFacts, offer: NodeOffer, link: Link, account_id: AccountId
+) -> _ProviderParts:
     settings, rules, announce = found.settings, found.rules, found.announce
-    news, ending, sampler = Told(), Ending(), Sampler(found.detection.found)
+    news, ending, sampler = ChangeCounter(), ShutdownRequest(), Sampler(found.detection.found)
 
     def runner_of(workshop: Workshop) -> Runner:
         return workshop.runner(settings, found.detection, rules.may_run, account_id, sampler.spent)
@@ -189,11 +191,11 @@ def _assemble(found: _Found, offer: Offer, link: Link, account_id: AccountId) ->
     )
     bench.reports.let_pass(news.until_known)
     devices = DeviceWatch(link, found.detection.found, announce)
-    seen = Seen(found.detection.devices, sampler)
+    seen = Observations(found.detection.devices, sampler)
     doings = Doings(
         bench.busy, bench.used, bench.tell, announce, news, offer.told, found.throttle.limit
     )
-    watch = Watch(found.detection.devices, rules, seen, doings)
+    watch = AvailabilityDuty(found.detection.devices, rules, seen, doings)
 
     def drain(is_for_good: bool) -> None:
         announce(Draining(len(bench.held()), is_for_good))
@@ -205,7 +207,7 @@ def _assemble(found: _Found, offer: Offer, link: Link, account_id: AccountId) ->
         *(settings, rules, offer, link, bench, watch, power, Pulse(), news, ending),
         *(devices.standings, drain),
     )
-    wishes = Wishes(
+    wishes = RemoteRequests(
         settings.data_directory,
         lambda: load_node_id(settings.data_directory, settings.url),
         watch,
@@ -213,7 +215,7 @@ def _assemble(found: _Found, offer: Offer, link: Link, account_id: AccountId) ->
         news,
     )
     offer.say_also(watch.statuses, wishes.number)
-    return _Parts(
+    return _ProviderParts(
         office,
         devices,
         seen,
@@ -225,7 +227,7 @@ def _assemble(found: _Found, offer: Offer, link: Link, account_id: AccountId) ->
     )
 
 
-def _introduce(found: _Found, parts: _Parts, answer: NodeRegistered) -> None:
+def _introduce(found: _LocalFacts, parts: _ProviderParts, answer: NodeRegistered) -> None:
     """What the owner should know of the devices and of the file from the start."""
     parts.devices.note(answer.unbound)
     detail, hint = found.rules.trouble()
@@ -237,7 +239,7 @@ def _introduce(found: _Found, parts: _Parts, answer: NodeRegistered) -> None:
 
 
 @asynccontextmanager
-async def _sampling(parts: _Parts) -> AsyncIterator[None]:
+async def _sampling(parts: _ProviderParts) -> AsyncIterator[None]:
     """At the end the devices are as they were, and nothing of ours looks at them any more."""
     try:
         yield
@@ -246,9 +248,9 @@ async def _sampling(parts: _Parts) -> AsyncIterator[None]:
         await parts.sampler.close()
 
 
-def _registered(settings: ProviderSettings, offer: Offer, node_id: NodeId) -> Registered:
+def _registered(settings: ProviderSettings, offer: NodeOffer, node_id: NodeId) -> RegistrationDone:
     described = offer.describe()
-    return Registered(
+    return RegistrationDone(
         node_id,
         settings.url,
         described.name,
@@ -259,7 +261,7 @@ def _registered(settings: ProviderSettings, offer: Offer, node_id: NodeId) -> Re
     )
 
 
-async def _work(parts: _Parts, answer: NodeRegistered, stop: asyncio.Event) -> None:
+async def _work(parts: _ProviderParts, answer: NodeRegistered, stop: asyncio.Event) -> None:
     """The duties, side by side; a mistake in one of them ends the provider, and says so."""
     office = parts.office
     try:
@@ -270,7 +272,7 @@ async def _work(parts: _Parts, answer: NodeRegistered, stop: asyncio.Event) -> N
             await _until_the_end(office, stop)
             polling.cancel()
             await _settle(office.settings, office.bench)
-            raise _Done
+            raise _DutiesDone
     except ExceptionGroup as group:
         _check(group, office.settings.data_directory)
     finally:
@@ -278,7 +280,7 @@ async def _work(parts: _Parts, answer: NodeRegistered, stop: asyncio.Event) -> N
 
 
 def _begin_duties(
-    parts: _Parts, answer: NodeRegistered, duties: asyncio.TaskGroup
+    parts: _ProviderParts, answer: NodeRegistered, duties: asyncio.TaskGroup
 ) -> asyncio.Task[None]:
     """All that runs until the end; the poll for work is handed back, as it ends first."""
     office, settings = parts.office, parts.office.settings
@@ -332,13 +334,13 @@ async def _until_the_end(office: Office, stop: asyncio.Event) -> None:
             each.cancel()
 
 
-class _Done(Exception):
+class _DutiesDone(Exception):
     """Ends the duties; a task group ends its tasks only when one of them raises."""
 
 
 def _check(group: ExceptionGroup[Exception], data_directory: Path) -> None:
     """Only `_Done` is a good end. Without its disk a provider can not keep its promises."""
-    _, failures = group.split(_Done)
+    _, failures = group.split(_DutiesDone)
     if failures is None:
         return
     error = failures.exceptions[0]

@@ -26,15 +26,15 @@ from potluck.provider.announcement import (
 )
 from potluck.provider.attempt.journal import (
     Concluded,
-    Delivered,
     Forgotten,
     ItemsCounted,
     Journal,
-    Kept,
+    JournalEntry,
     Leased,
+    OutcomesDelivered,
     Record,
 )
-from potluck.provider.attempt.log_buffer import AttemptLog, LogSpool, remove_strays
+from potluck.provider.attempt.log_buffer import LogBuffer, LogSpool, remove_strays
 from potluck.provider.attempt.runner import Runner
 from potluck.provider.control.message import AttemptNow, WarmNow
 from potluck.provider.event import (
@@ -61,7 +61,7 @@ from potluck.provider.instruction import (
     StopAttempt,
 )
 from potluck.provider.one_line import one_line
-from potluck.provider.sandbox.driver import Recall
+from potluck.provider.sandbox.driver import StopRequest
 from potluck.provider.server.log_upload import ship_log
 from potluck.provider.server.report import ReportSender
 from potluck.provider.server.server_client import Link
@@ -76,7 +76,7 @@ log = structlog.get_logger()
 class Shipment(Struct, frozen=True):
     """What an attempt writes and leaves, and the duties that carry it to the server."""
 
-    log: AttemptLog
+    log: LogBuffer
     freight: Freight
     duties: tuple[asyncio.Task[None], ...]
 
@@ -102,7 +102,7 @@ class Workbench:
         self._attempts = Attempts(settings.stop_after_silence_seconds)
         self._shipments: dict[AttemptId, Shipment] = {}
         self._runs: dict[AttemptId, asyncio.Task[Finished]] = {}
-        self._recalls: dict[AttemptId, Recall] = {}
+        self._recalls: dict[AttemptId, StopRequest] = {}
         self._since: dict[AttemptId, float] = {}
         self._used: set[str] = set()
         self._undone: list[Instruction] = []
@@ -267,7 +267,7 @@ class Workbench:
     def _start(self, grant: Grant) -> None:
         shipped = self._open(Lease(grant.attempt_id, grant.token))
         progress = partial(self._progress, grant.task_id)
-        recall = self._recalls[grant.attempt_id] = Recall()
+        recall = self._recalls[grant.attempt_id] = StopRequest()
         self._runs[grant.attempt_id] = asyncio.create_task(
             self._runner.run(grant, shipped.log, progress, shipped.freight, recall)
         )
@@ -292,7 +292,7 @@ class Workbench:
             case CodeStarted(attempt_id):
                 self._announce(AttemptStarted(attempt_id, task_id))
 
-    def _recovered(self, kept: Kept) -> Recovered:
+    def _recovered(self, kept: JournalEntry) -> Recovered:
         lease = kept.leased.lease
         outcomes = tuple(kept.outcomes.values())
         left = self._open(lease)
@@ -301,7 +301,7 @@ class Workbench:
 
     def _open(self, lease: Lease) -> Shipment:
         spool = LogSpool.open(self._directory, lease.attempt_id)
-        attempt_log = AttemptLog(spool, self._log_flush_seconds)
+        attempt_log = LogBuffer(spool, self._log_flush_seconds)
         freight = Freight(
             Outbox.open(self._directory, lease.attempt_id),
             Courier(self._link, lease, self._throttle),
@@ -342,7 +342,7 @@ def _record(instruction: Instruction) -> Record | None:
         case Keep(report):
             return ItemsCounted(report)
         case Drop(report):
-            return Delivered(report.lease.attempt_id, report.first_item)
+            return OutcomesDelivered(report.lease.attempt_id, report.first_item)
         case Forget(attempt_id):
             return Forgotten(attempt_id)
     return None

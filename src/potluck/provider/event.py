@@ -108,7 +108,7 @@ class SilenceLasted(Struct, frozen=True):
     seconds: float
 
 
-class Refusal(Struct, frozen=True):
+class GrantRefusal(Struct, frozen=True):
     """With what a grant is given back, and a sentence."""
 
     reason: EndReason
@@ -118,7 +118,7 @@ class Refusal(Struct, frozen=True):
 class DevicesClosed(Struct, frozen=True):
     """These devices take nothing new until this is said again without them. What runs goes on."""
 
-    refusals: Mapping[str, Refusal]  # by uuid
+    refusals: Mapping[str, GrantRefusal]  # by uuid
 
 
 class DevicesWanted(Struct, frozen=True):

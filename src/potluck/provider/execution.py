@@ -18,7 +18,7 @@ from potluck.provider.expose.expose import asks_drivers, expose
 from potluck.provider.expose.off_thread import Show
 from potluck.provider.files.cache import FileCache
 from potluck.provider.functions.interpreter_pool import WarmSettings
-from potluck.provider.sandbox.choose import Place, choose
+from potluck.provider.sandbox.choose import DriverSite, choose
 from potluck.provider.sandbox.driver import Driver
 from potluck.provider.server.throttle import Throttle
 from potluck.provider.settings import ProviderSettings
@@ -73,7 +73,7 @@ async def open_workshop(
 ) -> Workshop:
     """With the sandbox of this name."""
     directory = settings.data_directory / "sandbox"
-    place = Place(directory, settings.name, settings.docker_url, may_pull)
+    place = DriverSite(directory, settings.name, settings.docker_url, may_pull)
     chosen = await choose(place, sandbox)
     preparer = Preparer(
         chosen.driver,

@@ -5,7 +5,7 @@ import asyncio
 from potluck.model.error import PotluckError
 
 
-class Ending:
+class ShutdownRequest:
     """Asked for by the owner, from here or from elsewhere; told to whoever waits for the end."""
 
     def __init__(self) -> None:

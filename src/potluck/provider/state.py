@@ -36,6 +36,7 @@ from potluck.provider.event import (
     Event,
     FinishAccepted,
     Granted,
+    GrantRefusal,
     ItemsAccepted,
     ItemsEnded,
     LeaseLost,
@@ -44,7 +45,6 @@ from potluck.provider.event import (
     ParcelsShipped,
     PrepareBegan,
     Recovered,
-    Refusal,
     RunEnded,
     ShutdownAsked,
     SilenceLasted,
@@ -74,7 +74,7 @@ from potluck.wire.provider import (
 REMEMBERED_ENDS = 4096
 
 
-class Phase(StrEnum):
+class AttemptPhase(StrEnum):
     """Where an attempt stands on this node."""
 
     WAITING = "waiting"  # granted; a device of it is still taken by a run that is ending
@@ -89,7 +89,7 @@ class Holding(Struct):
 
     lease: Lease
     task_id: TaskId
-    phase: Phase
+    phase: AttemptPhase
     devices_milli: dict[str, int] = {}
     grant: Grant | None = None  # only as long as it has to be started
     finished: Finished | None = None
@@ -109,11 +109,11 @@ class Holding(Struct):
 
     @property
     def occupies_devices(self) -> bool:
-        return self.phase in (Phase.RUNNING, Phase.STOPPING)
+        return self.phase in (AttemptPhase.RUNNING, AttemptPhase.STOPPING)
 
     @property
     def is_stoppable(self) -> bool:
-        return self.is_leased and self.phase in (Phase.WAITING, Phase.RUNNING)
+        return self.is_leased and self.phase in (AttemptPhase.WAITING, AttemptPhase.RUNNING)
 
     @property
     def is_shipped(self) -> bool:
@@ -128,7 +128,7 @@ class Attempts:
         self._owners_silence_seconds = owners_silence_seconds
         self._holdings: dict[AttemptId, Holding] = {}
         self._over: dict[AttemptId, None] = {}
-        self._closed: Mapping[str, Refusal] = {}
+        self._closed: Mapping[str, GrantRefusal] = {}
         self._is_leaving = False
 
     def held(self) -> tuple[Lease, ...]:
@@ -195,7 +195,7 @@ class Attempts:
             return []
         lease = Lease(attempt_id, grant.token)
         devices = {device.uuid: device.milli for device in grant.devices}
-        holding = Holding(lease, grant.task_id, Phase.WAITING, devices, grant)
+        holding = Holding(lease, grant.task_id, AttemptPhase.WAITING, devices, grant)
         holding.silence_seconds = self._silence_seconds(grant)
         holding.is_reclaimable = grant.is_reclaimable
         self._holdings[attempt_id] = holding
@@ -210,7 +210,7 @@ class Attempts:
         holding = Holding(
             event.lease,
             event.task_id,
-            Phase.SHIPPING,
+            AttemptPhase.SHIPPING,
             finished=finished,
             log_pieces=event.log_pieces,
             parcels=event.parcels,
@@ -226,7 +226,7 @@ class Attempts:
         self, attempt_id: AttemptId, report: type[Preparing] | type[Started]
     ) -> list[Instruction]:
         holding = self._holdings.get(attempt_id)
-        if holding is None or holding.phase is not Phase.RUNNING:
+        if holding is None or holding.phase is not AttemptPhase.RUNNING:
             return []
         return [SendReport(report(holding.lease))]
 
@@ -259,7 +259,7 @@ class Attempts:
         return [*self._conclude(holding, finished), *self._start_waiting()]
 
     def _conclude(self, holding: Holding, finished: Finished) -> list[Instruction]:
-        holding.phase, holding.finished, holding.grant = Phase.SHIPPING, finished, None
+        holding.phase, holding.finished, holding.grant = AttemptPhase.SHIPPING, finished, None
         return [Conclude(finished), *self._report_if_shipped(holding)]
 
     def _parcels_shipped(self, event: ParcelsShipped) -> list[Instruction]:
@@ -292,9 +292,9 @@ class Attempts:
 
     def _report_if_shipped(self, holding: Holding) -> list[Instruction]:
         finished = holding.finished
-        if finished is None or holding.phase is not Phase.SHIPPING or not holding.is_shipped:
+        if finished is None or holding.phase is not AttemptPhase.SHIPPING or not holding.is_shipped:
             return []
-        holding.phase = Phase.REPORTING
+        holding.phase = AttemptPhase.REPORTING
         if holding.value_refused and finished.value is not None:
             detail = f"What it returned was not taken: {holding.value_refused}"
             finished = replace(finished, reason=EndReason.EXCEPTION, detail=detail, value=None)
@@ -302,7 +302,7 @@ class Attempts:
 
     def _finish_accepted(self, attempt_id: AttemptId) -> list[Instruction]:
         holding = self._holdings.get(attempt_id)
-        if holding is None or holding.phase is not Phase.REPORTING:
+        if holding is None or holding.phase is not AttemptPhase.REPORTING:
             return []
         self._drop(attempt_id)
         return [Forget(attempt_id)]
@@ -341,7 +341,7 @@ class Attempts:
                 continue
             if holding.recall_seconds is None:
                 holding.stopped_by = event.reason
-            if holding.phase is Phase.WAITING:
+            if holding.phase is AttemptPhase.WAITING:
                 instructions += self._give_back(holding)
             elif holding.recall_seconds is None or max(wanted) < holding.recall_seconds:
                 holding.recall_seconds = max(wanted)
@@ -359,14 +359,14 @@ class Attempts:
         return [each for one in self._holdings.values() for each in self._give_back(one)]
 
     def _give_back(self, holding: Holding) -> list[Instruction]:
-        if holding.phase is Phase.WAITING:
+        if holding.phase is AttemptPhase.WAITING:
             return self._conclude(holding, _given_back(holding))
         return self._stop(holding)
 
     def _stop(self, holding: Holding) -> list[Instruction]:
-        if holding.phase is not Phase.RUNNING:
+        if holding.phase is not AttemptPhase.RUNNING:
             return []
-        holding.phase = Phase.STOPPING
+        holding.phase = AttemptPhase.STOPPING
         return [StopAttempt(holding.lease.attempt_id)]
 
     def _turn_away(self) -> list[Instruction]:
@@ -374,7 +374,7 @@ class Attempts:
         instructions: list[Instruction] = []
         for holding in self._holdings.values():
             closed = [self._closed[uuid] for uuid in holding.devices_milli if uuid in self._closed]
-            if closed and holding.phase is Phase.WAITING:
+            if closed and holding.phase is AttemptPhase.WAITING:
                 holding.stopped_by, holding.why = closed[0].reason, closed[0].detail
                 instructions += self._give_back(holding)
         return [*instructions, *self._start_waiting()]
@@ -386,11 +386,11 @@ class Attempts:
         started: list[Instruction] = []
         taken = self._taken_milli()
         for holding in self._holdings.values():
-            if holding.phase is not Phase.WAITING:
+            if holding.phase is not AttemptPhase.WAITING:
                 continue
             if holding.grant and _has_room(holding, taken):
                 started.append(StartAttempt(holding.grant))
-                holding.phase, holding.grant = Phase.RUNNING, None
+                holding.phase, holding.grant = AttemptPhase.RUNNING, None
             for uuid, milli in holding.devices_milli.items():
                 taken[uuid] = taken.get(uuid, 0) + milli
         return started

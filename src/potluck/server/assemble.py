@@ -1,4 +1,4 @@
-"""Wires the server together: the one file that names concrete parts, and their whole life.
+"""Wires the server together: the one file that names concrete services, and their whole life.
 
 Nothing is left behind: what was started is stopped, in reverse order, on every orderly way out.
 """
@@ -36,7 +36,7 @@ from potluck.server.package_wheel import own_wheel
 from potluck.server.policies import order_by_name, placement_by_name
 from potluck.server.postgres import embedded_postgres
 from potluck.server.rate_limiter import Limiter
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.server.settings import ServerSettings
 from potluck.store.database import Database
 from potluck.store.schema import check_address, migrate
@@ -45,7 +45,7 @@ from potluck.wire.package import Package
 log = structlog.get_logger()
 
 
-class Running:
+class RunningServer:
     """What a caller may know about a server that is ready."""
 
     def __init__(
@@ -61,7 +61,7 @@ class Running:
         self.package = package  # what others install, if this code was installed itself
 
 
-async def serve(settings: ServerSettings, ready: Callable[[Running], None]) -> None:
+async def serve(settings: ServerSettings, ready: Callable[[RunningServer], None]) -> None:
     """Runs until SIGTERM or SIGINT. Raises what keeps it from starting."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -73,16 +73,16 @@ async def serve(settings: ServerSettings, ready: Callable[[Running], None]) -> N
         listener = stack.enter_context(_bind(settings))
         host, port = listener.getsockname()[:2]
         tls = open_tls(settings, settings.data_directory, lambda: certificate_names(settings))
-        parts = await stack.enter_async_context(_parts(settings, port, tls))
-        admin_invite = await install_operator(parts)
-        await stack.enter_async_context(_background(LeadLoop(parts).run()))
-        server = await stack.enter_async_context(_http(parts, listener, tls))
+        services = await stack.enter_async_context(_services(settings, port, tls))
+        admin_invite = await install_operator(services)
+        await stack.enter_async_context(_background(LeadLoop(services).run()))
+        server = await stack.enter_async_context(_http(services, listener, tls))
         if tls is not None:
             duty = tls.keep_fresh(settings.tls_reload_seconds)
             await stack.enter_async_context(_background(duty))
         fingerprint = None if tls is None else tls.fingerprint
-        package = None if parts.wheel is None else parts.wheel.package
-        ready(Running(parts.origins[0], fingerprint, admin_invite, package))
+        package = None if services.wheel is None else services.wheel.package
+        ready(RunningServer(services.origins[0], fingerprint, admin_invite, package))
         log.info("ready", host=host, port=port)
         await first(server, stop)
         log.info("stopping")
@@ -114,7 +114,9 @@ def _bind(settings: ServerSettings) -> Any:
 
 
 @asynccontextmanager
-async def _parts(settings: ServerSettings, port: int, tls: Tls | None) -> AsyncIterator[Parts]:
+async def _services(
+    settings: ServerSettings, port: int, tls: Tls | None
+) -> AsyncIterator[Services]:
     async with AsyncExitStack() as stack:
         wheel = asyncio.create_task(asyncio.to_thread(own_wheel))  # while the database starts
         url = settings.database_url
@@ -135,7 +137,7 @@ async def _parts(settings: ServerSettings, port: int, tls: Tls | None) -> AsyncI
         vault, keys = await open_vault(settings, database)
         outward = Outward(read_allowed(settings.webhook_allow), settings.webhook_seconds)
         stack.callback(outward.close)
-        yield Parts(
+        yield Services(
             settings,
             database,
             live,
@@ -195,15 +197,15 @@ async def _background(duty: Any) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _http(
-    parts: Parts, listener: socket.socket, tls: Tls | None
+    services: Services, listener: socket.socket, tls: Tls | None
 ) -> AsyncIterator[asyncio.Task[None]]:
     async def end_waits() -> None:
         """Long polls and streams end now, not when their time is over."""
-        parts.stopping.set()
-        await parts.live.wake(topics.shutdown(parts.instance))
+        services.stopping.set()
+        await services.live.wake(topics.shutdown(services.instance))
 
-    settings = parts.settings
-    app = cast(ASGI3Application, make_app(parts))
+    settings = services.settings
+    app = cast(ASGI3Application, make_app(services))
     seconds = settings.shutdown_seconds
     async with http_server(app, listener, settings, tls, seconds, end_waits) as server:
         yield server

@@ -6,17 +6,17 @@ from string import Template
 from potluck import __version__
 from potluck.model.account import Registration
 from potluck.server.http.authority import fingerprint
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.wire.package import Installers, installers
 
 _HIDDEN = "hidden"
 
 
-def front_page(parts: Parts, page: str) -> str:
+def front_page(services: Services, page: str) -> str:
     """The page with its gaps filled in; what does not hold here is hidden."""
-    url, pem = parts.origins[0], parts.authority_pem
+    url, pem = services.origins[0], services.authority_pem
     pin = "" if pem is None else f" --ca-fingerprint {fingerprint(pem)}"
-    lines = _installers(parts, url)
+    lines = _installers(services, url)
     words = {
         "version": __version__,
         "pip": lines.pip,
@@ -24,15 +24,15 @@ def front_page(parts: Parts, page: str) -> str:
         "pipx": lines.pipx,
         "run": f"potluck run --server {url}{pin} --template hello",
         "provide": f"potluck provide {url}{pin}",
-        "joining": "" if parts.wheel is not None else _HIDDEN,
-        "invited": "" if parts.settings.registration is Registration.INVITE else _HIDDEN,
-        "closed": "" if parts.settings.registration is Registration.CLOSED else _HIDDEN,
+        "joining": "" if services.wheel is not None else _HIDDEN,
+        "invited": "" if services.settings.registration is Registration.INVITE else _HIDDEN,
+        "closed": "" if services.settings.registration is Registration.CLOSED else _HIDDEN,
         "private": "" if pem is not None else _HIDDEN,
     }
     return Template(page).substitute({name: escape(word) for name, word in words.items()})
 
 
-def _installers(parts: Parts, url: str) -> Installers:
-    if parts.wheel is None:
+def _installers(services: Services, url: str) -> Installers:
+    if services.wheel is None:
         return Installers("", "", "")
-    return installers(url, parts.wheel.package, parts.authority_pem is not None)
+    return installers(url, services.wheel.package, services.authority_pem is not None)

@@ -6,17 +6,17 @@ from importlib.metadata import entry_points
 from typing import TypeVar
 
 from potluck.decide.order import ORDERS
-from potluck.decide.order.interface import Order, Place, Turn
+from potluck.decide.order.interface import OrderPolicy, Place, Turn
 from potluck.decide.placement import PLACEMENTS
-from potluck.decide.placement.interface import Choice, Placement
-from potluck.decide.pool.node_capacity import Profile
+from potluck.decide.placement.interface import Placement, PlacementChoice
+from potluck.decide.pool.node_capacity import NodeProfile
 from potluck.decide.types import WaitingTask
 from potluck.model.error import BadSettings
 from potluck.model.task import Requirements
 
 
 class ForeignOrder:
-    def __init__(self, name: str, order: Order) -> None:
+    def __init__(self, name: str, order: OrderPolicy) -> None:
         self._name = name
         self._order = order
         with _blamed("order", name):
@@ -38,7 +38,7 @@ class ForeignPlacement(Placement):
         with _blamed("placement", name):
             self._follow()
 
-    def score(self, choice: Choice) -> float:
+    def score(self, choice: PlacementChoice) -> float:
         with _blamed("placement", self._name):
             score = self._placement.score(choice)
             self._follow()
@@ -49,7 +49,7 @@ class ForeignPlacement(Placement):
             self._placement.learn(requirements, count)
             self._follow()
 
-    def prepare(self, profiles: Sequence[Profile]) -> None:
+    def prepare(self, profiles: Sequence[NodeProfile]) -> None:
         with _blamed("placement", self._name):
             self._placement.prepare(profiles)
             self._follow()
@@ -75,7 +75,7 @@ def _blamed(kind: str, name: str) -> Iterator[None]:
 T = TypeVar("T")
 
 
-def order_by_name(name: str) -> Order:
+def order_by_name(name: str) -> OrderPolicy:
     ours = ORDERS.get(name)
     return ours() if ours is not None else ForeignOrder(name, _foreign("order", ORDERS, name))
 

@@ -8,7 +8,7 @@ from potluck.blobs.interface import Blobs
 from potluck.live.interface import Live
 from potluck.server.contract_wallet import ContractWallets
 from potluck.server.derived_keys import Keys
-from potluck.server.egress.types import Sender
+from potluck.server.egress.types import EgressSender
 from potluck.server.package_wheel import OwnWheel
 from potluck.server.rate_limiter import Limiter
 from potluck.server.recently_seen import RecentlySeen
@@ -18,7 +18,7 @@ from potluck.store.database import Database
 from potluck.store.sealing.vault import Vault
 
 
-class Parts(Struct, frozen=True):
+class Services(Struct, frozen=True):
     settings: ServerSettings
     database: Database
     live: Live
@@ -30,7 +30,7 @@ class Parts(Struct, frozen=True):
     contract_wallets: ContractWallets
     authority_pem: bytes | None  # the private authority that clients pin, if there is one
     instance: str  # tells this instance from the others
-    outward: Sender  # the one way to an address that a stranger has named
+    outward: EgressSender  # the one way to an address that a stranger has named
     stopping: asyncio.Event  # set when this instance stops: long polls and streams end
     assemblies: Assemblies = field(default_factory=Assemblies)  # uploads that are put together
     recently_seen: RecentlySeen = field(default_factory=RecentlySeen)

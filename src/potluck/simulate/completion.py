@@ -11,7 +11,7 @@ from math import exp
 
 from msgspec import Struct
 
-from potluck.decide.order.interface import Order
+from potluck.decide.order.interface import OrderPolicy
 from potluck.decide.placement.interface import Placement
 from potluck.decide.reservations.reserve import ReserveSettings
 from potluck.decide.scheduler import Scheduler
@@ -26,19 +26,19 @@ from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
 from potluck.model.error import InvalidInput
 from potluck.model.ids import AccountId, AttemptId, DeviceId, NodeId, TaskId
 from potluck.model.task import GIB, Limits, Requirements
-from potluck.simulate.trace import Job
+from potluck.simulate.trace import TraceJob
 
 _NO_LIMIT = Limits(run_seconds=1e12)
 _ALL_AT_ONCE = 10**9
 _MUCH_BYTES = 2**50
 
 
-class Cluster(Struct, frozen=True):
+class SimulatedCluster(Struct, frozen=True):
     gpus: int
     gpus_per_node: int
 
 
-class Outcome(Struct, frozen=True):
+class TraceOutcome(Struct, frozen=True):
     """What became of a trace."""
 
     jobs: int
@@ -53,15 +53,15 @@ class Replay:
 
     def __init__(
         self,
-        cluster: Cluster,
-        order: Order,
+        cluster: SimulatedCluster,
+        order: OrderPolicy,
         placement: Placement,
         reserve: ReserveSettings | None = None,
     ) -> None:
         self._cluster = cluster
         self._scheduler = Scheduler(order, placement, reserve, reason_seconds=float("inf"))
         self._requirements: dict[int, Requirements] = {}
-        self._jobs: dict[TaskId, tuple[Job, float]] = {}  # with what its owner expects
+        self._jobs: dict[TaskId, tuple[TraceJob, float]] = {}  # with what its owner expects
         self._starts: dict[TaskId, float] = {}
         self._ends: list[tuple[float, int, RunningAttempt]] = []
         self._attempts = 0
@@ -69,7 +69,7 @@ class Replay:
         for number in range(cluster.gpus // cluster.gpus_per_node):
             self._scheduler.put_node(_node(number, cluster.gpus_per_node))
 
-    def run(self, jobs: list[Job], spread: float = 0.0, seed: int = 0) -> Outcome:
+    def run(self, jobs: list[TraceJob], spread: float = 0.0, seed: int = 0) -> TraceOutcome:
         """With a spread, owners' estimates are wrong by a factor e^N(0, spread)."""
         chance = random.Random(seed)
         coming = iter(jobs)
@@ -87,7 +87,7 @@ class Replay:
             self._plan(now)
         return self._outcome(jobs)
 
-    def _submit(self, job: Job, factor: float) -> None:
+    def _submit(self, job: TraceJob, factor: float) -> None:
         per_node = self._cluster.gpus_per_node
         nodes = -(-job.gpus // per_node)
         if nodes * per_node > self._cluster.gpus:
@@ -135,13 +135,13 @@ class Replay:
         heapq.heappush(self._ends, (now + job.seconds, self._attempts, attempt))
         self._starts[given.task_id] = now
 
-    def _outcome(self, jobs: list[Job]) -> Outcome:
+    def _outcome(self, jobs: list[TraceJob]) -> TraceOutcome:
         assert len(self._starts) == len(jobs), "every job was started"
         waits = [
             start - self._jobs[task_id][0].submitted_at for task_id, start in self._starts.items()
         ]
         mean_wait = sum(waits) / len(waits)
-        return Outcome(
+        return TraceOutcome(
             jobs=len(jobs),
             mean_completion_s=mean_wait + sum(job.seconds for job in jobs) / len(jobs),
             longest_wait_h=max(waits) / 3600,

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from potluck.decide.reservations.reserve import ReserveSettings
 from potluck.server.policies import order_by_name, placement_by_name
-from potluck.simulate.completion import Cluster, Outcome, Replay
+from potluck.simulate.completion import Replay, SimulatedCluster, TraceOutcome
 from potluck.simulate.trace import read_trace
 
 # Hours within which a start is promised; the last one promises next to nothing.
@@ -17,11 +17,11 @@ PROMISES_HOURS = (36.0, 48.0, 60.0, 72.0, 96.0, 168.0, 10_000.0)
 WRONG_BY = 1.0
 
 
-class Run(Struct, frozen=True):
+class FrontierRun(Struct, frozen=True):
     """All that one replay of a trace depends on."""
 
     trace: Path
-    cluster: Cluster
+    cluster: SimulatedCluster
     policy: str
     placement: str
     promise_hours: float
@@ -29,20 +29,20 @@ class Run(Struct, frozen=True):
     seed: int = 0
 
 
-class Point(Struct, frozen=True):
-    run: Run
-    outcome: Outcome
+class FrontierPoint(Struct, frozen=True):
+    run: FrontierRun
+    outcome: TraceOutcome
 
 
-def replay(run: Run) -> Point:
+def replay(run: FrontierRun) -> FrontierPoint:
     settings = ReserveSettings(promise_seconds=run.promise_hours * 3600)
     order, placement = order_by_name(run.policy), placement_by_name(run.placement)
     jobs = read_trace(run.trace)
     outcome = Replay(run.cluster, order, placement, settings).run(jobs, run.spread, run.seed)
-    return Point(run, outcome)
+    return FrontierPoint(run, outcome)
 
 
-def replay_all(runs: list[Run], workers: int) -> list[Point]:
+def replay_all(runs: list[FrontierRun], workers: int) -> list[FrontierPoint]:
     """Each in a process of its own, in the order asked for."""
     if len(runs) == 1:
         return [replay(runs[0])]

@@ -22,7 +22,7 @@ _LIMITS = Limits()
 _MOST_PERCENT = 130
 
 
-class Point(Struct, frozen=True):
+class PlacementPoint(Struct, frozen=True):
     asked_percent: float
     allocated_percent: float
 
@@ -40,9 +40,9 @@ class PlacementResult(Struct, frozen=True):
     per_seed: list[SeedResult]
 
 
-class Run(Struct, frozen=True):
+class PlacementRun(Struct, frozen=True):
     result: PlacementResult
-    curve: list[Point]  # the mean of all seeds
+    curve: list[PlacementPoint]  # the mean of all seeds
 
 
 def simulate(
@@ -51,7 +51,7 @@ def simulate(
     placement: Callable[[], Placement],
     seeds: Sequence[int],
     is_mix_known: bool,
-) -> Run:
+) -> PlacementRun:
     """With a known mix the placement has seen the list before, as in the paper; otherwise it learns
     from the tasks as they come, as in a pool."""
     curves = [fill(trace, placement(), seed, is_mix_known) for seed in seeds]
@@ -63,10 +63,10 @@ def simulate(
     result = PlacementResult(
         policy, mean[100].allocated_percent, mean[130].allocated_percent, per_seed
     )
-    return Run(result, mean)
+    return PlacementRun(result, mean)
 
 
-def fill(trace: Trace, placement: Placement, seed: int, is_mix_known: bool) -> list[Point]:
+def fill(trace: Trace, placement: Placement, seed: int, is_mix_known: bool) -> list[PlacementPoint]:
     """What was allocated when 0, 1, … 130 % had been asked for."""
     capacity = Capacity(placement)
     for node in trace.nodes:
@@ -75,7 +75,7 @@ def fill(trace: Trace, placement: Placement, seed: int, is_mix_known: bool) -> l
         for requirements in trace.tasks:
             capacity.learn(requirements)
     asked, allocated, total = 0, 0, trace.gpu_milli
-    curve = [Point(0.0, 0.0)]
+    curve = [PlacementPoint(0.0, 0.0)]
     for number, requirements in enumerate(arrivals(trace, seed)):
         if not is_mix_known:
             capacity.learn(requirements)
@@ -84,7 +84,7 @@ def fill(trace: Trace, placement: Placement, seed: int, is_mix_known: bool) -> l
         if _is_placed(capacity, number, requirements):
             allocated += milli
         while asked * 100 >= len(curve) * total and len(curve) <= _MOST_PERCENT:
-            curve.append(Point(float(len(curve)), 100 * allocated / total))
+            curve.append(PlacementPoint(float(len(curve)), 100 * allocated / total))
     return curve
 
 
@@ -107,6 +107,6 @@ def _is_placed(capacity: Capacity, number: int, requirements: Requirements) -> b
     return fit is not None
 
 
-def _mean_point(points: Sequence[Point]) -> Point:
+def _mean_point(points: Sequence[PlacementPoint]) -> PlacementPoint:
     allocated = sum(point.allocated_percent for point in points) / len(points)
-    return Point(points[0].asked_percent, allocated)
+    return PlacementPoint(points[0].asked_percent, allocated)

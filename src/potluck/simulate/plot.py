@@ -13,7 +13,7 @@ _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#
 _STEPS = 6
 
 
-class Series(Struct, frozen=True):
+class PlotSeries(Struct, frozen=True):
     name: str
     points: list[tuple[float, float]]
 
@@ -37,7 +37,7 @@ class _Axis(Struct, frozen=True):
         return [self.least + index * self.step for index in range(count + 1)]
 
 
-def line_chart(title: str, x_label: str, y_label: str, series: Sequence[Series]) -> str:
+def line_chart(title: str, x_label: str, y_label: str, series: Sequence[PlotSeries]) -> str:
     figures = [point for each in series for point in each.points]
     assert figures, "there is something to draw"
     across = _axis([x for x, _ in figures], _LEFT, _WIDTH - _RIGHT)
@@ -88,7 +88,7 @@ def _grid(across: _Axis, up: _Axis) -> list[str]:
     return parts
 
 
-def _line(number: int, series: Series, across: _Axis, up: _Axis) -> list[str]:
+def _line(number: int, series: PlotSeries, across: _Axis, up: _Axis) -> list[str]:
     colour = _COLOURS[number % len(_COLOURS)]
     places = [(across.at(x), up.at(y)) for x, y in sorted(series.points)]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)

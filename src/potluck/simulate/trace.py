@@ -12,14 +12,14 @@ _COLUMNS = ("timestamp", "duration", "num_gpus")
 _MOST_SECONDS = 1e9  # thirty years
 
 
-class Job(Struct, frozen=True):
+class TraceJob(Struct, frozen=True):
     submitted_at: float  # seconds since 1970
     seconds: float
     gpus: int
     account: str
 
 
-def read_trace(path: Path) -> list[Job]:
+def read_trace(path: Path) -> list[TraceJob]:
     """The jobs of a CSV file, in the order in which they came."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
@@ -42,10 +42,10 @@ def read_trace(path: Path) -> list[Job]:
     return sorted(jobs, key=lambda job: job.submitted_at)
 
 
-def _job(path: Path, line: int, row: dict[str, str]) -> Job:
+def _job(path: Path, line: int, row: dict[str, str]) -> TraceJob:
     try:
         submitted = datetime.fromisoformat(row["timestamp"]).replace(tzinfo=UTC)
-        job = Job(
+        job = TraceJob(
             submitted_at=submitted.timestamp(),
             seconds=float(row["duration"]),
             gpus=int(row["num_gpus"]),

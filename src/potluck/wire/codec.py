@@ -78,9 +78,9 @@ _CUT_SHORT = "Input data was truncated"
 _HINT = "Compare it with /schema/openapi.json."
 
 
-class _Kept(msgspec.Struct, frozen=True):
+class _StoredSpec(msgspec.Struct, frozen=True):
     spec: TaskSpec
 
 
 def spec_of(kept: bytes) -> TaskSpec:
-    return decode_json(b'{"spec":' + kept + b"}", _Kept).spec
+    return decode_json(b'{"spec":' + kept + b"}", _StoredSpec).spec

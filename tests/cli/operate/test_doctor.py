@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from potluck import __version__
 from potluck.cli.doctor.data_directory import look_at_place
 from potluck.cli.doctor.devices import of_route, undriven
-from potluck.cli.doctor.finding import Finding, Patient, Verdict
+from potluck.cli.doctor.finding import CheckResult, Finding, Patient
 from potluck.cli.doctor.sandbox import kernel, look_at_sandbox, walls
 from potluck.cli.doctor.server import clock
 from potluck.cli.doctor.terms import doubts_about, look_at_terms
@@ -29,8 +29,8 @@ from potluck.model.ids import AccountId
 from potluck.model.node import SandboxReport
 from potluck.model.terms import TermsChange
 from potluck.provider.data_directory import save_node_id
-from potluck.provider.detect.report import Outcome, Tried
-from potluck.provider.owner.file_values import Said
+from potluck.provider.detect.report import RouteOutcome, RouteTrial
+from potluck.provider.owner.file_values import OwnerValues
 from potluck.provider.server.node_key import Authorised, ensure_key, save_delegation
 from potluck.wire.consumer import ServerHealth
 from potluck.wire.identity import Me
@@ -136,11 +136,11 @@ def test_a_server_that_is_not_well(
 
 def test_a_clock_that_is_wrong() -> None:
     now = datetime.now(UTC)
-    assert clock(format_datetime(now)).verdict is Verdict.OK
+    assert clock(format_datetime(now)).verdict is CheckResult.OK
     behind = clock(format_datetime(now + timedelta(minutes=2)))
-    assert behind.verdict is Verdict.FAIL and "behind" in behind.found
+    assert behind.verdict is CheckResult.FAIL and "behind" in behind.found
     assert "ahead" in clock(format_datetime(now - timedelta(minutes=2))).found
-    assert clock(None).verdict is clock("soon").verdict is Verdict.SKIPPED
+    assert clock(None).verdict is clock("soon").verdict is CheckResult.SKIPPED
 
 
 def test_a_damaged_profile_keeps_nothing_else_from_being_looked_at(
@@ -210,9 +210,9 @@ def test_a_directory_of_somebody_else_is_a_finding(
         found = {each.name: each for each in look_at_place(patient(other / "provider"))}
         terms = list(look_at_terms(patient(other / "provider")))
     for name in ("data directory", "node key", "provider"):
-        assert found[name].verdict is Verdict.FAIL and found[name].fix
+        assert found[name].verdict is CheckResult.FAIL and found[name].fix
     assert "may not look into" in found["provider"].found
-    assert terms[0].verdict is Verdict.FAIL
+    assert terms[0].verdict is CheckResult.FAIL
 
 
 def test_secrets_that_others_can_read_and_the_fix_that_closes_them(
@@ -248,16 +248,16 @@ def patient(directory: Path, url: str = "http://127.0.0.1:1") -> Patient:
 
 
 def test_a_node_key_until_its_end(tmp_path: Path) -> None:
-    def verdict(ends_in: float) -> Verdict:
+    def verdict(ends_in: float) -> CheckResult:
         word = Authorised("http://127.0.0.1:1", key, 0, int(time.time() + ends_in))
         save_delegation(tmp_path, word)
         (found,) = (each for each in look_at_place(patient(tmp_path)) if each.name == "node key")
         return found.verdict
 
     key = ensure_key(tmp_path)
-    assert verdict(90 * 86_400) is Verdict.OK
-    assert verdict(86_400) is Verdict.WARN
-    assert verdict(-1) is Verdict.FAIL
+    assert verdict(90 * 86_400) is CheckResult.OK
+    assert verdict(86_400) is CheckResult.WARN
+    assert verdict(-1) is CheckResult.FAIL
 
 
 def test_a_provider_that_runs_is_asked(tmp_path: Path) -> None:
@@ -267,24 +267,24 @@ def test_a_provider_that_runs_is_asked(tmp_path: Path) -> None:
     with FakeProvider(a_status()).running(tmp_path) as provider:
         assert looked().found == "attic with 2 devices, up 3 h 3 min"
         provider.status = a_status(problem="The server refuses it.")
-        assert looked().verdict is Verdict.FAIL
+        assert looked().verdict is CheckResult.FAIL
 
 
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        (Said(TermsChange(is_paused=True)), "paused"),
-        (Said(devices={"GPU-gone": TermsChange(fractions=2)}), "no such device"),
-        (Said(TermsChange(allow=(WALLET,), deny=(WALLET.lower(),))), "also deny"),
-        (Said(TermsChange(is_reclaimable=True, grace_seconds=0)), "without a moment"),
-        (Said(devices={BIG: TermsChange(memory_share=0.02)}), "2% of the device's memory"),
-        (Said(TermsChange(sandbox="none")), "only your own tasks"),
+        (OwnerValues(TermsChange(is_paused=True)), "paused"),
+        (OwnerValues(devices={"GPU-gone": TermsChange(fractions=2)}), "no such device"),
+        (OwnerValues(TermsChange(allow=(WALLET,), deny=(WALLET.lower(),))), "also deny"),
+        (OwnerValues(TermsChange(is_reclaimable=True, grace_seconds=0)), "without a moment"),
+        (OwnerValues(devices={BIG: TermsChange(memory_share=0.02)}), "2% of the device's memory"),
+        (OwnerValues(TermsChange(sandbox="none")), "only your own tasks"),
     ],
 )
-def test_terms_that_nobody_would_mean(said: Said, words: str) -> None:
+def test_terms_that_nobody_would_mean(said: OwnerValues, words: str) -> None:
     ((doubt, fix),) = doubts_about(said, [BIG])
     assert words in doubt and fix
-    assert not list(doubts_about(Said(TermsChange(price_micro_per_hour=5)), [BIG]))
+    assert not list(doubts_about(OwnerValues(TermsChange(price_micro_per_hour=5)), [BIG]))
 
 
 def test_a_limit_that_a_device_refuses_is_a_doubt(tmp_path: Path) -> None:
@@ -298,22 +298,22 @@ def test_a_limit_that_a_device_refuses_is_a_doubt(tmp_path: Path) -> None:
 def test_a_broken_file_is_a_finding(user: CommandLine, healthy: FakeServer, tmp_path: Path) -> None:
     (tmp_path / "provider.toml").write_text("prize = 3")
     (found,) = look_at_terms(patient(tmp_path))
-    assert found.verdict is Verdict.FAIL and "prize" in found.found
+    assert found.verdict is CheckResult.FAIL and "prize" in found.found
 
 
 @pytest.mark.parametrize(
     ("outcome", "verdict"),
     [
-        (Outcome.FOUND, Verdict.OK),
-        (Outcome.NOTHING, Verdict.SKIPPED),
-        (Outcome.MISSING, Verdict.SKIPPED),
-        (Outcome.FAILED, Verdict.FAIL),
-        (Outcome.TIMED_OUT, Verdict.FAIL),
+        (RouteOutcome.FOUND, CheckResult.OK),
+        (RouteOutcome.NOTHING, CheckResult.SKIPPED),
+        (RouteOutcome.MISSING, CheckResult.SKIPPED),
+        (RouteOutcome.FAILED, CheckResult.FAIL),
+        (RouteOutcome.TIMED_OUT, CheckResult.FAIL),
     ],
 )
-def test_what_a_route_says_is_passed_on(outcome: Outcome, verdict: Verdict) -> None:
-    hint = "" if outcome is Outcome.FOUND else "Install it anew."
-    found = of_route(Tried("nvidia", outcome, "It says so.", hint, 0.25, 1))
+def test_what_a_route_says_is_passed_on(outcome: RouteOutcome, verdict: CheckResult) -> None:
+    hint = "" if outcome is RouteOutcome.FOUND else "Install it anew."
+    found = of_route(RouteTrial("nvidia", outcome, "It says so.", hint, 0.25, 1))
     assert found.verdict is verdict
     assert found.found.startswith("It says so.") and found.fix == hint
 
@@ -323,9 +323,9 @@ def test_a_card_without_a_driver_is_seen_on_the_bus(tmp_path: Path) -> None:
     card.mkdir()
     (card / "class").write_text("0x030200\n")
     (card / "vendor").write_text("0x10de\n")
-    (found,) = undriven([Tried("nvidia", Outcome.MISSING)], tmp_path)
-    assert "0000:01:00.0" in found.found and found.verdict is Verdict.FAIL
-    assert not list(undriven([Tried("nvidia", Outcome.FOUND, devices=1)], tmp_path))
+    (found,) = undriven([RouteTrial("nvidia", RouteOutcome.MISSING)], tmp_path)
+    assert "0000:01:00.0" in found.found and found.verdict is CheckResult.FAIL
+    assert not list(undriven([RouteTrial("nvidia", RouteOutcome.FOUND, devices=1)], tmp_path))
     (card / "class").write_text("0x020000\n")
     assert not list(undriven([], tmp_path)), "a network card is none"
 
@@ -333,8 +333,8 @@ def test_a_card_without_a_driver_is_seen_on_the_bus(tmp_path: Path) -> None:
 def test_the_sandbox_that_is_in_force_is_looked_at(tmp_path: Path) -> None:
     def driver() -> Finding:
         first, *rest = look_at_sandbox(patient(tmp_path))
-        if first.verdict is Verdict.WARN:
-            assert {each.verdict for each in rest} == {Verdict.SKIPPED}
+        if first.verdict is CheckResult.WARN:
+            assert {each.verdict for each in rest} == {CheckResult.SKIPPED}
         return first
 
     with FakeProvider(a_status(sandbox=SandboxReport("none"))).running(tmp_path):
@@ -352,20 +352,20 @@ def test_walls_that_only_watch_are_named() -> None:
         "bwrap", "watchdog", "cgroup v2", "none", "tmpfs", "namespaces", "seccomp", "own uid"
     )
     found = {each.name: each for each in walls(report)}
-    assert found["wall: memory"].verdict is Verdict.WARN
+    assert found["wall: memory"].verdict is CheckResult.WARN
     assert "Delegate=yes" in found["wall: memory"].fix
-    assert found["wall: processes"].verdict is Verdict.OK
+    assert found["wall: processes"].verdict is CheckResult.OK
     assert found["wall: cpu"].found == "nothing"
 
 
 @pytest.mark.parametrize(
     ("is_working", "maximum", "restricted", "verdicts"),
     [
-        (True, "1000", "0", [Verdict.OK]),
-        (True, "1000", "1", [Verdict.OK, Verdict.OK]),  # a profile lets bwrap through
-        (False, "1000", "1", [Verdict.OK, Verdict.FAIL]),
-        (False, "0", "0", [Verdict.WARN]),
-        (True, None, None, [Verdict.SKIPPED]),
+        (True, "1000", "0", [CheckResult.OK]),
+        (True, "1000", "1", [CheckResult.OK, CheckResult.OK]),  # a profile lets bwrap through
+        (False, "1000", "1", [CheckResult.OK, CheckResult.FAIL]),
+        (False, "0", "0", [CheckResult.WARN]),
+        (True, None, None, [CheckResult.SKIPPED]),
     ],
 )
 def test_what_the_kernel_allows(
@@ -373,14 +373,14 @@ def test_what_the_kernel_allows(
     is_working: bool,
     maximum: str | None,
     restricted: str | None,
-    verdicts: list[Verdict],
+    verdicts: list[CheckResult],
 ) -> None:
     for name, text in (("maximum", maximum), ("restricted", restricted)):
         if text is not None:
             (tmp_path / name).write_text(f"{text}\n")
     found = list(kernel(is_working, tmp_path / "maximum", tmp_path / "restricted"))
     assert [each.verdict for each in found] == verdicts
-    assert all("sysctl" in each.fix for each in found if each.verdict is Verdict.FAIL)
+    assert all("sysctl" in each.fix for each in found if each.verdict is CheckResult.FAIL)
 
 
 def test_what_hangs_is_left_alone() -> None:

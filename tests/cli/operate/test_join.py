@@ -100,10 +100,10 @@ def test_who_invites_hands_the_line_over(private: ServerProcess, tmp_path: Path)
 
 def test_a_server_prints_the_line_for_people() -> None:
     from potluck.cli.operate.server import _ready_lines
-    from potluck.server.assemble import Running
+    from potluck.server.assemble import RunningServer
 
     package = Package("potluck", "1+h0", "potluck-1+h0-py3-none-any.whl", "ab", 1, "")
-    told = _ready_lines(Running("https://pool:8470", "sha256:cd", None, package))
+    told = _ready_lines(RunningServer("https://pool:8470", "sha256:cd", None, package))
     assert '  pip install --trusted-host pool:8470 "potluck @ https://pool:8470/v1' in "\n".join(
         told
     )
@@ -111,5 +111,5 @@ def test_a_server_prints_the_line_for_people() -> None:
         "  potluck run --server https://pool:8470 --ca-fingerprint sha256:cd --template hello"
         in told
     )
-    never_installed = _ready_lines(Running("http://127.0.0.1:1", None, None, None))
+    never_installed = _ready_lines(RunningServer("http://127.0.0.1:1", None, None, None))
     assert "pip" not in "\n".join(never_installed)

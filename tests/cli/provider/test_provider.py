@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from potluck.cli.provider.resolve_device import Choice, pick_devices
+from potluck.cli.provider.resolve_device import DeviceChoice, pick_devices
 from potluck.model.device import Availability, Standing
 from potluck.model.error import InvalidInput, NotFound
 from potluck.model.node import SandboxReport
 from potluck.model.terms import DeviceTerms
 from potluck.provider.control.message import (
-    Done,
+    CommandRefused,
     Drain,
+    InEffect,
     Leave,
     Reclaim,
-    Refused,
     Reread,
     ShowStatus,
 )
@@ -29,9 +29,9 @@ from tests.cli.machines import BIG, NODE, SMALL, TASK, FakeProvider, a_device, a
 from tests.cli.pseudo_terminal import Terminal
 
 CHOICES = [
-    Choice(1, "GPU-aa11", "NVIDIA GeForce RTX 4090"),
-    Choice(2, "GPU-aa22", "NVIDIA GeForce GTX 1060", "device_1"),
-    Choice(3, "GPU-bb33", "NVIDIA GeForce GTX 1060"),
+    DeviceChoice(1, "GPU-aa11", "NVIDIA GeForce RTX 4090"),
+    DeviceChoice(2, "GPU-aa22", "NVIDIA GeForce GTX 1060", "device_1"),
+    DeviceChoice(3, "GPU-bb33", "NVIDIA GeForce GTX 1060"),
 ]
 
 
@@ -255,9 +255,9 @@ def test_what_stopping_costs_is_told_where_nobody_said_that_it_may_be(
 
 
 def test_a_silent_server_is_no_reason_to_wait(owner: CommandLine, provider: FakeProvider) -> None:
-    provider.answers = (Done(is_known_to_server=False),)
+    provider.answers = (InEffect(is_known_to_server=False),)
     assert "when the server answers again" in told(owner, "pause")
-    provider.answers = (Refused("It is leaving.", "Wait."),)
+    provider.answers = (CommandRefused("It is leaving.", "Wait."),)
     assert "It is leaving." in refused(owner, "pause").stderr
 
 
@@ -272,7 +272,7 @@ def test_without_a_provider_the_file_is_for_the_next_start(
 
 
 def test_drain_waits_and_says_for_what(owner: CommandLine, provider: FakeProvider) -> None:
-    provider.answers = (a_status(is_draining=True), a_status(attempts=()), Done())
+    provider.answers = (a_status(is_draining=True), a_status(attempts=()), InEffect())
     ended = owner.run("provider", "drain")
     assert ended.stdout.decode().startswith("Drained")
     assert "waiting for 1 task" in ended.stderr

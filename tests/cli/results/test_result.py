@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from potluck.cli.results.file_preview import LookedAt
 from potluck.cli.results.usage import used
-from potluck.local.media_size import Size
+from potluck.local.media_size import MediaSize
 from potluck.model.blob import BlobRef, NamedFile, Value
 from potluck.model.ids import AttemptId, NodeId
 from potluck.model.lease import AttemptState
@@ -35,7 +35,7 @@ def ended(server: FakeServer, task: TaskView, answer: bytes, is_error: bool = Fa
 
 
 def test_one_is_told_as_one() -> None:
-    table = LookedAt(Path("t.csv"), 4, "text/csv", Size(1, 2))
+    table = LookedAt(Path("t.csv"), 4, "text/csv", MediaSize(1, 2))
     assert table.about == "2 lines × 1 column, 4 B"
 
 

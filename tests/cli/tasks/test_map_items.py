@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from potluck.cli.request import items as reading
-from potluck.cli.request.inputs import InputFile, Inputs, with_item_files
+from potluck.cli.request.inputs import InputFile, RequestInputs, with_item_files
 from potluck.cli.request.items import Item, ItemFormat, read_items
 from potluck.cli.request.placeholders import given
 from potluck.model.error import InvalidInput, TooLarge
@@ -129,11 +129,11 @@ def test_what_is_in_the_folder_is_not_sent_twice(tmp_path: Path) -> None:
 
 def test_few_files_are_shown_and_many_are_packed() -> None:
     files = [InputFile(Path(f"{n}"), f"{n}") for n in range(300)]
-    assert with_item_files(Inputs(), files[:3]).files == tuple(files[:3])
-    many = with_item_files(Inputs(), files)
+    assert with_item_files(RequestInputs(), files[:3]).files == tuple(files[:3])
+    many = with_item_files(RequestInputs(), files)
     assert (many.files, many.packed) == ((), tuple(files))
     with pytest.raises(InvalidInput, match="300 files are too many"):
-        with_item_files(Inputs(Path()), files)
+        with_item_files(RequestInputs(Path()), files)
 
 
 ITEMS = [Item("first", {"lr": "0.1", "the name": "x"}), Item("second", {"lr": "0.2"})]

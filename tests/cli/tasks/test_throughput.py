@@ -2,7 +2,7 @@
 
 import pytest
 
-from potluck.cli.tasks.watch import Pace
+from potluck.cli.tasks.watch import Throughput
 from potluck.wire.consumer import ItemCounts
 
 ROWS = [
@@ -17,14 +17,14 @@ ROWS = [
 @pytest.mark.parametrize(("done", "words"), ROWS)
 def test_words(done: list[int], words: str) -> None:
     seconds = iter(range(len(done)))
-    pace = Pace(lambda: float(next(seconds)))
+    pace = Throughput(lambda: float(next(seconds)))
     told = [pace.told(ItemCounts(1000, 1000 - each, each, 0)) for each in done]
     assert told[-1] == words
 
 
 def test_what_was_long_ago_says_little() -> None:
     moments = iter([0.0, 100.0, 110.0])
-    pace = Pace(lambda: next(moments))
+    pace = Throughput(lambda: next(moments))
     for each in (0, 10):
         pace.told(ItemCounts(1000, 0, each, 0))
     assert pace.told(ItemCounts(1000, 0, 110, 0)).startswith(" · 10 a second")

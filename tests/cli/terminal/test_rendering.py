@@ -25,7 +25,7 @@ from potluck.cli.terminal.screen import (
     Tone,
     printable,
 )
-from potluck.cli.terminal.table import Cell, Column, show_table
+from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.model.ids import AttemptId, DeviceId, NodeId
 from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason, TaskState, WaitingReason
@@ -72,7 +72,11 @@ class Terminal(io.TextIOWrapper):
         return written.getvalue().decode()
 
 
-COLUMNS = [Column("NAME", shrinks=True), Column("AGE", is_number=True), Column("WHY")]
+COLUMNS = [
+    TableColumn("NAME", shrinks=True),
+    TableColumn("AGE", is_number=True),
+    TableColumn("WHY"),
+]
 ROWS = [
     [Cell("hello"), Cell("3 s"), Cell("")],
     [Cell("a\x1b[2Jb", Tone.BAD), Cell("12 min"), Cell("no [bold]GPU[/bold]")],

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from potluck.consumer.functions.cuttable_http import Line
+from potluck.consumer.functions.cuttable_http import CuttableConnection
 from potluck.consumer.http.transport import Transport
 from potluck.model.error import ServerUnreachable
 from potluck.server.http.authority import issued
@@ -57,7 +57,9 @@ class Mute:
 
 
 @pytest.fixture(params=["http", "https"])
-def line(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Mute, Line]]:
+def line(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> Iterator[tuple[Mute, CuttableConnection]]:
     with ExitStack() as stack:
         context, ca_file = None, None
         if request.param == "https":
@@ -68,17 +70,17 @@ def line(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Mute,
             ca_file.write_bytes(given.authority_pem)
         server = Mute(stack, context)
         url = f"{request.param}://127.0.0.1:{server.port}"
-        made = Line(Transport(url, HASTE, ca_file))
+        made = CuttableConnection(Transport(url, HASTE, ca_file))
         stack.callback(made.close)
         yield server, made
 
 
-def _cut(server: Mute, polled: Line) -> None:
+def _cut(server: Mute, polled: CuttableConnection) -> None:
     server.heard.acquire()
     polled.cut()
 
 
-def test_a_poll_ends_when_it_is_cut(line: tuple[Mute, Line]) -> None:
+def test_a_poll_ends_when_it_is_cut(line: tuple[Mute, CuttableConnection]) -> None:
     polled = line[1]
     for _ in range(2):  # and the next one is a poll like any other
         polled.open()
@@ -90,7 +92,7 @@ def test_a_poll_ends_when_it_is_cut(line: tuple[Mute, Line]) -> None:
         assert polled.is_cut
 
 
-def test_one_that_was_not_sent_yet_is_cut_too(line: tuple[Mute, Line]) -> None:
+def test_one_that_was_not_sent_yet_is_cut_too(line: tuple[Mute, CuttableConnection]) -> None:
     _, polled = line
     polled.open()
     polled.cut()

@@ -17,7 +17,7 @@ import pytest
 
 import potluck
 from potluck.consumer import Potluck
-from potluck.consumer.functions.decode_value import Failed, Opener
+from potluck.consumer.functions.decode_value import FailedValue, Opener
 from potluck.consumer.functions.dispatch import dispatch_of
 from potluck.model.blob import Value
 from potluck.model.error import (
@@ -164,7 +164,7 @@ def test_pickles_are_opened_from_named_wallets_only(
     stranger = ResultPiece(0, 1, Value(), wallet="0xbad")
     hostile = pickle.dumps(Hostile(tmp_path / "it ran"))
     refused = Opener(frozenset({server.wallet.address.lower()})).value(hostile, stranger)
-    assert isinstance(refused, Failed) and isinstance(refused.error, UntrustedResult)
+    assert isinstance(refused, FailedValue) and isinstance(refused.error, UntrustedResult)
     assert not (tmp_path / "it ran").exists()
     with pytest.raises(InvalidInput, match="None of the owners"):
         remote.using(allow_pickle=True, owner=["0x" + "12" * 20]).submit(3)

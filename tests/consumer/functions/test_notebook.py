@@ -19,9 +19,9 @@ from potluck.consumer import Potluck, Result
 from potluck.consumer.functions.progress import (
     VARIABLE,
     HowFar,
-    Silence,
+    NoProgress,
+    ProgressWatch,
     TerminalMeter,
-    Watch,
     meter,
 )
 from potluck.model.blob import BlobRef, NamedFile
@@ -125,13 +125,13 @@ class _Terminal(io.StringIO):
 
 def test_a_line_in_a_terminal_and_silence_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    assert isinstance(meter(None), Silence), "nobody looks"
+    assert isinstance(meter(None), NoProgress), "nobody looks"
     terminal = _Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
-    assert isinstance(meter(False), Silence)
+    assert isinstance(meter(False), NoProgress)
     monkeypatch.setenv(VARIABLE, "off")
-    assert isinstance(meter(True), Silence)
+    assert isinstance(meter(True), NoProgress)
     monkeypatch.delenv(VARIABLE)
     shown = meter(None)
     assert isinstance(shown, TerminalMeter)
@@ -139,14 +139,14 @@ def test_a_line_in_a_terminal_and_silence_elsewhere(monkeypatch: pytest.MonkeyPa
     shown.end(FAR)
     assert "norm: 12 of 100 items" in terminal.getvalue()
     monkeypatch.setenv("TERM", "dumb")
-    assert isinstance(meter(None), Silence)
+    assert isinstance(meter(None), NoProgress)
 
 
 def test_what_is_quick_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = _Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
-    watch = Watch(None)
+    watch = ProgressWatch(None)
     assert not watch.is_silent and not watch.is_due
     watch.end(FAR)
     assert terminal.getvalue() == ""

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 import potluck
 from potluck.consumer import Potluck
 from potluck.consumer.functions import collector
-from potluck.consumer.functions.dispatch import Fetches, Remembered
-from potluck.consumer.functions.sender import Sender, Submission
+from potluck.consumer.functions.dispatch import Fetches, UploadedFunction
+from potluck.consumer.functions.sender import Submission, SubmitQueue
 from potluck.model.blob import BlobRef, Value
 from potluck.model.error import BadSettings, InvalidInput, PotluckError, Unavailable
 from potluck.model.ids import TaskId
@@ -134,7 +134,7 @@ def test_a_list_that_can_not_be_read_is_sent_one_by_one(
 ) -> None:
     wrong = refuses(InvalidInput("One of them is nonsense."))
     server.plays(BATCH, hang_up(), wrong, _taken(TASK_ID), wrong)
-    sender = Sender(client.transport)
+    sender = SubmitQueue(client.transport)
     one, other = Addressee(), Addressee()
     with sender._turn:  # so that both go in one list
         sender.put(Submission(REQUEST, one))
@@ -150,7 +150,7 @@ def test_a_list_that_may_have_been_taken_is_not_sent_under_another_key(
     server: FakeServer, client: Potluck
 ) -> None:
     page = b"<html>The origin answered too late.</html>"
-    sender = Sender(client.transport)
+    sender = SubmitQueue(client.transport)
     for answers, taken in (
         ([Scene(520, page), Scene(408, page), _taken(TASK_ID, OTHER_ID)], [TASK_ID, OTHER_ID]),
         ([Scene(201, page)], [None, None]),
@@ -172,7 +172,7 @@ def test_a_list_that_may_have_been_taken_is_not_sent_under_another_key(
 
 
 def test_what_was_taken_back_is_never_sent(server: FakeServer, client: Potluck) -> None:
-    sender = Sender(client.transport)
+    sender = SubmitQueue(client.transport)
     with sender._turn:
         sender.put(Submission(REQUEST, addressee := Addressee()))
         assert sender.take_back(addressee)
@@ -185,7 +185,7 @@ def test_what_can_not_be_encoded_is_refused_and_no_matter_to_the_others(
     server: FakeServer, client: Potluck
 ) -> None:
     broken = replace(REQUEST, secrets={"TOKEN": object()})
-    sender = Sender(client.transport)
+    sender = SubmitQueue(client.transport)
     one, other, later = Addressee(), Addressee(), Addressee()
     with sender._turn:
         sender.put(Submission(broken, one))
@@ -202,7 +202,7 @@ def test_flush_waits_for_what_was_put_before_whatever_is_taken_back_behind(
 ) -> None:
     server = SlowAnswers()
     with server.running(), Potluck(server.url, "secret", client.transport.patience) as slow:
-        sender = Sender(slow.transport)
+        sender = SubmitQueue(slow.transport)
         sender.put(Submission(REQUEST, first := Addressee()))
         await_true(lambda: _sent(server, BATCH), "the first is on its way")
 
@@ -332,7 +332,7 @@ def test_a_file_that_was_written_to_is_uploaded_again(
 
 
 def test_of_what_was_uploaded_the_newest_version_is_known() -> None:
-    remembered = Remembered()
+    remembered = UploadedFunction()
     for version in range(3):
         blob = BlobRef(str(version) * 64, 1)
         assert remembered.get("code", version, partial(BlobRef, blob.sha256, 1)) == blob

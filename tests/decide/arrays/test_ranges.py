@@ -7,17 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from potluck.decide.account import Account
-from potluck.decide.arrays.node_speed import Paces, Seen
+from potluck.decide.account import SchedulerAccount
+from potluck.decide.arrays.node_speed import ArrayProgress, Paces
 from potluck.decide.arrays.ranges import (
-    Pace,
+    ArraySpeed,
     affordable_items,
     is_unfit,
     next_range,
     pending_items,
     without,
 )
-from potluck.decide.reservations.running import Running
+from potluck.decide.reservations.running import RunningWork
 from potluck.decide.reservations.timetable import Timetable
 from potluck.decide.types import Assignment
 from potluck.model.ids import NodeId
@@ -27,7 +27,7 @@ from tests.decide.builders import task
 
 def test_before_anything_is_known_everybody_gets_one_item() -> None:
     array = task("t1", pending=(ItemRange(0, 1000),))
-    assert next_range(array, Pace(None, None, 0)) == ItemRange(0, 1)
+    assert next_range(array, ArraySpeed(None, None, 0)) == ItemRange(0, 1)
 
 
 @pytest.mark.parametrize("slots", [1, 2, 3, 16, 100])
@@ -35,7 +35,7 @@ def test_what_is_only_expected_to_be_quick_is_cut_evenly(slots: int) -> None:
     """If it is not, all slots are at work on it, and none has more than its part."""
     array, sizes = task("t1", pending=(ItemRange(0, 5_000),)), []
     for workers in range(slots):
-        taken = next_range(array, Pace(1e-6, None, workers, slots=slots))
+        taken = next_range(array, ArraySpeed(1e-6, None, workers, slots=slots))
         array = task("t1", pending=without(array, taken))
         sizes.append(len(taken))
     assert not array.pending
@@ -44,40 +44,40 @@ def test_what_is_only_expected_to_be_quick_is_cut_evenly(slots: int) -> None:
 
 def test_what_is_only_expected_is_not_believed_beyond_measure() -> None:
     array = task("t1", pending=(ItemRange(0, 1_000_000),))
-    assert len(next_range(array, Pace(1e-6, None, 0, slots=1))) == 5_000
-    assert len(next_range(array, Pace(0.1, None, 0, slots=1))) == 50
+    assert len(next_range(array, ArraySpeed(1e-6, None, 0, slots=1))) == 5_000
+    assert len(next_range(array, ArraySpeed(0.1, None, 0, slots=1))) == 50
 
 
 def test_an_expectation_gives_no_more_than_what_was_seen_would() -> None:
     array = task("t1", pending=(ItemRange(0, 10_000),))
     for seconds in (1e-6, 1e-4, 0.01, 1.0, 10.0):
-        expected = next_range(array, Pace(seconds, None, 1, slots=2))
-        assert len(expected) <= len(next_range(array, Pace(seconds, None, 1)))
+        expected = next_range(array, ArraySpeed(seconds, None, 1, slots=2))
+        assert len(expected) <= len(next_range(array, ArraySpeed(seconds, None, 1)))
 
 
 @pytest.mark.parametrize("item_seconds", [0.001, 0.05, 0.4, 1.0, 3.0])
 def test_a_range_is_two_to_ten_seconds_of_work(item_seconds: float) -> None:
     array = task("t1", pending=(ItemRange(0, 1_000_000),))
-    taken = next_range(array, Pace(item_seconds, None, 4))
+    taken = next_range(array, ArraySpeed(item_seconds, None, 4))
     assert 2.0 <= len(taken) * item_seconds <= 10.0
 
 
 def test_a_slow_node_gets_fewer() -> None:
     array = task("t1", pending=(ItemRange(0, 100_000),))
-    assert len(next_range(array, Pace(0.1, 1.0, 4))) == 5
-    assert len(next_range(array, Pace(0.1, 0.1, 4))) == 50
+    assert len(next_range(array, ArraySpeed(0.1, 1.0, 4))) == 5
+    assert len(next_range(array, ArraySpeed(0.1, 0.1, 4))) == 50
 
 
 def test_who_claims_to_be_quick_beyond_belief_gets_a_little_more_than_others() -> None:
     array = task("t1", pending=(ItemRange(0, 1_000_000),))
-    assert len(next_range(array, Pace(2.0, 1e-6, 1))) == 24
-    assert len(next_range(array, Pace(0.0, 0.0, 1))) == 10_000
-    assert len(next_range(array, Pace(1e-4, 1e-6, 1))) == 10_000
+    assert len(next_range(array, ArraySpeed(2.0, 1e-6, 1))) == 24
+    assert len(next_range(array, ArraySpeed(0.0, 0.0, 1))) == 10_000
+    assert len(next_range(array, ArraySpeed(1e-4, 1e-6, 1))) == 10_000
 
 
 def test_near_the_end_ranges_shrink() -> None:
     sizes = [
-        len(next_range(task("t1", pending=(ItemRange(0, left),)), Pace(0.1, None, 5)))
+        len(next_range(task("t1", pending=(ItemRange(0, left),)), ArraySpeed(0.1, None, 5)))
         for left in (10_000, 400, 100, 20, 1)
     ]
     assert sizes == sorted(sizes, reverse=True)
@@ -90,7 +90,7 @@ def test_ten_thousand_cheap_items_are_a_few_leases(item_seconds: float, workers:
     array, ranges = task("t1", pending=(ItemRange(0, 10_000),)), 0
     while array.pending:
         known = None if ranges < workers else item_seconds
-        taken = next_range(array, Pace(known, known, workers))
+        taken = next_range(array, ArraySpeed(known, known, workers))
         array, ranges = task("t1", pending=without(array, taken)), ranges + 1
     assert ranges <= 8
 
@@ -98,39 +98,39 @@ def test_ten_thousand_cheap_items_are_a_few_leases(item_seconds: float, workers:
 @pytest.mark.parametrize(("left", "count"), [(400, 20), (40, 5), (5, 5), (3, 3)])
 def test_what_is_done_in_a_moment_is_not_cut_smaller(left: int, count: int) -> None:
     array = task("t1", pending=(ItemRange(0, left),))
-    assert len(next_range(array, Pace(0.01, 0.01, 10))) == count
+    assert len(next_range(array, ArraySpeed(0.01, 0.01, 10))) == count
 
 
 def test_a_range_has_no_gap() -> None:
     array = task("t1", pending=(ItemRange(3, 5), ItemRange(9, 99)))
-    taken = next_range(array, Pace(0.1, None, 0))
+    taken = next_range(array, ArraySpeed(0.1, None, 0))
     assert taken == ItemRange(3, 5)
     assert without(array, taken) == (ItemRange(9, 99),)
 
 
 def test_who_is_far_slower_than_all_the_rest_together_gets_none() -> None:
-    assert is_unfit(8, Pace(1.0, 20.0, 4))
-    assert not is_unfit(8, Pace(1.0, 1.5, 4))
-    assert not is_unfit(8, Pace(1.0, 20.0, 0)), "somebody must do it"
-    assert not is_unfit(8, Pace(1.0, None, 4)), "nobody knows yet"
+    assert is_unfit(8, ArraySpeed(1.0, 20.0, 4))
+    assert not is_unfit(8, ArraySpeed(1.0, 1.5, 4))
+    assert not is_unfit(8, ArraySpeed(1.0, 20.0, 0)), "somebody must do it"
+    assert not is_unfit(8, ArraySpeed(1.0, None, 4)), "nobody knows yet"
 
 
 def test_where_all_has_failed_so_far_little_is_tried_and_not_the_same_again() -> None:
     array = task("t1", pending=(ItemRange(0, 10), ItemRange(20, 1000)))
-    taken = next_range(array, Pace(0.001, 0.001, 4, in_vain=1))
+    taken = next_range(array, ArraySpeed(0.001, 0.001, 4, in_vain=1))
     assert taken == ItemRange(994, 999)
     left = (ItemRange(0, 10), ItemRange(20, 994), ItemRange(999, 1000))
     assert without(array, taken) == left
-    assert next_range(array, Pace(0.001, 0.001, 4, in_vain=6)) == ItemRange(989, 994)
+    assert next_range(array, ArraySpeed(0.001, 0.001, 4, in_vain=6)) == ItemRange(989, 994)
     few = task("t1", pending=(ItemRange(0, 10), ItemRange(998, 1000)))
-    assert next_range(few, Pace(0.001, 0.001, 0, in_vain=99)) == ItemRange(998, 999)
+    assert next_range(few, ArraySpeed(0.001, 0.001, 0, in_vain=99)) == ItemRange(998, 999)
     assert without(few, ItemRange(998, 1000)) == (ItemRange(0, 10),)
 
 
 def test_where_enough_has_failed_no_more_is_tried_while_others_are_at_work() -> None:
-    assert is_unfit(1000, Pace(0.001, 0.001, 4, in_vain=5))
-    assert not is_unfit(1000, Pace(0.001, 0.001, 4, in_vain=4)), "that may be the items"
-    assert not is_unfit(1000, Pace(0.001, 0.001, 0, in_vain=5)), "somebody must do it"
+    assert is_unfit(1000, ArraySpeed(0.001, 0.001, 4, in_vain=5))
+    assert not is_unfit(1000, ArraySpeed(0.001, 0.001, 4, in_vain=4)), "that may be the items"
+    assert not is_unfit(1000, ArraySpeed(0.001, 0.001, 0, in_vain=5)), "somebody must do it"
 
 
 class _Pieces(tuple[ItemRange, ...]):
@@ -146,12 +146,12 @@ class _Pieces(tuple[ItemRange, ...]):
 def test_many_pieces_are_not_counted_for_each_node_anew() -> None:
     pieces = _Pieces(ItemRange(2 * each, 2 * each + 1) for each in range(1000))
     array = task("t1", pending=pieces, expected_seconds=1.0)
-    live = Running(Timetable(60.0))
+    live = RunningWork(Timetable(60.0))
     given = Assignment(array.id, NodeId("n1"), (), array.requirements, array.limits, 0, 0)
-    live.expect(array, given, Account(array.account_id), 0.0)
+    live.expect(array, given, SchedulerAccount(array.account_id), 0.0)
     paces = Paces(live)
-    seen = {NodeId(f"n{number}"): Seen(1.0) for number in range(64)}
-    paces.observe(array.id, {**seen, NodeId("slow"): Seen(1e6)})
+    seen = {NodeId(f"n{number}"): ArrayProgress(1.0) for number in range(64)}
+    paces.observe(array.id, {**seen, NodeId("slow"): ArrayProgress(1e6)})
     assert paces.unfit(array) == {"slow"}
     assert _Pieces.looks == 1
 
@@ -171,7 +171,7 @@ def test_a_range_is_always_some_of_what_is_pending(
     left: int, item_seconds: float | None, here: float | None, workers: int
 ) -> None:
     array = task("t1", pending=(ItemRange(7, 7 + left),))
-    taken = next_range(array, Pace(item_seconds, here, workers))
+    taken = next_range(array, ArraySpeed(item_seconds, here, workers))
     assert taken.start == 7 and 1 <= len(taken) <= left
 
 
@@ -186,7 +186,7 @@ def test_the_tail_is_not_held_by_the_slow_one() -> None:
     finished: dict[str, float] = {}
     while array.pending or live:
         for name in list(idle):
-            pace = Pace(seconds / done if done else None, seen.get(name), len(live))
+            pace = ArraySpeed(seconds / done if done else None, seen.get(name), len(live))
             if not array.pending or is_unfit(pending_items(array), pace):
                 continue
             taken = next_range(array, pace)

@@ -1,7 +1,7 @@
 """What is told of lines that wait: each reason once, and anew when it no longer holds."""
 
-from potluck.decide.arrays.node_speed import Seen
-from potluck.decide.scheduler import Plan, Scheduler
+from potluck.decide.arrays.node_speed import ArrayProgress
+from potluck.decide.scheduler import Scheduler, SchedulerPlan
 from potluck.decide.types import AccountShare
 from potluck.model.ids import NodeId, TaskId
 from potluck.model.task import GIB, ItemRange
@@ -11,7 +11,7 @@ from tests.decide.schedulers import NOW, node_with, scheduler
 MANY = 1_000
 
 
-def told(plan: Plan) -> dict[str, str]:
+def told(plan: SchedulerPlan) -> dict[str, str]:
     """By the task that stands for its line."""
     return {each.example.id: each.reason.sentence for each in plan.waiting.values()}
 
@@ -113,7 +113,7 @@ def slow_pool() -> Scheduler:
     pool.put_node(node_with("quick", 1))
     pool.put_task(task("array", pending=(ItemRange(0, 3),), expected_seconds=1.0))
     assert len(pool.plan(NOW, MANY).assignments) == 1
-    pool.observed(TaskId("array"), {NodeId("slow"): Seen(500.0)})
+    pool.observed(TaskId("array"), {NodeId("slow"): ArrayProgress(500.0)})
     pool.put_node(node_with("slow", 1))
     return pool
 

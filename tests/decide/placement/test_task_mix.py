@@ -1,7 +1,7 @@
 """The mix of tasks that free devices should suit."""
 
 from potluck.decide.placement.task_mix import Mix
-from potluck.decide.pool.node_capacity import Profile, profile_key
+from potluck.decide.pool.node_capacity import NodeProfile, profile_key
 from tests.decide.builders import task
 from tests.decide.schedulers import node_with
 
@@ -11,6 +11,6 @@ def test_kinds_of_nodes_that_are_gone_are_forgotten() -> None:
     mix.add(task().requirements, 1)
     for number in range(100):
         seen = node_with(f"n{number}", 1, labels=frozenset({f"run-{number}"}))
-        profile = Profile(seen, profile_key(seen, ()))
+        profile = NodeProfile(seen, profile_key(seen, ()))
         mix.weigh([profile])
     assert [list(each.want.usable) for each in mix.classes()] == [[profile]]

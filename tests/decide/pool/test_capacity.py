@@ -12,7 +12,7 @@ from potluck.decide.pool.bitmap_index import MOST_LEVELS, place_of
 from potluck.decide.pool.capacity import Capacity
 from potluck.decide.pool.demand import Usable, Want
 from potluck.decide.pool.feasibility import Fit, Refusal, fit
-from potluck.decide.pool.node_capacity import Profile
+from potluck.decide.pool.node_capacity import NodeProfile
 from potluck.decide.types import FreeNode, RunningAttempt, WaitingTask
 from potluck.model.device import Availability, DeviceKind
 from potluck.model.ids import AttemptId, DeviceId, NodeId, TaskId
@@ -481,7 +481,7 @@ def test_a_node_that_enters_is_not_compared_with_thousands_of_wants(
         assert not pool.could_have_room(each)
     devices = Want.devices
 
-    def counted(want: Want, profile: Profile) -> tuple[Usable, ...] | Refusal:
+    def counted(want: Want, profile: NodeProfile) -> tuple[Usable, ...] | Refusal:
         nonlocal looks
         looks += 1
         return devices(want, profile)

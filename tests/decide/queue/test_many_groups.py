@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from potluck.decide.queue.task_groups import Halt
-from potluck.decide.scheduler import Plan, Scheduler
+from potluck.decide.scheduler import Scheduler, SchedulerPlan
 from potluck.decide.types import (
     AccountShare,
     Assignment,
@@ -30,7 +30,7 @@ def array(name: str, items: int = 10, **changes: object) -> WaitingTask:
     return task(name, pending=(ItemRange(0, items),), **changes)
 
 
-def planned(pool: Scheduler, now: float = NOW) -> list[Plan]:
+def planned(pool: Scheduler, now: float = NOW) -> list[SchedulerPlan]:
     """Round by round until there is nothing more to decide, nor to tell."""
     plans = [pool.plan(now, 1000)]
     while not (plans[-1].is_complete and plans[-1].is_told):

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from potluck.decide.queue.task_groups import Entry, Row
+from potluck.decide.queue.task_groups import Entry, OrderedEntries
 from tests.decide.builders import task
 
 
@@ -15,7 +15,7 @@ def entry(place: float, name: str) -> Entry:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_the_first_is_always_the_one_with_the_least_place(seed: int) -> None:
-    chance, row = Random(seed), Row()
+    chance, row = Random(seed), OrderedEntries()
     known: list[Entry] = []
     for number in range(400):
         if known and chance.random() < 0.45:
@@ -31,7 +31,7 @@ def test_the_first_is_always_the_one_with_the_least_place(seed: int) -> None:
 
 
 def test_one_with_the_same_place_stands_where_the_first_was() -> None:
-    row = Row()
+    row = OrderedEntries()
     for each in (entry(2, "b"), entry(1, "a")):
         row.add(each)
     for name in ("a", "b"):
@@ -45,7 +45,7 @@ def test_one_with_the_same_place_stands_where_the_first_was() -> None:
 
 
 def test_what_is_swept_out_is_gone() -> None:
-    row = Row()
+    row = OrderedEntries()
     for number in (3, 1, 4, 1, 5, 9, 2, 6):
         row.add(entry(number, f"t{number}"))
     row.keep(lambda each: each[0] > 3)

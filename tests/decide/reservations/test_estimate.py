@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from potluck.decide.order import ORDERS
 from potluck.decide.pool.feasibility import Fit, Refusal, fit
 from potluck.decide.reservations.reserve import ReserveSettings
-from potluck.decide.scheduler import Plan, Scheduler
+from potluck.decide.scheduler import Scheduler, SchedulerPlan
 from potluck.decide.task_estimate import Estimated
 from potluck.decide.types import AccountShare, FreeNode, WaitingTask
 from potluck.model.credit import MICRO
@@ -207,7 +207,9 @@ def told(order: str, offered: list[FreeNode], purse: int, tasks: list[WaitingTas
     return pool
 
 
-def rounds(pool: Scheduler, later: list[WaitingTask], asking: list[WaitingTask]) -> list[Plan]:
+def rounds(
+    pool: Scheduler, later: list[WaitingTask], asking: list[WaitingTask]
+) -> list[SchedulerPlan]:
     """Some come, some of what runs ends, and others come; between all that somebody asks."""
 
     def ask() -> None:

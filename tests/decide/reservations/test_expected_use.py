@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from potluck.decide.account import HALF_LIFE_SECONDS, Account, lately_used
-from potluck.decide.reservations.running import Running
+from potluck.decide.account import HALF_LIFE_SECONDS, SchedulerAccount, lately_used
+from potluck.decide.reservations.running import RunningWork
 from potluck.decide.reservations.timetable import Timetable
 from potluck.decide.types import AccountShare, DeviceShare, RunningAttempt
 from potluck.model.ids import AttemptId, DeviceId, NodeId, TaskId
@@ -46,7 +46,7 @@ def test_who_had_a_second_in_the_morning_goes_before_who_had_hours() -> None:
 def test_use_is_the_sum_of_what_each_attempt_had_for_as_long_as_it_had_it(seed: int) -> None:
     """As a new leader reads it back, attempt by attempt."""
     chance = random.Random(seed)
-    account, live = Account(ALICE), Running(Timetable(60.0))
+    account, live = SchedulerAccount(ALICE), RunningWork(Timetable(60.0))
     began: dict[AttemptId, tuple[int, float]] = {}
     past: list[tuple[int, float, float]] = []
     now = NOW

@@ -15,14 +15,14 @@ from potluck.model.task_spec import CommandSpec, FunctionSpec
 from potluck.provider.attempt.item_runner import RangeRun
 from potluck.provider.attempt.journal import _read
 from potluck.provider.attempt.kinds import plan_of
-from potluck.provider.attempt.log_buffer import AttemptLog, LogSpool
-from potluck.provider.attempt.types import Job
+from potluck.provider.attempt.log_buffer import LogBuffer, LogSpool
+from potluck.provider.attempt.types import PreparedAttempt
 from potluck.provider.dependencies.outcome import BARE
 from potluck.provider.event import Event
 from potluck.provider.expose.exposed import Exposed
-from potluck.provider.files.work_directory import Inputs, Porter
+from potluck.provider.files.work_directory import InputFiles, Porter
 from potluck.provider.sandbox.bubblewrap.bwrap import BubblewrapDriver
-from potluck.provider.sandbox.driver import Driver, Recall
+from potluck.provider.sandbox.driver import Driver, StopRequest
 from potluck.provider.sandbox.unconfined_run import UnconfinedDriver
 from potluck.wire.provider import Finished, Grant, ItemOutcome, ItemsDone
 from tests.provider.build import a_grant, idle_freight, lease_of
@@ -74,7 +74,7 @@ REASONS = {
 }
 
 
-NONE = Inputs()
+NONE = InputFiles()
 
 
 class Ran:
@@ -84,14 +84,14 @@ class Ran:
         self._driver = driver
         self.freight = idle_freight(directory)
         self.spool = LogSpool.open(directory, a_grant().attempt_id)
-        self.log = AttemptLog(self.spool, 0.1)
+        self.log = LogBuffer(self.spool, 0.1)
         self.outcomes: list[ItemOutcome] = []
-        self.recall = Recall()
+        self.recall = StopRequest()
 
-    async def run(self, grant: Grant, inputs: Inputs = NONE) -> EndReason:
+    async def run(self, grant: Grant, inputs: InputFiles = NONE) -> EndReason:
         told: list[Event] = []
         parts = (BARE, Exposed(), inputs, self.log, told.append, self.recall, self.freight)
-        job = Job(grant, *parts)
+        job = PreparedAttempt(grant, *parts)
         assert not isinstance(grant.spec, FunctionSpec)
         plan = plan_of(job, grant.spec)
         run = RangeRun(job, plan.confinement, Porter(job, plan.puts))
@@ -368,7 +368,7 @@ async def test_every_item_finds_its_folder_as_it_was(driver: Driver, tmp_path: P
     grant = a_range("", range(6))
     spec = CommandSpec(("sh", "-c", SPOILS), folder=blob)
     ran = Ran(driver, tmp_path)
-    reason = await ran.run(replace(grant, spec=spec), Inputs({blob.sha256: folder}))
+    reason = await ran.run(replace(grant, spec=spec), InputFiles({blob.sha256: folder}))
     assert reason is EndReason.COMPLETED
     assert set(ran.reasons.values()) == {EndReason.COMPLETED}
     said = "sd5242880\nlarge\noutput\nsmall\nsub\n"
@@ -402,7 +402,7 @@ async def test_a_folder_that_can_not_be_unpacked_ends_all_at_once(
     blob = BlobRef("ab" * 32, 1000)
     spec = CommandSpec(("true",), folder=blob)
     ran = Ran(driver, tmp_path)
-    inputs = Inputs({blob.sha256: tmp_path / "folder.tar"})
+    inputs = InputFiles({blob.sha256: tmp_path / "folder.tar"})
     assert (
         await ran.run(replace(a_range("", range(3)), spec=spec), inputs) is EndReason.INPUT_FAILED
     )

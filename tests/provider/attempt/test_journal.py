@@ -14,11 +14,11 @@ from potluck.model.task import EndReason
 from potluck.provider.attempt import journal as journal_module
 from potluck.provider.attempt.journal import (
     Concluded,
-    Delivered,
     Forgotten,
     ItemsCounted,
     Journal,
     Leased,
+    OutcomesDelivered,
 )
 from potluck.wire.provider import ItemOutcome, ItemsDone
 from tests.provider.build import a_lease, completed
@@ -50,7 +50,7 @@ def test_outcomes_of_items_are_kept_until_they_are_delivered(tmp_path: Path) -> 
     ]
     journal = Journal.open(tmp_path)
     journal.write([Leased(lease, task_id), *map(ItemsCounted, reports)])
-    journal.write([Delivered(lease.attempt_id, 5)])
+    journal.write([OutcomesDelivered(lease.attempt_id, 5)])
     journal.close()
     for _ in range(2):  # the second time it was written anew
         journal = Journal.open(tmp_path)

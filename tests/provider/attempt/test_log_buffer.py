@@ -8,15 +8,20 @@ import pytest
 
 from potluck.model.ids import AttemptId
 from potluck.provider.attempt import log_buffer as attempt_log_module
-from potluck.provider.attempt.log_buffer import PIECE_BYTES, AttemptLog, LogSpool, remove_strays
+from potluck.provider.attempt.log_buffer import (
+    PIECE_BYTES,
+    LogBuffer,
+    LogSpool,
+    remove_strays,
+)
 from potluck.store.new_ids import new_attempt_id
 from potluck.wire.provider import PackedLogPiece
 
 ATTEMPT = new_attempt_id()
 
 
-def a_log(directory: Path, flush_seconds: float = 60.0) -> AttemptLog:
-    return AttemptLog(LogSpool.open(directory, ATTEMPT), flush_seconds)
+def a_log(directory: Path, flush_seconds: float = 60.0) -> LogBuffer:
+    return LogBuffer(LogSpool.open(directory, ATTEMPT), flush_seconds)
 
 
 def pieces_of(spool: LogSpool) -> list[tuple[str, bytes]]:

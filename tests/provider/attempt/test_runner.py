@@ -16,17 +16,17 @@ from msgspec.structs import replace
 from potluck.model.blob import BlobRef, NamedFile
 from potluck.model.task import MIB, EndReason
 from potluck.model.task_spec import CommandSpec
-from potluck.provider.attempt.log_buffer import AttemptLog, LogSpool
+from potluck.provider.attempt.log_buffer import LogBuffer, LogSpool
 from potluck.provider.attempt.runner import MayRun, Runner, anything
 from potluck.provider.dependencies.package_index import PackageIndex
 from potluck.provider.dependencies.preparer import Preparer
 from potluck.provider.event import CodeStarted, Event, ItemsEnded, PrepareBegan
 from potluck.provider.expose.expose import expose, hide
-from potluck.provider.expose.exposed import Exposed, Machine
+from potluck.provider.expose.exposed import Exposed, HostPaths
 from potluck.provider.expose.off_thread import Aside, Show
 from potluck.provider.files.cache import FileCache
 from potluck.provider.sandbox.bubblewrap.bwrap import BubblewrapDriver
-from potluck.provider.sandbox.driver import Driver, Recall
+from potluck.provider.sandbox.driver import Driver, StopRequest
 from potluck.provider.sandbox.unconfined_run import UnconfinedDriver
 from potluck.provider.server.throttle import Throttle
 from potluck.wire.provider import Finished, Grant, GrantedDevice
@@ -70,14 +70,14 @@ class Desk:
         show = Show(look, lambda _: True)
         self.runner = Runner(driver, preparer, cache, 0.05, None, may_run, show)
         self.staging = directory / "environments" / "staging"
-        self.recall = Recall()
+        self.recall = StopRequest()
         self.events: list[Event] = []
         self._directory = directory
 
     @asynccontextmanager
     async def running(self, grant: Grant) -> AsyncIterator[asyncio.Task[Finished]]:
         self.spool = LogSpool.open(self._directory, grant.attempt_id)
-        log = AttemptLog(self.spool, 0.01)
+        log = LogBuffer(self.spool, 0.01)
         self.freight = idle_freight(self._directory)
         run = asyncio.create_task(
             self.runner.run(grant, log, self.events.append, self.freight, self.recall)
@@ -206,7 +206,7 @@ async def test_two_tasks_side_by_side_see_their_own_cards_and_no_other(tmp_path:
     content = {"kind": "nvidia.com/gpu", "containerEdits": edits, "devices": devices}
     rig.describe("nvidia.json", content)
     driver = BubblewrapDriver(tmp_path / "sandbox", "test")
-    look = partial(expose, found=rig.found, machine=Machine(rig.root))
+    look = partial(expose, found=rig.found, machine=HostPaths(rig.root))
     asking = {"CUDA_VISIBLE_DEVICES": "GPU-b", "VENDOR": "mine"}
     grants = [a_grant(LOOKS_AROUND, device=uuid, environment=asking) for uuid in ("GPU-a", "GPU-c")]
     desks = [Desk(tmp_path, driver, look=look) for _ in grants]
@@ -245,7 +245,7 @@ async def test_a_driver_that_hangs_keeps_nobody_from_calling_back(tmp_path: Path
     desk = Desk(tmp_path, BubblewrapDriver(tmp_path / "sandbox", "test"), look=hang)
     try:
         for _ in range(2):
-            desk.recall = Recall()
+            desk.recall = StopRequest()
             async with desk.running(a_grant()) as run:
                 await until(lambda: bool(asked))
                 desk.recall.ask(EndReason.DEVICE_LOST, 0.0)
@@ -255,7 +255,7 @@ async def test_a_driver_that_hangs_keeps_nobody_from_calling_back(tmp_path: Path
         assert asked[0].daemon, "the end of the provider does not wait for it"
     finally:
         goes_on.set()
-    desk.recall = Recall()
+    desk.recall = StopRequest()
     async with desk.running(a_grant()) as run:
         assert (await run).reason is EndReason.COMPLETED
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from potluck.provider.dependencies.directory_size import Size
+from potluck.provider.dependencies.directory_size import DirectorySize
 from potluck.provider.dependencies.environment_cache import Shelf
 from potluck.provider.dependencies.lock import check_lock, lock_hash
 from potluck.provider.dependencies.outcome import PrepareFailed
@@ -51,7 +51,7 @@ def test_what_is_not_marked_complete_is_not_on_the_shelf(tmp_path: Path) -> None
     shelf = Shelf(tmp_path)
     staged = tmp_path / "stage"
     (staged / "environment").mkdir(parents=True)
-    placed = shelf.place(staged, "account_a", "lock", Size(1, 1))
+    placed = shelf.place(staged, "account_a", "lock", DirectorySize(1, 1))
     assert shelf.find("account_a", "lock") == placed
     (placed.parent / "complete.json").unlink()
     assert shelf.find("account_a", "lock") is None

@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 
 from potluck.model.error import BadSettings
-from potluck.provider.dependencies.egress_proxy import Proxy, ProxyLimits, Refused, read_request
+from potluck.provider.dependencies.egress_proxy import (
+    Proxy,
+    ProxyLimits,
+    RequestRefused,
+    read_request,
+)
 from potluck.provider.dependencies.package_index import PackageIndex, hosts_of
 from potluck.provider.server.throttle import Throttle
 
@@ -192,7 +197,7 @@ def test_a_request_without_a_path_asks_for_the_root() -> None:
 
 def test_names_are_compared_without_case_and_final_dot() -> None:
     assert read_request(b"CONNECT PyPI.org.:443 HTTP/1.1\r\n\r\n").endpoint == ("pypi.org", 443)
-    with pytest.raises(Refused):
+    with pytest.raises(RequestRefused):
         read_request(b"CONNECT :443 HTTP/1.1\r\n\r\n")
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from potluck.model.device import DeviceKind, Standing
-from potluck.provider.announcement import Announcement, DeviceBound, DeviceUnbound
+from potluck.provider.announcement import Announcement, DeviceRegained, DeviceUnbound
 from potluck.provider.detect.devices import detect_devices
 from potluck.provider.detect.types import FoundDevice
 from potluck.provider.devices.challenge import plain_product, product_on
@@ -82,5 +82,5 @@ def test_the_owner_hears_of_every_change_once() -> None:
     assert said == [
         DeviceUnbound(CPU.uuid, CPU.model, Standing.CONTESTED),
         DeviceUnbound(CPU.uuid, CPU.model, Standing.FOREIGN),
-        DeviceBound(CPU.uuid, CPU.model),
+        DeviceRegained(CPU.uuid, CPU.model),
     ]

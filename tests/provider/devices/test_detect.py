@@ -25,7 +25,7 @@ from potluck.provider.detect.query_process import (
     python_module,
 )
 from potluck.provider.detect.question import Find
-from potluck.provider.detect.report import Answer, Outcome
+from potluck.provider.detect.report import RouteAnswer, RouteOutcome
 from potluck.provider.detect.types import FoundDevice, stable_uuid, told
 from potluck.wire.codec import decode_json, encode_json
 from tests.processes import await_true
@@ -109,7 +109,7 @@ async def test_this_machine_has_a_device_with_a_stable_name(tmp_path: Path) -> N
     [tried] = [each for each in first.tried if each.route == "opencl"]
     if not list(Path("/etc/OpenCL/vendors").glob("pocl*.icd")):
         pytest.skip("PoCL is missing; scripts/test-needs.sh installs it")
-    assert (tried.outcome, tried.devices > 0) == (Outcome.FOUND, True)
+    assert (tried.outcome, tried.devices > 0) == (RouteOutcome.FOUND, True)
     for device in (each for each in first.devices if each.kind is DeviceKind.CPU):
         assert (device.interface, device.model) == ("opencl", CPU.model)
         assert first.found[device.uuid].opencl_uuid
@@ -138,22 +138,22 @@ def test_the_processor_is_described_and_looked_at() -> None:
 
 def test_what_the_opencl_child_prints_is_read_and_nonsense_is_not() -> None:
     assert opencl.parse(msgspec.json.encode([POCL]).decode()).devices == (POCL,)
-    assert opencl.parse("[]").outcome is Outcome.NOTHING
+    assert opencl.parse("[]").outcome is RouteOutcome.NOTHING
     for nonsense in ("Segmentation fault", "", "\ud800"):
         with pytest.raises(Unanswered):
             opencl.parse(nonsense)
 
 
 FAILING = [
-    ("import time; time.sleep(60)", Outcome.TIMED_OUT, "did not answer within 0.5 s"),
-    ("import os; os.abort()", Outcome.FAILED, "SIGABRT"),
-    ("import sys; sys.exit(3)", Outcome.FAILED, "status 3"),
+    ("import time; time.sleep(60)", RouteOutcome.TIMED_OUT, "did not answer within 0.5 s"),
+    ("import os; os.abort()", RouteOutcome.FAILED, "SIGABRT"),
+    ("import sys; sys.exit(3)", RouteOutcome.FAILED, "status 3"),
 ]
 
 
 @pytest.mark.parametrize(("source", "outcome", "said"), FAILING)
 async def test_a_vendor_that_hangs_or_crashes_costs_a_moment_and_no_more(
-    source: str, outcome: Outcome, said: str
+    source: str, outcome: RouteOutcome, said: str
 ) -> None:
     began = time.monotonic()
     with pytest.raises(Unanswered) as raised:
@@ -165,7 +165,7 @@ async def test_a_vendor_that_hangs_or_crashes_costs_a_moment_and_no_more(
 async def test_a_tool_that_is_not_there_is_no_error() -> None:
     with pytest.raises(Unanswered) as raised:
         await output_of(("/nonexistent/tool",), 1)
-    assert raised.value.outcome is Outcome.MISSING
+    assert raised.value.outcome is RouteOutcome.MISSING
 
 
 async def test_slow_routes_are_cut_off_and_the_processor_remains(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ async def test_slow_routes_are_cut_off_and_the_processor_remains(tmp_path: Path)
     assert time.monotonic() - began < 10
     assert [device.kind for device in detection.devices] == [DeviceKind.CPU]
     [tried] = [each for each in detection.tried if each.route == "opencl"]
-    assert (tried.outcome, tried.devices) == (Outcome.TIMED_OUT, 0)
+    assert (tried.outcome, tried.devices) == (RouteOutcome.TIMED_OUT, 0)
     assert tried.detail and tried.hint
 
 
@@ -227,11 +227,11 @@ async def test_a_child_that_was_ended_is_started_anew_by_the_next_question(
 ) -> None:
     child = Child("potluck.provider.detect.intel")
     try:
-        assert isinstance(await child.ask(Find(), Answer, 20), Answer)
+        assert isinstance(await child.ask(Find(), RouteAnswer, 20), RouteAnswer)
         with pytest.raises(Unanswered) as raised:
             await child.ask(Find(), int, 20)
-        assert raised.value.outcome is Outcome.FAILED
-        assert isinstance(await child.ask(Find(), Answer, 20), Answer)
+        assert raised.value.outcome is RouteOutcome.FAILED
+        assert isinstance(await child.ask(Find(), RouteAnswer, 20), RouteAnswer)
     finally:
         await child.close()
 
@@ -255,7 +255,7 @@ async def test_a_child_that_can_not_be_ended_is_not_joined_by_another(
         async with asyncio.timeout(20):
             while answer is None:  # until it is known that it has ended
                 with suppress(Unanswered):
-                    answer = await child.ask(Find(), Answer, 20)
+                    answer = await child.ask(Find(), RouteAnswer, 20)
                 await asyncio.sleep(0.01)
         assert left not in _children()
     finally:

@@ -7,7 +7,7 @@ import pytest
 
 from potluck.provider.detect.apple import parse
 from potluck.provider.detect.query_process import Unanswered
-from potluck.provider.detect.report import Outcome
+from potluck.provider.detect.report import RouteOutcome
 from potluck.provider.detect.types import stable_uuid
 
 GIB = 2**30
@@ -52,4 +52,4 @@ def test_nonsense_is_not_believed(said: str) -> None:
 
 
 def test_a_mac_without_graphics_has_none() -> None:
-    assert parse("{}", GIB).outcome is Outcome.NOTHING
+    assert parse("{}", GIB).outcome is RouteOutcome.NOTHING

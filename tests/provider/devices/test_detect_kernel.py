@@ -13,7 +13,7 @@ from potluck.model.device import DeviceKind, Health
 from potluck.provider.detect import amd
 from potluck.provider.detect.amd import Amd
 from potluck.provider.detect.intel import Intel
-from potluck.provider.detect.report import Outcome
+from potluck.provider.detect.report import RouteOutcome
 from potluck.provider.detect.sysfs import cards_of, link
 from potluck.provider.detect.types import stable_uuid
 
@@ -198,5 +198,5 @@ def test_other_things_on_the_bus_are_no_cards(tmp_path: Path) -> None:
     card(tmp_path, "0000:05:00.0", {"class": "0x020000", "vendor": "0x8086"})  # a network card
     card(tmp_path, "0000:06:00.0", {"vendor": "0x102b"})  # graphics of somebody else
     assert cards_of(0x8086, tmp_path) == []
-    assert Intel(tmp_path).find().outcome is Outcome.NOTHING
-    assert Amd(tmp_path).find().outcome is Outcome.NOTHING
+    assert Intel(tmp_path).find().outcome is RouteOutcome.NOTHING
+    assert Amd(tmp_path).find().outcome is RouteOutcome.NOTHING

@@ -12,7 +12,7 @@ from potluck.model.device import DeviceDescription, DeviceKind, Health
 from potluck.provider.detect.devices import detect_devices
 from potluck.provider.detect.library import may_be_here
 from potluck.provider.detect.query_process import Unanswered
-from potluck.provider.detect.report import Answer, Outcome, Tried
+from potluck.provider.detect.report import RouteAnswer, RouteOutcome, RouteTrial
 from potluck.provider.detect.routes import NVML, explained, routes
 from potluck.provider.detect.sampler import Sampler
 from potluck.provider.detect.types import FoundDevice, Sample
@@ -44,7 +44,7 @@ async def looking(*devices: FoundDevice, seconds: float = SECONDS) -> AsyncItera
         await sampler.close()
 
 
-async def found() -> Answer:
+async def found() -> RouteAnswer:
     return await routes()["nvidia"](SECONDS)
 
 
@@ -82,8 +82,8 @@ def _check_cards(described: dict[str, DeviceDescription], found: object) -> None
     assert (found["MIG-a100-2"].gpu_instance, found["MIG-a100-2"].compute_instance) == (2, 0)
 
 
-def _check_tried(tried: Tried) -> None:
-    assert (tried.outcome, tried.devices) == (Outcome.FOUND, 8)
+def _check_tried(tried: RouteTrial) -> None:
+    assert (tried.outcome, tried.devices) == (RouteOutcome.FOUND, 8)
     assert "Card 1 is not offered" in tried.detail and tried.hint
 
 
@@ -259,16 +259,16 @@ async def test_an_old_driver_is_asked_for_less(
 
 
 TROUBLES = [
-    ("!9", Outcome.FAILED, "modprobe"),
-    ("!18", Outcome.FAILED, "restart"),
-    ("!4", Outcome.FAILED, "/dev/nvidia"),
-    ("!999", Outcome.FAILED, "nvidia-smi"),
+    ("!9", RouteOutcome.FAILED, "modprobe"),
+    ("!18", RouteOutcome.FAILED, "restart"),
+    ("!4", RouteOutcome.FAILED, "/dev/nvidia"),
+    ("!999", RouteOutcome.FAILED, "nvidia-smi"),
 ]
 
 
 @pytest.mark.parametrize(("said", "outcome", "hint"), TROUBLES)
 async def test_what_is_wrong_with_a_driver_is_told_with_what_helps(
-    rig: NvmlRig, said: str, outcome: Outcome, hint: str
+    rig: NvmlRig, said: str, outcome: RouteOutcome, hint: str
 ) -> None:
     rig.say_of_the_system(init=said)
     answer = await found()
@@ -278,9 +278,9 @@ async def test_what_is_wrong_with_a_driver_is_told_with_what_helps(
 
 async def test_a_machine_without_the_library_has_no_such_cards() -> None:
     answer = await found()
-    if answer.outcome is Outcome.FOUND:
+    if answer.outcome is RouteOutcome.FOUND:
         pytest.skip("this machine has an NVIDIA card")
-    assert answer.outcome in (Outcome.MISSING, Outcome.FAILED)
+    assert answer.outcome in (RouteOutcome.MISSING, RouteOutcome.FAILED)
 
 
 async def test_a_library_that_goes_missing_is_told_as_that(
@@ -297,10 +297,10 @@ async def test_a_library_that_goes_missing_is_told_as_that(
 
 
 def test_a_card_that_only_the_kernel_sees_is_told_of() -> None:
-    missing = Answer(Outcome.MISSING, detail="There is no library.")
+    missing = RouteAnswer(RouteOutcome.MISSING, detail="There is no library.")
     assert explained(missing, []) == missing
     told = explained(missing, ["0000:01:00.0"])
-    assert told.outcome is Outcome.FAILED
+    assert told.outcome is RouteOutcome.FAILED
     assert "0000:01:00.0" in told.detail and "Install NVIDIA's driver" in told.hint
 
 

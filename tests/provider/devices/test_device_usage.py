@@ -2,14 +2,14 @@
 
 from msgspec.structs import replace
 
-from potluck.provider.attempt.usage_meter import DeviceMeter, DeviceSpent, Tally
+from potluck.provider.attempt.usage_meter import DeviceMeter, DeviceSpent, DeviceUsage
 from potluck.provider.detect.types import Sample
 from potluck.wire.provider import GrantedDevice
 from tests.provider.build import a_grant
 
 
 def test_a_device_is_counted_from_look_to_look() -> None:
-    tally = Tally()
+    tally = DeviceUsage()
     tally.note(Sample(utilisation_percent=50.0, power_watts=100.0), 10.0)
     before = tally.read(10.0)
     assert tally.read(12.0).since(before) == DeviceSpent(1.0, 200.0), "what was seen holds on"
@@ -18,7 +18,7 @@ def test_a_device_is_counted_from_look_to_look() -> None:
 
 
 def test_a_look_does_not_stand_for_ever_and_a_clock_never_goes_back() -> None:
-    tally = Tally()
+    tally = DeviceUsage()
     tally.note(Sample(utilisation_percent=100.0), 0.0)
     assert tally.read(1e6) == DeviceSpent(60.0, None)
     assert tally.read(-5.0) == DeviceSpent(0.0, None)

@@ -11,7 +11,7 @@ from potluck.model.device import DeviceKind
 from potluck.model.ids import DeviceId
 from potluck.provider.detect.types import FoundDevice
 from potluck.provider.expose.expose import expose, hide
-from potluck.provider.expose.exposed import Exposed, Machine
+from potluck.provider.expose.exposed import Exposed, HostPaths
 from potluck.wire.provider import GrantedDevice
 
 CARDS = "/sys/devices/pci0000:00/0000:00:01.0"
@@ -45,7 +45,7 @@ class Rig:
 
     def expose(self, *uuids: str, is_walled: bool = True) -> Exposed:
         granted = [GrantedDevice(DeviceId("device_x"), uuid, 1000) for uuid in uuids]
-        machine = Machine(self.root)
+        machine = HostPaths(self.root)
         return expose(granted, self.found, is_walled=is_walled, machine=machine)
 
     def describe(self, name: str, content: object, place: str = "etc/cdi") -> None:

@@ -13,9 +13,9 @@ from potluck.model.node import SandboxReport
 from potluck.provider.detect.devices import detect_devices
 from potluck.provider.detect.report import Detection
 from potluck.provider.detect.types import FoundDevice
-from potluck.provider.devices.offer import Offer, measure_devices
+from potluck.provider.devices.offer import NodeOffer, measure_devices
 from potluck.provider.measure.measure import measure, measured_before
-from potluck.provider.owner.live_rules import Rules
+from potluck.provider.owner.live_rules import OwnerRules
 from tests.conftest import need
 from tests.provider.build import settings_for
 
@@ -63,9 +63,9 @@ async def test_devices_are_measured_when_they_are_free_and_what_is_known_at_once
     (tmp_path / "measured.json").write_bytes(b'{"GPU-1 1.0": {"memory_bytes_per_second": 5}}')
     devices = [DEVICE, *(replace(DEVICE, uuid=uuid) for uuid in ("GPU-2", "GPU-3"))]
     found = dict.fromkeys(("GPU-1", "GPU-2", "GPU-3"), replace(FOUND, opencl_uuid=""))
-    rules = Rules(tmp_path / "provider.toml", settings_for("http://127.0.0.1:1", tmp_path))
+    rules = OwnerRules(tmp_path / "provider.toml", settings_for("http://127.0.0.1:1", tmp_path))
     rules.know(devices)
-    offer = Offer(
+    offer = NodeOffer(
         settings_for("http://127.0.0.1:1", tmp_path), devices, SandboxReport("bwrap"), rules
     )
     free, begun = {"GPU-3"}, list[str]()

@@ -8,7 +8,7 @@ import pytest
 
 from potluck.model.task import MIB, EndReason
 from potluck.provider.attempt.checkpoint import Checkpoints
-from potluck.provider.attempt.log_buffer import AttemptLog, LogSpool
+from potluck.provider.attempt.log_buffer import LogBuffer, LogSpool
 from potluck.provider.files import archive
 from potluck.provider.sandbox.driver import WorkDirectory
 from tests.provider.build import a_lease, idle_freight
@@ -22,7 +22,7 @@ class Kept:
         self.here = directory / "work/checkpoint"
         self.freight = idle_freight(directory)
         self._spool = LogSpool.open(directory, a_lease()[0].attempt_id)
-        self._log = AttemptLog(self._spool, 60.0)
+        self._log = LogBuffer(self._spool, 60.0)
         self._work = WorkDirectory(os.open(directory / "work", os.O_RDONLY))
         self._checkpoints = Checkpoints(self.freight, self._log, 60.0, MIB)
         self._checkpoints.restore(self._work, None)

@@ -19,7 +19,7 @@ from potluck.provider.files import outbox as outboxes
 from potluck.provider.files.collect_outputs import OUTPUT_NAME, collect
 from potluck.provider.files.in_thread import beside
 from potluck.provider.files.outbox import Outbox
-from potluck.provider.files.pack import Moved, pack
+from potluck.provider.files.pack import FileChanged, pack
 from potluck.provider.files.unpack import make_directory, put, unpack
 from potluck.provider.files.walk import is_empty
 from potluck.provider.sandbox.driver import InputFailed, WorkDirectory
@@ -104,7 +104,7 @@ def test_a_file_that_changes_while_it_is_packed_makes_that_worthless(
     chunks = pack(work.descriptor, "checkpoint")
     next(chunks), next(chunks)
     state.write_bytes(b"shorter")
-    with pytest.raises(Moved):
+    with pytest.raises(FileChanged):
         list(chunks)
 
 

@@ -7,14 +7,14 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from potluck.provider.attempt.log_buffer import AttemptLog, LogSpool
+from potluck.provider.attempt.log_buffer import LogBuffer, LogSpool
 from potluck.provider.attempt.mask import Mask, MaskedLog
 from tests.provider.build import a_lease
 
 SECRETS = ("swordfish", "fishbone", "fishbone123", "tiny")
 
 
-class Noted(AttemptLog):
+class Noted(LogBuffer):
     """Keeps what reaches the log, in memory."""
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Noted(AttemptLog):
 async def test_a_secret_is_shown_as_stars_and_a_short_one_as_it_is(tmp_path: Path) -> None:
     lease, _ = a_lease()
     spool = LogSpool.open(tmp_path, lease.attempt_id)
-    log = AttemptLog(spool, 60.0)
+    log = LogBuffer(spool, 60.0)
     masked = MaskedLog(log, Mask(SECRETS))
     await masked.write("stdout", b"it is swordfish, and tiny")
     await masked.remark("the installer says swordfish too")

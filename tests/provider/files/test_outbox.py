@@ -10,7 +10,12 @@ import pytest
 
 from potluck.model.blob import INLINE_BYTES
 from potluck.provider.files import outbox as outboxes
-from potluck.provider.files.outbox import NoRoom, Outbox, Role, remove_stray_outboxes
+from potluck.provider.files.outbox import (
+    NoRoom,
+    Outbox,
+    OutputRole,
+    remove_stray_outboxes,
+)
 from tests.provider.build import a_lease
 
 ATTEMPT = a_lease()[0].attempt_id
@@ -18,16 +23,16 @@ ATTEMPT = a_lease()[0].attempt_id
 
 def test_what_was_synced_is_there_in_the_next_life(tmp_path: Path) -> None:
     outbox = Outbox.open(tmp_path, ATTEMPT)
-    kept = outbox.add(Role.OUTPUT, "a/b", [b"one", b"two"])
+    kept = outbox.add(OutputRole.OUTPUT, "a/b", [b"one", b"two"])
     outbox.sync()
-    outbox.add(Role.OUTPUT, "c", [b"not synced"])
+    outbox.add(OutputRole.OUTPUT, "c", [b"not synced"])
     outbox.close()  # as kill -9 leaves it
 
     again = Outbox.open(tmp_path, ATTEMPT)
     assert (len(again), again.parcels, again.size_bytes) == (1, [kept], 6)
     assert again.read(kept, 0, 100) == b"onetwo"
     assert again.read(kept, 4, 1) == b"w"
-    second = again.add(Role.OUTPUT, "d", [b"three"])
+    second = again.add(OutputRole.OUTPUT, "d", [b"three"])
     assert (again.read(second, 0, 99), again.read(kept, 0, 99)) == (b"three", b"onetwo")
     again.discard()
     assert len(Outbox.open(tmp_path, ATTEMPT)) == 0
@@ -35,9 +40,9 @@ def test_what_was_synced_is_there_in_the_next_life(tmp_path: Path) -> None:
 
 def test_a_torn_index_says_what_is_whole(tmp_path: Path) -> None:
     outbox = Outbox.open(tmp_path, ATTEMPT)
-    first = outbox.add(Role.OUTPUT, "first", [b"1"])
+    first = outbox.add(OutputRole.OUTPUT, "first", [b"1"])
     outbox.sync()
-    outbox.add(Role.OUTPUT, "second", [b"2"])
+    outbox.add(OutputRole.OUTPUT, "second", [b"2"])
     outbox.sync()
     outbox.close()
     index = tmp_path / "outbox" / ATTEMPT / "index"
@@ -56,12 +61,12 @@ def test_nothing_is_made_for_an_attempt_that_leaves_nothing(tmp_path: Path) -> N
 def test_what_is_shipped_is_given_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outboxes, "_GIVEN_BACK_BYTES", 100_000)
     outbox, content = Outbox.open(tmp_path, ATTEMPT), tmp_path / "outbox" / ATTEMPT / "content"
-    outbox.add(Role.OUTPUT, "first", [bytes(100_000)])
+    outbox.add(OutputRole.OUTPUT, "first", [bytes(100_000)])
     assert not outbox.is_to_give_back(0)
     assert outbox.is_to_give_back(1)
     outbox.give_back(1)
     assert content.stat().st_size == 0
-    second = outbox.add(Role.OUTPUT, "second", [b"two"])
+    second = outbox.add(OutputRole.OUTPUT, "second", [b"two"])
     outbox.sync()
     assert not outbox.is_to_give_back(2), "it is too little"
     assert content.stat().st_blocks * 512 < 50_000
@@ -69,20 +74,20 @@ def test_what_is_shipped_is_given_back(tmp_path: Path, monkeypatch: pytest.Monke
 
     again = Outbox.open(tmp_path, ATTEMPT)
     assert (len(again), again.shipped, again.read(second, 0, 99)) == (2, 1, b"two")
-    again.add(Role.VALUE, "", [bytes(100_000)])
+    again.add(OutputRole.VALUE, "", [bytes(100_000)])
     assert not again.is_to_give_back(3), "it may be asked for again"
     again.discard()
 
 
 def test_no_task_fills_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     outbox = Outbox.open(tmp_path, ATTEMPT)
-    outbox.add(Role.OUTPUT, "first", [b"1"])
+    outbox.add(OutputRole.OUTPUT, "first", [b"1"])
     free = iter([2**30, 0, 2**30])
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=next(free)))
     with pytest.raises(NoRoom):
-        outbox.add(Role.OUTPUT, "large", [b"22", b"33"])
+        outbox.add(OutputRole.OUTPUT, "large", [b"22", b"33"])
     assert (tmp_path / "outbox" / ATTEMPT / "content").stat().st_size == 1
-    last = outbox.add(Role.OUTPUT, "last", [b"4"])
+    last = outbox.add(OutputRole.OUTPUT, "last", [b"4"])
     assert (outbox.read(last, 0, 9), len(outbox)) == (b"4", 2)
     outbox.discard()
 
@@ -90,7 +95,7 @@ def test_no_task_fills_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_a_large_value_is_a_parcel_of_its_own(tmp_path: Path) -> None:
     outbox = Outbox.open(tmp_path, ATTEMPT)
     value = outbox.keep_value(bytes(INLINE_BYTES + 1))
-    assert value.blob == outbox.parcels[0].blob and outbox.parcels[0].role is Role.VALUE
+    assert value.blob == outbox.parcels[0].blob and outbox.parcels[0].role is OutputRole.VALUE
     assert outbox.size_bytes == 0, "it is no file"
     outbox.discard()
 
@@ -99,7 +104,7 @@ async def test_whoever_sends_is_woken(tmp_path: Path) -> None:
     outbox = Outbox.open(tmp_path, ATTEMPT)
     waiting = asyncio.create_task(outbox.more_than(0))
     await asyncio.sleep(0)
-    outbox.add(Role.OUTPUT, "a", [])
+    outbox.add(OutputRole.OUTPUT, "a", [])
     outbox.announce()
     async with asyncio.timeout(5):
         await waiting
@@ -118,7 +123,7 @@ def test_nothing_is_written_to_one_that_is_closed(tmp_path: Path) -> None:
             assert other.tell() == 0
 
     with pytest.raises(OSError, match="closed"):
-        outbox.add(Role.OUTPUT, "a", closing())
+        outbox.add(OutputRole.OUTPUT, "a", closing())
     assert (tmp_path / "other").read_bytes() == b""
     assert not (tmp_path / "outbox" / ATTEMPT).exists()
 

@@ -10,11 +10,11 @@ import pytest
 from potluck.model.blob import INLINE_BYTES
 from potluck.model.error import QuotaExceeded, StaleLease
 from potluck.model.lease import Lease
-from potluck.provider.attempt.log_buffer import AttemptLog, LogSpool
+from potluck.provider.attempt.log_buffer import LogBuffer, LogSpool
 from potluck.provider.event import Event, LeaseLost, ParcelsShipped, ValueRefused
 from potluck.provider.files import outbox as outboxes
 from potluck.provider.files.blob_transfer import Courier, Freight
-from potluck.provider.files.outbox import Outbox, Role
+from potluck.provider.files.outbox import Outbox, OutputRole
 from potluck.provider.files.output_upload import ship_parcels
 from potluck.provider.server.throttle import Throttle
 from tests.provider.build import a_lease
@@ -27,7 +27,7 @@ LARGE = bytes(range(256)) * 1025
 class Dock:
     """An outbox that is being shipped."""
 
-    def __init__(self, freight: Freight, log: AttemptLog) -> None:
+    def __init__(self, freight: Freight, log: LogBuffer) -> None:
         self.outbox, self.log = freight.outbox, log
         self.told: list[Event] = []
 
@@ -60,7 +60,7 @@ async def shipping(
     async with linked(server) as provider:
         outbox = Outbox.open(directory, lease.attempt_id)
         freight = Freight(outbox, Courier(provider.link, lease, Throttle()))
-        dock = Dock(freight, AttemptLog(LogSpool.open(directory, lease.attempt_id), 60.0))
+        dock = Dock(freight, LogBuffer(LogSpool.open(directory, lease.attempt_id), 60.0))
         duty = asyncio.create_task(ship_parcels(freight, lease.attempt_id, dock.log, dock.tell))
         try:
             yield dock
@@ -77,10 +77,10 @@ async def test_small_files_travel_together_and_large_ones_in_parts(
     server.files.part_bytes = 100_000
     async with shipping(server, tmp_path) as dock:
         for number in range(20):
-            dock.outbox.add(Role.OUTPUT, f"small/{number}", [b"%d" % number])
-        dock.outbox.add(Role.OUTPUT, "large", [LARGE])
-        dock.outbox.add(Role.OUTPUT, "empty", [])
-        dock.outbox.add(Role.CHECKPOINT, "", [b"an archive"])
+            dock.outbox.add(OutputRole.OUTPUT, f"small/{number}", [b"%d" % number])
+        dock.outbox.add(OutputRole.OUTPUT, "large", [LARGE])
+        dock.outbox.add(OutputRole.OUTPUT, "empty", [])
+        dock.outbox.add(OutputRole.CHECKPOINT, "", [b"an archive"])
         assert dock.outbox.keep_value(LARGE + b"!").blob is not None
         dock.outbox.announce()
         await dock.until_shipped()
@@ -98,9 +98,9 @@ async def test_the_next_life_does_not_ship_what_was_given_back(
     monkeypatch.setattr(outboxes, "_GIVEN_BACK_BYTES", 1)
     lease, _ = a_lease()
     before = Outbox.open(tmp_path, lease.attempt_id)
-    before.add(Role.OUTPUT, "old", [b"old"])
+    before.add(OutputRole.OUTPUT, "old", [b"old"])
     before.give_back(1)
-    before.add(Role.OUTPUT, "new", [b"new"])
+    before.add(OutputRole.OUTPUT, "new", [b"new"])
     before.sync()
     before.close()
     async with shipping(server, tmp_path, lease) as dock:
@@ -114,7 +114,7 @@ async def test_an_upload_goes_on_behind_the_parts_that_are_there(
 ) -> None:
     server.files.part_bytes = 100_000
     async with shipping(server, tmp_path) as dock:
-        parcel = dock.outbox.add(Role.OUTPUT, "large", [LARGE])
+        parcel = dock.outbox.add(OutputRole.OUTPUT, "large", [LARGE])
         server.files.uploads[parcel.blob.sha256] = bytearray(LARGE[:200_000])
         dock.outbox.announce()
         await dock.until_shipped()
@@ -126,7 +126,7 @@ async def test_an_upload_that_the_server_forgot_is_begun_anew(
 ) -> None:
     server.files.part_bytes, server.files.forgets_uploads = 100_000, 2
     async with shipping(server, tmp_path) as dock:
-        dock.outbox.add(Role.OUTPUT, "large", [LARGE])
+        dock.outbox.add(OutputRole.OUTPUT, "large", [LARGE])
         dock.outbox.announce()
         await dock.until_shipped()
     assert server.files.added == {"large": LARGE}
@@ -138,8 +138,8 @@ async def test_what_the_server_does_not_take_is_left_out_and_said(
     server.files.refusal = QuotaExceeded("The account has all that it may have.")
     async with shipping(server, tmp_path) as dock:
         for path, data in (("small", b"x"), ("other", b"y"), ("large", LARGE)):
-            dock.outbox.add(Role.OUTPUT, path, [data])
-        dock.outbox.add(Role.VALUE, "", [LARGE])
+            dock.outbox.add(OutputRole.OUTPUT, path, [data])
+        dock.outbox.add(OutputRole.VALUE, "", [LARGE])
         dock.outbox.announce()
         await dock.until_shipped()
         lines = dock.text().splitlines(keepends=True)
@@ -155,7 +155,7 @@ async def test_what_the_server_does_not_take_is_left_out_and_said(
 async def test_a_lease_that_is_gone_ends_it(server: FakeServer, tmp_path: Path) -> None:
     server.files.refusal = StaleLease("The lease is gone.")
     async with shipping(server, tmp_path) as dock:
-        dock.outbox.add(Role.OUTPUT, "small", [b"x"])
+        dock.outbox.add(OutputRole.OUTPUT, "small", [b"x"])
         dock.outbox.announce()
         await dock.until(LeaseLost)
     assert not any(isinstance(each, ParcelsShipped) for each in dock.told)

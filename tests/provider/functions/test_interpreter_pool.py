@@ -25,12 +25,12 @@ from potluck.provider.event import (
     CodeStarted,
     DevicesClosed,
     DevicesWanted,
+    GrantRefusal,
     ItemsEnded,
-    Refusal,
     ShutdownAsked,
 )
 from potluck.provider.files import collect_outputs as collecting
-from potluck.provider.files.work_directory import Inputs
+from potluck.provider.files.work_directory import InputFiles
 from potluck.provider.functions.interpreter_pool import WarmSettings
 from potluck.provider.sandbox.bubblewrap.bwrap import BubblewrapDriver
 from potluck.provider.sandbox.driver import Driver
@@ -220,7 +220,7 @@ async def test_code_is_passed_on_piece_by_piece(walled: Shop, tmp_path: Path) ->
     large = replace(grant, spec=replace(grant.spec, code=Value(blob=blob)))
     tracemalloc.start()
     try:
-        ran = await walled.run(large, Inputs({blob.sha256: file}))
+        ran = await walled.run(large, InputFiles({blob.sha256: file}))
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -412,7 +412,7 @@ async def test_files_in_a_directory_that_came_along_are_taken(walled: Shop, tmp_
         deep.type, deep.mode = tarfile.DIRTYPE, 0o755
         archive.addfile(deep)
     blob = BlobRef("a" * 64, folder.stat().st_size)
-    inputs = Inputs({blob.sha256: folder})
+    inputs = InputFiles({blob.sha256: folder})
     calls = [await walled.run(call_of(write_deep, folder=blob), inputs) for _ in range(2)]
     grant = items_of(write_deep_item, range(3))
     spec = replace(grant.spec, folder=blob)
@@ -491,7 +491,7 @@ async def test_idle_ones_make_way_for_what_needs_their_memory(
 @pytest.mark.parametrize(
     "event",
     [
-        DevicesClosed({"cpu-1": Refusal(EndReason.DECLINED, "closed")}),
+        DevicesClosed({"cpu-1": GrantRefusal(EndReason.DECLINED, "closed")}),
         DevicesWanted({"cpu-1": 1.0}, EndReason.RECLAIMED),
         ShutdownAsked(),
     ],

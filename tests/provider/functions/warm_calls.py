@@ -15,20 +15,20 @@ from potluck.model.ids import AccountId
 from potluck.model.task import MIB, ItemRange, Limits, Requirements
 from potluck.model.task_spec import FunctionSpec
 from potluck.provider.attempt.kinds import run_function
-from potluck.provider.attempt.log_buffer import AttemptLog, LogSpool
+from potluck.provider.attempt.log_buffer import LogBuffer, LogSpool
 from potluck.provider.attempt.mask import LogWriter
-from potluck.provider.attempt.types import Job
+from potluck.provider.attempt.types import PreparedAttempt
 from potluck.provider.attempt.unsent_results import Backlog
 from potluck.provider.dependencies.outcome import BARE
 from potluck.provider.event import Event, ItemsEnded
 from potluck.provider.expose.exposed import Exposed
 from potluck.provider.files.blob_transfer import Freight
-from potluck.provider.files.outbox import Outbox, Role
-from potluck.provider.files.work_directory import Inputs
+from potluck.provider.files.outbox import Outbox, OutputRole
+from potluck.provider.files.work_directory import InputFiles
 from potluck.provider.functions.confinement import confine_function
 from potluck.provider.functions.interpreter_key import WarmKey, key_of
 from potluck.provider.functions.interpreter_pool import Pins, WarmPool, WarmSettings
-from potluck.provider.sandbox.driver import Driver, Recall, RunOutcome
+from potluck.provider.sandbox.driver import Driver, RunOutcome, StopRequest
 from potluck.wire import item_file
 from potluck.wire.plain_values import decode
 from potluck.wire.provider import Grant
@@ -81,8 +81,8 @@ def items_of(
 
 def key(grant: Grant) -> WarmKey:
     assert isinstance(grant.spec, FunctionSpec)
-    parts = (BARE, Exposed(), Inputs(), cast(LogWriter, None), print, Recall())
-    job = Job(grant, *parts, cast(Freight, None))
+    parts = (BARE, Exposed(), InputFiles(), cast(LogWriter, None), print, StopRequest())
+    job = PreparedAttempt(grant, *parts, cast(Freight, None))
     return key_of(job, grant.spec, confine_function(job))
 
 
@@ -126,26 +126,26 @@ class Shop:
         self.held: list[str] = []
         pins = Pins(lambda _, name: self.held.append(name), self.held.remove)
         self.pool = WarmPool(driver, settings or WarmSettings(), pins)
-        self.recall = Recall()
+        self.recall = StopRequest()
         self.told: list[Event] = []
-        self.logs: list[AttemptLog] = []
+        self.logs: list[LogBuffer] = []
         self.outboxes: list[Outbox] = []
         self.backlogs: list[Backlog] = []
 
-    async def run(self, grant: Grant, inputs: Inputs | None = None) -> Ran:
+    async def run(self, grant: Grant, inputs: InputFiles | None = None) -> Ran:
         spool = LogSpool.open(self._directory, grant.attempt_id)
-        log, freight = AttemptLog(spool, 0.1), idle_freight(self._directory)
+        log, freight = LogBuffer(spool, 0.1), idle_freight(self._directory)
         self.logs.append(log)
         self.outboxes.append(freight.outbox)
         self.backlogs.append(freight.backlog)
         told: list[Event] = []
         self.told = told
-        parts = (BARE, Exposed(), inputs or Inputs(), log, told.append, self.recall, freight)
+        parts = (BARE, Exposed(), inputs or InputFiles(), log, told.append, self.recall, freight)
         assert isinstance(grant.spec, FunctionSpec)
-        outcome = await run_function(Job(grant, *parts), grant.spec, self.pool, 0.1)
+        outcome = await run_function(PreparedAttempt(grant, *parts), grant.spec, self.pool, 0.1)
         log.flush()
         text = b"".join(piece.data for piece in spool.read(0, 10**6, 10**9)).decode()
-        files = [each.path for each in freight.outbox.parcels if each.role is Role.OUTPUT]
+        files = [each.path for each in freight.outbox.parcels if each.role is OutputRole.OUTPUT]
         return Ran(outcome, told, text, files)
 
     async def timed(self, grant: Grant) -> tuple[Ran, float]:

@@ -17,10 +17,10 @@ from potluck.provider.control.client import ask
 from potluck.provider.control.listener import listening
 from potluck.provider.control.message import (
     Answer,
-    Done,
+    CommandRefused,
     Drain,
+    InEffect,
     Reclaim,
-    Refused,
     Request,
     ShowStatus,
 )
@@ -28,10 +28,10 @@ from tests.asking import ask_once
 
 
 async def echo(request: Request) -> AsyncGenerator[Answer]:
-    yield Refused(type(request).__name__)
+    yield CommandRefused(type(request).__name__)
     if isinstance(request, Reclaim):
-        yield Refused(",".join(request.devices))
-    yield Done()
+        yield CommandRefused(",".join(request.devices))
+    yield InEffect()
 
 
 @pytest.fixture(params=["socket", "long", "port"])
@@ -49,8 +49,8 @@ def directory(
 async def test_each_answer_comes_to_who_asked(directory: Path) -> None:
     async with listening(directory, echo):
         answers = await asyncio.to_thread(list, ask(directory, Reclaim(("GPU-1", "GPU-2"))))
-        assert answers == [Refused("Reclaim"), Refused("GPU-1,GPU-2"), Done()]
-        assert await asyncio.to_thread(ask_once, directory, ShowStatus()) == Done()
+        assert answers == [CommandRefused("Reclaim"), CommandRefused("GPU-1,GPU-2"), InEffect()]
+        assert await asyncio.to_thread(ask_once, directory, ShowStatus()) == InEffect()
     with pytest.raises(NotRunning, match="No provider runs"):
         ask_once(directory, ShowStatus())
     assert list(directory.iterdir()) == [], "nothing is left behind"
@@ -62,7 +62,7 @@ async def test_what_a_dead_provider_left_is_not_taken_for_one(directory: Path) -
     with pytest.raises(NotRunning, match="No provider runs"):
         ask_once(directory, ShowStatus())
     async with listening(directory, echo):
-        assert await asyncio.to_thread(ask_once, directory, ShowStatus()) == Done()
+        assert await asyncio.to_thread(ask_once, directory, ShowStatus()) == InEffect()
 
 
 async def test_only_its_owner_can_open_it(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +86,7 @@ async def test_a_file_system_without_sockets_has_a_port(
 
     monkeypatch.setattr(socket_path, "_bind_unix", refuse)
     async with listening(tmp_path, echo):
-        assert await asyncio.to_thread(ask_once, tmp_path, ShowStatus()) == Done()
+        assert await asyncio.to_thread(ask_once, tmp_path, ShowStatus()) == InEffect()
 
 
 async def test_without_the_token_nobody_is_heard(
@@ -97,7 +97,7 @@ async def test_without_the_token_nobody_is_heard(
 
     async def note(request: Request) -> AsyncGenerator[Answer]:
         heard.append(request)
-        yield Done()
+        yield InEffect()
 
     async with listening(tmp_path, note):
         known = msgspec.json.decode(
@@ -121,7 +121,7 @@ async def test_what_is_not_understood_is_refused_and_others_are_still_heard(tmp_
                 connection.shutdown(socket.SHUT_WR)
                 answer = await asyncio.to_thread(_all_of, connection)
             assert answer == b"" or b"another version" in answer
-        assert await asyncio.to_thread(ask_once, tmp_path, ShowStatus()) == Done()
+        assert await asyncio.to_thread(ask_once, tmp_path, ShowStatus()) == InEffect()
 
 
 async def test_who_goes_away_undoes_nothing_and_who_waits_hears_the_last_word(
@@ -132,9 +132,9 @@ async def test_who_goes_away_undoes_nothing_and_who_waits_hears_the_last_word(
     async def slow(request: Request) -> AsyncGenerator[Answer]:
         asked.set()
         for _ in range(3):
-            yield Refused("not yet")
+            yield CommandRefused("not yet")
         await carried_out.wait()
-        yield Done()
+        yield InEffect()
 
     async with listening(tmp_path, slow):
         gone, _ = socket_path.connect(tmp_path, 5)
@@ -145,7 +145,7 @@ async def test_who_goes_away_undoes_nothing_and_who_waits_hears_the_last_word(
         waiting = asyncio.create_task(asyncio.to_thread(ask_once, tmp_path, Drain()))
         await asked.wait()
         carried_out.set()
-    assert await waiting == Done()
+    assert await waiting == InEffect()
 
 
 async def test_a_provider_that_hangs_or_ends_is_told(tmp_path: Path) -> None:

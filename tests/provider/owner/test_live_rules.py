@@ -19,14 +19,19 @@ from potluck.provider.announcement import (
     TermsRead,
     TermsWrong,
 )
-from potluck.provider.change_counter import Told
+from potluck.provider.change_counter import ChangeCounter
 from potluck.provider.detect.sampler import Sampler
 from potluck.provider.detect.types import FoundDevice, Sample
-from potluck.provider.event import DevicesClosed, DevicesWanted, Event, Refusal
-from potluck.provider.owner.live_rules import Rules
-from potluck.provider.owner.observations import Seen
-from potluck.provider.owner.owner_duties import Doings, Watch
-from potluck.provider.owner.remote_requests import Wishes
+from potluck.provider.event import (
+    DevicesClosed,
+    DevicesWanted,
+    Event,
+    GrantRefusal,
+)
+from potluck.provider.owner.live_rules import OwnerRules
+from potluck.provider.owner.observations import Observations
+from potluck.provider.owner.owner_duties import AvailabilityDuty, Doings
+from potluck.provider.owner.remote_requests import RemoteRequests
 from potluck.wire.owner_request import OwnerOrder, Wish
 from tests.provider.build import ACCOUNT, WALLET, a_grant, settings_for
 
@@ -51,13 +56,13 @@ class Owner:
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / "provider.toml"
-        self.rules = Rules(self.path, settings_for("http://127.0.0.1:1", directory))
+        self.rules = OwnerRules(self.path, settings_for("http://127.0.0.1:1", directory))
         self.rules.know((CARD,))
         self.announced: list[Announcement] = []
         self.events: list[Event] = []
         self.busy: set[str] = set()
-        self.beats, self.offer, self.sampler = Told(), Told(), RecordedSampler()
-        self.seen = Seen((CARD,), self.sampler)
+        self.beats, self.offer, self.sampler = ChangeCounter(), ChangeCounter(), RecordedSampler()
+        self.seen = Observations((CARD,), self.sampler)
         self.bandwidths: list[int | None] = []
         doings = Doings(
             lambda: self.busy,
@@ -68,7 +73,7 @@ class Owner:
             self.offer,
             self.bandwidths.append,
         )
-        self.watch = Watch((CARD,), self.rules, self.seen, doings)
+        self.watch = AvailabilityDuty((CARD,), self.rules, self.seen, doings)
 
     def _tell(self, events: list[Event]) -> bool:
         self.events += events
@@ -90,7 +95,7 @@ class Owner:
 
 def closed(why: str) -> DevicesClosed:
     detail = f"The device takes nothing new now. {why}"
-    return DevicesClosed({"GPU-1": Refusal(EndReason.DECLINED, detail)})
+    return DevicesClosed({"GPU-1": GrantRefusal(EndReason.DECLINED, detail)})
 
 
 @pytest.fixture
@@ -167,13 +172,13 @@ def test_options_that_the_file_overrides_are_told(tmp_path: Path) -> None:
     settings = settings_for("http://127.0.0.1:1", tmp_path)
     (tmp_path / "provider.toml").write_text("price = 2\ncores = 4\n")
     given = replace(settings, price_micro_per_hour=1, cores=4, disk_bytes=2**30)
-    assert Rules(tmp_path / "provider.toml", given).overridden() == ["--price"]
-    assert Rules(tmp_path / "provider.toml", settings).overridden() == []
+    assert OwnerRules(tmp_path / "provider.toml", given).overridden() == ["--price"]
+    assert OwnerRules(tmp_path / "provider.toml", settings).overridden() == []
     open_to_all = replace(settings, unsafe_no_sandbox=True, share_between_accounts=True)
-    assert Rules(tmp_path / "provider.toml", open_to_all).overridden() == []
+    assert OwnerRules(tmp_path / "provider.toml", open_to_all).overridden() == []
     text = 'share_between_accounts = false\nsandbox = "bwrap"\n'
     (tmp_path / "provider.toml").write_text(text)
-    assert Rules(tmp_path / "provider.toml", open_to_all).overridden() == [
+    assert OwnerRules(tmp_path / "provider.toml", open_to_all).overridden() == [
         "--share-between-accounts",
         "--unsafe-no-sandbox",
     ]
@@ -228,16 +233,16 @@ async def test_a_drained_node_takes_nothing(owner: Owner) -> None:
     assert owner.events == [closed("Its node finishes what runs, and ends.")]
 
 
-def wishes_of(owner: Owner, drained: list[str] | None = None) -> Wishes:
+def wishes_of(owner: Owner, drained: list[str] | None = None) -> RemoteRequests:
     def drain() -> None:
         if drained is not None:
             drained.append("drained")
 
     directory = owner.path.parent
-    return Wishes(directory, lambda: NodeId("node_1"), owner.watch, drain, owner.beats)
+    return RemoteRequests(directory, lambda: NodeId("node_1"), owner.watch, drain, owner.beats)
 
 
-async def carried_out(wishes: Wishes, number: int) -> None:
+async def carried_out(wishes: RemoteRequests, number: int) -> None:
     running = asyncio.create_task(wishes.run())
     try:
         async with asyncio.timeout(10):
@@ -347,7 +352,7 @@ async def test_a_wish_that_can_not_be_meant_harms_nothing(owner: Owner) -> None:
 
 
 async def test_told_wakes_who_waits_for_it() -> None:
-    told = Told()
+    told = ChangeCounter()
     stale = asyncio.create_task(told.until_stale())
     await asyncio.sleep(0)
     told.change()

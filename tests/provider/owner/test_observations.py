@@ -9,7 +9,7 @@ from potluck.model.terms import DeviceTerms
 from potluck.provider.detect.sampler import Sampler
 from potluck.provider.detect.types import Sample
 from potluck.provider.owner import observations
-from potluck.provider.owner.observations import Seen
+from potluck.provider.owner.observations import Observations
 from potluck.provider.owner.presence import Presence
 
 CARD = DeviceDescription(DeviceKind.GPU, "card", "NVIDIA", "L4", 2**34)
@@ -26,7 +26,7 @@ class Room(Sampler):
         self.said = {"card": IDLE, "cpu": IDLE}
         self.idle_seconds: float | None = None
         self.used: set[str] = set()
-        self.seen = Seen((CARD, PROCESSOR), self)
+        self.seen = Observations((CARD, PROCESSOR), self)
         monkeypatch.setattr(observations, "look", self._presence)
 
     async def sample(self) -> Mapping[str, Sample]:

@@ -6,9 +6,9 @@ from typing import cast
 
 from potluck.model.ids import NodeId
 from potluck.model.terms import Order, TermsChange
-from potluck.provider.change_counter import Told
-from potluck.provider.owner.owner_duties import Watch
-from potluck.provider.owner.remote_requests import Wishes, within_walls
+from potluck.provider.change_counter import ChangeCounter
+from potluck.provider.owner.owner_duties import AvailabilityDuty
+from potluck.provider.owner.remote_requests import RemoteRequests, within_walls
 from potluck.wire.owner_request import OwnerOrder, Wish
 
 
@@ -28,14 +28,14 @@ async def test_a_drain_is_known_to_be_carried_out_before_it_ends_the_provider(
     """Else the next start would end at once; and a number alone is where to go on from."""
     drained: list[int] = []
 
-    def opened() -> Wishes:
-        nothing = cast("Watch", None)  # neither of the two is about devices
-        return Wishes(
+    def opened() -> RemoteRequests:
+        nothing = cast("AvailabilityDuty", None)  # neither of the two is about devices
+        return RemoteRequests(
             tmp_path,
             lambda: NodeId("node_1"),
             nothing,
             lambda: drained.append(wishes.number()),
-            Told(),
+            ChangeCounter(),
         )
 
     wishes = opened()

@@ -8,7 +8,7 @@ from potluck.model.terms import TaskKind, TermsChange
 from potluck.provider.owner.file import read_text
 from potluck.provider.owner.settings_table import (
     KEYS,
-    Key,
+    OwnerSetting,
     Written,
     key_named,
 )
@@ -23,7 +23,7 @@ def test_every_term_has_its_key() -> None:
 
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key.name)
-def test_the_examples_are_good_and_survive_the_file(key: Key) -> None:
+def test_the_examples_are_good_and_survive_the_file(key: OwnerSetting) -> None:
     value = key.parse(key.example.replace("0x…", WALLET).strip('"'))
     assert key.parse(key.spell(value)) == value
     assert key.meaning.endswith(".")

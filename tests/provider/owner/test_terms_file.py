@@ -20,7 +20,7 @@ from potluck.provider.owner.file import (
     read_text,
     terms_file,
 )
-from potluck.provider.owner.file_values import NodeLimits, Said
+from potluck.provider.owner.file_values import NodeLimits, OwnerValues
 
 WALLET = "0x3FCf4914fC89B984Ca671C48D27b2814B59E3CA0"
 EVERYTHING = f"""\
@@ -121,7 +121,7 @@ def test_what_is_wrong_is_told_with_what_to_write(
 
 
 def test_no_file_says_nothing_and_an_unreadable_one_is_told(tmp_path: Path) -> None:
-    assert read_file(terms_file(tmp_path)) == Said()
+    assert read_file(terms_file(tmp_path)) == OwnerValues()
     assert mark_of(terms_file(tmp_path)) is None
     terms_file(tmp_path).mkdir()
     with pytest.raises(BadSettings, match="is not a file"):
@@ -203,7 +203,9 @@ def test_a_linked_file_stays_linked(tmp_path: Path) -> None:
     terms_file(tmp_path).symlink_to(real)
     change_file(terms_file(tmp_path), TermsChange(is_paused=True))
     assert terms_file(tmp_path).is_symlink()
-    assert read_file(real) == Said(TermsChange(price_micro_per_hour=1_000_000, is_paused=True))
+    assert read_file(real) == OwnerValues(
+        TermsChange(price_micro_per_hour=1_000_000, is_paused=True)
+    )
 
 
 _uuids = st.sampled_from(["GPU-1", "GPU 2", "cpu-\u00e9.x"])

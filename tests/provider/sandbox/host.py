@@ -23,8 +23,8 @@ from potluck.provider.sandbox.driver import (
     Confinement,
     Driver,
     InputFailed,
-    Recall,
     RunOutcome,
+    StopRequest,
     WorkDirectory,
 )
 from potluck.provider.sandbox.unconfined_run import UnconfinedDriver
@@ -135,7 +135,7 @@ async def serve(driver: Driver) -> None:
 
 async def handle(driver: Driver, request: Request, confinement: Confinement) -> None:
     collector = Collector()
-    recall, carrier = Recall(), Carrier(request)
+    recall, carrier = StopRequest(), Carrier(request)
     errand = NO_ERRAND if request.brings is None else carrier
     if request.is_recalled_before:
         recall.ask(EndReason.RECLAIMED, 0.0)

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from potluck.provider.sandbox.output_pump import Log
+from potluck.provider.sandbox.output_pump import OutputPump
 
 
 @contextmanager
@@ -32,7 +32,7 @@ async def test_a_slow_listener_slows_the_writer_down() -> None:
 
     with pipes() as (stdout, stdout_end, stderr, stderr_end):
         os.set_blocking(stdout_end, False)
-        pumping = asyncio.create_task(Log(listen, 10**9).pump(stdout, stderr))
+        pumping = asyncio.create_task(OutputPump(listen, 10**9).pump(stdout, stderr))
         os.close(stderr_end)
         written = await _fill(stdout_end)
         assert written <= 4 * 65_536  # one piece in hand, and what a pipe holds
@@ -49,7 +49,7 @@ async def test_the_failure_of_a_listener_is_its_own() -> None:
     with pipes() as (stdout, stdout_end, stderr, stderr_end):
         os.write(stdout_end, b"too much for me")
         with pytest.raises(ValueError, match="too much for me"):
-            await Log(fail, 100).pump(stdout, stderr)
+            await OutputPump(fail, 100).pump(stdout, stderr)
         os.close(stdout_end)
         os.close(stderr_end)
 
@@ -63,7 +63,7 @@ async def test_the_limit_is_for_both_streams_together() -> None:
     with pipes() as (stdout, stdout_end, stderr, stderr_end):
         os.write(stdout_end, b"123456")
         os.write(stderr_end, b"abcdef")
-        log = Log(listen, 10)
+        log = OutputPump(listen, 10)
         await log.pump(stdout, stderr)
         os.close(stdout_end)
         os.close(stderr_end)

@@ -16,13 +16,13 @@ from potluck.provider.sandbox.syscalls import (
     SOCKET,
     SOCKETPAIR,
     UNSHARE,
-    Call,
-    Machine,
+    Processor,
+    SystemCall,
 )
 from tests.provider.sandbox.conftest import Host
 
 ALLOW, KILL = 0x7FFF0000, 0x80000000
-AUDIT = {Machine.X86_64: 0xC000003E, Machine.AARCH64: 0xC00000B7}
+AUDIT = {Processor.X86_64: 0xC000003E, Processor.AARCH64: 0xC00000B7}
 NEW_USER, NEW_NET, THREAD_FLAGS = 0x10000000, 0x40000000, 0x003D0F00
 
 PROBE = """
@@ -74,7 +74,7 @@ def test_the_kernel_refuses_inside(host: Host) -> None:
 
 def test_a_call_of_another_architecture_ends_the_process(host: Host) -> None:
     """The x32 number of getpid."""
-    if platform.machine() != Machine.X86_64:
+    if platform.machine() != Processor.X86_64:
         pytest.skip("only x86_64 has a second numbering")
     ended = host.python("import ctypes; ctypes.CDLL(None).syscall(0x40000000 + 39)").ended
     assert ended is not None
@@ -108,15 +108,15 @@ if __name__ == '__main__':
     ], answer.stderr
 
 
-@pytest.mark.parametrize("machine", list(Machine))
-def test_the_program_refuses_on_every_processor(machine: Machine) -> None:
+@pytest.mark.parametrize("machine", list(Processor))
+def test_the_program_refuses_on_every_processor(machine: Processor) -> None:
     refused = {**dict.fromkeys(FORBIDDEN, errno.EPERM), **dict.fromkeys(ABSENT, errno.ENOSYS)}
     for name, call in {**FORBIDDEN, **ABSENT}.items():
         if call.number(machine) is not None:
             assert _verdict(machine, call) == _error(refused[name]), name
 
 
-@pytest.mark.parametrize("machine", list(Machine))
+@pytest.mark.parametrize("machine", list(Processor))
 @pytest.mark.parametrize(
     ("call", "arguments", "verdict"),
     [
@@ -143,16 +143,16 @@ def test_the_program_refuses_on_every_processor(machine: Machine) -> None:
     ],
 )
 def test_arguments_decide(
-    machine: Machine, call: Call, arguments: tuple[int, ...], verdict: int
+    machine: Processor, call: SystemCall, arguments: tuple[int, ...], verdict: int
 ) -> None:
     expected = verdict if verdict == ALLOW else _error(verdict)
     assert _verdict(machine, call, arguments) == expected
 
 
-@pytest.mark.parametrize("machine", list(Machine))
-def test_other_calls_are_allowed_and_other_architectures_end(machine: Machine) -> None:
-    read = Call(0, 63)
-    other = next(each for each in Machine if each is not machine)
+@pytest.mark.parametrize("machine", list(Processor))
+def test_other_calls_are_allowed_and_other_architectures_end(machine: Processor) -> None:
+    read = SystemCall(0, 63)
+    other = next(each for each in Processor if each is not machine)
     assert _verdict(machine, read) == ALLOW
     assert _verdict(machine, read, architecture=AUDIT[other]) == KILL
 
@@ -162,7 +162,10 @@ def _error(number: int) -> int:
 
 
 def _verdict(
-    machine: Machine, call: Call, arguments: tuple[int, ...] = (), architecture: int | None = None
+    machine: Processor,
+    call: SystemCall,
+    arguments: tuple[int, ...] = (),
+    architecture: int | None = None,
 ) -> int:
     """Runs the program over one call, as the kernel would."""
     number = call.number(machine)

@@ -12,7 +12,7 @@ import pytest
 from potluck.model.task import MIB
 from potluck.provider.sandbox.cgroup import Group, GroupLimits
 from potluck.provider.sandbox.hierarchy import Hierarchy, enable_controllers
-from potluck.provider.sandbox.inspect_run import Memory
+from potluck.provider.sandbox.inspect_run import MemoryUse
 
 LIMITED = ("memory.max", "memory.swap.max", "pids.max", "cpu.max")
 
@@ -62,15 +62,15 @@ def test_what_was_used_is_read_in_the_words_of_version_2(parent: Path) -> None:
     (directory / "memory.peak").write_text("4096\n")
     (directory / "pids.events").write_text("max 2\n")
     (directory / "cpu.stat").write_text("usage_usec 1500000\nuser_usec 1\n")
-    assert group.memory_bytes() == Memory(100, 30)
+    assert group.memory_bytes() == MemoryUse(100, 30)
     assert group.was_out_of_memory()
     assert group.refused_a_process()
     assert (group.memory_peak_bytes(), group.cpu_seconds()) == (4096, 1.5)
 
 
 def test_files_at_work_are_disk_and_the_rest_is_memory() -> None:
-    assert Memory(own_bytes=100, shared_bytes=30).beyond(work_bytes=20) == 110
-    assert Memory(own_bytes=100, shared_bytes=30).beyond(work_bytes=50) == 100
+    assert MemoryUse(own_bytes=100, shared_bytes=30).beyond(work_bytes=20) == 110
+    assert MemoryUse(own_bytes=100, shared_bytes=30).beyond(work_bytes=50) == 100
 
 
 def _group(parent: Path) -> tuple[Group, Path]:

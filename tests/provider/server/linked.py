@@ -10,7 +10,7 @@ from potluck.model.device import DeviceDescription, DeviceKind
 from potluck.model.ids import NodeId
 from potluck.model.node import NodeDescription, SandboxReport
 from potluck.provider.announcement import Announcement
-from potluck.provider.change_counter import Told
+from potluck.provider.change_counter import ChangeCounter
 from potluck.provider.event import Event
 from potluck.provider.server.heartbeat import Tidings
 from potluck.provider.server.server_client import Link, ListHeld, open_link
@@ -83,5 +83,5 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
-def saying(held: ListHeld, news: Told | None = None) -> Tidings:
-    return Tidings(held, tuple, lambda: 0, news or Told())
+def saying(held: ListHeld, news: ChangeCounter | None = None) -> Tidings:
+    return Tidings(held, tuple, lambda: 0, news or ChangeCounter())

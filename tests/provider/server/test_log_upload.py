@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from potluck.provider.attempt.log_buffer import AttemptLog, LogSpool
+from potluck.provider.attempt.log_buffer import LogBuffer, LogSpool
 from potluck.provider.event import LeaseLost, LogAcknowledged, LogCut
 from potluck.provider.server.log_upload import CUT_MARK, ship_log
 from potluck.provider.server.throttle import Throttle
@@ -14,12 +14,12 @@ from tests.provider.fake_server import FakeServer
 from tests.provider.server.linked import during, linked, until
 
 
-def a_written_log(directory: Path, *pieces: bytes) -> tuple[AttemptLog, Any]:
+def a_written_log(directory: Path, *pieces: bytes) -> tuple[LogBuffer, Any]:
     lease, _ = a_lease()
     spool = LogSpool.open(directory, lease.attempt_id)
     for data in pieces:
         spool.append(PackedLogPiece("stdout", data))
-    return AttemptLog(spool, 0.01), lease
+    return LogBuffer(spool, 0.01), lease
 
 
 async def test_a_log_arrives_whole_and_in_order_through_lost_answers(

@@ -19,11 +19,11 @@ from potluck.model.error import (
 )
 from potluck.model.task import EndReason
 from potluck.provider.announcement import ServerAnswers, ServerSilent
-from potluck.provider.change_counter import Told
+from potluck.provider.change_counter import ChangeCounter
 from potluck.provider.event import FinishAccepted, Granted, ItemsAccepted, LeaseLost
 from potluck.provider.server import heartbeat
 from potluck.provider.server.heartbeat import Pulse, beat_forever
-from potluck.provider.server.http import Exchange, Request
+from potluck.provider.server.http import Exchange, ServerRequest
 from potluck.provider.server.lease_poll import Rhythm, acquire_forever
 from potluck.provider.server.report import ReportSender
 from potluck.provider.server.server_client import open_link, open_session
@@ -74,7 +74,7 @@ async def test_why_nothing_answers_is_told_in_few_words() -> None:
     url, patience = f"http://127.0.0.1:{free_port()}", aiohttp.ClientTimeout(total=5)
     async with open_session(url, None) as session:
         with pytest.raises(ServerUnreachable) as caught:
-            request = Request(routes.HEALTHZ, routes.HEALTHZ.path, b"", patience)
+            request = ServerRequest(routes.HEALTHZ, routes.HEALTHZ.path, b"", patience)
             await Exchange(session, url).send(request, object)
     assert caught.value.detail == f"Nothing answers at {url} (Connection refused)."
 
@@ -90,7 +90,7 @@ async def test_a_refusal_at_registration_is_final(
 
 
 async def test_news_do_not_wait_for_the_next_heartbeat(server: FakeServer) -> None:
-    news = Told()
+    news = ChangeCounter()
     async with linked(server) as provider:
         said = saying(tuple, news)
         beating = beat_forever(provider.link, said, provider.tell, provider.hear, 60.0, Pulse())
@@ -101,7 +101,7 @@ async def test_news_do_not_wait_for_the_next_heartbeat(server: FakeServer) -> No
 
 
 async def test_a_poll_that_tells_of_wishes_hurries_the_heartbeat(server: FakeServer) -> None:
-    news = Told()
+    news = ChangeCounter()
     server.has_wishes = True
     async with linked(server) as provider:
         polling = acquire_forever(provider.link, tuple, provider.tell, news, polling_for(0.1))
@@ -129,7 +129,7 @@ async def test_grants_and_stops_are_told(server: FakeServer) -> None:
     grant, (stopped, _) = a_grant(), a_lease()
     async with linked(server) as provider:
         polling = acquire_forever(
-            provider.link, lambda: (stopped,), provider.tell, Told(), polling_for(0.5)
+            provider.link, lambda: (stopped,), provider.tell, ChangeCounter(), polling_for(0.5)
         )
         async with during(polling):
             await server.call_off(stopped.attempt_id)
@@ -143,7 +143,7 @@ async def test_after_a_grant_a_report_goes_before_the_next_poll(server: FakeServ
     async with linked(server) as provider:
         sender = ReportSender(provider.link, provider.tell)
         rhythm = Rhythm(0.5, 60.0, sender.answered)
-        polling = acquire_forever(provider.link, tuple, provider.tell, Told(), rhythm)
+        polling = acquire_forever(provider.link, tuple, provider.tell, ChangeCounter(), rhythm)
         async with during(polling), during(sender.run()):
             await server.offer(grant)
             await until(provider.heard(Granted(grant)))
@@ -158,7 +158,9 @@ async def test_after_a_grant_a_report_goes_before_the_next_poll(server: FakeServ
 async def test_who_has_nothing_to_report_for_long_polls_all_the_same(server: FakeServer) -> None:
     first, second = a_grant(), a_grant()
     async with linked(server) as provider:
-        polling = acquire_forever(provider.link, tuple, provider.tell, Told(), polling_for(0.5))
+        polling = acquire_forever(
+            provider.link, tuple, provider.tell, ChangeCounter(), polling_for(0.5)
+        )
         async with during(polling):
             await server.offer(first)
             await until(provider.heard(Granted(first)))
@@ -171,7 +173,9 @@ async def test_a_grant_whose_answer_was_lost_comes_again(server: FakeServer) -> 
     async with linked(server) as provider:
         server.swallow_answers = 2
         await server.offer(grant)
-        polling = acquire_forever(provider.link, tuple, provider.tell, Told(), polling_for(0.5))
+        polling = acquire_forever(
+            provider.link, tuple, provider.tell, ChangeCounter(), polling_for(0.5)
+        )
         async with during(polling):
             await server.until(provider.heard(Granted(grant)), "the grant")
     assert len(server.polls) >= 3
@@ -181,7 +185,9 @@ async def test_a_server_that_repeats_itself_does_not_make_us_spin(server: FakeSe
     await server.offer(a_grant())
     async with linked(server) as provider:
         # Nothing comes of the grant and it is never acknowledged, so every poll answers at once.
-        polling = acquire_forever(provider.link, tuple, lambda _: False, Told(), polling_for(0.5))
+        polling = acquire_forever(
+            provider.link, tuple, lambda _: False, ChangeCounter(), polling_for(0.5)
+        )
         async with during(polling), asyncio.timeout(30):
             await server.until(lambda: len(server.polls) >= 3, "three polls")
             before, started = len(server.polls), asyncio.get_running_loop().time()
@@ -373,7 +379,7 @@ async def test_that_a_device_is_closed_is_heard_before_that_it_was_wanted_back(
     server: FakeServer,
 ) -> None:
     lease, _ = a_lease()
-    news = Told()
+    news = ChangeCounter()
     async with linked(server) as provider:
         sender = ReportSender(provider.link, provider.tell)
         sender.let_pass(news.until_known)

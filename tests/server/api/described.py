@@ -10,18 +10,18 @@ from litestar import Litestar
 from potluck.server.api.app import make_app
 from potluck.server.api.document import build
 from potluck.server.api.document.operation import Described
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.server.settings import ServerSettings
 
 
 @cache
 def _app() -> Litestar:
     settings = ServerSettings(data_directory=Path("unused"))
-    nothing: list[Any] = [None] * (len(Parts.__struct_fields__) - 1)
+    nothing: list[Any] = [None] * (len(Services.__struct_fields__) - 1)
     with warnings.catch_warnings():
         # What the framework will do otherwise in its next major version.
         warnings.simplefilter("ignore", DeprecationWarning)
-        return make_app(Parts(settings, *nothing))
+        return make_app(Services(settings, *nothing))
 
 
 @cache

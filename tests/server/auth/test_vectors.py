@@ -14,7 +14,7 @@ import pytest
 from potluck.model.error import InvalidInput, NotSignedIn
 from potluck.server.auth.sign_in import is_for, is_in_force, verify_signature
 from potluck.server.contract_wallet import ContractWallets
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.server.settings import ServerSettings
 from potluck.wire.signing.sign_in_message import (
     SignIn,
@@ -46,13 +46,13 @@ def load(vectors: Path, name: str) -> dict[str, Any]:
     return found
 
 
-def parts(origin: str = "http://127.0.0.1", **rpc_urls: str) -> Parts:
+def parts(origin: str = "http://127.0.0.1", **rpc_urls: str) -> Services:
     """A server's parts, as far as a signature is concerned."""
     urls = {int(chain_id.removeprefix("chain_")): url for chain_id, url in rpc_urls.items()}
-    nothing: dict[str, Any] = dict.fromkeys(Parts.__struct_fields__)
+    nothing: dict[str, Any] = dict.fromkeys(Services.__struct_fields__)
     settings = ServerSettings(data_directory=Path("unused"))
     known = {"settings": settings, "origins": (origin,), "contract_wallets": ContractWallets(urls)}
-    return Parts(**{**nothing, **known})
+    return Services(**{**nothing, **known})
 
 
 async def verify(vector: dict[str, Any]) -> None:

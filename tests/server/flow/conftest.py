@@ -14,7 +14,7 @@ from potluck.server.derived_keys import derive
 from potluck.server.egress.allow_list import read_allowed
 from potluck.server.egress.send import Outward
 from potluck.server.rate_limiter import Limiter
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.server.settings import ServerSettings
 from potluck.store.database import Database
 from potluck.store.sealing.vault import GivenKeys, KeyRing, Vault
@@ -62,7 +62,7 @@ async def pool(any_database_url: str, tmp_path: Path) -> AsyncIterator[Pool]:
     database = await Database.connect(any_database_url, 8)
     live = InProcessLive()
     chosen = settings(tmp_path)
-    parts = Parts(
+    parts = Services(
         chosen,
         database,
         live,

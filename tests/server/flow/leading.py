@@ -4,22 +4,22 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from potluck.server.leader.memory import Memory
+from potluck.server.leader.memory import LeaderMemory
 from potluck.server.loops.leader_rpc import AnswerLoop
 from tests.server.flow.pool import Pool
 
 
 @asynccontextmanager
-async def leading(pool: Pool) -> AsyncIterator[Memory]:
+async def leading(pool: Pool) -> AsyncIterator[LeaderMemory]:
     """Somebody answers from a memory that is up to date."""
-    memory = Memory(pool.parts)
+    memory = LeaderMemory(pool.services)
     await memory.begin()
     while not memory.is_loaded:
         await memory.load_more()
 
     async def answer() -> None:
         while True:
-            await AnswerLoop(pool.parts, memory).run_once()
+            await AnswerLoop(pool.services, memory).run_once()
 
     answering = asyncio.create_task(answer())
     try:

@@ -25,12 +25,12 @@ from potluck.server.flow.schedule import schedule
 from potluck.server.flow.schedule.schedule import Round
 from potluck.server.flow.settle import settle
 from potluck.server.flow.submit import submit
-from potluck.server.leader.memory import Memory
+from potluck.server.leader.memory import LeaderMemory
 from potluck.server.leader.waiting_reasons import Reasons
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.attempts import attempts
 from potluck.store.identity import accounts
-from potluck.store.identity.accounts import Balance
+from potluck.store.identity.accounts import AccountBalance
 from potluck.store.ledger import ledger
 from potluck.store.nodes.nodes import Owner
 from potluck.store.scheduler import invariant_snapshot, leader
@@ -102,8 +102,10 @@ def _card(uuid: str, price_micro_per_hour: int) -> DeviceDescription:
 class Pool:
     """Alice has work, Bob has a machine, and this instance leads."""
 
-    def __init__(self, parts: Parts, alice: AccountId, bob: AccountId, leads: Leadership) -> None:
-        self.parts = parts
+    def __init__(
+        self, services: Services, alice: AccountId, bob: AccountId, leads: Leadership
+    ) -> None:
+        self.services = services
         self.alice = alice
         self.bob = bob
         self.bobs = Owner(bob)
@@ -111,20 +113,20 @@ class Pool:
         self.machines: dict[NodeId | None, str] = {}
 
     @classmethod
-    async def open(cls, parts: Parts) -> "Pool":
-        async with parts.database.transaction() as connection:
+    async def open(cls, services: Services) -> "Pool":
+        async with services.database.transaction() as connection:
             alice = await accounts.add(connection, Wallet("alice").address, {Role.CONSUMER})
             bob = await accounts.add(connection, Wallet("bob").address, {Role.PROVIDER})
             leads = await leader.lead(connection, "me", 3600)
         assert leads is not None and alice is not None and bob is not None
-        return cls(parts, alice.id, bob.id, leads)
+        return cls(services, alice.id, bob.id, leads)
 
     async def give(self, account_id: AccountId, amount_micro: int) -> None:
-        async with self.parts.database.transaction() as connection:
+        async with self.services.database.transaction() as connection:
             await ledger.append(connection, grant_entries(account_id, amount_micro))
 
-    async def balance(self, account_id: AccountId) -> Balance:
-        async with self.parts.database.transaction() as connection:
+    async def balance(self, account_id: AccountId) -> AccountBalance:
+        async with self.services.database.transaction() as connection:
             found = await accounts.balance(connection, account_id)
         assert found is not None
         return found
@@ -132,21 +134,21 @@ class Pool:
     async def offer(self, node_id: NodeId | None = None, **changes: Any) -> NodeRegistered:
         machine = self.machines.get(node_id, f"GPU-{secrets.token_hex(4)}")
         offer = RegisterNode(description(machine=machine, **changes), node_id)
-        registered = await lease.register(self.parts, self.bobs, offer)
+        registered = await lease.register(self.services, self.bobs, offer)
         self.machines[registered.node_id] = machine
         return registered
 
     async def submit(self, key: str | None = None, **changes: Any) -> TaskView:
-        return await submit.submit(self.parts, self.alice, request(**changes), key)
+        return await submit.submit(self.services, self.alice, request(**changes), key)
 
     async def plan(self) -> Round:
         """All that a new leader would place."""
-        memory = Memory(self.parts)
+        memory = LeaderMemory(self.services)
         await memory.begin()
-        reasons = Reasons(self.parts, memory.known.scheduler)
+        reasons = Reasons(self.services, memory.known.scheduler)
         slices: list[Round] = []
         while not slices or not slices[-1].is_complete:
-            slices.append(await schedule.schedule_once(self.parts, self.leads, memory))
+            slices.append(await schedule.schedule_once(self.services, self.leads, memory))
             await reasons.publish(slices[-1].waiting, slices[-1].emptied)
         waiting = {key: each for one in slices for key, each in one.waiting.items()}
         return Round(
@@ -155,24 +157,24 @@ class Pool:
 
     async def fetch(self, node_id: NodeId, *held: Lease) -> list[Grant]:
         asked = AcquireLeases(held, wait_seconds=0)
-        return (await lease.acquire(self.parts, self.bobs, node_id, asked)).grants
+        return (await lease.acquire(self.services, self.bobs, node_id, asked)).grants
 
     async def beat(self, node_id: NodeId, *held: Lease) -> list[str]:
         """What to stop."""
         beat = Heartbeat(held)
-        return list((await lease.heartbeat(self.parts, self.bobs, node_id, beat)).stop)
+        return list((await lease.heartbeat(self.services, self.bobs, node_id, beat)).stop)
 
     async def report(self, node_id: NodeId, *reports: Report) -> list[str]:
-        answers = await report.report(self.parts, self.bobs, node_id, Reports(reports))
+        answers = await report.report(self.services, self.bobs, node_id, Reports(reports))
         return [answer.code for answer in answers.answers]
 
     async def say(self, node_id: NodeId, held: Lease, offset: int, *texts: str) -> int:
         pieces = tuple(PackedLogPiece("stdout", text.encode()) for text in texts)
         chunk = LogChunk(held, offset, pieces)
-        return (await attempt_log.append_log(self.parts, self.bobs, node_id, chunk)).next_offset
+        return (await attempt_log.append_log(self.services, self.bobs, node_id, chunk)).next_offset
 
     async def task(self, task_id: TaskId) -> TaskView:
-        async with self.parts.database.transaction() as connection:
+        async with self.services.database.transaction() as connection:
             return task_stream.add_pause_reason(await tasks.get(connection, task_id, self.alice))
 
     async def started(self, **changes: Any) -> tuple[NodeId, Grant]:
@@ -186,21 +188,21 @@ class Pool:
 
     async def finish(self, grant: Grant) -> None:
         """The end alone, without the sign of life that a report is."""
-        async with self.parts.database.transaction() as connection:
+        async with self.services.database.transaction() as connection:
             attempt = await attempts.lock_for_end(connection, grant.attempt_id)
             assert attempt is not None
-            wait = settle.next_wait(self.parts)
+            wait = settle.next_wait(self.services)
             ended = end(AttemptChange(attempt), EndReason.COMPLETED, wait, exit_code=0)
-            await settle.write(self.parts, connection, [ended])
+            await settle.write(self.services, connection, [ended])
 
     async def check(self) -> None:
         """Everything that must always be true is true."""
-        async with self.parts.database.transaction() as connection:
+        async with self.services.database.transaction() as connection:
             found = violations(await invariant_snapshot.take(connection))
             assert not found, found
 
     async def sql(self, statement: str, *values: Any) -> Any:
-        async with self.parts.database.transaction() as connection:
+        async with self.services.database.transaction() as connection:
             return await connection.fetchval(statement, *values)
 
 

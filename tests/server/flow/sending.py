@@ -17,12 +17,12 @@ def ref(data: bytes) -> BlobRef:
 
 async def send(pool: Pool, data: bytes, account_id: AccountId | None = None) -> BlobRef:
     owner = account_id or pool.alice
-    begun = await upload.begin(pool.parts, owner, ref(data))
+    begun = await upload.begin(pool.services, owner, ref(data))
     if begun.complete:
         return ref(data)
     for number, part in enumerate(_parts(data)):
-        found = await upload.of_account(pool.parts, owner, begun.upload_id)
-        await upload.take_part(pool.parts, found, number, _once(part))
+        found = await upload.of_account(pool.services, owner, begun.upload_id)
+        await upload.take_part(pool.services, found, number, _once(part))
     await finish(pool, begun.upload_id, owner)
     return ref(data)
 
@@ -31,22 +31,22 @@ async def finish(pool: Pool, upload_id: str, account_id: AccountId | None = None
     """Asks until it is complete: on a busy machine it may take a while."""
     is_complete = False
     while not is_complete:
-        found = await upload.of_account(pool.parts, account_id or pool.alice, upload_id)
-        is_complete = (await upload.finish(pool.parts, found)).complete
+        found = await upload.of_account(pool.services, account_id or pool.alice, upload_id)
+        is_complete = (await upload.finish(pool.services, found)).complete
 
 
 async def send_from_node(pool: Pool, node_id: NodeId, grant: Grant, data: bytes) -> BlobRef:
     asked = BeginNodeUpload(lease_of(grant), ref(data))
-    begun = await upload.begin_for_node(pool.parts, pool.bobs, node_id, asked)
+    begun = await upload.begin_for_node(pool.services, pool.bobs, node_id, asked)
     if begun.complete:
         return ref(data)
     for number, part in enumerate(_parts(data)):
-        found, _ = await upload.of_node(pool.parts, pool.bobs, node_id, begun.upload_id)
-        await upload.take_part(pool.parts, found, number, _once(part))
+        found, _ = await upload.of_node(pool.services, pool.bobs, node_id, begun.upload_id)
+        await upload.take_part(pool.services, found, number, _once(part))
     is_complete = False
     while not is_complete:
-        found, sender = await upload.of_node(pool.parts, pool.bobs, node_id, begun.upload_id)
-        is_complete = (await upload.finish(pool.parts, found, sender)).complete
+        found, sender = await upload.of_node(pool.services, pool.bobs, node_id, begun.upload_id)
+        is_complete = (await upload.finish(pool.services, found, sender)).complete
     return ref(data)
 
 

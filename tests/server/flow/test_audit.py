@@ -16,12 +16,12 @@ KEY = b"k" * 32
 
 
 async def append(pool: Pool, subject: str) -> None:
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         await audit.append(connection, KEY, AuditKind.SIGNED_IN, "server", subject, {"a": "ä\n"})
 
 
 async def verdict(pool: Pool) -> AuditVerdict:
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         return await audit.verify(connection, KEY)
 
 
@@ -36,7 +36,7 @@ async def test_entries_that_come_at_once_make_one_chain(pool: Pool) -> None:
     await asyncio.gather(*(append(pool, str(number)) for number in range(40)))
     found = await verdict(pool)
     assert found.holds and found.entries == 40
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         newest = await audit.newest(connection, 2**62, 100)
     assert [entry.number for entry in newest] == list(range(40, 0, -1))
     assert newest[0].hash == found.head
@@ -85,7 +85,7 @@ async def test_the_database_itself_refuses_to_change_it(pool: Pool, statement: s
 
 async def test_an_act_that_fails_leaves_no_entry(pool: Pool) -> None:
     with pytest.raises(RuntimeError):
-        async with pool.parts.database.transaction() as connection:
+        async with pool.services.database.transaction() as connection:
             await audit.append(connection, KEY, AuditKind.SIGNED_IN, "server")
             raise RuntimeError
     assert (await verdict(pool)).entries == 0
@@ -96,14 +96,14 @@ async def test_what_a_suspended_account_has_running_ends_even_if_the_server_died
 ) -> None:
     _, grant = await pool.started()
     await pool.sql("UPDATE accounts SET suspended_at = now() WHERE id = $1", pool.alice)
-    await roles.evict_once(pool.parts)
+    await roles.evict_once(pool.services)
     assert (await pool.task(grant.task_id)).state == "cancelled"
     await pool.check()
 
 
 async def test_the_nodes_of_a_suspended_account_leave(pool: Pool) -> None:
     _, grant = await pool.started()
-    await roles.suspend(pool.parts, pool.alice, pool.bob, "lies about its cards")
+    await roles.suspend(pool.services, pool.alice, pool.bob, "lies about its cards")
     assert await pool.sql("SELECT state FROM nodes") == "left"
     assert (await pool.task(grant.task_id)).state == "queued", "the work goes elsewhere"
     await pool.check()
@@ -111,9 +111,9 @@ async def test_the_nodes_of_a_suspended_account_leave(pool: Pool) -> None:
 
 async def test_of_two_admins_who_demote_each_other_one_stays(pool: Pool) -> None:
     for one in (pool.alice, pool.bob):
-        await roles.change_roles(pool.parts, one, one, frozenset({Role.ADMIN}))
+        await roles.change_roles(pool.services, one, one, frozenset({Role.ADMIN}))
     demoted = [
-        roles.change_roles(pool.parts, actor, other, frozenset())
+        roles.change_roles(pool.services, actor, other, frozenset())
         for actor, other in ((pool.alice, pool.bob), (pool.bob, pool.alice))
     ]
     await asyncio.gather(*demoted, return_exceptions=True)

@@ -18,8 +18,8 @@ from potluck.server.flow.notify import task_stream
 from potluck.server.flow.schedule.schedule import schedule_once
 from potluck.server.flow.settle import cancel
 from potluck.server.flow.submit import submit
-from potluck.server.leader.memory import Memory
-from potluck.store.attempts.assign import Planned, assign
+from potluck.server.leader.memory import LeaderMemory
+from potluck.store.attempts.assign import PlannedAttempt, assign
 from potluck.store.new_ids import new_attempt_id, new_task_id
 from potluck.store.nodes import nodes
 from potluck.store.scheduler.leader import Leadership, TermOver
@@ -103,7 +103,7 @@ async def test_a_strangers_token_changes_nothing(pool: Pool) -> None:
     with pytest.raises(StaleLease):
         await pool.say(node_id, forged, 0, "not mine")
     with pytest.raises(NotFound):
-        await task_stream.view(pool.parts, pool.bob, grant.task_id)
+        await task_stream.view(pool.services, pool.bob, grant.task_id)
     assert (await pool.task(grant.task_id)).state is TaskState.RUNNING
 
 
@@ -131,9 +131,9 @@ async def test_cancel_at_every_state(pool: Pool, state: str) -> None:
         await pool.report(node.node_id, Preparing(lease_of(grants[0])))
     if state == "running":
         await pool.report(node.node_id, Started(lease_of(grants[0])))
-    cancelled = await cancel.cancel(pool.parts, pool.alice, task.id)
+    cancelled = await cancel.cancel(pool.services, pool.alice, task.id)
     assert cancelled.state is TaskState.CANCELLED
-    assert (await cancel.cancel(pool.parts, pool.alice, task.id)).state is TaskState.CANCELLED
+    assert (await cancel.cancel(pool.services, pool.alice, task.id)).state is TaskState.CANCELLED
     for grant in grants:
         assert await pool.beat(node.node_id, lease_of(grant)) == [grant.attempt_id]
         assert await pool.report(node.node_id, done(grant)) == ["stale_lease"]
@@ -144,13 +144,13 @@ async def test_a_finished_task_can_not_be_cancelled(pool: Pool) -> None:
     node_id, grant = await pool.started()
     await pool.report(node_id, done(grant))
     with pytest.raises(Conflict):
-        await cancel.cancel(pool.parts, pool.alice, grant.task_id)
+        await cancel.cancel(pool.services, pool.alice, grant.task_id)
 
 
 async def test_an_expired_lease_goes_back_to_the_queue(pool: Pool) -> None:
     node_id, grant = await pool.started()
     await _run_out(pool)
-    assert await expire.expire_once(pool.parts, pool.leads) == 1
+    assert await expire.expire_once(pool.services, pool.leads) == 1
     task = await pool.task(grant.task_id)
     assert (task.state, task.attempts[0].state) == (TaskState.QUEUED, AttemptState.LOST)
     await pool.check()
@@ -166,7 +166,7 @@ async def test_a_renewed_lease_does_not_expire(pool: Pool) -> None:
     node_id, grant = await pool.started()
     await _run_out(pool)
     await pool.beat(node_id, lease_of(grant))
-    assert await expire.expire_once(pool.parts, pool.leads) == 0
+    assert await expire.expire_once(pool.services, pool.leads) == 0
 
 
 async def test_what_nobody_fetches_is_withdrawn_uncounted(pool: Pool) -> None:
@@ -176,7 +176,7 @@ async def test_what_nobody_fetches_is_withdrawn_uncounted(pool: Pool) -> None:
         assert await pool.fetch(node.node_id) == [], "it asks, and then is gone"
         await pool.plan()
         await _run_out(pool)
-        assert await expire.expire_once(pool.parts, pool.leads) == 1
+        assert await expire.expire_once(pool.services, pool.leads) == 1
     after = await pool.task(task.id)
     assert after.state is TaskState.QUEUED
     assert {attempt.reason for attempt in after.attempts} == {EndReason.WITHDRAWN}
@@ -193,10 +193,10 @@ async def test_what_ends_at_once_ends_in_few_transactions(pool: Pool, how: str) 
     await pool.plan()
     assert len(await pool.fetch(node.node_id)) == 8
     if how == "it leaves":
-        await lease.leave(pool.parts, pool.bobs, node.node_id)
+        await lease.leave(pool.services, pool.bobs, node.node_id)
     else:
         await _run_out(pool)
-        assert await expire.expire_once(pool.parts, pool.leads) == 8
+        assert await expire.expire_once(pool.services, pool.leads) == 8
     assert await pool.sql("SELECT count(*) FROM attempts WHERE state = 'lost'") == 8
     # Of the array one range after the other: what becomes of it depends on the one before.
     assert await pool.sql("SELECT count(DISTINCT xmin::text) FROM attempts") == 2
@@ -222,13 +222,13 @@ async def test_three_lost_nodes_are_poison(pool: Pool) -> None:
 async def test_a_deadline_ends_what_waits(pool: Pool) -> None:
     task = await pool.submit(start_within_seconds=0.001)
     await pool.sql("UPDATE tasks SET start_before = now() - interval '1 second'")
-    assert await expire.expire_once(pool.parts, pool.leads) == 1
+    assert await expire.expire_once(pool.services, pool.leads) == 1
     assert (await pool.task(task.id)).state is TaskState.EXPIRED
 
 
 async def test_leaving_gives_back_at_once(pool: Pool) -> None:
     node_id, grant = await pool.started()
-    await lease.leave(pool.parts, pool.bobs, node_id)
+    await lease.leave(pool.services, pool.bobs, node_id)
     assert (await pool.task(grant.task_id)).state is TaskState.QUEUED
     assert not (await pool.plan()).assigned, "a node that left gets nothing"
     await pool.check()
@@ -237,7 +237,7 @@ async def test_leaving_gives_back_at_once(pool: Pool) -> None:
 async def test_a_silent_node_gets_no_work_until_it_beats(pool: Pool) -> None:
     node = await pool.offer()
     await pool.sql("UPDATE nodes SET heartbeat_at = now() - interval '1 hour'")
-    assert await expire.expire_once(pool.parts, pool.leads) == 1
+    assert await expire.expire_once(pool.services, pool.leads) == 1
     await pool.submit()
     assert not (await pool.plan()).assigned
     await pool.beat(node.node_id)
@@ -268,12 +268,12 @@ async def test_a_price_that_changed_is_not_agreed_to(pool: Pool) -> None:
     await pool.give(pool.alice, 10**12)
     await pool.offer(price_micro_per_hour=10)
     task = await pool.submit()
-    memory = Memory(pool.parts)
+    memory = LeaderMemory(pool.services)
     await memory.begin()
     (assignment,) = memory.known.scheduler.plan(memory.now, 10).assignments
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         await connection.execute("UPDATE devices SET price_micro_per_hour = 20")
-        planned = [Planned(new_attempt_id(), assignment)]
+        planned = [PlannedAttempt(new_attempt_id(), assignment)]
         applied = await assign(connection, planned, pool.leads, 15.0)
     assert applied == []
     assert (await pool.task(task.id)).state is TaskState.QUEUED
@@ -296,7 +296,7 @@ async def test_lost_work_is_not_paid(pool: Pool) -> None:
     await pool.give(pool.alice, 1_000_000)
     await pool.started(price_micro_per_hour=3_600_000, run_seconds=100.0)
     await _run_out(pool)
-    await expire.expire_once(pool.parts, pool.leads)
+    await expire.expire_once(pool.services, pool.leads)
     assert (await pool.balance(pool.alice)).available_micro == 1_000_000
     assert (await pool.balance(pool.bob)).available_micro == 0
     await pool.check()
@@ -322,7 +322,7 @@ async def test_what_can_not_be_paid_any_more_waits(pool: Pool) -> None:
 async def test_a_waiting_task_knows_why(pool: Pool) -> None:
     task = await pool.submit()
     await pool.plan()
-    seen = await task_stream.view(pool.parts, pool.alice, task.id)
+    seen = await task_stream.view(pool.services, pool.alice, task.id)
     assert seen.waiting is not None and seen.waiting.code == "no_nodes"
 
 
@@ -340,14 +340,14 @@ async def test_a_bad_script_never_enters_the_queue(pool: Pool) -> None:
     bad = request()
     spec = ScriptSpec("x.py", '# /// script\n# dependencies = ["a @ file:///etc/passwd"]\n# ///')
     with pytest.raises(InvalidInput):
-        await submit.submit(pool.parts, pool.alice, type(bad)(spec=spec), None)
+        await submit.submit(pool.services, pool.alice, type(bad)(spec=spec), None)
 
 
 async def test_foreign_and_missing_tasks_look_the_same(pool: Pool) -> None:
     mine = await pool.submit()
     for account, task_id in ((pool.bob, mine.id), (pool.alice, new_task_id())):
         with pytest.raises(NotFound):
-            await cancel.cancel(pool.parts, account, TaskId(task_id))
+            await cancel.cancel(pool.services, account, TaskId(task_id))
 
 
 async def _run_out(pool: Pool) -> None:
@@ -358,9 +358,9 @@ async def test_an_old_term_expires_nothing(pool: Pool) -> None:
     await pool.started()
     await _run_out(pool)
     old = Leadership("me", pool.leads.term - 1)
-    assert await expire.expire_once(pool.parts, old) == 0
+    assert await expire.expire_once(pool.services, old) == 0
     await pool.sql("UPDATE leader SET expires_at = now()")
-    assert await expire.expire_once(pool.parts, pool.leads) == 0
+    assert await expire.expire_once(pool.services, pool.leads) == 0
 
 
 async def test_a_poll_whose_node_is_gone_does_not_count_as_hearing_from_it(pool: Pool) -> None:
@@ -368,7 +368,7 @@ async def test_a_poll_whose_node_is_gone_does_not_count_as_hearing_from_it(pool:
     # Who was heard a moment ago is not written down again.
     await pool.sql("UPDATE nodes SET heartbeat_at = registered_at - interval '1 minute'")
     asked = AcquireLeases(wait_seconds=0.2)
-    polling = asyncio.create_task(lease.acquire(pool.parts, pool.bobs, node.node_id, asked))
+    polling = asyncio.create_task(lease.acquire(pool.services, pool.bobs, node.node_id, asked))
     await asyncio.sleep(0)  # the node hangs up now; the server does not know
     heard = await _until_waiting(pool, node.node_id)
     await polling
@@ -391,7 +391,7 @@ async def test_a_node_that_ignores_its_grant_loses_it(pool: Pool) -> None:
     assert len(await pool.fetch(node.node_id)) == 1
     await _run_out(pool)
     assert len(await pool.fetch(node.node_id)) == 1, "given again, but not for ever"
-    assert await expire.expire_once(pool.parts, pool.leads) == 1
+    assert await expire.expire_once(pool.services, pool.leads) == 1
 
 
 async def test_a_lively_node_keeps_nothing_beyond_its_limit(pool: Pool) -> None:
@@ -399,7 +399,7 @@ async def test_a_lively_node_keeps_nothing_beyond_its_limit(pool: Pool) -> None:
     await pool.sql("UPDATE attempts SET started_at = now() - interval '1 day'")
     await _run_out(pool)
     await pool.beat(node_id, lease_of(grant))
-    assert await expire.expire_once(pool.parts, pool.leads) == 1
+    assert await expire.expire_once(pool.services, pool.leads) == 1
 
 
 async def test_who_did_not_fetch_it_is_not_asked_first_again(pool: Pool) -> None:
@@ -407,7 +407,7 @@ async def test_who_did_not_fetch_it_is_not_asked_first_again(pool: Pool) -> None
     await pool.submit()
     (dead,) = [each.node_id for each in (await pool.plan()).assigned]
     await _run_out(pool)
-    await expire.expire_once(pool.parts, pool.leads)
+    await expire.expire_once(pool.services, pool.leads)
     assert {each.node_id for each in (await pool.plan()).assigned} == nodes - {dead}
 
 
@@ -416,16 +416,16 @@ async def test_who_beats_and_never_asks_gets_nothing_more_until_it_does(pool: Po
     await pool.submit()
     assert len((await pool.plan()).assigned) == 1
     await _run_out(pool)
-    await expire.expire_once(pool.parts, pool.leads)
+    await expire.expire_once(pool.services, pool.leads)
     others = [await pool.submit(), await pool.submit()]
-    memory = Memory(pool.parts)
+    memory = LeaderMemory(pool.services)
     await memory.begin()
     await pool.beat(node.node_id)
     await pool.offer(node.node_id)
     assert not (await pool.plan()).assigned, "neither a beat nor a description fetches anything"
     assert not await place(pool, node, others[0].id), "nor is an older plan of any use"
     assert await pool.fetch(node.node_id) == []
-    assert len((await schedule_once(pool.parts, pool.leads, memory)).assigned) == 1
+    assert len((await schedule_once(pool.services, pool.leads, memory)).assigned) == 1
     (grant,) = await pool.fetch(node.node_id)
     await pool.report(node.node_id, done(grant))
     assert len((await pool.plan()).assigned) == 1, "what it did fetch changes nothing"
@@ -433,8 +433,8 @@ async def test_who_beats_and_never_asks_gets_nothing_more_until_it_does(pool: Po
 
 
 async def test_what_can_not_be_placed_does_not_stand_in_the_way(pool: Pool) -> None:
-    settings = replace(pool.parts.settings, most_tasks_per_page=2)
-    pool.parts = replace(pool.parts, settings=settings)
+    settings = replace(pool.services.settings, most_tasks_per_page=2)
+    pool.services = replace(pool.services, settings=settings)
     await pool.offer()
     for _ in range(5):
         await pool.submit(device_model="nobody has it", priority=100)
@@ -481,7 +481,7 @@ async def test_a_deadline_is_for_the_start_only(pool: Pool) -> None:
     node_id, grant = await pool.started(start_within_seconds=3600.0)
     await pool.report(node_id, done(grant, EndReason.NODE_RESTARTED))
     await pool.sql("UPDATE tasks SET start_before = now() - interval '1 second'")
-    assert await expire.expire_once(pool.parts, pool.leads) == 0
+    assert await expire.expire_once(pool.services, pool.leads) == 0
     assert len((await pool.plan()).assigned) == 1
 
 
@@ -509,7 +509,7 @@ async def test_owners_who_leave_do_not_poison_a_task(pool: Pool) -> None:
         await pool.plan()
         (grant,) = await pool.fetch(node.node_id)
         await pool.report(node.node_id, Started(lease_of(grant)))
-        await lease.leave(pool.parts, pool.bobs, node.node_id)
+        await lease.leave(pool.services, pool.bobs, node.node_id)
     assert (await pool.task(task.id)).state is TaskState.QUEUED
     await pool.check()
 
@@ -520,14 +520,14 @@ async def test_a_task_that_is_put_off_says_so(pool: Pool) -> None:
     await pool.sql("UPDATE tasks SET not_before = now() + interval '1 hour'")
     decided = await pool.plan()
     assert not decided.assigned
-    waiting = (await task_stream.view(pool.parts, pool.alice, grant.task_id)).waiting
+    waiting = (await task_stream.view(pool.services, pool.alice, grant.task_id)).waiting
     assert waiting is not None and waiting.code == "back_off"
 
 
 async def test_nodes_tell_their_load_for_a_while(pool: Pool) -> None:
     node = await pool.offer()
-    await lease.heartbeat(pool.parts, pool.bobs, node.node_id, Heartbeat(load_percent=12.5))
-    async with pool.parts.database.transaction() as connection:
+    await lease.heartbeat(pool.services, pool.bobs, node.node_id, Heartbeat(load_percent=12.5))
+    async with pool.services.database.transaction() as connection:
         found = await nodes.page(connection, pool.alice, None, 10)
-    (seen,) = await device_status.with_telemetry(pool.parts, found)
+    (seen,) = await device_status.with_telemetry(pool.services, found)
     assert (seen.load_percent, seen.is_mine) == (12.5, False)

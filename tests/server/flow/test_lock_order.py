@@ -26,7 +26,7 @@ from potluck.server.flow.schedule.assign import apply
 from potluck.server.flow.settle import cancel
 from potluck.server.flow.submit import file_access, submit
 from potluck.server.flow.submit.submit_many import submit_many
-from potluck.store.attempts.assign import Planned, assign
+from potluck.store.attempts.assign import PlannedAttempt, assign
 from potluck.store.files import blobs
 from potluck.store.identity import accounts
 from potluck.store.new_ids import new_attempt_id
@@ -58,8 +58,8 @@ ORDER = [
     ("finished", lambda p, n, g: p.report(n, done(g)), ATTEMPT, DEVICE),
     ("finished, its device", lambda p, n, g: p.finish(g), NODE, DEVICE),
     ("finished, its pay", lambda p, n, g: p.finish(g), DEVICE, BALANCE),
-    ("cancel", lambda p, n, g: cancel.cancel(p.parts, p.alice, g.task_id), TASK, ATTEMPT),
-    ("cancel", lambda p, n, g: cancel.cancel(p.parts, p.alice, g.task_id), ATTEMPT, NODE),
+    ("cancel", lambda p, n, g: cancel.cancel(p.services, p.alice, g.task_id), TASK, ATTEMPT),
+    ("cancel", lambda p, n, g: cancel.cancel(p.services, p.alice, g.task_id), ATTEMPT, NODE),
     ("heartbeat", lambda p, n, g: p.beat(n, lease_of(g)), ATTEMPT, NODE),
     ("poll", lambda p, n, g: p.fetch(n), ATTEMPT, NODE),
 ]
@@ -73,7 +73,7 @@ async def test_a_stage_waits_without_holding_what_comes_later(
 ) -> None:
     await pool.give(pool.alice, 10**12)
     node_id, grant = await pool.started(price_micro_per_hour=1000, run_seconds=10.0)
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         await connection.execute(held)
         running = asyncio.ensure_future(stage(pool, node_id, grant))
         await _until_it_waits(pool, running)
@@ -99,11 +99,11 @@ async def test_files_wait_without_holding_what_comes_later(
 
     async def leave(path: str, attempt: Grant, node: NodeId) -> None:
         left = AddFiles(lease_of(attempt), (AddedFile(path, b"always the same"),))
-        await file_access.add(pool.parts, pool.bobs, node, left)
+        await file_access.add(pool.services, pool.bobs, node, left)
 
     await leave("a", grant, node_id)
     other_id, other = await pool.started()
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         await connection.execute(held)
         running = asyncio.ensure_future(leave("b", other, other_id))
         await _until_it_waits(pool, running)
@@ -121,23 +121,23 @@ async def test_a_list_takes_all_that_it_names_in_the_order_of_the_hashes(
     await pool.sql("UPDATE blob_claims SET pinned_until = now(), look_at = now()")
     named = [naming(blob, (first.id,) if after else ()) for blob in reversed(sent)]
     claim = "SELECT FROM blob_claims WHERE sha256 = $1 FOR UPDATE"
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         await connection.execute(claim, bytes.fromhex(sent[0].sha256))
-        running = asyncio.ensure_future(submit_many(pool.parts, pool.alice, named, None))
+        running = asyncio.ensure_future(submit_many(pool.services, pool.alice, named, None))
         await _until_it_waits(pool, running)
         await connection.execute(f"{claim} NOWAIT", bytes.fromhex(sent[-1].sha256))
-        await give_up_claims(pool.parts)  # waits for nobody, and leaves them
+        await give_up_claims(pool.services)  # waits for nobody, and leaves them
     assert all(each.task_id for each in (await running).tasks)
 
 
 async def test_submissions_that_name_the_same_wait_for_no_other(pool: Pool) -> None:
     blob = await send(pool, b"weights")
     await pool.sql("UPDATE blob_claims SET pinned_until = now(), look_at = now()")
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         await blobs.hold(connection, pool.alice, [blob.sha256])
-        await give_up_claims(pool.parts)
+        await give_up_claims(pool.services)
         async with asyncio.timeout(30):
-            task = await submit.submit(pool.parts, pool.alice, naming(blob), None)
+            task = await submit.submit(pool.services, pool.alice, naming(blob), None)
     assert task.state is TaskState.QUEUED
 
 
@@ -159,7 +159,7 @@ async def test_a_batch_takes_its_rows_kind_by_kind(pool: Pool, held: str, free: 
     for _ in range(2):
         await pool.offer(price_micro_per_hour=1000)
         await pool.submit(run_seconds=10.0)
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         await connection.execute(held)
         running = asyncio.ensure_future(pool.plan())
         await _until_it_waits(pool, running)
@@ -170,7 +170,7 @@ async def test_a_batch_takes_its_rows_kind_by_kind(pool: Pool, held: str, free: 
 
 async def test_a_lost_share_comes_back_beside_nobody_who_was_just_let_in(pool: Pool) -> None:
     """Whoever adopts waits for the assign on that node, and then sees whom it let in."""
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         added = await accounts.add(connection, Wallet("carol").address, {Role.CONSUMER})
     assert added is not None
     node = await pool.offer()
@@ -180,14 +180,14 @@ async def test_a_lost_share_comes_back_beside_nobody_who_was_just_let_in(pool: P
         "device_memory_bytes": GIB,
     }
     hers = await pool.submit(**part)
-    assert await apply(pool.parts, pool.leads, [_share(node, hers)])
+    assert await apply(pool.services, pool.leads, [_share(node, hers)])
     (grant,) = await pool.fetch(node.node_id)
     await pool.report(node.node_id, Started(lease_of(grant)))
     await _run_out(pool)
-    assert await expire.expire_once(pool.parts, pool.leads) == 1
-    theirs = await submit.submit(pool.parts, added.id, request(**part), None)
-    async with pool.parts.database.transaction() as connection:
-        planned = Planned(new_attempt_id(), _share(node, theirs))
+    assert await expire.expire_once(pool.services, pool.leads) == 1
+    theirs = await submit.submit(pool.services, added.id, request(**part), None)
+    async with pool.services.database.transaction() as connection:
+        planned = PlannedAttempt(new_attempt_id(), _share(node, theirs))
         assert await assign(connection, [planned], pool.leads, 15.0)
         running = asyncio.ensure_future(_adopt(pool, node.node_id, grant))
         await _until_it_waits(pool, running)
@@ -198,7 +198,7 @@ async def test_a_lost_share_comes_back_beside_nobody_who_was_just_let_in(pool: P
 
 async def test_who_never_said_that_others_may_stand_beside_has_not_agreed(pool: Pool) -> None:
     """A task of an earlier version says nothing about it."""
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         added = await accounts.add(connection, Wallet("carol").address, {Role.CONSUMER})
     assert added is not None
     node = await pool.offer()
@@ -208,21 +208,21 @@ async def test_who_never_said_that_others_may_stand_beside_has_not_agreed(pool: 
     await pool.sql(shares)
     part: dict[str, Any] = {"device_milli": 400, "shares_device": True}
     hers = await pool.submit(**part)
-    theirs = await submit.submit(pool.parts, added.id, request(**part), None)
-    assert await apply(pool.parts, pool.leads, [_share(node, hers)])
+    theirs = await submit.submit(pool.services, added.id, request(**part), None)
+    assert await apply(pool.services, pool.leads, [_share(node, hers)])
     silent = "UPDATE tasks SET requirements = requirements - 'shares_device' WHERE id = $1"
     await pool.sql(silent, hers.id)
-    assert not await apply(pool.parts, pool.leads, [_share(node, theirs)])
+    assert not await apply(pool.services, pool.leads, [_share(node, theirs)])
     agrees = "UPDATE tasks SET requirements = requirements || '{\"shares_device\": true}'"
     await pool.sql(agrees)
-    assert await apply(pool.parts, pool.leads, [_share(node, theirs)])
+    assert await apply(pool.services, pool.leads, [_share(node, theirs)])
 
 
 async def test_a_submission_waits_for_its_turn_without_holding_a_task(pool: Pool) -> None:
-    settings = replace(pool.parts.settings, quota_queued_tasks=9)
-    pool.parts = replace(pool.parts, settings=settings)
+    settings = replace(pool.services.settings, quota_queued_tasks=9)
+    pool.services = replace(pool.services, settings=settings)
     first = await pool.submit()
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         await connection.execute("SELECT FROM accounts FOR UPDATE")
         running = asyncio.ensure_future(pool.submit(after=(first.id,)))
         await _until_it_waits(pool, running)
@@ -248,8 +248,8 @@ async def _run_out(pool: Pool) -> None:
 
 
 async def _adopt(pool: Pool, node_id: NodeId, grant: Grant) -> bool:
-    async with pool.parts.database.transaction() as connection:
-        return await readopt(pool.parts, connection, grant.attempt_id, node_id)
+    async with pool.services.database.transaction() as connection:
+        return await readopt(pool.services, connection, grant.attempt_id, node_id)
 
 
 @pytest.mark.parametrize(
@@ -265,8 +265,8 @@ async def test_what_runs_out_and_comes_back_takes_its_rows_in_order(
     node_id, grant = await pool.started(price_micro_per_hour=1000, run_seconds=10.0)
     await _run_out(pool)
     if is_lost:
-        assert await expire.expire_once(pool.parts, pool.leads) == 1
-    async with pool.parts.database.transaction() as connection:
+        assert await expire.expire_once(pool.services, pool.leads) == 1
+    async with pool.services.database.transaction() as connection:
         await connection.execute(held)
         stage = _adopt(pool, node_id, grant) if is_lost else _expire(pool)
         running = asyncio.ensure_future(stage)
@@ -277,16 +277,16 @@ async def test_what_runs_out_and_comes_back_takes_its_rows_in_order(
 
 
 async def _expire(pool: Pool) -> bool:
-    return await expire.expire_once(pool.parts, pool.leads) == 1
+    return await expire.expire_once(pool.services, pool.leads) == 1
 
 
 async def test_what_waits_for_others_is_locked_before_its_dependencies(pool: Pool) -> None:
     first = await pool.submit()
     last = await pool.submit(after=(first.id,))
-    await cancel.cancel(pool.parts, pool.alice, first.id)
-    async with pool.parts.database.transaction() as connection:
+    await cancel.cancel(pool.services, pool.alice, first.id)
+    async with pool.services.database.transaction() as connection:
         await connection.execute("SELECT FROM tasks WHERE id = $1 FOR UPDATE", last.id)
-        running = asyncio.ensure_future(dependents.decide_once(pool.parts, pool.leads))
+        running = asyncio.ensure_future(dependents.decide_once(pool.services, pool.leads))
         await _until_it_waits(pool, running)
         await connection.execute("SELECT FROM dependencies FOR UPDATE NOWAIT")
         await connection.execute("SELECT FROM ended_tasks FOR UPDATE NOWAIT")

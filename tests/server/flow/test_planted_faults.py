@@ -14,9 +14,9 @@ from msgspec import Struct
 
 from potluck.decide.attempt_change import AttemptChange
 from potluck.decide.types import Assignment
-from potluck.server.leader.memory import Memory
+from potluck.server.leader.memory import LeaderMemory
 from potluck.store.attempts import attempts, changes
-from potluck.store.attempts.assign import Planned, assign
+from potluck.store.attempts.assign import PlannedAttempt, assign
 from potluck.store.database import Connection
 from potluck.store.events.outbox import Event
 from potluck.store.new_ids import new_attempt_id
@@ -60,9 +60,9 @@ async def _ends_once(pool: Pool) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(changes, "write", write)
         assert await pool.report(node_id, done(grant)) == ["accepted"]
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         for changed in written:
-            await honest(connection, pool.parts.vault, changed, ())
+            await honest(connection, pool.services.vault, changed, ())
     await pool.check()
 
 
@@ -88,7 +88,7 @@ async def _is_renewed_by_its_node_only(pool: Pool) -> None:
 
 async def _an_old_leader_holds_nothing(pool: Pool) -> None:
     await pool.sql("UPDATE leader SET term = term + 1")
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         assert not await leader.holds(connection, pool.leads)
 
 
@@ -96,7 +96,7 @@ async def _is_refused(pool: Pool, change: str, **wanted: Any) -> None:
     """A plan that was true before the change; refused, and not by an error."""
     await pool.offer()
     await pool.submit(**wanted)
-    memory = Memory(pool.parts)
+    memory = LeaderMemory(pool.services)
     await memory.begin()
     (planned,) = memory.known.scheduler.plan(memory.now, 10).assignments
     await pool.sql(change)
@@ -104,16 +104,16 @@ async def _is_refused(pool: Pool, change: str, **wanted: Any) -> None:
 
 
 async def _assigned(pool: Pool, planned: Assignment) -> int:
-    async with pool.parts.database.transaction() as connection:
-        plans = [Planned(new_attempt_id(), planned)]
+    async with pool.services.database.transaction() as connection:
+        plans = [PlannedAttempt(new_attempt_id(), planned)]
         return len(await assign(connection, plans, pool.leads, 30.0))
 
 
 async def _locks_its_task(pool: Pool) -> None:
     _, grant = await pool.started()
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         await attempts.lock_for_end(connection, grant.attempt_id)
-        async with pool.parts.database.transaction() as other:
+        async with pool.services.database.transaction() as other:
             with pytest.raises(asyncpg.LockNotAvailableError):
                 await other.execute("SELECT id FROM tasks FOR UPDATE NOWAIT")
 

@@ -37,7 +37,7 @@ def request(number: int = 0) -> TaskRequest:
 
 
 async def enter(pool: Pool, number: int = 0, key: str | None = None) -> TaskId:
-    return (await submit.submit(pool.parts, pool.alice, request(number), key)).id
+    return (await submit.submit(pool.services, pool.alice, request(number), key)).id
 
 
 async def granted(pool: Pool) -> list[TaskSpec]:
@@ -51,18 +51,18 @@ async def granted(pool: Pool) -> list[TaskSpec]:
 @pytest.fixture
 async def filed(pool: Pool, tmp_path: Path) -> Pool:
     """The pool of a server that has started: the keys are in its file, the secret is sealed."""
-    vault, keys = await open_vault(pool.parts.settings, pool.parts.database)
+    vault, keys = await open_vault(pool.services.settings, pool.services.database)
     return with_vault(pool, vault, keys=keys)
 
 
 def with_vault(pool: Pool, vault: Vault, **changes: object) -> Pool:
-    parts = replace(pool.parts, vault=vault, **changes)
+    parts = replace(pool.services, vault=vault, **changes)
     return Pool(parts, pool.alice, pool.bob, pool.leads)
 
 
 def key_file(pool: Pool) -> KeyFile:
-    assert isinstance(pool.parts.vault.place, KeyFile)
-    return pool.parts.vault.place
+    assert isinstance(pool.services.vault.place, KeyFile)
+    return pool.services.vault.place
 
 
 async def rows_in_clear(pool: Pool) -> int:
@@ -136,7 +136,7 @@ async def test_what_was_there_before_the_vault_is_sealed_at_the_start(pool: Pool
     await pool.sql("INSERT INTO installation (lease_secret) VALUES ($1)", b"secret" * 6)
     assert await rows_in_clear(pool) == len(tasks)
 
-    vault, keys = await open_vault(pool.parts.settings, pool.parts.database)
+    vault, keys = await open_vault(pool.services.settings, pool.services.database)
     assert keys == derive(b"secret" * 6), "running leases stay valid"
     assert await pool.sql("SELECT count(*) FROM installation WHERE lease_secret IS NULL") == 1
     assert await rows_in_clear(pool) == 0
@@ -146,7 +146,7 @@ async def test_what_was_there_before_the_vault_is_sealed_at_the_start(pool: Pool
 
 
 async def test_a_server_starts_with_the_key_of_its_database_or_not_at_all(filed: Pool) -> None:
-    settings, database = filed.parts.settings, filed.parts.database
+    settings, database = filed.services.settings, filed.services.database
     kept = key_file(filed).path.read_bytes()
 
     key_file(filed).path.unlink()
@@ -160,37 +160,37 @@ async def test_a_server_starts_with_the_key_of_its_database_or_not_at_all(filed:
 
     key_file(filed).path.write_bytes(kept)
     vault, keys = await open_vault(settings, database)
-    assert (vault.key_id, keys) == (filed.parts.vault.key_id, filed.parts.keys)
+    assert (vault.key_id, keys) == (filed.services.vault.key_id, filed.services.keys)
 
 
 async def test_a_server_does_not_start_without_an_older_key_that_tasks_need(filed: Pool) -> None:
     await enter(filed)
-    await rotation.begin(filed.parts, filed.alice)
+    await rotation.begin(filed.services, filed.alice)
     ring = key_file(filed).read()
     key_file(filed).put(ring.keys[:1])
     with pytest.raises(BadSettings, match=key_id(ring.keys[1]).hex()):
-        await open_vault(filed.parts.settings, filed.parts.database)
+        await open_vault(filed.services.settings, filed.services.database)
 
 
 async def test_rotation_rewrites_all_and_changes_nothing_else(filed: Pool) -> None:
     count = 2 * sealed_values.BATCH + 1
     for number in range(count):
         await enter(filed, number)
-    before = filed.parts.vault.key_id
+    before = filed.services.vault.key_id
     looks = "SELECT array_agg(id || version || updated_at ORDER BY id) FROM tasks"
     looked = await filed.sql(looks)
 
-    begun = await rotation.begin(filed.parts, filed.alice)
+    begun = await rotation.begin(filed.services, filed.alice)
     assert (begun.rewritten, begun.remaining) == (1, count), "the secret at once, the rest by calls"
-    done = await rotation.rewrite(filed.parts, filed.alice)
+    done = await rotation.rewrite(filed.services, filed.alice)
     assert (done.rewritten, done.remaining) == (count, 0)
-    assert begun.key_id == done.key_id == filed.parts.vault.key_id != before
+    assert begun.key_id == done.key_id == filed.services.vault.key_id != before
 
     assert await filed.sql(looks) == looked, "nobody who follows a task is woken for it"
     used = "SELECT array_agg(DISTINCT encode(sealed_by, 'hex')) FROM tasks"
     assert await filed.sql(used) == [done.key_id]
-    vault, keys = await open_vault(filed.parts.settings, filed.parts.database)
-    assert keys == filed.parts.keys, "the secret stayed the same"
+    vault, keys = await open_vault(filed.services.settings, filed.services.database)
+    assert keys == filed.services.keys, "the secret stayed the same"
     assert (await granted(with_vault(filed, vault)))[0] == request(0).spec
 
 
@@ -200,14 +200,14 @@ async def test_rotation_reaches_secrets_and_what_functions_gave(filed: Pool) -> 
     grant = await give(filed, node, task.id, 0, 3)
     await filed.report(node.node_id, returned(grant, 0, 2), raised(grant, 2), done(grant))
     trusting = replace(request(), secrets=secret, secrets_to_strangers=True)
-    await submit.submit(filed.parts, filed.alice, trusting, None)
+    await submit.submit(filed.services, filed.alice, trusting, None)
 
-    begun = await rotation.begin(filed.parts, filed.alice)
+    begun = await rotation.begin(filed.services, filed.alice)
     assert begun.remaining == 5, "two specs, the secrets and two results"
     first = key_file(filed).read().keys[0]
-    assert (await rotation.rewrite(filed.parts, filed.alice)).rewritten == 5
+    assert (await rotation.rewrite(filed.services, filed.alice)).rewritten == 5
     key_file(filed).put([first])
-    vault, _ = await open_vault(filed.parts.settings, filed.parts.database)
+    vault, _ = await open_vault(filed.services.settings, filed.services.database)
     after = with_vault(filed, vault)
     await after.plan()
     assert [grant.secrets for grant in await after.fetch(node.node_id)] == [secret]
@@ -228,17 +228,17 @@ async def test_a_result_that_was_moved_is_passed_over(filed: Pool) -> None:
     )
     with pytest.raises(Unopenable):
         await ask(filed, task.id)
-    await rotation.begin(filed.parts, filed.alice)
-    done_so_far = await rotation.rewrite(filed.parts, filed.alice)
+    await rotation.begin(filed.services, filed.alice)
+    done_so_far = await rotation.rewrite(filed.services, filed.alice)
     told = (done_so_far.rewritten, done_so_far.remaining, done_so_far.unreadable)
     assert told == (2, 0, 1)
 
 
 async def test_rotation_is_on_the_record(filed: Pool) -> None:
-    before = filed.parts.vault.key_id
-    done = await rotation.begin(filed.parts, filed.alice)
-    await rotation.rewrite(filed.parts, filed.alice)
-    async with filed.parts.database.transaction() as connection:
+    before = filed.services.vault.key_id
+    done = await rotation.begin(filed.services, filed.alice)
+    await rotation.rewrite(filed.services, filed.alice)
+    async with filed.services.database.transaction() as connection:
         (entry,) = await audit.newest(connection, 2**62, 10)
     assert (entry.kind, entry.actor) == (AuditKind.ENCRYPTION_KEY_ROTATED, filed.alice)
     assert entry.detail == {"before": before, "after": done.key_id}
@@ -247,15 +247,15 @@ async def test_rotation_is_on_the_record(filed: Pool) -> None:
 async def test_a_key_leaves_the_file_when_nothing_needs_it(filed: Pool) -> None:
     await enter(filed)
     (first,) = key_file(filed).read().keys
-    await rotation.begin(filed.parts, filed.alice)
+    await rotation.begin(filed.services, filed.alice)
     second = key_file(filed).read().keys[0]
-    await rotation.begin(filed.parts, filed.alice)  # the task still waits to be rewritten
+    await rotation.begin(filed.services, filed.alice)  # the task still waits to be rewritten
     third = key_file(filed).read().keys[0]
     assert key_file(filed).read().keys == (third, second, first)
 
-    assert (await rotation.rewrite(filed.parts, filed.alice)).remaining == 0
+    assert (await rotation.rewrite(filed.services, filed.alice)).remaining == 0
     assert key_file(filed).read().keys == (third, second, first), "not before the next rotation"
-    await rotation.begin(filed.parts, filed.alice)
+    await rotation.begin(filed.services, filed.alice)
     fourth = key_file(filed).read().keys[0]
     assert key_file(filed).read().keys == (fourth, third)
     assert await granted(filed) == [request().spec]
@@ -264,22 +264,22 @@ async def test_a_key_leaves_the_file_when_nothing_needs_it(filed: Pool) -> None:
 async def test_another_instance_follows_without_being_told(filed: Pool) -> None:
     other = with_vault(filed, Vault(KeyFile(key_file(filed).path)))
     await enter(filed)
-    done = await rotation.begin(filed.parts, filed.alice)
-    await rotation.rewrite(filed.parts, filed.alice)
-    assert other.parts.vault.key_id != done.key_id
+    done = await rotation.begin(filed.services, filed.alice)
+    await rotation.rewrite(filed.services, filed.alice)
+    assert other.services.vault.key_id != done.key_id
     assert await granted(other) == [request().spec], "it reads what the new key sealed"
     await enter(other)
-    assert other.parts.vault.key_id == done.key_id, "and seals with it"
+    assert other.services.vault.key_id == done.key_id, "and seals with it"
 
 
 async def test_what_somebody_holds_is_left_for_the_next_call(filed: Pool) -> None:
     held, free = await enter(filed, 1), await enter(filed, 2)
-    await rotation.begin(filed.parts, filed.alice)
-    async with filed.parts.database.transaction() as connection:
+    await rotation.begin(filed.services, filed.alice)
+    async with filed.services.database.transaction() as connection:
         await connection.execute("SELECT FROM tasks WHERE id = $1 FOR UPDATE", held)
-        done = await rotation.rewrite(filed.parts, filed.alice)
+        done = await rotation.rewrite(filed.services, filed.alice)
         assert (done.rewritten, done.remaining) == (1, 1), free
-    assert (await rotation.rewrite(filed.parts, filed.alice)).remaining == 0
+    assert (await rotation.rewrite(filed.services, filed.alice)).remaining == 0
 
 
 async def test_keys_that_others_keep_are_not_made_here_but_used_when_they_change(
@@ -288,8 +288,8 @@ async def test_keys_that_others_keep_are_not_made_here_but_used_when_they_change
     await enter(filed)
     (old,) = key_file(filed).read().keys
     fresh = new_key()
-    given = replace(filed.parts.settings, encryption_key=f"{fresh.hex()},{old.hex()}")
-    vault, _ = await open_vault(given, filed.parts.database)
+    given = replace(filed.services.settings, encryption_key=f"{fresh.hex()},{old.hex()}")
+    vault, _ = await open_vault(given, filed.services.database)
     moved = with_vault(filed, vault)
     with pytest.raises(Conflict, match="POTLUCK_ENCRYPTION_KEY"):
         await rotation.begin(moved.parts, moved.alice)
@@ -314,17 +314,17 @@ async def test_damaged_rows_are_passed_over_and_counted(filed: Pool) -> None:
         await enter(filed, number)
     await damage(filed, sealed_values.BATCH + 1)
     before = key_file(filed).read().keys[0]
-    begun = await rotation.begin(filed.parts, filed.alice)
+    begun = await rotation.begin(filed.services, filed.alice)
     assert (begun.remaining, begun.unreadable) == (count, 0), "nobody has looked yet"
 
-    done = await rotation.rewrite(filed.parts, filed.alice)
+    done = await rotation.rewrite(filed.services, filed.alice)
     assert (done.rewritten, done.remaining) == (sealed_values.BATCH - 1, 0)
     assert done.unreadable == sealed_values.BATCH + 1
     used = "SELECT count(*) FROM tasks WHERE encode(sealed_by, 'hex') = $1"
     assert await filed.sql(used, done.key_id) == sealed_values.BATCH - 1
 
-    await rotation.begin(filed.parts, filed.alice)
-    await rotation.begin(filed.parts, filed.alice)
+    await rotation.begin(filed.services, filed.alice)
+    await rotation.begin(filed.services, filed.alice)
     assert before in key_file(filed).read().keys, "a mended row would still find its key"
 
 
@@ -335,20 +335,20 @@ async def test_rows_whose_key_is_nowhere_are_counted(filed: Pool) -> None:
         "UPDATE tasks SET sealed_spec = overlay(sealed_spec PLACING 'none'::bytea FROM 2)"
         " WHERE id = (SELECT min(id) FROM tasks)"
     )
-    await rotation.begin(filed.parts, filed.alice)
-    done = await rotation.rewrite(filed.parts, filed.alice)
+    await rotation.begin(filed.services, filed.alice)
+    done = await rotation.rewrite(filed.services, filed.alice)
     assert (done.rewritten, done.remaining, done.unreadable) == (1, 0, 1)
 
 
 async def test_the_start_removes_what_a_crash_left_of_the_keys(filed: Pool, tmp_path: Path) -> None:
     draft = tmp_path / ".encryption-key.0a1b2c3d"
     draft.write_bytes(key_file(filed).path.read_bytes())
-    await open_vault(filed.parts.settings, filed.parts.database)
+    await open_vault(filed.services.settings, filed.services.database)
     assert not draft.exists() and key_file(filed).exists()
 
 
 async def test_who_lacks_the_file_is_told_to_share_it(filed: Pool) -> None:
     key_file(filed).path.unlink()
     with pytest.raises(BadSettings) as caught:
-        await open_vault(filed.parts.settings, filed.parts.database)
+        await open_vault(filed.services.settings, filed.services.database)
     assert "the same file, shared" in caught.value.hint

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from potluck.server.http.listener import Room
+from potluck.server.http.listener import ConnectionBudget
 from potluck.server.http.settings import HttpSettings
 from tests.processes import ServerProcess, await_true
 from tests.server.http.conftest import EDGE
@@ -125,12 +125,14 @@ def test_a_proxy_is_not_counted_by_its_address(tmp_path: Path, stack: ExitStack)
     ("wanted", "files", "most"), [(10_000, 256, 204), (10_000, 2**20, 10_000), (50, 1024, 50)]
 )
 def test_files_are_left_for_the_rest(wanted: int, files: int, most: int) -> None:
-    room = Room(HttpSettings(max_connections=wanted), files)
+    room = ConnectionBudget(HttpSettings(max_connections=wanted), files)
     assert sum(room.enter(f"198.51.{n >> 8}.{n & 255}") is not None for n in range(20_000)) == most
 
 
 def test_a_network_of_ipv6_has_its_room_too() -> None:
-    room = Room(HttpSettings(max_connections=1_000, max_connections_per_address=10), 2**20)
+    room = ConnectionBudget(
+        HttpSettings(max_connections=1_000, max_connections_per_address=10), 2**20
+    )
     assert sum(room.enter(f"2001:db8:1:2::{n}") is not None for n in range(100)) == 10
     assert sum(room.enter(f"2001:db8:1:{n:x}::1") is not None for n in range(16, 600)) == 150
     assert room.enter("2001:db8:2::1") is not None

@@ -18,7 +18,7 @@ from cryptography import x509
 from potluck.consumer.http.ca_pinning import pin_ca, pinned
 from potluck.local import trust
 from potluck.model.error import BadSettings, ServerUnreachable
-from potluck.provider.server.http import Exchange, Request
+from potluck.provider.server.http import Exchange, ServerRequest
 from potluck.server.http import authority
 from potluck.server.http.tls import open_tls
 from potluck.server.settings import ServerSettings, read_settings
@@ -171,7 +171,7 @@ def test_a_name_that_the_certificate_lacks_is_not_believed(secure: ServerProcess
 
 
 async def test_a_provider_believes_the_same_and_says_so(secure: ServerProcess) -> None:
-    asked = Request(routes.HEALTHZ, routes.HEALTHZ.url(), b"", aiohttp.ClientTimeout(10))
+    asked = ServerRequest(routes.HEALTHZ, routes.HEALTHZ.url(), b"", aiohttp.ClientTimeout(10))
     async with aiohttp.ClientSession(connector=secured_by(context_for(secure))) as session:
         assert (await Exchange(session, secure.url).send(asked, ServerHealth)).status == "ok"
     async with aiohttp.ClientSession(connector=secured_by(trust.context(None))) as session:

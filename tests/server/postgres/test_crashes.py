@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from potluck.model.error import StartFailed
-from potluck.server.postgres import EmbeddedPostgres, Patience, embedded_postgres
+from potluck.server.postgres import EmbeddedPostgres, StartTimeouts, embedded_postgres
 from potluck.server.postgres.processes import find_processes
 from tests.clusters import CLUSTERS
 from tests.server.postgres.owner import owner
@@ -125,7 +125,9 @@ async def test_a_start_that_is_cancelled_leaves_nothing(tmp_path: Path, reached:
 
 async def test_what_will_not_end_is_ended_by_force(tmp_path: Path) -> None:
     CLUSTERS.copy_to(tmp_path)
-    postgres = EmbeddedPostgres(tmp_path, Patience(fast_stop_seconds=0.1, immediate_stop_seconds=1))
+    postgres = EmbeddedPostgres(
+        tmp_path, StartTimeouts(fast_stop_seconds=0.1, immediate_stop_seconds=1)
+    )
     await postgres.start()
     find_processes(data_of(tmp_path))[0].suspend()
     await postgres.stop()
@@ -150,5 +152,5 @@ async def test_another_version_s_cluster_is_not_touched(tmp_path: Path) -> None:
 async def test_a_start_that_takes_too_long_is_given_up(tmp_path: Path) -> None:
     CLUSTERS.copy_to(tmp_path)
     with pytest.raises(StartFailed, match="in time"):
-        await EmbeddedPostgres(tmp_path, Patience(start_seconds=0)).start()
+        await EmbeddedPostgres(tmp_path, StartTimeouts(start_seconds=0)).start()
     assert not find_processes(data_of(tmp_path))

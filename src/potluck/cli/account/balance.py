@@ -15,7 +15,7 @@ from potluck.cli.terminal.screen import (
     Tone,
     printable,
 )
-from potluck.cli.terminal.table import Cell, Column, show_table
+from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.cli.terminal.units import show_credits, show_moment
 from potluck.model.credit import EntryKind
 from potluck.model.units import parse_moment
@@ -88,8 +88,8 @@ def _show_balance(pane: Pane, found: LedgerSummary) -> None:
 
 def _show_lines(pane: Pane, found: LedgerSummary, by: LineBy) -> None:
     columns = [
-        Column("DAY" if by is LineBy.DAY else "TASK", shrinks=by is LineBy.TASK),
-        *(Column(title, is_number=True) for title in ("SPENT", "EARNED", "GIVEN")),
+        TableColumn("DAY" if by is LineBy.DAY else "TASK", shrinks=by is LineBy.TASK),
+        *(TableColumn(title, is_number=True) for title in ("SPENT", "EARNED", "GIVEN")),
     ]
     pane.line()
     show_table(pane, columns, [_line(each) for each in found.lines])
@@ -120,10 +120,10 @@ def _amount(micro: int, tone: Tone) -> Cell:
 
 def _show_entries(pane: Pane, entries: list[LedgerEntry]) -> None:
     columns = [
-        Column("WHEN"),
-        Column("CREDITS", is_number=True),
-        Column("HELD", is_number=True),
-        Column("WHAT", shrinks=True),
+        TableColumn("WHEN"),
+        TableColumn("CREDITS", is_number=True),
+        TableColumn("HELD", is_number=True),
+        TableColumn("WHAT", shrinks=True),
     ]
     pane.line()
     show_table(pane, columns, [_entry(each) for each in entries])

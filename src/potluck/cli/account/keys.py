@@ -8,7 +8,7 @@ import typer
 from potluck.cli.account.lifetime import parse_lifetime
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.terminal.screen import Screen, Tone
-from potluck.cli.terminal.table import Cell, Column, show_table
+from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.cli.terminal.units import show_ahead, show_since
 from potluck.model.account import SCOPES, Credential, Scope
 from potluck.wire.identity import KeyView
@@ -25,8 +25,12 @@ def list_keys(server: ServerOption = None, json: JsonOption = False) -> None:
         screen.emit({"keys": found})
     elif found:
         columns = [
-            *(Column("ID"), Column("NAME", shrinks=True), Column("SCOPES", shrinks=True)),
-            *(Column("USED", is_number=True), Column("ENDS IN", is_number=True)),
+            *(
+                TableColumn("ID"),
+                TableColumn("NAME", shrinks=True),
+                TableColumn("SCOPES", shrinks=True),
+            ),
+            *(TableColumn("USED", is_number=True), TableColumn("ENDS IN", is_number=True)),
         ]
         show_table(screen.out, columns, [_row(key) for key in found])
     else:

@@ -7,7 +7,7 @@ import typer
 
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.terminal.screen import Screen, Tone
-from potluck.cli.terminal.table import Cell, Column, show_table
+from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.cli.terminal.units import show_ahead, show_since
 from potluck.wire.identity import SessionView
 
@@ -21,8 +21,12 @@ def list_sessions(server: ServerOption = None, json: JsonOption = False) -> None
         screen.emit({"sessions": found})
         return
     columns = [
-        *(Column("ID"), Column("MACHINE", shrinks=True), Column("USED", is_number=True)),
-        Column("ENDS IN", is_number=True),
+        *(
+            TableColumn("ID"),
+            TableColumn("MACHINE", shrinks=True),
+            TableColumn("USED", is_number=True),
+        ),
+        TableColumn("ENDS IN", is_number=True),
     ]
     show_table(screen.out, columns, [_row(session) for session in found])
 

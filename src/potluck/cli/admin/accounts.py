@@ -7,7 +7,7 @@ import typer
 
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.terminal.screen import Screen, Tone
-from potluck.cli.terminal.table import Cell, Column, show_table
+from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.cli.terminal.units import show_age, show_credits
 from potluck.model.account import Role
 from potluck.model.error import InvalidInput, NotFound
@@ -32,10 +32,10 @@ def accounts(server: ServerOption = None, json: JsonOption = False) -> None:
         screen.emit({"accounts": found})
         return
     columns = [
-        *(Column("ID"), Column("WALLET", shrinks=True), Column("ROLES")),
-        *(Column("CREDITS", is_number=True), Column("WEIGHT", is_number=True)),
-        *(Column("DEVICES", is_number=True), Column("WAITING", is_number=True)),
-        *(Column("AGE", is_number=True), Column("SUSPENDED")),
+        *(TableColumn("ID"), TableColumn("WALLET", shrinks=True), TableColumn("ROLES")),
+        *(TableColumn("CREDITS", is_number=True), TableColumn("WEIGHT", is_number=True)),
+        *(TableColumn("DEVICES", is_number=True), TableColumn("WAITING", is_number=True)),
+        *(TableColumn("AGE", is_number=True), TableColumn("SUSPENDED")),
     ]
     show_table(screen.out, columns, [_row(account) for account in found])
 

@@ -6,7 +6,7 @@ import typer
 
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.terminal.screen import Screen, Tone
-from potluck.cli.terminal.table import Cell, Column, show_table
+from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.model.error import Conflict
 from potluck.wire.identity import AuditEntry, AuditVerdict
 
@@ -33,8 +33,13 @@ def audit(
         screen.emit(page)
         return
     columns = [
-        *(Column("NUMBER", is_number=True), Column("AT"), Column("WHAT"), Column("WHO")),
-        *(Column("WHOM", shrinks=True), Column("DETAIL", shrinks=True)),
+        *(
+            TableColumn("NUMBER", is_number=True),
+            TableColumn("AT"),
+            TableColumn("WHAT"),
+            TableColumn("WHO"),
+        ),
+        *(TableColumn("WHOM", shrinks=True), TableColumn("DETAIL", shrinks=True)),
     ]
     show_table(screen.out, columns, [_row(entry) for entry in page.entries])
     if page.next_cursor is not None:

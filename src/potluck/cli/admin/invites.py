@@ -8,7 +8,7 @@ import typer
 from potluck.cli.account.lifetime import parse_lifetime
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.terminal.screen import Screen, Tone
-from potluck.cli.terminal.table import Cell, Column, show_table
+from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.cli.terminal.units import show_ahead, show_credits
 from potluck.model.account import Role
 from potluck.model.error import NotFound
@@ -75,8 +75,8 @@ def invites(
     if revoke is not None:
         screen.err.line(f"Revoked {revoke}. Who came in with it stays.")
     columns = [
-        *(Column("ID"), Column("ROLES"), Column("CREDITS", is_number=True)),
-        *(Column("USES LEFT", is_number=True), Column("ENDS IN", is_number=True)),
+        *(TableColumn("ID"), TableColumn("ROLES"), TableColumn("CREDITS", is_number=True)),
+        *(TableColumn("USES LEFT", is_number=True), TableColumn("ENDS IN", is_number=True)),
     ]
     show_table(screen.out, columns, [_row(each) for each in found])
 

@@ -14,7 +14,7 @@ from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceDescription, DeviceKi
 from potluck.model.ids import DeviceId
 
 if TYPE_CHECKING:
-    from potluck.provider.detect.report import Detection, Tried
+    from potluck.provider.detect.report import Detection, RouteTrial
 
 _BUS = Path("/sys/bus/pci/devices")
 _DISPLAYS = "0x03"  # the class of all that could draw, screen or not
@@ -35,23 +35,23 @@ def look_at_devices(patient: Patient) -> Iterator[Finding]:
     yield from (_computes(device, detection) for device in detection.devices)
 
 
-def of_route(tried: "Tried") -> Finding:
+def of_route(tried: "RouteTrial") -> Finding:
     """What asking one vendor's library or tool came to."""
-    from potluck.provider.detect.report import Outcome
+    from potluck.provider.detect.report import RouteOutcome
 
     name, needed = f"route: {tried.route}", "answers, where such a device is here"
     found = f"{tried.detail or show_count(tried.devices, 'device')} ({tried.seconds:.1f} s)"
     match tried.outcome:
-        case Outcome.FOUND:
+        case RouteOutcome.FOUND:
             return odd(name, found, needed, tried.hint) if tried.hint else well(name, found, needed)
-        case Outcome.FAILED | Outcome.TIMED_OUT:
+        case RouteOutcome.FAILED | RouteOutcome.TIMED_OUT:
             return wrong(name, found, needed, tried.hint)
-        case Outcome.NOTHING | Outcome.MISSING:
+        case RouteOutcome.NOTHING | RouteOutcome.MISSING:
             why = tried.detail or "no such device here"
             return replace(skipped(name, why, needed), fix=tried.hint)
 
 
-def undriven(tried: Sequence["Tried"], bus: Path) -> Iterator[Finding]:
+def undriven(tried: Sequence["RouteTrial"], bus: Path) -> Iterator[Finding]:
     """NVIDIA's cards are known by their driver alone; without it, the bus still tells of them."""
     if any(each.route == "nvidia" and each.devices for each in tried):
         return

@@ -10,7 +10,13 @@ import typer
 from msgspec import Struct
 from msgspec.structs import replace
 
-from potluck.cli.doctor.finding import Check, Finding, Part, Patient, Verdict
+from potluck.cli.doctor.finding import (
+    Check,
+    CheckResult,
+    Finding,
+    MachineUse,
+    Patient,
+)
 from potluck.cli.options import DataDirOption, JsonOption, ServerOption
 from potluck.cli.terminal.screen import (
     Pane,
@@ -21,16 +27,16 @@ from potluck.cli.terminal.screen import (
 from potluck.model.error import PotluckError
 
 _TONES = {
-    Verdict.OK: Tone.GOOD,
-    Verdict.WARN: Tone.WAITING,
-    Verdict.FAIL: Tone.BAD,
-    Verdict.SKIPPED: Tone.FAINT,
+    CheckResult.OK: Tone.GOOD,
+    CheckResult.WARN: Tone.WAITING,
+    CheckResult.FAIL: Tone.BAD,
+    CheckResult.SKIPPED: Tone.FAINT,
 }
 _WORDS = {
-    Verdict.OK: "fine",
-    Verdict.WARN: "to look at",
-    Verdict.FAIL: "failed",
-    Verdict.SKIPPED: "skipped",
+    CheckResult.OK: "fine",
+    CheckResult.WARN: "to look at",
+    CheckResult.FAIL: "failed",
+    CheckResult.SKIPPED: "skipped",
 }
 _FAILED_STATUS = 1
 _INDENT = " " * 29  # verdict and name stand before it
@@ -41,12 +47,12 @@ class _Subject(Struct, frozen=True):
 
     title: str
     check: Check
-    part: Part | None = None
+    part: MachineUse | None = None
 
 
 def doctor(
     part: Annotated[
-        Part | None,
+        MachineUse | None,
         typer.Argument(help="Only for this. Without it, for both.", show_default=False),
     ] = None,
     data_dir: DataDirOption = None,
@@ -64,9 +70,9 @@ def doctor(
         found = [
             each
             for subject in _subjects(part, patients)
-            for each in _told(screen, subject, patients[subject.part or Part.CONSUMER])
+            for each in _told(screen, subject, patients[subject.part or MachineUse.CONSUMER])
         ]
-    is_well = all(each.verdict is not Verdict.FAIL for each in found)
+    is_well = all(each.verdict is not CheckResult.FAIL for each in found)
     if json:
         screen.emit({"is_well": is_well, "findings": found})
     else:
@@ -85,7 +91,7 @@ def _told(screen: Screen, subject: _Subject, patient: Patient) -> Iterator[Findi
         yield finding
 
 
-def _subjects(part: Part | None, patients: Mapping[Part, Patient]) -> list[_Subject]:
+def _subjects(part: MachineUse | None, patients: Mapping[MachineUse, Patient]) -> list[_Subject]:
     from potluck.cli.doctor.account import look_at_account
     from potluck.cli.doctor.data_directory import look_at_place
     from potluck.cli.doctor.devices import look_at_devices
@@ -95,46 +101,46 @@ def _subjects(part: Part | None, patients: Mapping[Part, Patient]) -> list[_Subj
     from potluck.cli.doctor.server import look_at_server
     from potluck.cli.doctor.terms import look_at_terms
 
-    is_one_server = patients[Part.CONSUMER].url == patients[Part.PROVIDER].url
+    is_one_server = patients[MachineUse.CONSUMER].url == patients[MachineUse.PROVIDER].url
     subjects = (
         _Subject("This program", look_at_program),
-        _Subject("The server", look_at_server, None if is_one_server else Part.CONSUMER),
-        _Subject("Your account", look_at_account, Part.CONSUMER),
-        *(() if is_one_server else (_Subject("Its server", look_at_server, Part.PROVIDER),)),
-        _Subject("The provider", look_at_place, Part.PROVIDER),
-        _Subject("Its terms", look_at_terms, Part.PROVIDER),
-        _Subject("Its devices", look_at_devices, Part.PROVIDER),
-        _Subject("Its sandbox", look_at_sandbox, Part.PROVIDER),
-        _Subject("Its package index", look_at_index, Part.PROVIDER),
+        _Subject("The server", look_at_server, None if is_one_server else MachineUse.CONSUMER),
+        _Subject("Your account", look_at_account, MachineUse.CONSUMER),
+        *(() if is_one_server else (_Subject("Its server", look_at_server, MachineUse.PROVIDER),)),
+        _Subject("The provider", look_at_place, MachineUse.PROVIDER),
+        _Subject("Its terms", look_at_terms, MachineUse.PROVIDER),
+        _Subject("Its devices", look_at_devices, MachineUse.PROVIDER),
+        _Subject("Its sandbox", look_at_sandbox, MachineUse.PROVIDER),
+        _Subject("Its package index", look_at_index, MachineUse.PROVIDER),
     )
     return [each for each in subjects if part is None or each.part in (None, part)]
 
 
 def _looked(subject: _Subject, patient: Patient) -> Iterator[Finding]:
     """Where nobody provides, what a provider lacks keeps nobody from anything."""
-    is_needed = subject.part is not Part.PROVIDER or patient.is_providing
+    is_needed = subject.part is not MachineUse.PROVIDER or patient.is_providing
     for finding in subject.check(patient):
-        is_failed = finding.verdict is Verdict.FAIL
-        yield replace(finding, verdict=Verdict.WARN) if is_failed and not is_needed else finding
+        is_failed = finding.verdict is CheckResult.FAIL
+        yield replace(finding, verdict=CheckResult.WARN) if is_failed and not is_needed else finding
 
 
 def _patients(
-    data_dir: str | None, server: str | None, part: Part | None
-) -> Mapping[Part, Patient]:
+    data_dir: str | None, server: str | None, part: MachineUse | None
+) -> Mapping[MachineUse, Patient]:
     """A provider's server need not be the one that one sends tasks to from here."""
     from potluck.cli.provider.local import provider_directory
     from potluck.consumer.identity.profile import chosen_url
 
     directory = provider_directory(data_dir)
     has_key = os.path.exists(directory / "node-key")  # noqa: PTH110, Path's raises
-    is_providing = part is Part.PROVIDER or has_key
+    is_providing = part is MachineUse.PROVIDER or has_key
     named = chosen_url(server) if server is not None else None
     saved, its = named or _saved_url(), named or _its_url(directory)
 
     def patient(url: str | None) -> Patient:
         return Patient(url, _ca_file(url), directory, is_providing)
 
-    return {Part.CONSUMER: patient(saved or its), Part.PROVIDER: patient(its or saved)}
+    return {MachineUse.CONSUMER: patient(saved or its), MachineUse.PROVIDER: patient(its or saved)}
 
 
 def _saved_url() -> str | None:
@@ -177,7 +183,7 @@ def _show(pane: Pane, finding: Finding) -> None:
     pane.line(f"  {verdict}{first[9:]}")
     for line in others:
         pane.line(line)
-    if finding.verdict in (Verdict.WARN, Verdict.FAIL):
+    if finding.verdict in (CheckResult.WARN, CheckResult.FAIL):
         pane.prose(printable(finding.needed), Tone.FAINT, _titled("needed"), _INDENT)
         # Not broken: a command is copied whole.
         pane.line(f"{_titled('fix')}{printable(finding.fix)}")
@@ -189,6 +195,6 @@ def _titled(title: str) -> str:
 
 def _sum_up(pane: Pane, found: list[Finding]) -> None:
     counted = Counter(each.verdict for each in found)
-    parts = [f"{counted[each]} {_WORDS[each]}" for each in Verdict if counted[each]]
-    is_well = not counted[Verdict.FAIL]
+    parts = [f"{counted[each]} {_WORDS[each]}" for each in CheckResult if counted[each]]
+    is_well = not counted[CheckResult.FAIL]
     pane.line(f"{len(found)} checks: {', '.join(parts)}.", Tone.GOOD if is_well else Tone.BAD)

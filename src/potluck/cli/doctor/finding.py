@@ -9,7 +9,7 @@ from msgspec import Struct
 from potluck.model.error import PotluckError
 
 
-class Verdict(StrEnum):
+class CheckResult(StrEnum):
     """Whether something is as it should be."""
 
     OK = "ok"
@@ -18,7 +18,7 @@ class Verdict(StrEnum):
     SKIPPED = "skipped"  # could not be looked at, or is nothing for this machine
 
 
-class Part(StrEnum):
+class MachineUse(StrEnum):
     """What somebody does with this machine."""
 
     CONSUMER = "consumer"  # send tasks
@@ -27,7 +27,7 @@ class Part(StrEnum):
 
 class Finding(Struct, frozen=True):
     name: str
-    verdict: Verdict
+    verdict: CheckResult
     found: str
     needed: str
     fix: str = ""  # a command that can be copied, or a sentence
@@ -48,19 +48,19 @@ Check = Callable[[Patient], Iterator[Finding]]
 
 
 def well(name: str, found: str, needed: str) -> Finding:
-    return Finding(name, Verdict.OK, found, needed)
+    return Finding(name, CheckResult.OK, found, needed)
 
 
 def odd(name: str, found: str, needed: str, fix: str = "") -> Finding:
-    return Finding(name, Verdict.WARN, found, needed, fix)
+    return Finding(name, CheckResult.WARN, found, needed, fix)
 
 
 def wrong(name: str, found: str, needed: str, fix: str) -> Finding:
-    return Finding(name, Verdict.FAIL, found, needed, fix)
+    return Finding(name, CheckResult.FAIL, found, needed, fix)
 
 
 def skipped(name: str, why: str, needed: str = "") -> Finding:
-    return Finding(name, Verdict.SKIPPED, why, needed)
+    return Finding(name, CheckResult.SKIPPED, why, needed)
 
 
 def failed_by(name: str, error: PotluckError, needed: str) -> Finding:

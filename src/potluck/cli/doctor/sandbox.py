@@ -90,9 +90,9 @@ def _in_force(directory: Path) -> str:
 
 
 async def _probe(directory: Path, sandbox: str) -> "Chosen":
-    from potluck.provider.sandbox.choose import Place, choose
+    from potluck.provider.sandbox.choose import DriverSite, choose
 
-    return await choose(Place(directory, "doctor", os.environ.get(_DOCKER_URL, "")), sandbox)
+    return await choose(DriverSite(directory, "doctor", os.environ.get(_DOCKER_URL, "")), sandbox)
 
 
 def kernel(

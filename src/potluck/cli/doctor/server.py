@@ -25,7 +25,7 @@ _LARGEST_ANSWER = 100_000
 _STEPS = ("server name", "connection", "certificate", "server", "version", "readiness", "clock")
 
 
-class _Answer(Struct, frozen=True):
+class _ServerResponse(Struct, frozen=True):
     status: int
     body: bytes
     date: str | None
@@ -41,13 +41,13 @@ def look_at_server(patient: Patient) -> Iterator[Finding]:
         for finding in _steps(patient, patient.url):
             next(steps)
             yield finding
-    except _Broken as broken:
+    except _NoConnection as broken:
         next(steps)
         yield broken.finding
         yield from (skipped(name, f"needs: {broken.finding.name}") for name in steps)
 
 
-class _Broken(Exception):
+class _NoConnection(Exception):
     """There is no way beyond this."""
 
     def __init__(self, finding: Finding):
@@ -72,7 +72,7 @@ def _resolved(host: str, port: int, seconds: float) -> Finding:
     try:
         found = bounded(seconds, lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
     except OSError as error:
-        raise _Broken(
+        raise _NoConnection(
             wrong(
                 "server name",
                 f"{host}: {_reason(error)}",
@@ -88,7 +88,7 @@ def _connected(host: str, port: int, seconds: float) -> Finding:
     try:
         socket.create_connection((host, port), seconds).close()
     except OSError as error:
-        raise _Broken(
+        raise _NoConnection(
             wrong(
                 "connection",
                 f"{host} port {port}: {_reason(error)}",
@@ -109,7 +109,7 @@ def _trusted(host: str, port: int, patient: Patient) -> Finding:
         ):
             found = f"believed {believed}, {secure.version()}"
     except (OSError, PotluckError) as error:
-        raise _Broken(
+        raise _NoConnection(
             wrong(
                 "certificate",
                 f"not believed {believed}: {_reason(error)}",
@@ -125,11 +125,11 @@ def _in_the_clear() -> Finding:
     return skipped("certificate", "not needed: the connection stays on this machine", "https")
 
 
-def _asked(patient: Patient, url: str, path: str) -> _Answer:
+def _asked(patient: Patient, url: str, path: str) -> _ServerResponse:
     try:
         return _get(patient, url, path)
     except (OSError, http.client.HTTPException, PotluckError) as error:
-        raise _Broken(
+        raise _NoConnection(
             wrong(
                 "server",
                 f"no answer at {url}{path}: {_reason(error)}",
@@ -139,7 +139,7 @@ def _asked(patient: Patient, url: str, path: str) -> _Answer:
         ) from error
 
 
-def _get(patient: Patient, url: str, path: str) -> _Answer:
+def _get(patient: Patient, url: str, path: str) -> _ServerResponse:
     parts = urlsplit(url)
     host = parts.hostname or ""
     line = (
@@ -152,14 +152,14 @@ def _get(patient: Patient, url: str, path: str) -> _Answer:
     with closing(line):
         line.request("GET", path, headers={"User-Agent": f"potluck/{__version__}"})
         answer = line.getresponse()
-        return _Answer(answer.status, answer.read(_LARGEST_ANSWER), answer.headers["Date"])
+        return _ServerResponse(answer.status, answer.read(_LARGEST_ANSWER), answer.headers["Date"])
 
 
-def _same_version(answer: _Answer, url: str) -> Finding:
+def _same_version(answer: _ServerResponse, url: str) -> Finding:
     try:
         theirs = decoded(answer.body, ServerHealth, url).version
     except PotluckError as error:
-        raise _Broken(
+        raise _NoConnection(
             wrong(
                 "version",
                 "what answers there is no Potluck server",
@@ -173,7 +173,7 @@ def _same_version(answer: _Answer, url: str) -> Finding:
     return well("version", f"{theirs} on both sides", "the same on both sides")
 
 
-def _ready(answer: _Answer, url: str) -> Finding:
+def _ready(answer: _ServerResponse, url: str) -> Finding:
     if answer.status == 200:
         return well("readiness", "takes work", "takes work")
     try:

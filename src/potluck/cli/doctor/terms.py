@@ -8,7 +8,7 @@ from potluck.cli.doctor.finding import Finding, Patient, failed_by, odd, skipped
 from potluck.cli.provider.local import Here
 from potluck.model.error import PotluckError
 from potluck.model.terms import TermsChange
-from potluck.provider.owner.file_values import Said
+from potluck.provider.owner.file_values import OwnerValues
 
 _NEEDED = "terms that somebody can meet"
 _ANOTHER = "potluck provider set power_watts= (or another figure, or start it as root)"
@@ -36,7 +36,7 @@ def look_at_terms(patient: Patient) -> Iterator[Finding]:
     yield _presence(said)
 
 
-def _presence(said: Said) -> Finding:
+def _presence(said: OwnerValues) -> Finding:
     """Whether `idle_minutes` has anything to go by here."""
     import asyncio
 
@@ -53,7 +53,7 @@ def _presence(said: Said) -> Finding:
     return skipped(name, "nothing here tells of it", needed)
 
 
-def doubts_about(said: Said, known: Sequence[str] | None) -> Iterator[tuple[str, str]]:
+def doubts_about(said: OwnerValues, known: Sequence[str] | None) -> Iterator[tuple[str, str]]:
     """What nobody would say on purpose, each with a way out. `known` are the devices that run."""
     for uuid in said.devices:
         if known is not None and uuid not in known:

@@ -6,7 +6,13 @@ import typer
 
 from potluck.cli.account.ensure_signed_in import EntryOptions, entered
 from potluck.cli.gpus.device_filter import Kind, WantedOptions, found
-from potluck.cli.gpus.offer import Offer, Order, in_order, is_offered, offers
+from potluck.cli.gpus.offer import (
+    DeviceOffer,
+    OfferOrder,
+    in_order,
+    is_offered,
+    offers,
+)
 from potluck.cli.gpus.tables import show_each, show_offers
 from potluck.cli.option_groups import grouped
 from potluck.cli.options import JsonOption, ServerOption
@@ -19,7 +25,7 @@ from potluck.wire.consumer import DeviceCounts, PoolDevice, PoolView
 def gpus(
     wanted: WantedOptions,
     entry: EntryOptions,
-    sort: Annotated[Order, typer.Option(help="What comes first.")] = Order.FREE,
+    sort: Annotated[OfferOrder, typer.Option(help="What comes first.")] = OfferOrder.FREE,
     reverse: Annotated[bool, typer.Option("--reverse", help="And what comes last, first.")] = False,
     each: Annotated[
         bool,
@@ -49,12 +55,14 @@ def gpus(
         _show_offers(screen, devices, sort, reverse)
 
 
-def _ranked(devices: list[PoolDevice], sort: Order, reverse: bool) -> list[PoolDevice]:
-    ranked = in_order([Offer([each]) for each in devices], sort, reverse)
+def _ranked(devices: list[PoolDevice], sort: OfferOrder, reverse: bool) -> list[PoolDevice]:
+    ranked = in_order([DeviceOffer([each]) for each in devices], sort, reverse)
     return [each.first for each in ranked]
 
 
-def _show_offers(screen: Screen, devices: list[PoolDevice], sort: Order, reverse: bool) -> None:
+def _show_offers(
+    screen: Screen, devices: list[PoolDevice], sort: OfferOrder, reverse: bool
+) -> None:
     on_offer = in_order(offers(devices), sort, reverse)
     if on_offer:
         show_offers(screen.out, on_offer)

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from potluck.cli.gpus.device_text import device_name
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.terminal.screen import Pane, Screen, Tone
-from potluck.cli.terminal.table import Cell, Column, show_table
+from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.cli.terminal.units import show_bytes, show_since
 from potluck.model.device import WHOLE_DEVICE_MILLI, Availability
 from potluck.model.node import NodeState
@@ -28,13 +28,13 @@ def nodes(server: ServerOption = None, json: JsonOption = False) -> None:
 
 def _show(pane: Pane, found: list[NodeView]) -> None:
     columns = [
-        Column("NODE", shrinks=True),
-        Column("STATE"),
-        Column("DEVICES", shrinks=True, wraps=True),
-        Column("CORES", is_number=True),
-        Column("MEMORY", is_number=True),
-        Column("SANDBOX"),
-        Column("HEARD", is_number=True),
+        TableColumn("NODE", shrinks=True),
+        TableColumn("STATE"),
+        TableColumn("DEVICES", shrinks=True, wraps=True),
+        TableColumn("CORES", is_number=True),
+        TableColumn("MEMORY", is_number=True),
+        TableColumn("SANDBOX"),
+        TableColumn("HEARD", is_number=True),
     ]
     now = datetime.now(UTC)
     show_table(pane, columns, [_row(node, now) for node in found])

@@ -14,7 +14,7 @@ from potluck.model.node import NodeState
 from potluck.wire.consumer import PoolDevice
 
 
-class Order(StrEnum):
+class OfferOrder(StrEnum):
     """What comes first, each as people look for it."""
 
     FREE = "free"  # the most of it
@@ -24,7 +24,7 @@ class Order(StrEnum):
     MODEL = "model"  # by name
 
 
-class Offer(Struct, frozen=True):
+class DeviceOffer(Struct, frozen=True):
     """At least one device, all of the same make and price."""
 
     devices: list[PoolDevice]
@@ -58,15 +58,17 @@ def is_offered(device: PoolDevice) -> bool:
     )
 
 
-def offers(devices: Iterable[PoolDevice]) -> list[Offer]:
+def offers(devices: Iterable[PoolDevice]) -> list[DeviceOffer]:
     """What is offered of these, put together."""
     groups: dict[Any, list[PoolDevice]] = {}
     for device in filter(is_offered, devices):
         groups.setdefault(_make(device), []).append(device)
-    return [Offer(each) for each in groups.values()]
+    return [DeviceOffer(each) for each in groups.values()]
 
 
-def in_order(found: Sequence[Offer], order: Order, is_reversed: bool) -> list[Offer]:
+def in_order(
+    found: Sequence[DeviceOffer], order: OfferOrder, is_reversed: bool
+) -> list[DeviceOffer]:
     """By what was asked; then the cheapest, the largest, and by name."""
     ranked = sorted(found, key=_usually)
     ranked.sort(key=lambda offer: _rank(offer, order), reverse=is_reversed)
@@ -79,21 +81,21 @@ def _make(device: PoolDevice) -> Any:
     return said.kind, said.vendor, said.model, said.offered_bytes, price
 
 
-def _usually(offer: Offer) -> Any:
+def _usually(offer: DeviceOffer) -> Any:
     said = offer.first.description
     return said.terms.price_micro_per_hour, -said.offered_bytes, said.model, offer.first.id
 
 
-def _rank(offer: Offer, order: Order) -> Any:
+def _rank(offer: DeviceOffer, order: OfferOrder) -> Any:
     said = offer.first.description
     match order:
-        case Order.FREE:
+        case OfferOrder.FREE:
             return -sum(each.free_milli for each in offer.devices)
-        case Order.PRICE:
+        case OfferOrder.PRICE:
             return said.terms.price_micro_per_hour
-        case Order.MEMORY:
+        case OfferOrder.MEMORY:
             return -said.offered_bytes
-        case Order.RELIABILITY:
+        case OfferOrder.RELIABILITY:
             return tuple(-each for each in offer.reliabilities)
-        case Order.MODEL:
+        case OfferOrder.MODEL:
             return said.model.lower()

@@ -6,12 +6,12 @@ from potluck.cli.gpus.device_text import (
     pool_state_cell,
     price_text,
 )
-from potluck.cli.gpus.offer import Offer
+from potluck.cli.gpus.offer import DeviceOffer
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.screen import Pane, Tone
 from potluck.cli.terminal.table import (
     Cell,
-    Column,
+    TableColumn,
     filled,
     show_table,
 )
@@ -23,20 +23,20 @@ _NAMED_NODES = 3
 _WIDE = 110
 
 
-def show_offers(pane: Pane, found: list[Offer]) -> None:
+def show_offers(pane: Pane, found: list[DeviceOffer]) -> None:
     columns = [
-        Column("MODEL", shrinks=True),
-        Column("MEMORY", is_number=True),
-        Column("PRICE/H", is_number=True),
-        Column("FREE", is_number=True),
-        Column("RELIABLE", is_number=True),
-        Column("NODES", shrinks=True),
-        Column("LABELS", shrinks=True),
+        TableColumn("MODEL", shrinks=True),
+        TableColumn("MEMORY", is_number=True),
+        TableColumn("PRICE/H", is_number=True),
+        TableColumn("FREE", is_number=True),
+        TableColumn("RELIABLE", is_number=True),
+        TableColumn("NODES", shrinks=True),
+        TableColumn("LABELS", shrinks=True),
     ]
     show_table(pane, *filled(columns, [_offer(each) for each in found]))
 
 
-def _offer(offer: Offer) -> list[Cell]:
+def _offer(offer: DeviceOffer) -> list[Cell]:
     said = offer.first.description
     free, total = offer.free, len(offer.devices)
     return [
@@ -61,7 +61,7 @@ def _nodes(names: list[str]) -> str:
     return ", ".join(names[:_NAMED_NODES]) + (f" and {more} more" if more > 0 else "")
 
 
-def _common_labels(offer: Offer) -> str:
+def _common_labels(offer: DeviceOffer) -> str:
     """That all of them have."""
     first, *rest = (each.labels for each in offer.devices)
     return " ".join(label for label in first if all(label in each for each in rest))
@@ -69,17 +69,17 @@ def _common_labels(offer: Offer) -> str:
 
 def show_each(pane: Pane, found: list[PoolDevice]) -> None:
     columns = [
-        Column("DEVICE"),
-        Column("MODEL", shrinks=True),
-        Column("MEMORY", is_number=True),
-        Column("PRICE/H", is_number=True),
-        Column("FREE", is_number=True),
-        Column("RELIABLE", is_number=True, from_width=_WIDE),
-        Column("NODE", shrinks=True),
-        Column("LABELS", shrinks=True, from_width=_WIDE),
-        Column("STATE"),
-        Column("SERVES", shrinks=True),
-        Column("WHY", shrinks=True, wraps=True),
+        TableColumn("DEVICE"),
+        TableColumn("MODEL", shrinks=True),
+        TableColumn("MEMORY", is_number=True),
+        TableColumn("PRICE/H", is_number=True),
+        TableColumn("FREE", is_number=True),
+        TableColumn("RELIABLE", is_number=True, from_width=_WIDE),
+        TableColumn("NODE", shrinks=True),
+        TableColumn("LABELS", shrinks=True, from_width=_WIDE),
+        TableColumn("STATE"),
+        TableColumn("SERVES", shrinks=True),
+        TableColumn("WHY", shrinks=True, wraps=True),
     ]
     rows = [_device(device, pane.is_terminal) for device in found]
     show_table(pane, *filled(columns, rows))

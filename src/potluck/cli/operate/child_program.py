@@ -36,14 +36,14 @@ _OF_THE_SERVER = (
 )
 
 
-class Said(Struct, frozen=True):
+class ProgramLine(Struct, frozen=True):
     """A part wrote a line of JSON."""
 
     part: str
     values: dict[str, Any]
 
 
-class Ended(Struct, frozen=True):
+class ProgramEnded(Struct, frozen=True):
     """A part is gone."""
 
     part: str
@@ -54,7 +54,7 @@ class Signalled(Struct, frozen=True):
     """Somebody asked `up` to stop."""
 
 
-class Moved(Struct, frozen=True):
+class ServerMoved(Struct, frozen=True):
     """The self-check is somewhere else now."""
 
     stage: str
@@ -66,11 +66,11 @@ class Checked(Struct, frozen=True):
     outcome: Any
 
 
-Happening = Said | Ended | Signalled | Moved | Checked
+Happening = ProgramLine | ProgramEnded | Signalled | ServerMoved | Checked
 Inbox = SimpleQueue[Happening]
 
 
-class Part:
+class ChildProgram:
     """One child process, from start to end."""
 
     def __init__(self, name: str, log: Path, inbox: Inbox):
@@ -140,7 +140,7 @@ class Part:
         status = process.wait()
         # Its last words come before its end, but a child of its own may hold the pipe open.
         listener.join(_LAST_WORDS_SECONDS)
-        self._inbox.put(Ended(self.name, status))
+        self._inbox.put(ProgramEnded(self.name, status))
 
     def _listen(self, process: "subprocess.Popen[bytes]") -> None:
         assert process.stdout is not None
@@ -155,7 +155,7 @@ class Part:
                 self._problem = msgspec.convert(values["error"], Problem)
         except (msgspec.DecodeError, UnicodeDecodeError):
             return
-        self._inbox.put(Said(self.name, values))
+        self._inbox.put(ProgramLine(self.name, values))
 
 
 def _variables(command: str) -> dict[str, str]:

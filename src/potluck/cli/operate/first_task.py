@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from potluck.cli.operate.child_program import Checked, Inbox, Moved
+from potluck.cli.operate.child_program import Checked, Inbox, ServerMoved
 from potluck.cli.tasks.task_text import duration_seconds, stage, why
 from potluck.cli.terminal.units import show_seconds
 from potluck.consumer import Potluck
@@ -76,7 +76,7 @@ def _run(potluck: Potluck, inbox: Inbox) -> FirstTask:
         if isinstance(event, FollowedState):
             task = event.task
             if not task.state.is_final:
-                inbox.put(Moved(stage(task)))
+                inbox.put(ServerMoved(stage(task)))
         elif isinstance(event, FollowedLog):
             written += b"".join(p.data for p in event.page.pieces if p.stream == "stdout")
     return FirstTask(task, written.decode("utf-8", "replace").strip())

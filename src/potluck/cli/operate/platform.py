@@ -16,12 +16,12 @@ from potluck.cli.account.authorise import ASKED, has_ended
 from potluck.cli.operate.checklist import Checklist, Step
 from potluck.cli.operate.child_program import (
     Checked,
-    Ended,
+    ChildProgram,
     Happening,
     Inbox,
-    Moved,
-    Part,
-    Said,
+    ProgramEnded,
+    ProgramLine,
+    ServerMoved,
     Signalled,
     ended_how,
 )
@@ -40,7 +40,7 @@ _ANEW = (
 )
 
 
-class Plan(Struct, frozen=True):
+class PlatformPlan(Struct, frozen=True):
     """What to start, and how long to wait for it."""
 
     directory: Path
@@ -63,15 +63,15 @@ class Interrupted(Exception):
 class Platform:
     """Both parts and the inbox that all news come through."""
 
-    def __init__(self, plan: Plan, screen: Screen):
+    def __init__(self, plan: PlatformPlan, screen: Screen):
         self._plan = plan
         self._screen = screen
         self._checklist = Checklist(screen)
         self._inbox: Inbox = queue.SimpleQueue()
         self._restarts: list[float] = []
         logs = plan.directory / "logs"
-        self._server = Part(SERVER, logs / "server.log", self._inbox)
-        self._provider = Part(PROVIDER, logs / "provider.log", self._inbox)
+        self._server = ChildProgram(SERVER, logs / "server.log", self._inbox)
+        self._provider = ChildProgram(PROVIDER, logs / "provider.log", self._inbox)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._on_signal)
 
@@ -165,7 +165,11 @@ class Platform:
             news = self._next(deadline)
             if news is None:
                 raise self._too_slow(part)
-            if isinstance(news, Said) and news.part == part and news.values.get("event") == event:
+            if (
+                isinstance(news, ProgramLine)
+                and news.part == part
+                and news.values.get("event") == event
+            ):
                 return news.values
 
     def _await_check(self, step: Step) -> "FirstTask | PotluckError":
@@ -177,7 +181,7 @@ class Platform:
                     f"it did not end within {self._plan.check_seconds:.0f} s",
                     "`potluck ps` shows where it is, and why.",
                 )
-            if isinstance(news, Moved):
+            if isinstance(news, ServerMoved):
                 step.say(f"running a first small task: {news.stage}")
             if isinstance(news, Checked):
                 assert isinstance(news.outcome, FirstTask | PotluckError)
@@ -187,14 +191,14 @@ class Platform:
         """A part that ends by itself comes back: nothing is lost, and nobody has to be there."""
         while True:
             news = self._hear(None)
-            if isinstance(news, Ended) and self._part(news.part).is_to_end:
+            if isinstance(news, ProgramEnded) and self._part(news.part).is_to_end:
                 self._say("The provider has ended, as its owner wanted. The server stays;")
                 self._say("the next `potluck up` starts it again, `--no-provider` leaves it out.")
                 self._emit("provider_ended")
-            elif isinstance(news, Ended):
+            elif isinstance(news, ProgramEnded):
                 self._revive(self._part(news.part), news.status)
 
-    def _revive(self, part: Part, status: int) -> None:
+    def _revive(self, part: ChildProgram, status: int) -> None:
         error = part.failure(status)
         if isinstance(error, NodeKeyRefused) and not self._signs_again():
             self._go_without_provider(error)
@@ -240,7 +244,7 @@ class Platform:
     def _next(self, deadline: float | None) -> Happening | None:
         """The next news that is good, or nothing in time; bad news are raised."""
         news = self._hear(deadline)
-        if isinstance(news, Ended):
+        if isinstance(news, ProgramEnded):
             raise self._part(news.part).failure(news.status)
         return news
 
@@ -248,9 +252,9 @@ class Platform:
         news = self._collect(deadline)
         if isinstance(news, Signalled):
             raise Interrupted
-        if isinstance(news, Said) and news.values.get("event") in ("ready", "registered"):
+        if isinstance(news, ProgramLine) and news.values.get("event") in ("ready", "registered"):
             self._part(news.part).has_served = True
-        if isinstance(news, Said) and news.values.get("event") == "draining":
+        if isinstance(news, ProgramLine) and news.values.get("event") == "draining":
             self._part(news.part).is_to_end = True
         return news
 
@@ -262,7 +266,7 @@ class Platform:
                 return self._inbox.get(timeout=max(0.0, min(_LOOK_UP_SECONDS, left)))
         return None
 
-    def _part(self, name: str) -> Part:
+    def _part(self, name: str) -> ChildProgram:
         return self._server if name == SERVER else self._provider
 
     def _too_slow(self, part: str) -> StartFailed:
@@ -282,7 +286,7 @@ class Platform:
                 self._await_end(part)
         self._say("Stopped.")
 
-    def _await_end(self, part: Part) -> None:
+    def _await_end(self, part: ChildProgram) -> None:
         deadline = time.monotonic() + self._plan.stop_seconds
         while part.is_running:
             news = self._collect(deadline)

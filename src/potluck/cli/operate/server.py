@@ -13,7 +13,7 @@ from potluck.cli.terminal.screen import Screen
 from potluck.local.optional_dependency import server_part_missing
 
 if TYPE_CHECKING:
-    from potluck.server.assemble import Running
+    from potluck.server.assemble import RunningServer
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def _serve(options: Mapping[str, Any], screen: Screen, json: bool) -> None:
     configure_logs()
     settings = read_settings(options)
 
-    def ready(running: "Running") -> None:
+    def ready(running: "RunningServer") -> None:
         if json:
             screen.emit(_ready_event(running, settings.data_directory))
         else:
@@ -93,7 +93,7 @@ def _serve(options: Mapping[str, Any], screen: Screen, json: bool) -> None:
         screen.emit({"event": "stopped"})
 
 
-def _ready_event(running: "Running", data_directory: Path) -> dict[str, Any]:
+def _ready_event(running: "RunningServer", data_directory: Path) -> dict[str, Any]:
     return {
         "event": "ready",
         "url": running.url,
@@ -104,7 +104,7 @@ def _ready_event(running: "Running", data_directory: Path) -> dict[str, Any]:
     }
 
 
-def _ready_lines(running: "Running") -> list[str]:
+def _ready_lines(running: "RunningServer") -> list[str]:
     lines = [f"Potluck serves at {running.url}. Ctrl-C stops it."]
     pin = "" if running.fingerprint is None else f" --ca-fingerprint {running.fingerprint}"
     join = _join_line(running)
@@ -119,7 +119,7 @@ def _ready_lines(running: "Running") -> list[str]:
     return lines
 
 
-def _join_line(running: "Running") -> str | None:
+def _join_line(running: "RunningServer") -> str | None:
     from potluck.wire.package import installers
 
     if running.package is None:

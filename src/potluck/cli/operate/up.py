@@ -42,7 +42,7 @@ def up(
     json: JsonOption = False,
 ) -> None:
     """Start a server and a provider here, until Ctrl-C."""
-    from potluck.cli.operate.platform import Plan, Platform
+    from potluck.cli.operate.platform import Platform, PlatformPlan
     from potluck.cli.operate.platform_directory import check_port, claimed
     from potluck.local.optional_dependency import check_server_part
 
@@ -59,7 +59,7 @@ def up(
         own = {"POTLUCK_DATABASE_URL": database_url, "POTLUCK_REDIS_URL": redis_url}
         variables = {name: value for name, value in own.items() if value is not None}
         serve = ("--host", HOST, "--port", str(port))
-        plan = Plan(directory, operator, serve, variables, None if no_provider else offer)
+        plan = PlatformPlan(directory, operator, serve, variables, None if no_provider else offer)
         Platform(plan, screen).run()
 
 

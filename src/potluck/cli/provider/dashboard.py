@@ -9,10 +9,10 @@ from potluck.cli.gpus.device_text import (
     price_text,
     state_cell,
 )
-from potluck.cli.provider.machine import NO_WALLS, DeviceShown, Machine
+from potluck.cli.provider.machine import NO_WALLS, DeviceShown, MachineView
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.screen import Pane, Tone, printable
-from potluck.cli.terminal.table import Cell, Column, show_table
+from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.cli.terminal.units import show_bytes, show_seconds
 from potluck.model.device import Availability, Health, Standing
 from potluck.provider.control.message import AttemptNow
@@ -27,11 +27,11 @@ _HEALTHS = {
 class _Figure(NamedTuple):
     """A column that is there only if some device has something in it."""
 
-    column: Column
+    column: TableColumn
     cell: Callable[[DeviceShown], Cell]
 
 
-def show_machine(pane: Pane, machine: Machine) -> None:
+def show_machine(pane: Pane, machine: MachineView) -> None:
     facts = " · ".join(printable(fact) for fact in machine.facts)
     pane.line(f"{pane.paint(printable(machine.name), Tone.STRONG)} {facts}")
     for problem in machine.problems:
@@ -72,9 +72,14 @@ def reasons(device: DeviceShown) -> list[str]:
     return [*said, device.refusal] if device.refusal else said
 
 
-def _show_attempts(pane: Pane, machine: Machine) -> None:
+def _show_attempts(pane: Pane, machine: MachineView) -> None:
     numbers = {each.description.uuid: str(each.number) for each in machine.devices}
-    columns = [Column("TASK"), Column("PHASE"), Column("FOR", is_number=True), Column("ON")]
+    columns = [
+        TableColumn("TASK"),
+        TableColumn("PHASE"),
+        TableColumn("FOR", is_number=True),
+        TableColumn("ON"),
+    ]
     rows = [_attempt_row(pane, attempt, numbers) for attempt in machine.attempts]
     show_table(pane, columns, rows)
 
@@ -101,23 +106,25 @@ def _unit(value: float | None, unit: str) -> Cell:
 
 
 _FIGURES = (
-    _Figure(Column("#", is_number=True), lambda each: Cell(str(each.number), Tone.FAINT)),
+    _Figure(TableColumn("#", is_number=True), lambda each: Cell(str(each.number), Tone.FAINT)),
     _Figure(
-        Column("DEVICE", shrinks=True),
+        TableColumn("DEVICE", shrinks=True),
         lambda each: Cell(device_name(each.description), Tone.STRONG),
     ),
-    _Figure(Column("STATE"), _state),
+    _Figure(TableColumn("STATE"), _state),
     _Figure(
-        Column("PRICE", is_number=True),
+        TableColumn("PRICE", is_number=True),
         lambda each: Cell(price_text(each.description.terms.price_micro_per_hour)),
     ),
-    _Figure(Column("SERVES"), lambda each: Cell(each.serves, Tone.BUSY)),
+    _Figure(TableColumn("SERVES"), lambda each: Cell(each.serves, Tone.BUSY)),
     _Figure(
-        Column("LOAD", is_number=True), lambda each: _unit(each.status.utilisation_percent, "%")
+        TableColumn("LOAD", is_number=True),
+        lambda each: _unit(each.status.utilisation_percent, "%"),
     ),
     _Figure(
-        Column("HEAT", is_number=True), lambda each: _unit(each.status.temperature_celsius, "°C")
+        TableColumn("HEAT", is_number=True),
+        lambda each: _unit(each.status.temperature_celsius, "°C"),
     ),
-    _Figure(Column("POWER", is_number=True), lambda each: _unit(each.status.power_watts, "W")),
-    _Figure(Column("MEMORY", is_number=True), _memory),
+    _Figure(TableColumn("POWER", is_number=True), lambda each: _unit(each.status.power_watts, "W")),
+    _Figure(TableColumn("MEMORY", is_number=True), _memory),
 )

@@ -10,7 +10,7 @@ from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.results.usage import used_in_all
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.screen import Pane, Screen, Tone
-from potluck.cli.terminal.table import Cell, Column, show_table
+from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.cli.terminal.units import show_count, show_credits, show_seconds
 from potluck.model.units import parse_moment
 from potluck.wire.consumer import NodeView
@@ -47,9 +47,13 @@ def _models(nodes: Sequence[NodeView]) -> dict[str, str]:
 
 def _show(pane: Pane, found: Earnings, models: dict[str, str]) -> None:
     columns = [
-        *(Column("DAY"), Column("NODE", shrinks=True), Column("DEVICE", shrinks=True)),
-        *(Column("ATTEMPTS", is_number=True), Column("RAN", is_number=True)),
-        Column("CREDITS", is_number=True),
+        *(
+            TableColumn("DAY"),
+            TableColumn("NODE", shrinks=True),
+            TableColumn("DEVICE", shrinks=True),
+        ),
+        *(TableColumn("ATTEMPTS", is_number=True), TableColumn("RAN", is_number=True)),
+        TableColumn("CREDITS", is_number=True),
     ]
     show_table(pane, columns, [_row(each, models) for each in found.earned])
     attempts = show_count(found.attempts, "attempt")

@@ -8,8 +8,8 @@ from msgspec.structs import fields
 from potluck.model.device import DeviceDescription
 from potluck.model.terms import DeviceTerms, TermsChange
 from potluck.provider.control.message import ProviderStatus
-from potluck.provider.owner.file_values import Said
-from potluck.provider.owner.settings_table import KEYS, Key
+from potluck.provider.owner.file_values import OwnerValues
+from potluck.provider.owner.settings_table import KEYS, OwnerSetting
 from potluck.wire.consumer import NodeView
 
 _DIFFERS = "differs"
@@ -20,15 +20,15 @@ _START = "start options"
 _MACHINE = "the machine"
 
 
-class Held(Struct, frozen=True):
+class EffectiveTerm(Struct, frozen=True):
     """One key as it is in force."""
 
-    key: Key
+    key: OwnerSetting
     value: str  # as one would write it; empty where nothing is said and nothing limits
     source: str
 
 
-def spelled(key: Key, value: object) -> str:
+def spelled(key: OwnerSetting, value: object) -> str:
     """As a person writes it on a command line."""
     if value is None:
         return ""
@@ -38,7 +38,9 @@ def spelled(key: Key, value: object) -> str:
     return ",".join(written) if isinstance(written, list) else str(written)
 
 
-def held_here(said: Said, status: ProviderStatus | None, device: str | None) -> list[Held]:
+def held_here(
+    said: OwnerValues, status: ProviderStatus | None, device: str | None
+) -> list[EffectiveTerm]:
     """The file goes before what the provider was started with, and that before the defaults."""
     own = said.devices.get(device, TermsChange()) if device else TermsChange()
     beneath = {} if status is None else _beneath(said, status)
@@ -46,18 +48,18 @@ def held_here(said: Said, status: ProviderStatus | None, device: str | None) -> 
 
 
 def _here(
-    key: Key, own: TermsChange, everywhere: TermsChange, beneath: Mapping[str, object]
-) -> Held:
+    key: OwnerSetting, own: TermsChange, everywhere: TermsChange, beneath: Mapping[str, object]
+) -> EffectiveTerm:
     for source, change in ((_OWN, own), (_FILE, everywhere)):
         value = getattr(change, key.field)
         if value is not UNSET:
-            return Held(key, spelled(key, value), source)
+            return EffectiveTerm(key, spelled(key, value), source)
     default = getattr(DeviceTerms(), key.field, None)
     value = beneath.get(key.field, default)
-    return Held(key, spelled(key, value), _DEFAULT if value == default else _START)
+    return EffectiveTerm(key, spelled(key, value), _DEFAULT if value == default else _START)
 
 
-def _beneath(said: Said, status: ProviderStatus) -> dict[str, object]:
+def _beneath(said: OwnerValues, status: ProviderStatus) -> dict[str, object]:
     """What holds where the file is silent, as far as some device shows it."""
     found: dict[str, object] = {
         name: getattr(status.limits, name) for name in status.limits.__struct_fields__
@@ -70,7 +72,7 @@ def _beneath(said: Said, status: ProviderStatus) -> dict[str, object]:
     return found
 
 
-def held_elsewhere(node: NodeView, device: str | None) -> list[Held]:
+def held_elsewhere(node: NodeView, device: str | None) -> list[EffectiveTerm]:
     """As the machine told the pool; why it is so only the machine knows."""
     descriptions = [each.description for each in node.devices]
     chosen = [each for each in descriptions if device in (None, each.uuid)]
@@ -81,16 +83,18 @@ def held_elsewhere(node: NodeView, device: str | None) -> list[Held]:
         "sandbox": node.sandbox.driver,
     }
     return [
-        Held(key, _agreed(key, chosen) if not key.is_for_node else _limit(key, limits), _MACHINE)
+        EffectiveTerm(
+            key, _agreed(key, chosen) if not key.is_for_node else _limit(key, limits), _MACHINE
+        )
         for key in KEYS
         if not key.is_for_node or key.field in limits
     ]
 
 
-def _agreed(key: Key, descriptions: Sequence[DeviceDescription]) -> str:
+def _agreed(key: OwnerSetting, descriptions: Sequence[DeviceDescription]) -> str:
     values = {spelled(key, getattr(each.terms, key.field)) for each in descriptions}
     return values.pop() if len(values) == 1 else _DIFFERS
 
 
-def _limit(key: Key, limits: Mapping[str, object]) -> str:
+def _limit(key: OwnerSetting, limits: Mapping[str, object]) -> str:
     return spelled(key, limits[key.field])

@@ -2,7 +2,7 @@
 
 from potluck.cli.options import DataDirOption, JsonOption, ServerOption, connect
 from potluck.cli.provider.dashboard import reasons
-from potluck.cli.provider.machine import NO_WALLS, Machine, told_by_itself
+from potluck.cli.provider.machine import NO_WALLS, MachineView, told_by_itself
 from potluck.cli.provider.target import NodeOption
 from potluck.cli.terminal.screen import (
     Pane,
@@ -76,7 +76,7 @@ def own_reasons(status: ProviderStatus) -> list[str]:
     return [*found, *_of_devices(machine)]
 
 
-def _of_devices(machine: Machine) -> list[str]:
+def _of_devices(machine: MachineView) -> list[str]:
     return [
         f"Device {device.number}: {reason}"
         for device in machine.devices

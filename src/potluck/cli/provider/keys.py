@@ -9,7 +9,7 @@ import typer
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.screen import Pane, Screen
-from potluck.cli.terminal.table import Cell, Column, show_table
+from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.cli.terminal.units import show_ahead, show_since
 from potluck.wire.identity import NodeKeyView
 
@@ -45,9 +45,13 @@ def revoke_node_key(
 def _show(pane: Pane, found: Sequence[NodeKeyView]) -> None:
     """In a terminal whole ids, which are copied, have room only without the keys themselves."""
     columns = [
-        *(Column("ID"), Column("MACHINE", shrinks=True)),
-        *(() if pane.is_terminal else (Column("KEY"),)),
-        *(Column("NODE"), Column("USED", is_number=True), Column("ENDS IN", is_number=True)),
+        *(TableColumn("ID"), TableColumn("MACHINE", shrinks=True)),
+        *(() if pane.is_terminal else (TableColumn("KEY"),)),
+        *(
+            TableColumn("NODE"),
+            TableColumn("USED", is_number=True),
+            TableColumn("ENDS IN", is_number=True),
+        ),
     ]
     show_table(pane, columns, [_row(key, pane.is_terminal) for key in found])
 

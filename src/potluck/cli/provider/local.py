@@ -4,9 +4,9 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from potluck.cli.provider.effective_terms import Held, held_here
-from potluck.cli.provider.machine import Machine, told_by_itself
-from potluck.cli.provider.resolve_device import Choice, all_reclaimable
+from potluck.cli.provider.effective_terms import EffectiveTerm, held_here
+from potluck.cli.provider.machine import MachineView, told_by_itself
+from potluck.cli.provider.resolve_device import DeviceChoice, all_reclaimable
 from potluck.cli.provider.target import Effect, OnWay, ignore
 from potluck.local.data_directory import data_directory, named_directory
 from potluck.model.device import DeviceDescription
@@ -14,17 +14,17 @@ from potluck.model.error import Conflict, NotRunning
 from potluck.model.terms import TermsChange
 from potluck.provider.control.message import (
     Answer,
-    Done,
+    CommandRefused,
     Drain,
+    InEffect,
     Leave,
     ProviderStatus,
     Reclaim,
-    Refused,
     Request,
     Reread,
     ShowStatus,
 )
-from potluck.provider.owner.file_values import Said
+from potluck.provider.owner.file_values import OwnerValues
 
 _DETECT_SECONDS = 20.0
 
@@ -52,20 +52,20 @@ class Here:
         except NotRunning:
             return None
 
-    def shown(self) -> tuple[Machine, ProviderStatus]:
+    def shown(self) -> tuple[MachineView, ProviderStatus]:
         status = self.status()
         return told_by_itself(status), status
 
-    def choices(self) -> Sequence[Choice]:
+    def choices(self) -> Sequence[DeviceChoice]:
         status = self.running()
         if status is not None:
             return [device.choice for device in told_by_itself(status).devices]
         return [
-            Choice(number, device.uuid, device.model)
+            DeviceChoice(number, device.uuid, device.model)
             for number, device in enumerate(_detected(self.directory), 1)
         ]
 
-    def held(self, device: str | None) -> list[Held]:
+    def held(self, device: str | None) -> list[EffectiveTerm]:
         return held_here(self._said(), self.running(), device)
 
     def exceptions(self) -> Mapping[str, TermsChange]:
@@ -104,7 +104,7 @@ class Here:
         """Ends when the provider has: it has told the server, and its key is gone."""
         self._ask(Leave(is_now), on_way)
 
-    def _said(self) -> Said:
+    def _said(self) -> OwnerValues:
         from potluck.provider.owner.file import read_file, terms_file
 
         return read_file(terms_file(self.directory))
@@ -114,7 +114,7 @@ class Here:
             answer = self._ask(request)
         except NotRunning:
             return Effect.NEXT_START
-        assert isinstance(answer, Done)
+        assert isinstance(answer, InEffect)
         return Effect.NOW if answer.is_known_to_server else Effect.SERVER_SILENT
 
     def _ask(self, request: Request, on_way: OnWay = ignore) -> Answer:
@@ -123,7 +123,7 @@ class Here:
 
         last: Answer | None = None
         for last in ask(self.directory, request):
-            if isinstance(last, Refused):
+            if isinstance(last, CommandRefused):
                 raise Conflict(last.detail, last.hint)
             if isinstance(last, ProviderStatus):
                 on_way(len(last.attempts))

@@ -4,7 +4,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from potluck.cli.provider.resolve_device import Choice
+from potluck.cli.provider.resolve_device import DeviceChoice
 from potluck.cli.terminal.units import (
     show_bytes,
     show_count,
@@ -41,11 +41,11 @@ class DeviceShown(Struct, frozen=True):
     refusal: str = ""  # where it does not do what its owner asks of it
 
     @property
-    def choice(self) -> Choice:
-        return Choice(self.number, self.description.uuid, self.description.model, self.id)
+    def choice(self) -> DeviceChoice:
+        return DeviceChoice(self.number, self.description.uuid, self.description.model, self.id)
 
 
-class Machine(Struct, frozen=True):
+class MachineView(Struct, frozen=True):
     """What one screen tells."""
 
     name: str
@@ -58,7 +58,7 @@ class Machine(Struct, frozen=True):
     remarks: tuple[str, ...] = ()
 
 
-def told_by_itself(status: ProviderStatus) -> Machine:
+def told_by_itself(status: ProviderStatus) -> MachineView:
     """What the provider on this machine says."""
     served = [uuid for attempt in status.attempts for uuid in attempt.devices]
     facts = (
@@ -68,7 +68,7 @@ def told_by_itself(status: ProviderStatus) -> Machine:
         f"server heard {show_seconds(status.silent_seconds)} ago",
         *_other_version(status),
     )
-    return Machine(
+    return MachineView(
         name=status.name,
         node_id=status.node_id,
         facts=facts,
@@ -104,7 +104,7 @@ def _other_sandbox(status: ProviderStatus) -> tuple[str, ...]:
     return () if is_same else (f"You ask for sandbox={wanted}; {current} is still in force.",)
 
 
-def told_by_server(node: NodeView, url: str, now: datetime) -> Machine:
+def told_by_server(node: NodeView, url: str, now: datetime) -> MachineView:
     """What the pool knows of a machine elsewhere."""
     waiting = len(node.wishes)
     problems = {
@@ -112,7 +112,7 @@ def told_by_server(node: NodeView, url: str, now: datetime) -> Machine:
         NodeState.LEFT: "It is not in the pool now.",
     }
     wishes = f"{show_count(waiting, 'wish', 'wishes')} of yours it has not heard of yet."
-    return Machine(
+    return MachineView(
         name=node.name,
         node_id=node.id,
         facts=(f"at {url}", node.state, f"heard {show_since(node.heartbeat_at, now)}"),

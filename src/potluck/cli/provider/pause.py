@@ -8,10 +8,10 @@ from potluck.cli.options import DataDirOption, JsonOption, ServerOption
 from potluck.cli.provider.resolve_device import pick_devices
 from potluck.cli.provider.target import (
     SENTENCES,
+    CommandTarget,
     DevicesArgument,
     Effect,
     NodeOption,
-    Side,
     side,
 )
 from potluck.cli.terminal.screen import Screen, Tone, printable
@@ -68,7 +68,7 @@ def resume(
         screen.out.prose(f"Resumed {named}. {SENTENCES[effect]}")
 
 
-def _pause(screen: Screen, machine: Side, words: list[str], is_now: bool) -> None:
+def _pause(screen: Screen, machine: CommandTarget, words: list[str], is_now: bool) -> None:
     chosen, named = _chosen(machine, words)
     if is_now:
         effect = machine.reclaim(chosen)
@@ -91,7 +91,7 @@ def _goes_on(effect: Effect, is_now: bool) -> str:
     return f"; what {'ran there is' if is_heard else 'runs there will be'} stopped"
 
 
-def _chosen(machine: Side, words: list[str]) -> tuple[tuple[str, ...], str]:
+def _chosen(machine: CommandTarget, words: list[str]) -> tuple[tuple[str, ...], str]:
     """The devices by uuid, and as a person reads them."""
     if not words:
         return (), "all devices"

@@ -9,7 +9,7 @@ from potluck.cli.terminal.screen import (
     Tone,
     printable,
 )
-from potluck.cli.terminal.table import Cell, Column, show_table
+from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.cli.terminal.units import show_bytes, show_credits, show_seconds
 from potluck.model.device import Availability, DeviceDescription, Standing
 from potluck.model.node import SandboxReport
@@ -21,13 +21,13 @@ from potluck.provider.announcement import (
     AttemptStarted,
     AttemptStopped,
     AvailabilityChanged,
-    DeviceBound,
+    DeviceRegained,
     DeviceUnbound,
     Draining,
     OfferRefused,
     OptionsOverridden,
     PowerRefused,
-    Registered,
+    RegistrationDone,
     ServerAnswers,
     ServerSilent,
     Stopped,
@@ -40,7 +40,7 @@ from potluck.provider.announcement import (
 def tell(screen: Screen, announcement: Announcement) -> None:  # noqa: C901, the table of them
     pane = screen.out
     match announcement:
-        case Registered():
+        case RegistrationDone():
             _introduce(pane, announcement)
         case AttemptPreparing(_, task_id):
             _line(pane, f"preparing {task_id}", Tone.BUSY)
@@ -50,7 +50,7 @@ def tell(screen: Screen, announcement: Announcement) -> None:  # noqa: C901, the
             _finished(pane, announcement)
         case AttemptStopped(_, task_id):
             _line(pane, f"stopped   {task_id}", Tone.FAINT)
-        case DeviceUnbound() | DeviceBound():
+        case DeviceUnbound() | DeviceRegained():
             _device(screen, announcement)
         case AvailabilityChanged():
             _availability(pane, announcement)
@@ -74,10 +74,14 @@ def tell(screen: Screen, announcement: Announcement) -> None:  # noqa: C901, the
             assert_never(announcement)
 
 
-def _introduce(pane: Pane, registered: Registered) -> None:
+def _introduce(pane: Pane, registered: RegistrationDone) -> None:
     columns = [
-        *(Column("DEVICE"), Column("MODEL", shrinks=True), Column("MEMORY", is_number=True)),
-        *(Column("THROUGH"), Column("PRICE", is_number=True)),
+        *(
+            TableColumn("DEVICE"),
+            TableColumn("MODEL", shrinks=True),
+            TableColumn("MEMORY", is_number=True),
+        ),
+        *(TableColumn("THROUGH"), TableColumn("PRICE", is_number=True)),
     ]
     show_table(pane, columns, [_device_row(device) for device in registered.devices])
     pane.line(f"Sandbox: {_sandbox(registered.sandbox)}")
@@ -118,10 +122,10 @@ def _finished(pane: Pane, finished: AttemptFinished) -> None:
     _line(pane, text, Tone.GOOD if is_good else Tone.BAD)
 
 
-def _device(screen: Screen, told: DeviceUnbound | DeviceBound) -> None:
+def _device(screen: Screen, told: DeviceUnbound | DeviceRegained) -> None:
     """Whether a device gets work, why not, and what comes next."""
     named = f"{told.model} ({told.uuid}) is"
-    if isinstance(told, DeviceBound):
+    if isinstance(told, DeviceRegained):
         _line(screen.out, f"{named} bound to your wallet now, and gets work.", Tone.GOOD)
     else:
         _line(screen.err, f"{named} {_WHY_NOT[told.standing]}", Tone.WAITING)

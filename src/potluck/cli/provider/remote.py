@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from potluck.cli.provider.effective_terms import Held, held_elsewhere
-from potluck.cli.provider.machine import Machine, told_by_server
-from potluck.cli.provider.resolve_device import Choice, all_reclaimable, pick_node
+from potluck.cli.provider.effective_terms import EffectiveTerm, held_elsewhere
+from potluck.cli.provider.machine import MachineView, told_by_server
+from potluck.cli.provider.resolve_device import DeviceChoice, all_reclaimable, pick_node
 from potluck.cli.provider.target import Effect, OnWay
 from potluck.model.terms import Order, TermsChange
 from potluck.wire.consumer import NodeView
@@ -31,15 +31,15 @@ class Elsewhere:
     def _picked(self) -> NodeView:
         return pick_node(self._word, self._potluck.resources.nodes())
 
-    def shown(self) -> tuple[Machine, NodeView]:
+    def shown(self) -> tuple[MachineView, NodeView]:
         node = self._node()
         return told_by_server(node, self._potluck.url, datetime.now(UTC)), node
 
-    def choices(self) -> Sequence[Choice]:
+    def choices(self) -> Sequence[DeviceChoice]:
         machine, _ = self.shown()
         return [device.choice for device in machine.devices]
 
-    def held(self, device: str | None) -> list[Held]:
+    def held(self, device: str | None) -> list[EffectiveTerm]:
         return held_elsewhere(self._node(), device)
 
     def exceptions(self) -> Mapping[str, TermsChange]:

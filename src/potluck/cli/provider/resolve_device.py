@@ -12,7 +12,7 @@ from potluck.wire.consumer import NodeView
 _MOST_LISTED = 8
 
 
-class Choice(Struct, frozen=True):
+class DeviceChoice(Struct, frozen=True):
     """A device that may be meant."""
 
     number: int  # in `potluck provider status`
@@ -30,12 +30,12 @@ def all_reclaimable(devices: Iterable[DeviceDescription], uuids: Sequence[str]) 
     return all(each.terms.is_reclaimable for each in meant)
 
 
-def pick_devices(words: Sequence[str], choices: Sequence[Choice]) -> tuple[str, ...]:
+def pick_devices(words: Sequence[str], choices: Sequence[DeviceChoice]) -> tuple[str, ...]:
     """By uuid, each once; none for no words, which means all of them."""
     return tuple(dict.fromkeys(_pick(word, choices).uuid for word in words))
 
 
-def _pick(word: str, choices: Sequence[Choice]) -> Choice:
+def _pick(word: str, choices: Sequence[DeviceChoice]) -> DeviceChoice:
     """The whole name or number first, then its beginning, then a piece of the model's name."""
     wanted = word.strip().lower()
     meant = choices if wanted else []
@@ -94,6 +94,6 @@ def _fits(core: str, wanted: str) -> bool:
     return core.startswith(wanted) or core.endswith(wanted)
 
 
-def _listed(choices: Sequence[Choice]) -> str:
+def _listed(choices: Sequence[DeviceChoice]) -> str:
     shown = ", ".join(str(each) for each in choices[:_MOST_LISTED])
     return f"{shown} …" if len(choices) > _MOST_LISTED else shown

@@ -7,7 +7,7 @@ import typer
 
 from potluck.cli.options import DataDirOption, JsonOption, ServerOption
 from potluck.cli.provider.dashboard import show_machine
-from potluck.cli.provider.target import NodeOption, Side, side
+from potluck.cli.provider.target import CommandTarget, NodeOption, side
 from potluck.cli.terminal.screen import Screen
 
 _WATCH_SECONDS = 2.0
@@ -35,7 +35,7 @@ def status(
             screen.err.line()
 
 
-def _watch(screen: Screen, machine: Side) -> None:
+def _watch(screen: Screen, machine: CommandTarget) -> None:
     while True:
         if screen.out.is_live and not screen.json:
             screen.out.write(_HOME_AND_CLEAR)
@@ -43,7 +43,7 @@ def _watch(screen: Screen, machine: Side) -> None:
         time.sleep(_WATCH_SECONDS)
 
 
-def _show(screen: Screen, machine: Side) -> None:
+def _show(screen: Screen, machine: CommandTarget) -> None:
     shown, as_told = machine.shown()
     if screen.json:
         screen.emit(as_told)

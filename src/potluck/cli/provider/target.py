@@ -9,9 +9,9 @@ import typer
 from msgspec import Struct
 
 from potluck.cli.options import DataDirOption, ServerOption
-from potluck.cli.provider.effective_terms import Held
-from potluck.cli.provider.machine import Machine
-from potluck.cli.provider.resolve_device import Choice
+from potluck.cli.provider.effective_terms import EffectiveTerm
+from potluck.cli.provider.machine import MachineView
+from potluck.cli.provider.resolve_device import DeviceChoice
 from potluck.model.terms import TermsChange
 
 NodeOption = Annotated[
@@ -58,18 +58,18 @@ def ignore(_: int) -> None:
     """For those who do not watch."""
 
 
-class Side(Protocol):
+class CommandTarget(Protocol):
     """Where a command acts."""
 
-    def shown(self) -> tuple[Machine, Struct]:
+    def shown(self) -> tuple[MachineView, Struct]:
         """For a person, and for a program as whoever tells it said it."""
         ...
 
-    def choices(self) -> Sequence[Choice]:
+    def choices(self) -> Sequence[DeviceChoice]:
         """The devices that may be meant."""
         ...
 
-    def held(self, device: str | None) -> list[Held]:
+    def held(self, device: str | None) -> list[EffectiveTerm]:
         """What is in force; of the device, or of all of them."""
         ...
 
@@ -93,7 +93,9 @@ class Side(Protocol):
 
 
 @contextmanager
-def side(node: NodeOption, server: ServerOption, data_dir: DataDirOption) -> Iterator[Side]:
+def side(
+    node: NodeOption, server: ServerOption, data_dir: DataDirOption
+) -> Iterator[CommandTarget]:
     if node is None and server is None:
         from potluck.cli.provider.local import Here, provider_directory
 

@@ -7,12 +7,12 @@ import typer
 from msgspec import UNSET
 
 from potluck.cli.options import DataDirOption, JsonOption, ServerOption
-from potluck.cli.provider.effective_terms import Held, spelled
+from potluck.cli.provider.effective_terms import EffectiveTerm, spelled
 from potluck.cli.provider.resolve_device import pick_devices
 from potluck.cli.provider.target import (
     SENTENCES,
+    CommandTarget,
     NodeOption,
-    Side,
     side,
 )
 from potluck.cli.terminal.screen import (
@@ -21,10 +21,10 @@ from potluck.cli.terminal.screen import (
     Tone,
     printable,
 )
-from potluck.cli.terminal.table import Cell, Column, show_table
+from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.model.error import InvalidInput
 from potluck.model.terms import TermsChange
-from potluck.provider.owner.settings_table import KEYS, Key, key_named
+from potluck.provider.owner.settings_table import KEYS, OwnerSetting, key_named
 
 
 def set_terms(
@@ -61,7 +61,7 @@ def set_terms(
             _show(screen, machine, chosen)
 
 
-def _parsed(word: str) -> tuple[Key, object]:
+def _parsed(word: str) -> tuple[OwnerSetting, object]:
     """`price=0.25` as the key and its value; `price=` as none, the default."""
     name, separator, text = word.partition("=")
     key = key_named(name.strip())
@@ -71,7 +71,10 @@ def _parsed(word: str) -> tuple[Key, object]:
 
 
 def _change(
-    screen: Screen, machine: Side, said: Sequence[tuple[Key, object]], chosen: tuple[str, ...]
+    screen: Screen,
+    machine: CommandTarget,
+    said: Sequence[tuple[OwnerSetting, object]],
+    chosen: tuple[str, ...],
 ) -> None:
     for key, _ in said:
         if chosen and key.is_for_node:
@@ -89,7 +92,7 @@ def _change(
     screen.out.line(SENTENCES[effect], Tone.FAINT)
 
 
-def _show(screen: Screen, machine: Side, chosen: tuple[str, ...]) -> None:
+def _show(screen: Screen, machine: CommandTarget, chosen: tuple[str, ...]) -> None:
     if len(chosen) > 1:
         raise InvalidInput("Only one device can be shown at a time.", "Name one with --device.")
     device = chosen[0] if chosen else None
@@ -104,10 +107,10 @@ def _show(screen: Screen, machine: Side, chosen: tuple[str, ...]) -> None:
         screen.out.line(f"{printable(uuid)} alone: {_listed(change)}", Tone.WAITING)
 
 
-def _show_held(pane: Pane, held: Sequence[Held]) -> None:
+def _show_held(pane: Pane, held: Sequence[EffectiveTerm]) -> None:
     columns = [
-        *(Column("KEY"), Column("VALUE", shrinks=True, wraps=True), Column("FROM")),
-        Column("MEANING", shrinks=True, wraps=True),
+        *(TableColumn("KEY"), TableColumn("VALUE", shrinks=True, wraps=True), TableColumn("FROM")),
+        TableColumn("MEANING", shrinks=True, wraps=True),
     ]
     rows = [
         [

@@ -33,14 +33,14 @@ class InputFile(Struct, frozen=True):
     path: str  # where the task finds it
 
 
-class Inputs(Struct, frozen=True):
+class RequestInputs(Struct, frozen=True):
     folder: Path | None = None
     files: tuple[InputFile, ...] = ()
     packed: tuple[InputFile, ...] = ()  # too many to be shown one by one: instead of a folder
     items: bytes = b""  # of an array: what each of its items is given
 
 
-def with_item_files(inputs: Inputs, files: Sequence[InputFile]) -> Inputs:
+def with_item_files(inputs: RequestInputs, files: Sequence[InputFile]) -> RequestInputs:
     """Few are shown as they are; many go along as one archive, which is unpacked."""
     if len(inputs.files) + len(files) <= MOST_INPUT_FILES:
         return replace(inputs, files=(*inputs.files, *files))
@@ -52,7 +52,7 @@ def with_item_files(inputs: Inputs, files: Sequence[InputFile]) -> Inputs:
     )
 
 
-def checked_inputs(folder: Path | None, named: Sequence[tuple[Path, str]]) -> Inputs:
+def checked_inputs(folder: Path | None, named: Sequence[tuple[Path, str]]) -> RequestInputs:
     """Of the files, each with its name for the task."""
     if folder is not None and not folder.is_dir():
         raise InvalidInput(
@@ -67,10 +67,10 @@ def checked_inputs(folder: Path | None, named: Sequence[tuple[Path, str]]) -> In
                 f"Two files would be {printable(path)} for the task.",
                 "Give one of them another name: --file SOURCE:NAME.",
             )
-    return Inputs(folder, files)
+    return RequestInputs(folder, files)
 
 
-def supposed(spec: TaskSpec, inputs: Inputs) -> TaskSpec:
+def supposed(spec: TaskSpec, inputs: RequestInputs) -> TaskSpec:
     """The spec with all that would go along, under its names and sizes; nothing is read or sent."""
     folder = BlobRef(_NO_HASH, 0) if inputs.folder is not None or inputs.packed else None
     files = tuple(
@@ -81,9 +81,9 @@ def supposed(spec: TaskSpec, inputs: Inputs) -> TaskSpec:
     return _with(spec, folder, files, items if inputs.items else None)
 
 
-def uploaded(potluck: "Potluck", spec: TaskSpec, inputs: Inputs, screen: Screen) -> TaskSpec:
+def uploaded(potluck: "Potluck", spec: TaskSpec, inputs: RequestInputs, screen: Screen) -> TaskSpec:
     """The spec with all that goes along, once the server has it."""
-    if inputs == Inputs():
+    if inputs == RequestInputs():
         return spec
     with resumable(screen, " before it was submitted") as line:
         folder = None if inputs.folder is None else _folder(potluck, inputs.folder, screen, line)

@@ -10,7 +10,12 @@ from msgspec.structs import replace
 
 from potluck.cli.completion import task_ids, template_names
 from potluck.cli.options import directory
-from potluck.cli.request.inputs import Inputs, checked_inputs, supposed, uploaded
+from potluck.cli.request.inputs import (
+    RequestInputs,
+    checked_inputs,
+    supposed,
+    uploaded,
+)
 from potluck.cli.request.secrets import named_secrets, read_secrets
 from potluck.cli.request.task_kind import Way, asked_for
 from potluck.cli.tasks.resolve_task import pick_task_id
@@ -129,16 +134,18 @@ def typed_name(name: str) -> str:
     return f"--{name}"
 
 
-class Draft(Struct, frozen=True):
+class TaskDraft(Struct, frozen=True):
     """A request that the server would take, and what is to be sent before it."""
 
     request: TaskRequest
-    inputs: Inputs
+    inputs: RequestInputs
     after: tuple[str, ...] = ()
     on_own_nodes: bool = False
 
 
-def drafted(words: TaskWords, said: TaskOptions, screen: Screen, *, is_meant: bool = True) -> Draft:
+def drafted(
+    words: TaskWords, said: TaskOptions, screen: Screen, *, is_meant: bool = True
+) -> TaskDraft:
     """Every mistake that can be seen from here is told here, before anything is sent.
 
     What is not meant, but only asked about, needs no secrets.
@@ -156,22 +163,22 @@ def drafted(words: TaskWords, said: TaskOptions, screen: Screen, *, is_meant: bo
         for hint in ready.hints:
             screen.err.prose(f"potluck: {hint}", Tone.WAITING)
     request = build_request(asked.spec, values, typed_name)
-    return Draft(request, inputs, after, is_for_own_nodes(values))
+    return TaskDraft(request, inputs, after, is_for_own_nodes(values))
 
 
-def sent_along(potluck: "Potluck", draft: Draft, screen: Screen) -> TaskRequest:
+def sent_along(potluck: "Potluck", draft: TaskDraft, screen: Screen) -> TaskRequest:
     """With the tasks that come first, and with its files, which the server has from here on."""
     request = _placed(potluck, draft)
     return replace(request, spec=uploaded(potluck, request.spec, draft.inputs, screen))
 
 
-def unsent(potluck: "Potluck", draft: Draft) -> TaskRequest:
+def unsent(potluck: "Potluck", draft: TaskDraft) -> TaskRequest:
     """The same as far as a server need know it to say what would become of it."""
     request = _placed(potluck, draft)
     return replace(request, spec=supposed(request.spec, draft.inputs))
 
 
-def _placed(potluck: "Potluck", draft: Draft) -> TaskRequest:
+def _placed(potluck: "Potluck", draft: TaskDraft) -> TaskRequest:
     wanted = draft.request.requirements
     if draft.on_own_nodes:
         wanted = replace(wanted, owners=(*wanted.owners, potluck.account.me().address))

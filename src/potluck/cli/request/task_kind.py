@@ -14,7 +14,7 @@ from potluck.model.task_spec import CommandSpec, ContainerSpec, ScriptSpec
 Spec = ScriptSpec | CommandSpec | ContainerSpec
 
 
-class Asked(Struct, frozen=True):
+class RequestedSpec(Struct, frozen=True):
     """A spec without its files, and the folder that goes along."""
 
     spec: Spec
@@ -32,7 +32,7 @@ class Way(Struct, frozen=True):
 
 def asked_for(
     words: Sequence[str], way: Way, variables: dict[str, str], folder: Path | None
-) -> Asked:
+) -> RequestedSpec:
     """The kind that was meant; what contradicts itself is refused."""
     named = {
         "--command": way.is_command,
@@ -50,7 +50,7 @@ def asked_for(
             "Name it with --template; for a script, write its arguments behind its name.",
         )
     if way.image is not None:
-        return Asked(ContainerSpec(way.image, tuple(words), variables), folder)
+        return RequestedSpec(ContainerSpec(way.image, tuple(words), variables), folder)
     if not words:
         raise InvalidInput(
             "There is nothing to run." if way.is_command else "No script is named.",
@@ -58,10 +58,10 @@ def asked_for(
             " `potluck run --image IMAGE` or `potluck run --template NAME`.",
         )
     if way.is_command:
-        return Asked(CommandSpec(tuple(words), variables), folder)
+        return RequestedSpec(CommandSpec(tuple(words), variables), folder)
     filename, source = read_script(words[0])
     filename = _place_in(folder, words[0]) or filename
-    return Asked(ScriptSpec(filename, source, tuple(words[1:]), variables), folder)
+    return RequestedSpec(ScriptSpec(filename, source, tuple(words[1:]), variables), folder)
 
 
 def _place_in(folder: Path | None, script: str) -> str | None:
@@ -93,7 +93,7 @@ def _from_template(
     given: dict[str, str],
     variables: dict[str, str],
     folder: Path | None,
-) -> Asked:
+) -> RequestedSpec:
     if folder is not None:
         raise InvalidInput(
             "A template brings its own folder, and --folder names another.",
@@ -103,8 +103,10 @@ def _from_template(
     arguments = (*template.arguments(given), *words)
     own = template.directory if template.has_files else None
     if about.image is not None:
-        return Asked(ContainerSpec(about.image, (*about.command, *arguments), variables), own)
+        return RequestedSpec(
+            ContainerSpec(about.image, (*about.command, *arguments), variables), own
+        )
     if about.script is None:
-        return Asked(CommandSpec((*about.command, *arguments), variables), own)
+        return RequestedSpec(CommandSpec((*about.command, *arguments), variables), own)
     filename, source = read_script(str(template.directory / about.script))
-    return Asked(ScriptSpec(filename, source, arguments, variables), own)
+    return RequestedSpec(ScriptSpec(filename, source, arguments, variables), own)

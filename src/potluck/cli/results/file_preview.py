@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from potluck.cli.terminal.screen import Pane, Tone, printable
 from potluck.cli.terminal.units import show_bytes, show_count
-from potluck.local.media_size import Size, measured
+from potluck.local.media_size import MediaSize, measured
 from potluck.local.media_type import PICTURES, TABLES, media_type
 from potluck.model.blob import NamedFile
 
@@ -21,7 +21,7 @@ class LookedAt(Struct, frozen=True):
     place: Path
     size_bytes: int
     media_type: str
-    size: Size | None
+    size: MediaSize | None
 
     @property
     def kind(self) -> str:

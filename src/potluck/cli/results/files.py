@@ -8,7 +8,7 @@ from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, co
 from potluck.cli.results.fetch import none_there, size_of, until
 from potluck.cli.tasks.resolve_task import pick_to_read, short_id
 from potluck.cli.terminal.screen import Screen, Tone
-from potluck.cli.terminal.table import Cell, Column, show_table
+from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.cli.terminal.units import show_bytes, show_count
 from potluck.model.blob import NamedFile
 from potluck.model.error import NotFound
@@ -42,7 +42,11 @@ def files(
     if about is not None:
         screen.err.prose(none_there(found, about, attempt))
         return
-    columns = [Column("PATH", shrinks=True), Column("SIZE", is_number=True), Column("SHA-256")]
+    columns = [
+        TableColumn("PATH", shrinks=True),
+        TableColumn("SIZE", is_number=True),
+        TableColumn("SHA-256"),
+    ]
     show_table(screen.out, columns, [_row(file) for file in found.files])
     screen.err.prose(f"{_about(found)} `potluck result {short_id(task_id)} -o DIR` brings them.")
 

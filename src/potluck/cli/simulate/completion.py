@@ -10,13 +10,13 @@ import typer
 from potluck.cli.options import JsonOption
 from potluck.cli.simulate import chart_file
 from potluck.cli.terminal.screen import Screen, Tone
-from potluck.cli.terminal.table import Cell, Column, show_table
+from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.cli.terminal.units import show_count
 from potluck.local.optional_dependency import server_part_missing
 from potluck.model.error import InvalidInput
 
 if TYPE_CHECKING:
-    from potluck.simulate.frontier import Point
+    from potluck.simulate.frontier import FrontierPoint
 
 
 class Estimates(StrEnum):
@@ -51,7 +51,9 @@ def completion(
     screen = Screen(json)
     chart_file.check(plot)
     points = _replay(
-        _Question(trace, gpus, gpus_per_node, policy, placement, promise_hours, estimates, seed),
+        _CompletionQuestion(
+            trace, gpus, gpus_per_node, policy, placement, promise_hours, estimates, seed
+        ),
         frontier,
     )
     if plot is not None:
@@ -62,7 +64,7 @@ def completion(
         _tell(screen, points)
 
 
-class _Question(NamedTuple):
+class _CompletionQuestion(NamedTuple):
     trace: Path
     gpus: int
     gpus_per_node: int
@@ -73,30 +75,35 @@ class _Question(NamedTuple):
     seed: int
 
 
-def _replay(asked: _Question, is_frontier: bool) -> "list[Point]":
+def _replay(asked: _CompletionQuestion, is_frontier: bool) -> "list[FrontierPoint]":
     if asked.gpus % asked.gpus_per_node:
         raise InvalidInput(
             f"{asked.gpus} GPUs do not fill nodes of {asked.gpus_per_node}.",
             f"Take a multiple of {asked.gpus_per_node}.",
         )
     try:
-        from potluck.simulate.completion import Cluster
-        from potluck.simulate.frontier import PROMISES_HOURS, WRONG_BY, Run, replay_all
+        from potluck.simulate.completion import SimulatedCluster
+        from potluck.simulate.frontier import (
+            PROMISES_HOURS,
+            WRONG_BY,
+            FrontierRun,
+            replay_all,
+        )
     except ImportError as error:
         raise server_part_missing(error.name) from error
     spreads = {Estimates.EXACT: 0.0, Estimates.LOGNORMAL: WRONG_BY}
     wrong = list(spreads.values()) if is_frontier else [spreads[asked.estimates]]
     promises = PROMISES_HOURS if is_frontier else (asked.promise_hours,)
-    cluster = Cluster(asked.gpus, asked.gpus_per_node)
+    cluster = SimulatedCluster(asked.gpus, asked.gpus_per_node)
     runs = [
-        Run(asked.trace, cluster, asked.policy, asked.placement, hours, spread, asked.seed)
+        FrontierRun(asked.trace, cluster, asked.policy, asked.placement, hours, spread, asked.seed)
         for spread in wrong
         for hours in promises
     ]
     return replay_all(runs, os.cpu_count() or 1)
 
 
-def _as_json(points: "list[Point]") -> dict[str, object]:
+def _as_json(points: "list[FrontierPoint]") -> dict[str, object]:
     """One replay as it is; of several, the one of the default promise with all beside it."""
     rows: list[dict[str, object]] = [
         {
@@ -115,13 +122,13 @@ def _as_json(points: "list[Point]") -> dict[str, object]:
     return rows[0] if len(rows) == 1 else {"policy": points[0].run.policy, "frontier": rows}
 
 
-def _tell(screen: Screen, points: "list[Point]") -> None:
+def _tell(screen: Screen, points: "list[FrontierPoint]") -> None:
     columns = [
-        Column("policy"),
-        Column("estimates"),
-        Column("promise", is_number=True),
-        Column("mean completion", is_number=True),
-        Column("longest wait", is_number=True),
+        TableColumn("policy"),
+        TableColumn("estimates"),
+        TableColumn("promise", is_number=True),
+        TableColumn("mean completion", is_number=True),
+        TableColumn("longest wait", is_number=True),
     ]
     rows = [
         [
@@ -143,11 +150,11 @@ def _tell(screen: Screen, points: "list[Point]") -> None:
     )
 
 
-def _draw(points: "list[Point]", path: Path) -> None:
-    from potluck.simulate.plot import Series, line_chart
+def _draw(points: "list[FrontierPoint]", path: Path) -> None:
+    from potluck.simulate.plot import PlotSeries, line_chart
 
     series = [
-        Series(
+        PlotSeries(
             f"{points[0].run.policy}, {kind.value}",
             [
                 (point.outcome.longest_wait_h, point.outcome.mean_completion_s)
@@ -166,5 +173,5 @@ def _draw(points: "list[Point]", path: Path) -> None:
     chart_file.write(path, chart)
 
 
-def _estimates(point: "Point") -> Estimates:
+def _estimates(point: "FrontierPoint") -> Estimates:
     return Estimates.LOGNORMAL if point.run.spread else Estimates.EXACT

@@ -10,11 +10,11 @@ from potluck.cli.options import JsonOption
 from potluck.cli.simulate import chart_file
 from potluck.cli.simulate.seeds import number, span
 from potluck.cli.terminal.screen import Screen, Tone
-from potluck.cli.terminal.table import Cell, Column, show_table
+from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.local.optional_dependency import server_part_missing
 
 if TYPE_CHECKING:
-    from potluck.simulate.placement import Run
+    from potluck.simulate.placement import PlacementRun
 
 _DEFAULT = "fragmentation"
 
@@ -54,7 +54,7 @@ def _seeds(text: str) -> range:
 
 def _run(
     trace: Path, list_name: str, seeds: range, policies: list[str], is_mix_known: bool
-) -> "list[Run]":
+) -> "list[PlacementRun]":
     try:
         from potluck.server.policies import placement_by_name
         from potluck.simulate.openb import read
@@ -68,12 +68,12 @@ def _run(
     ]
 
 
-def _tell(screen: Screen, runs: "list[Run]") -> None:
+def _tell(screen: Screen, runs: "list[PlacementRun]") -> None:
     columns = [
-        Column("policy"),
-        Column("at 100 %", is_number=True),
-        Column("at 130 %", is_number=True),
-        Column("seeds", is_number=True),
+        TableColumn("policy"),
+        TableColumn("at 100 %", is_number=True),
+        TableColumn("at 130 %", is_number=True),
+        TableColumn("seeds", is_number=True),
     ]
     rows = [
         [
@@ -88,11 +88,11 @@ def _tell(screen: Screen, runs: "list[Run]") -> None:
     screen.err.line("Allocated GPUs, when so much of them had been asked for.", Tone.FAINT)
 
 
-def _draw(runs: "list[Run]", path: Path) -> None:
-    from potluck.simulate.plot import Series, line_chart
+def _draw(runs: "list[PlacementRun]", path: Path) -> None:
+    from potluck.simulate.plot import PlotSeries, line_chart
 
     series = [
-        Series(
+        PlotSeries(
             run.result.policy,
             [(point.asked_percent, point.allocated_percent) for point in run.curve[80::2]],
         )

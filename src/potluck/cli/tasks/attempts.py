@@ -16,7 +16,7 @@ from potluck.cli.terminal.screen import (
     Tone,
     printable,
 )
-from potluck.cli.terminal.table import Cell, Column, show_table
+from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.cli.terminal.units import show_seconds
 from potluck.wire.consumer import AttemptView
 
@@ -66,13 +66,13 @@ def attempts_at(potluck: "Potluck", task_id: str, item: int | None = None) -> It
 
 def _show(pane: Pane, found: list[AttemptView]) -> None:
     columns = [
-        Column("N", is_number=True),
-        Column("ITEMS"),
-        Column("STATE"),
-        Column("NODE", shrinks=True),
-        Column("RAN", is_number=True),
-        Column("USED"),
-        Column("WHY", shrinks=True),
+        TableColumn("N", is_number=True),
+        TableColumn("ITEMS"),
+        TableColumn("STATE"),
+        TableColumn("NODE", shrinks=True),
+        TableColumn("RAN", is_number=True),
+        TableColumn("USED"),
+        TableColumn("WHY", shrinks=True),
     ]
     show_table(pane, columns, [_row(each) for each in found])
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from potluck.cli.request.options import Draft, unsent
+from potluck.cli.request.options import TaskDraft, unsent
 from potluck.cli.terminal.key_values import show_facts
 from potluck.cli.terminal.screen import (
     Pane,
@@ -32,7 +32,7 @@ NEVER_STATUS = 1
 
 
 def dry_run(
-    potluck: "Potluck", draft: Draft, screen: Screen, defaults: Sequence[Default] = ()
+    potluck: "Potluck", draft: TaskDraft, screen: Screen, defaults: Sequence[Default] = ()
 ) -> int:
     """Shows it, and returns the exit status: 0 if the task would start, be it later."""
     request = unsent(potluck, draft)

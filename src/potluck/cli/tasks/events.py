@@ -39,10 +39,10 @@ def events(
     json: JsonOption = False,
 ) -> None:
     """Show what happened to my tasks and machines, oldest first."""
-    screen, wanted = Screen(json), _Wanted(tuple(kind or ()), None)
+    screen, wanted = Screen(json), _EventChoice(tuple(kind or ()), None)
     with connect(server) as potluck:
         if task is not None:
-            wanted = _Wanted(wanted.kinds, pick_to_read(potluck, task, screen))
+            wanted = _EventChoice(wanted.kinds, pick_to_read(potluck, task, screen))
         found, head = _newest(potluck, wanted, limit)
         for event in reversed(found):
             _tell(screen, event)
@@ -52,12 +52,14 @@ def events(
             screen.err.line("Nothing of that has happened. Start something: `potluck run SCRIPT`.")
 
 
-class _Wanted(NamedTuple):
+class _EventChoice(NamedTuple):
     kinds: tuple[EventKind, ...]
     task_id: str | None
 
 
-def _newest(potluck: "Potluck", wanted: _Wanted, limit: int) -> tuple[list[EventView], str | None]:
+def _newest(
+    potluck: "Potluck", wanted: _EventChoice, limit: int
+) -> tuple[list[EventView], str | None]:
     """Newest first, and the position behind all that there was before the first was asked for."""
     found: list[EventView] = []
     cursor, head = None, None
@@ -74,7 +76,7 @@ def _newest(potluck: "Potluck", wanted: _Wanted, limit: int) -> tuple[list[Event
     return found[:limit], head
 
 
-def _follow(potluck: "Potluck", screen: Screen, wanted: _Wanted, head: str | None) -> None:
+def _follow(potluck: "Potluck", screen: Screen, wanted: _EventChoice, head: str | None) -> None:
     def broken(error: PotluckError) -> None:
         screen.err.line(f"potluck: {error.detail} Trying again …", Tone.FAINT)
 

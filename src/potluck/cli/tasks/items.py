@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from potluck.cli.terminal.progress_bar import bar, in_tens
 from potluck.cli.terminal.screen import Pane, Tone, printable
-from potluck.cli.terminal.table import Cell, Column, show_table
+from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.model.task import EndReason
 from potluck.wire.consumer import FailedItem, ItemCounts, TaskView
 
@@ -49,12 +49,12 @@ def show_failed(
 ) -> None:
     """The first of them with their reasons, and how many there are besides; with what they stand
     for, where that is known."""
-    value = [Column("VALUE", shrinks=True)] if values else []
+    value = [TableColumn("VALUE", shrinks=True)] if values else []
     columns = [
-        Column("ITEM", is_number=True),
+        TableColumn("ITEM", is_number=True),
         *value,
-        Column("TRIES", is_number=True),
-        Column("WHY", shrinks=True),
+        TableColumn("TRIES", is_number=True),
+        TableColumn("WHY", shrinks=True),
     ]
     rows = [
         [

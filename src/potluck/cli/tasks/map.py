@@ -15,7 +15,13 @@ from potluck.cli.options import DetachOption, DryRunOption, JsonOption, ServerOp
 from potluck.cli.request.defaults import defaults_used, project_server
 from potluck.cli.request.inputs import InputFile, with_item_files
 from potluck.cli.request.items import Item, ItemFormat, is_pattern, read_items
-from potluck.cli.request.options import Draft, MapOptions, TaskWords, drafted, sent_along
+from potluck.cli.request.options import (
+    MapOptions,
+    TaskDraft,
+    TaskWords,
+    drafted,
+    sent_along,
+)
 from potluck.cli.request.placeholders import given
 from potluck.cli.request.script import STDIN
 from potluck.cli.results.collect_items import Gathering
@@ -141,7 +147,7 @@ def _check_order(items: str, script: str | None) -> None:
         )
 
 
-def _with_items(draft: Draft, items: Sequence[Item]) -> Draft:
+def _with_items(draft: TaskDraft, items: Sequence[Item]) -> TaskDraft:
     own = given(_words(draft.request.spec), items)
     files = [InputFile(item.file, item.value) for item in items if item.file is not None]
     inputs = with_item_files(draft.inputs, files)

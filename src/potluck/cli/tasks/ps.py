@@ -14,7 +14,7 @@ from potluck.cli.tasks.task_text import TONES, duration_seconds, why
 from potluck.cli.terminal.screen import Pane, Screen, Tone
 from potluck.cli.terminal.table import (
     Cell,
-    Column,
+    TableColumn,
     filled,
     show_table,
 )
@@ -52,7 +52,7 @@ def ps(
 ) -> None:
     """List my tasks, newest first."""
     screen, now = Screen(json), datetime.now(UTC)
-    wanted = _Wanted(
+    wanted = _ListFilter(
         tuple(state or ()),
         name,
         kind,
@@ -69,7 +69,7 @@ def ps(
         screen.err.line(_nothing(wanted))
 
 
-class _Wanted(NamedTuple):
+class _ListFilter(NamedTuple):
     states: tuple[TaskState, ...]
     name: str | None
     kind: str | None
@@ -77,7 +77,7 @@ class _Wanted(NamedTuple):
     until: datetime | None
 
 
-def _newest(potluck: "Potluck", wanted: _Wanted, limit: int | None) -> Iterator[TaskView]:
+def _newest(potluck: "Potluck", wanted: _ListFilter, limit: int | None) -> Iterator[TaskView]:
     cursor, left = None, limit
     while left is None or left > 0:
         page = potluck.tasks.list(
@@ -98,12 +98,12 @@ def _newest(potluck: "Potluck", wanted: _Wanted, limit: int | None) -> Iterator[
 
 def _show(pane: Pane, tasks: list[TaskView]) -> None:
     columns = [
-        Column("ID"),
-        Column("NAME", shrinks=True),
-        Column("STATE"),
-        Column("AGE", is_number=True),
-        Column("RAN", is_number=True),
-        Column("WHY", shrinks=True, wraps=True),
+        TableColumn("ID"),
+        TableColumn("NAME", shrinks=True),
+        TableColumn("STATE"),
+        TableColumn("AGE", is_number=True),
+        TableColumn("RAN", is_number=True),
+        TableColumn("WHY", shrinks=True, wraps=True),
     ]
     now = datetime.now(UTC)
     rows = [_row(task, now, pane.is_terminal) for task in tasks]
@@ -130,7 +130,7 @@ def _phase(task: TaskView) -> str:
     return f"{task.phase} {done} %"
 
 
-def _nothing(wanted: _Wanted) -> str:
+def _nothing(wanted: _ListFilter) -> str:
     if any(wanted):
         return "None of your tasks is like that. `potluck ps` shows them all."
     return "You have no tasks yet. Start one with `potluck run SCRIPT`."

@@ -13,7 +13,7 @@ from potluck.cli.terminal.screen import (
     Tone,
     printable,
 )
-from potluck.cli.terminal.table import Cell, Column, show_table
+from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.local.template import BUILT_IN, Template, all_templates, own_templates, template
 from potluck.local.template_parameter import Parameter
 from potluck.model.error import PotluckError
@@ -45,7 +45,7 @@ def templates(
 
 
 def _show_all(screen: Screen, found: list[Template | PotluckError]) -> None:
-    columns = [Column("NAME"), Column("WHAT IT DOES", shrinks=True, wraps=True)]
+    columns = [TableColumn("NAME"), TableColumn("WHAT IT DOES", shrinks=True, wraps=True)]
     rows = [
         [Cell(each.name, Tone.STRONG), Cell(each.about.summary)]
         for each in found
@@ -83,10 +83,10 @@ def _show_parameters(pane: Pane, parameters: dict[str, Parameter]) -> None:
         pane.line("It has no parameters.")
         return
     columns = [
-        Column("PARAMETER"),
-        Column("DEFAULT", is_number=True),
-        Column("CAN BE"),
-        Column("WHAT IT IS", shrinks=True, wraps=True),
+        TableColumn("PARAMETER"),
+        TableColumn("DEFAULT", is_number=True),
+        TableColumn("CAN BE"),
+        TableColumn("WHAT IT IS", shrinks=True, wraps=True),
     ]
     rows = [
         [

@@ -41,7 +41,7 @@ _WINDOW_SECONDS = 60.0
 _LEAST_SECONDS = 1.0
 
 
-class Pace:
+class Throughput:
     """Told of the counts as they come."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -87,7 +87,7 @@ def watch(
     """
     with LiveLine(screen) as line:
         line.say("submitting")
-        watcher = Watcher(potluck, _submitted(potluck, request, screen, line), screen, line)
+        watcher = TaskWatcher(potluck, _submitted(potluck, request, screen, line), screen, line)
         is_detached = not watcher.watch()
     if is_detached:
         return 0
@@ -97,7 +97,7 @@ def watch(
 def watch_submitted(potluck: "Potluck", task: TaskView, screen: Screen, notifier: Notifier) -> int:
     """The same for one that is in the queue already."""
     with LiveLine(screen) as line:
-        watcher = Watcher(potluck, task, screen, line)
+        watcher = TaskWatcher(potluck, task, screen, line)
         is_detached = not watcher.watch()
     return 0 if is_detached else watcher.finish(None, notifier, None)
 
@@ -122,7 +122,7 @@ class Gap(NamedTuple):
     error: PotluckError
 
 
-class Watcher:
+class TaskWatcher:
     """Follows one task through any number of interruptions."""
 
     def __init__(self, potluck: "Potluck", task: TaskView, screen: Screen, line: LiveLine):
@@ -131,7 +131,7 @@ class Watcher:
         self._screen = screen
         self._line = line
         self._output = TaskOutput(screen)
-        self._pace = Pace()
+        self._pace = Throughput()
         self._inbox: SimpleQueue[FollowEvent | Gap | Exception] = SimpleQueue()
 
     def watch(self) -> bool:

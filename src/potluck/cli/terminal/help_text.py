@@ -61,21 +61,21 @@ def _annotated(described: Any) -> Any:
 _HELP = ("-h", "--help")
 
 
-class Plain(TyperGroup):
+class PlainGroup(TyperGroup):
     """With help that people read."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         return list(plainly(super().get_params(ctx)))
 
 
-class Helping(Plain):
+class Helping(PlainGroup):
     """Tells which commands there are."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, args or ([] if ctx.resilient_parsing else ["--help"]))
 
 
-class Listing(Plain):
+class ListingGroup(PlainGroup):
     """Lists what there is: `potluck keys` is `potluck keys list`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:

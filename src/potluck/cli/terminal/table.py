@@ -31,7 +31,7 @@ class Cell(Struct, frozen=True):
     tone: Tone = Tone.PLAIN
 
 
-class Column(Struct, frozen=True):
+class TableColumn(Struct, frozen=True):
     title: str
     is_number: bool = False
     shrinks: bool = False  # gives way when the terminal is narrow
@@ -39,7 +39,7 @@ class Column(Struct, frozen=True):
     from_width: int = 0  # of a terminal that is narrower, it is left out
 
 
-Columns = Sequence[Column]
+Columns = Sequence[TableColumn]
 Rows = Sequence[Sequence[Cell]]
 
 

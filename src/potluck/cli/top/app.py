@@ -22,11 +22,17 @@ from potluck.cli.tasks.explain import explained
 from potluck.cli.terminal.screen import Tone, printable
 from potluck.cli.terminal.table import RICH_STYLES, Cell
 from potluck.cli.terminal.units import show_age
-from potluck.cli.top.background_threads import Answered, Looking, Missed, Seen, ask
+from potluck.cli.top.background_threads import (
+    Looking,
+    Missed,
+    RequestDone,
+    SnapshotTaken,
+    ask,
+)
 from potluck.cli.top.details import Lines, Written, device_details, task_details
-from potluck.cli.top.prompt_line import Line, Question, Typing
+from potluck.cli.top.prompt_line import PromptLine, Typing, YesNoQuestion
 from potluck.cli.top.rows import Rows
-from potluck.cli.top.snapshot import Looker, Picture
+from potluck.cli.top.snapshot import Looker, TopSnapshot
 from potluck.cli.top.text import (
     DEVICE_COLUMNS,
     TASK_COLUMNS,
@@ -36,7 +42,7 @@ from potluck.cli.top.text import (
     head,
     task_rows,
 )
-from potluck.cli.top.text_view import Reading
+from potluck.cli.top.text_view import TextView
 from potluck.model.error import PotluckError
 from potluck.wire.consumer import TaskView
 
@@ -92,7 +98,7 @@ class Top(App[int]):
         Binding("question_mark", "help", "Help", key_display="?"),
     ]
 
-    def __init__(self, potluck: "Potluck", first: Picture, looker: Looker, interval: float):
+    def __init__(self, potluck: "Potluck", first: TopSnapshot, looker: Looker, interval: float):
         super().__init__(ansi_color=True)
         self.theme = "ansi-dark"
         self._potluck = potluck
@@ -101,7 +107,7 @@ class Top(App[int]):
         self._trouble: PotluckError | None = None
         self._task_order, self._device_order = TaskOrder.AGE, DeviceOrder.NODE
         self._wanted = ""
-        self._line: Line | None = None
+        self._line: PromptLine | None = None
         self._before: Widget | None = None  # that had the keys before the line
         self.failure: Exception | None = None
 
@@ -141,10 +147,10 @@ class Top(App[int]):
 
     # What is seen
 
-    def on_seen(self, message: Seen) -> None:
+    def on_seen(self, message: SnapshotTaken) -> None:
         self._picture, self._trouble = message.picture, None
         self._show()
-        if isinstance(self.screen, Reading):
+        if isinstance(self.screen, TextView):
             self.screen.look_again()
 
     def on_missed(self, message: Missed) -> None:
@@ -194,7 +200,7 @@ class Top(App[int]):
         """What is about the tables is not for whoever reads something else, or is asked."""
         if self._line is not None:
             return (action, parameters) == ("leave", (INTERRUPTED,))
-        is_reading = bool(self.screen_stack) and isinstance(self.screen_stack[-1], Reading)
+        is_reading = bool(self.screen_stack) and isinstance(self.screen_stack[-1], TextView)
         return not is_reading or action in ("leave", "back", "scroll")
 
     def action_leave(self, status: int) -> None:
@@ -221,22 +227,22 @@ class Top(App[int]):
         self._look_for("")
 
     def action_help(self) -> None:
-        self.push_screen(Reading("Keys", HELP))
+        self.push_screen(TextView("Keys", HELP))
 
     def action_details(self) -> None:
         if self.focused is self._devices:
             found = [each for each in self._picture.devices if each.id == self._devices.chosen]
             if found:
-                self.push_screen(Reading(found[0].node_name, device_details(found[0])))
+                self.push_screen(TextView(found[0].node_name, device_details(found[0])))
         elif (task := self._chosen_task()) is not None:
-            self.push_screen(Reading(task.name, task_details(task, datetime.now(UTC))))
+            self.push_screen(TextView(task.name, task_details(task, datetime.now(UTC))))
 
     def action_explain(self) -> None:
         if (task := self._chosen_task()) is not None:
             ask(
                 self,
                 lambda: explained(self._potluck.tasks.explain(task.id), datetime.now(UTC)),
-                lambda lines: self._read(Reading(task.name, lines)),
+                lambda lines: self._read(TextView(task.name, lines)),
                 self._tell,
             )
 
@@ -268,12 +274,12 @@ class Top(App[int]):
             nonlocal is_asked
             is_asked = False
 
-        reading = Reading(f"{task.name}: what it wrote", lines, again)
+        reading = TextView(f"{task.name}: what it wrote", lines, again)
         self._read(reading)
 
-    def _read(self, reading: Reading) -> None:
+    def _read(self, reading: TextView) -> None:
         """An answer that comes when something else is read or asked by now comes too late."""
-        if self._line is None and not isinstance(self.screen, Reading):
+        if self._line is None and not isinstance(self.screen, TextView):
             self.push_screen(reading)
 
     def action_cancel(self) -> None:
@@ -285,9 +291,9 @@ class Top(App[int]):
         def certainly() -> None:
             ask(self, lambda: cancel(task.id), lambda _: self.action_look(), self._tell)
 
-        self._ask(Question(f"Cancel {task.name} ({task.id})?", certainly))
+        self._ask(YesNoQuestion(f"Cancel {task.name} ({task.id})?", certainly))
 
-    def _ask(self, line: Line) -> None:
+    def _ask(self, line: PromptLine) -> None:
         """What is pressed from now on is for the last line, also what came in the same moment."""
         self._before = self.screen.focused
         self.screen.set_focus(None)
@@ -319,9 +325,9 @@ class Top(App[int]):
     def _tell(self, error: PotluckError) -> None:
         """Of what somebody asked for, that it was not to be had."""
         lines = [[Cell(error.detail, Tone.BAD)], [Cell(error.hint)]]
-        self.push_screen(Reading("That did not work", lines))
+        self.push_screen(TextView("That did not work", lines))
 
-    def on_answered(self, message: Answered) -> None:
+    def on_answered(self, message: RequestDone) -> None:
         message.act()
 
 

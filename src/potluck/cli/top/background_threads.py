@@ -10,16 +10,16 @@ from typing import TypeVar
 from textual.message import Message
 from textual.message_pump import MessagePump
 
-from potluck.cli.top.snapshot import Looker, Picture
+from potluck.cli.top.snapshot import Looker, TopSnapshot
 from potluck.model.error import PotluckError
 
 T = TypeVar("T")
 
 
-class Seen(Message):
+class SnapshotTaken(Message):
     """A look was taken."""
 
-    def __init__(self, picture: Picture):
+    def __init__(self, picture: TopSnapshot):
         super().__init__()
         self.picture = picture
 
@@ -32,7 +32,7 @@ class Missed(Message):
         self.error = error
 
 
-class Answered(Message):
+class RequestDone(Message):
     """What was asked for is here, and this is to be done with it."""
 
     def __init__(self, act: Callable[[], object]):
@@ -66,7 +66,7 @@ class Looking:
             if self._ended.is_set():
                 return
             try:
-                tell.post_message(Seen(self._looker.look()))
+                tell.post_message(SnapshotTaken(self._looker.look()))
             except PotluckError as error:
                 tell.post_message(Missed(error))
             except Exception as error:  # noqa: BLE001 - else the screen would stay old for ever
@@ -87,11 +87,11 @@ def ask(
             found = question()
         except PotluckError as error:
             told = error
-            tell.post_message(Answered(lambda: otherwise(told)))
+            tell.post_message(RequestDone(lambda: otherwise(told)))
         except Exception as error:  # noqa: BLE001 - else whoever asked would wait for ever
             _hand_over(tell, error)
         else:
-            tell.post_message(Answered(lambda: then(found)))
+            tell.post_message(RequestDone(lambda: then(found)))
 
     threading.Thread(target=work, daemon=True).start()
 
@@ -102,4 +102,4 @@ def _hand_over(tell: MessagePump, error: Exception) -> None:
     def raise_it() -> None:
         raise error
 
-    tell.post_message(Answered(raise_it))
+    tell.post_message(RequestDone(raise_it))

@@ -7,20 +7,20 @@ from potluck.cli.terminal.table import (
     filled,
     show_table,
 )
-from potluck.cli.top.snapshot import Picture
+from potluck.cli.top.snapshot import TopSnapshot
 from potluck.cli.top.text import (
     DEVICE_COLUMNS,
     TASK_COLUMNS,
     DeviceOrder,
-    Row,
     TaskOrder,
+    TextRow,
     device_rows,
     head,
     task_rows,
 )
 
 
-def show_once(pane: Pane, picture: Picture) -> None:
+def show_once(pane: Pane, picture: TopSnapshot) -> None:
     for line in head(picture):
         pane.line(" · ".join(pane.paint(cell.text, cell.tone) for cell in line))
     tasks = task_rows(picture, TaskOrder.AGE, "")
@@ -28,12 +28,12 @@ def show_once(pane: Pane, picture: Picture) -> None:
     _show(pane, DEVICE_COLUMNS, device_rows(picture, DeviceOrder.NODE, ""))
 
 
-def _whole(task: Row) -> Row:
+def _whole(task: TextRow) -> TextRow:
     """With all of its id, for programs and for copying."""
-    return Row(task.key, [Cell(task.key), *task.cells[1:]])
+    return TextRow(task.key, [Cell(task.key), *task.cells[1:]])
 
 
-def _show(pane: Pane, columns: Columns, rows: list[Row]) -> None:
+def _show(pane: Pane, columns: Columns, rows: list[TextRow]) -> None:
     if rows:
         pane.line()
         show_table(pane, *filled(columns, [row.cells for row in rows]))

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 
-class Line(Protocol):
+class PromptLine(Protocol):
     """Takes every key until it has what it asked for."""
 
     @property
@@ -15,7 +15,7 @@ class Line(Protocol):
         ...
 
 
-class Question:
+class YesNoQuestion:
     """Yes is y; whatever else is pressed is no."""
 
     def __init__(self, question: str, certainly: Callable[[], None]):

@@ -21,7 +21,7 @@ from potluck.cli.terminal.table import (
     widths,
 )
 from potluck.cli.terminal.text_width import cut, padded
-from potluck.cli.top.text import Row
+from potluck.cli.top.text import TextRow
 
 _ABOVE = 2  # its name, and the columns' names
 
@@ -43,12 +43,12 @@ class Rows(Widget, can_focus=True):
         self._columns = columns
         self._empty = ""
         self._title = ""
-        self._rows: Sequence[Row] = ()
+        self._rows: Sequence[TextRow] = ()
         self._key: str | None = None
         self._at = 0  # of the chosen row
         self._first = 0  # that is shown
 
-    def show(self, title: str, rows: Sequence[Row], empty: str) -> None:
+    def show(self, title: str, rows: Sequence[TextRow], empty: str) -> None:
         """The rows, or where there are none, why."""
         self._title, self._rows, self._empty = title, rows, empty
         keys = [row.key for row in rows]

@@ -26,7 +26,7 @@ _MOST_DEVICES = 200
 _SELDOM = 5  # looks
 
 
-class Picture(Struct, frozen=True):
+class TopSnapshot(Struct, frozen=True):
     """All of one moment, more or less."""
 
     at: datetime
@@ -49,7 +49,7 @@ class Looker:
         self._open: set[tuple[TaskId, TaskState]] = set()
         self._seldom: tuple[Me, PoolView, list[TaskView]] | None = None
 
-    def look(self) -> Picture:
+    def look(self) -> TopSnapshot:
         potluck = self._potluck
         open_page = potluck.tasks.list(_MOST_OPEN, None, _OPEN)
         device_page = potluck.resources.devices(limit=_MOST_DEVICES)
@@ -58,7 +58,7 @@ class Looker:
         me, pool, over = self._what_changes_seldom(states != self._open)
         self._open = states
         self._looks += 1
-        return Picture(
+        return TopSnapshot(
             at=datetime.now(UTC),
             url=potluck.url,
             me=me,

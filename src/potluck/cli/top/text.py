@@ -19,41 +19,41 @@ from potluck.cli.tasks.task_text import (
 )
 from potluck.cli.terminal.progress_bar import short_bar
 from potluck.cli.terminal.screen import Tone
-from potluck.cli.terminal.table import Cell, Column
+from potluck.cli.terminal.table import Cell, TableColumn
 from potluck.cli.terminal.units import (
     show_bytes,
     show_credits,
     show_milli,
     show_seconds,
 )
-from potluck.cli.top.snapshot import Picture
+from potluck.cli.top.snapshot import TopSnapshot
 from potluck.model.device import WHOLE_DEVICE_MILLI
 from potluck.wire.consumer import DeviceCounts, PoolDevice, TaskView
 
 _WIDE = 100
 
 TASK_COLUMNS = [
-    Column("ID"),
-    Column("NAME", shrinks=True),
-    Column("STATE"),
-    Column("PROGRESS"),
-    Column("RAN", is_number=True),
-    Column("COST", is_number=True, from_width=_WIDE),
-    Column("WHERE OR WHY", shrinks=True),
+    TableColumn("ID"),
+    TableColumn("NAME", shrinks=True),
+    TableColumn("STATE"),
+    TableColumn("PROGRESS"),
+    TableColumn("RAN", is_number=True),
+    TableColumn("COST", is_number=True, from_width=_WIDE),
+    TableColumn("WHERE OR WHY", shrinks=True),
 ]
 DEVICE_COLUMNS = [
-    Column("DEVICE", shrinks=True),
-    Column("NODE", shrinks=True),
-    Column("USE"),
-    Column("MEMORY", is_number=True, from_width=72),
-    Column("HEAT", is_number=True, from_width=72),
-    Column("POWER", is_number=True, from_width=_WIDE),
-    Column("PRICE/H", is_number=True),
-    Column("STATE"),
+    TableColumn("DEVICE", shrinks=True),
+    TableColumn("NODE", shrinks=True),
+    TableColumn("USE"),
+    TableColumn("MEMORY", is_number=True, from_width=72),
+    TableColumn("HEAT", is_number=True, from_width=72),
+    TableColumn("POWER", is_number=True, from_width=_WIDE),
+    TableColumn("PRICE/H", is_number=True),
+    TableColumn("STATE"),
 ]
 
 
-class Row(Struct, frozen=True):
+class TextRow(Struct, frozen=True):
     """One line of a table, and what it is about."""
 
     key: str
@@ -80,7 +80,7 @@ class DeviceOrder(StrEnum):
     PRICE = "price"  # the cheapest
 
 
-def head(picture: Picture) -> list[list[Cell]]:
+def head(picture: TopSnapshot) -> list[list[Cell]]:
     """Two lines: who and where, and the pool."""
     me, pool = picture.me, picture.pool
     credit = f"{show_credits(me.available_micro)} credits"
@@ -118,11 +118,11 @@ def _counted(number: int, most: int) -> str:
     return f"{number:,}+" if number >= most else f"{number:,}"
 
 
-def task_rows(picture: Picture, order: TaskOrder, wanted: str) -> list[Row]:
+def task_rows(picture: TopSnapshot, order: TaskOrder, wanted: str) -> list[TextRow]:
     rank = _TASK_RANKS[order]
     ranked = sorted(picture.tasks, key=lambda task: rank(task, picture.at))
     ranked.sort(key=lambda task: task.state.is_final)
-    rows = (Row(task.id, _task(task, picture.at)) for task in ranked)
+    rows = (TextRow(task.id, _task(task, picture.at)) for task in ranked)
     return [row for row in rows if _fits(row, wanted)]
 
 
@@ -159,10 +159,10 @@ def _where_or_why(task: TaskView) -> Cell:
     return Cell(place(attempt), Tone.FAINT if task.state.is_final else Tone.PLAIN)
 
 
-def device_rows(picture: Picture, order: DeviceOrder, wanted: str) -> list[Row]:
+def device_rows(picture: TopSnapshot, order: DeviceOrder, wanted: str) -> list[TextRow]:
     ranked = sorted(picture.devices, key=lambda device: (device.node_name, device.id))
     ranked.sort(key=_DEVICE_RANKS[order])
-    rows = (Row(device.id, _device(device)) for device in ranked)
+    rows = (TextRow(device.id, _device(device)) for device in ranked)
     return [row for row in rows if _fits(row, wanted)]
 
 
@@ -215,7 +215,7 @@ def _state(device: PoolDevice) -> Cell:
     return Cell(f"{show_milli(device.free_milli)} free" if device.free_milli else "busy", Tone.BUSY)
 
 
-def _fits(row: Row, wanted: str) -> bool:
+def _fits(row: TextRow, wanted: str) -> bool:
     """Whether any cell has these words; of an id, its end is enough."""
     words = wanted.lower()
     return words in row.key or any(words in cell.text.lower() for cell in row.cells)

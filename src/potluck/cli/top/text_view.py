@@ -23,7 +23,7 @@ def as_text(lines: Lines) -> Text:
     )
 
 
-class Reading(Screen[None]):
+class TextView(Screen[None]):
     """Goes back with Escape or q. What may grow is asked for again and again."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -8,7 +8,7 @@ import typer
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.screen import Screen, Tone
-from potluck.cli.terminal.table import Cell, Column, show_table
+from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.cli.terminal.units import show_ahead, show_seconds, show_since
 from potluck.cli.webhooks.resolve_webhook import WebhookArgument, pick_webhook_id
 from potluck.model.webhook import DeliveryState
@@ -36,9 +36,17 @@ def list_deliveries(
         screen.emit(page)
     elif page.deliveries:
         columns = [
-            *(Column("DELIVERY"), Column("EVENT"), Column("KIND"), Column("STATE")),
-            *(Column("TRIES", is_number=True), Column("LAST TRY", is_number=True)),
-            *(Column("TOOK", is_number=True), Column("WHAT CAME OF IT", shrinks=True, wraps=True)),
+            *(
+                TableColumn("DELIVERY"),
+                TableColumn("EVENT"),
+                TableColumn("KIND"),
+                TableColumn("STATE"),
+            ),
+            *(TableColumn("TRIES", is_number=True), TableColumn("LAST TRY", is_number=True)),
+            *(
+                TableColumn("TOOK", is_number=True),
+                TableColumn("WHAT CAME OF IT", shrinks=True, wraps=True),
+            ),
         ]
         is_short = screen.out.is_terminal
         show_table(screen.out, columns, [_row(each, is_short) for each in page.deliveries])

@@ -10,7 +10,7 @@ from potluck.cli.terminal.screen import (
     Tone,
     printable,
 )
-from potluck.cli.terminal.table import Cell, Column, show_table
+from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.cli.terminal.units import (
     show_age,
     show_ahead,
@@ -37,9 +37,13 @@ def list_webhooks(server: ServerOption = None, json: JsonOption = False) -> None
         screen.emit({"webhooks": found})
     elif found:
         columns = [
-            *(Column("ID"), Column("NAME", shrinks=True), Column("URL", shrinks=True)),
-            *(Column("EVENTS", shrinks=True), Column("STATE", shrinks=True)),
-            Column("WAITING", is_number=True),
+            *(
+                TableColumn("ID"),
+                TableColumn("NAME", shrinks=True),
+                TableColumn("URL", shrinks=True),
+            ),
+            *(TableColumn("EVENTS", shrinks=True), TableColumn("STATE", shrinks=True)),
+            TableColumn("WAITING", is_number=True),
         ]
         rows = [_row(each, screen.out.is_terminal) for each in found]
         show_table(screen.out, columns, rows)

@@ -45,7 +45,7 @@ def download(
 def _download(transport: Transport, blob: BlobRef, target: Path, progress: Progress | None) -> None:
     path = _beside(target, blob)
     with path.open("a+b") as file:
-        beginning = _Beginning(file, blob, progress)
+        beginning = _PartialDownload(file, blob, progress)
         absence = Absence(transport.patience)
         while (done := beginning.size) < blob.size_bytes:
             broken = _receive(transport, beginning)
@@ -70,7 +70,7 @@ def _beside(target: Path, blob: BlobRef) -> Path:
     return target.with_name(f"{target.name[:40]}.{meant.hexdigest()[:12]}.part")
 
 
-class _Beginning:
+class _PartialDownload:
     """What has arrived so far, and its hash."""
 
     def __init__(self, file: BinaryIO, blob: BlobRef, progress: Progress | None):
@@ -113,7 +113,7 @@ class _Beginning:
             self._progress(min(self.size, self.blob.size_bytes), self.blob.size_bytes)
 
 
-def _receive(transport: Transport, beginning: _Beginning) -> PotluckError | HTTPError:
+def _receive(transport: Transport, beginning: _PartialDownload) -> PotluckError | HTTPError:
     """As much as one connection brings, and what ended it."""
     try:
         with closing(_open(transport, beginning.blob, beginning.size)) as response:

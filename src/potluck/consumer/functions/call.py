@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from potluck.consumer.functions.capture import captured, is_same
 from potluck.consumer.functions.decode_value import Opener
-from potluck.consumer.functions.dispatch import PYTHON, Dispatch, Remembered
+from potluck.consumer.functions.dispatch import PYTHON, Dispatch, UploadedFunction
 from potluck.consumer.functions.options import Options, secrets_of
 from potluck.consumer.functions.pickling import name_of, own_modules, pickled_function
 from potluck.model.blob import BlobRef, NamedFile, Value
@@ -38,13 +38,13 @@ class Code:
         return made[1], made[2]
 
 
-class Order:
+class FunctionOrder:
     """How a function is asked for: its code and its options, with all they need uploaded."""
 
-    def __init__(self, code: Code, options: Options, remembered: Remembered | None = None):
+    def __init__(self, code: Code, options: Options, remembered: UploadedFunction | None = None):
         self.code = code
         self.options = options
-        self._remembered = remembered or Remembered()
+        self._remembered = remembered or UploadedFunction()
 
     def modules(self) -> list[ModuleType]:
         return self.code.get(self.options.folder is not None)[0]

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from potluck.consumer.functions.cuttable_http import Line
+from potluck.consumer.functions.cuttable_http import CuttableConnection
 from potluck.consumer.http.transport import Transport, asked_seconds
 from potluck.model.error import BadSettings, InvalidInput, NotFound, PotluckError
 from potluck.model.ids import TaskId
@@ -35,7 +35,7 @@ _PATIENCE_SECONDS = 600.0  # without a server; tasks go on, and their results ar
 _KEEP_OPEN = "Ask for results while it is open. The task goes on, and `potluck ps` shows it."
 
 
-class Watcher(Protocol):
+class ResultListener(Protocol):
     """Told, in the order in which it happens, until the task is over; or that nobody can say."""
 
     def told(self, result: TaskResult) -> None: ...
@@ -43,8 +43,8 @@ class Watcher(Protocol):
     def lost(self, error: PotluckError) -> None: ...
 
 
-class _Watch(Struct, eq=False):
-    watcher: Watcher
+class _TaskWatch(Struct, eq=False):
+    watcher: ResultListener
     since: float
     behind: int = 0
 
@@ -56,7 +56,7 @@ class Collector:
             transport, "potluck-fresh-results", _FRESH_SECONDS, self._steady.take_over
         )
 
-    def watch(self, task_id: TaskId, watcher: Watcher) -> None:
+    def watch(self, task_id: TaskId, watcher: ResultListener) -> None:
         self._fresh.add(task_id, watcher)
 
     def forget(self, task_id: TaskId) -> None:
@@ -76,13 +76,13 @@ class _Poll:
         transport: Transport,
         name: str,
         longest_seconds: float,
-        pass_on: Callable[[dict[TaskId, _Watch]], None] | None = None,
+        pass_on: Callable[[dict[TaskId, _TaskWatch]], None] | None = None,
     ):
-        self._line = Line(transport)
+        self._line = CuttableConnection(transport)
         self._longest_seconds = min(longest_seconds, transport.patience.read_seconds * 2 / 3)
         self._pass_on = pass_on
         self._turn = threading.Condition()
-        self._watched: dict[TaskId, _Watch] = {}
+        self._watched: dict[TaskId, _TaskWatch] = {}
         self._wait_seconds = self._longest_seconds
         self._is_asking = False
         self._came_meanwhile = False  # while the last poll was under way
@@ -92,10 +92,10 @@ class _Poll:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
-    def add(self, task_id: TaskId, watcher: Watcher) -> None:
-        self.take_over({task_id: _Watch(watcher, time.monotonic())})
+    def add(self, task_id: TaskId, watcher: ResultListener) -> None:
+        self.take_over({task_id: _TaskWatch(watcher, time.monotonic())})
 
-    def take_over(self, watches: dict[TaskId, _Watch]) -> None:
+    def take_over(self, watches: dict[TaskId, _TaskWatch]) -> None:
         with self._turn:
             self._watched |= watches
             self._came_meanwhile = self._is_asking

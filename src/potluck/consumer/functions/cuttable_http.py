@@ -14,7 +14,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from potluck.consumer.http.transport import Transport
 
 
-class Line(Transport):
+class CuttableConnection(Transport):
     """Speaks as the transport that it is made from."""
 
     def __init__(self, like: Transport):
@@ -56,7 +56,7 @@ class Line(Transport):
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
 
-def _noting(line: Line) -> dict[str, type[HTTPConnectionPool]]:
+def _noting(line: CuttableConnection) -> dict[str, type[HTTPConnectionPool]]:
     """Pools whose connections tell the line of their sockets."""
 
     class Plain(HTTPConnection):

@@ -20,7 +20,7 @@ _HINTS = {
 }
 
 
-class Failed(Struct, frozen=True):
+class FailedValue(Struct, frozen=True):
     """In the place of a value that there is none of."""
 
     error: PotluckError
@@ -47,9 +47,9 @@ class Opener(Struct, frozen=True):
                 return self._unpickled(data, piece)
             return plain_values.decode(data)
         except plain_values.PlainError as error:
-            return Failed(_not_data(piece, str(error)))
+            return FailedValue(_not_data(piece, str(error)))
         except UntrustedResult as error:
-            return Failed(error)
+            return FailedValue(error)
 
     def error(self, data: bytes, piece: ResultPiece) -> PotluckError:
         """What a function raised there, in words."""

@@ -15,7 +15,7 @@ from queue import SimpleQueue
 
 from potluck.consumer.client import Potluck
 from potluck.consumer.functions.collector import Collector
-from potluck.consumer.functions.sender import Sender
+from potluck.consumer.functions.sender import SubmitQueue
 from potluck.model.blob import INLINE_BYTES, BlobRef, Value
 from potluck.model.error import BadSettings, InvalidInput, PotluckError
 from potluck.model.ids import TaskId
@@ -57,7 +57,7 @@ class Fetches:
             fetch()
 
 
-class Preparing:
+class PreparationThread:
     def __init__(self) -> None:
         self._turn = threading.Condition()
         self._waiting: deque[Callable[[], None]] = deque()
@@ -114,10 +114,10 @@ class Dispatch:
 
     def __init__(self, client: Potluck):
         self.client = client
-        self.sender = Sender(client.transport)
+        self.sender = SubmitQueue(client.transport)
         self.collector = Collector(client.transport)
         self.fetches = Fetches()
-        self.preparing = Preparing()
+        self.preparing = PreparationThread()
         self._pythons_known = False
         self._wallet: str | None = None
         self._process = os.getpid()
@@ -202,7 +202,7 @@ class Dispatch:
         self._pythons_known = True
 
 
-class Remembered:
+class UploadedFunction:
     """What was uploaded for a function, and is uploaded again after a while: pins do not last.
 
     Of each thing the newest version is known, and no other.

@@ -19,13 +19,13 @@ from concurrent import futures
 from types import FunctionType
 from typing import ParamSpec, TypeVar, Unpack, cast
 
-from potluck.consumer.functions.call import Code, Order
+from potluck.consumer.functions.call import Code, FunctionOrder
 from potluck.consumer.functions.capture import captured, is_lasting
-from potluck.consumer.functions.dispatch import Remembered, dispatch_of
+from potluck.consumer.functions.dispatch import UploadedFunction, dispatch_of
 from potluck.consumer.functions.function import RemoteFunction
 from potluck.consumer.functions.future import TaskFuture
 from potluck.consumer.functions.mapping import TaskMap, count_of
-from potluck.consumer.functions.options import Wishes, by_present_names, understood
+from potluck.consumer.functions.options import FunctionOptions, by_present_names, understood
 from potluck.consumer.functions.pickling import check_gives_value
 from potluck.consumer.functions.submit import submit
 from potluck.consumer.http.thread_map import at_once
@@ -39,9 +39,9 @@ _MOST_KNOWN = 64
 class Executor(futures.Executor):
     """Runs functions on the nodes of a pool. It takes the options of `@potluck.task`."""
 
-    def __init__(self, **wishes: Unpack[Wishes]):
+    def __init__(self, **wishes: Unpack[FunctionOptions]):
         self._options = understood(by_present_names(wishes))
-        self._remembered = Remembered()
+        self._remembered = UploadedFunction()
         self._known: OrderedDict[Callable[..., object], Code] = OrderedDict()
         self._lock = threading.Lock()
         self._live: set[TaskFuture[object]] = set()
@@ -125,13 +125,13 @@ class Executor(futures.Executor):
             with self._lock:
                 self._maps.discard(mapped)
 
-    def _order(self, function: Callable[..., object]) -> Order:
+    def _order(self, function: Callable[..., object]) -> FunctionOrder:
         if self._is_shut:
             raise _is_shut_down()
         if isinstance(function, RemoteFunction):
             function = function.local_function
         check_gives_value(function)
-        return Order(self._code(function), self._options, self._remembered)
+        return FunctionOrder(self._code(function), self._options, self._remembered)
 
     def _code(self, function: Callable[..., object]) -> Code:
         """The pickle of a function that can not have changed is made once, however often it is

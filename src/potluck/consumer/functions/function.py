@@ -13,11 +13,11 @@ import operator
 from collections.abc import Callable, Iterable, Iterator
 from typing import Concatenate, Generic, Literal, ParamSpec, TypeVar, Unpack, cast, overload
 
-from potluck.consumer.functions.call import Code, Order
+from potluck.consumer.functions.call import Code, FunctionOrder
 from potluck.consumer.functions.dispatch import dispatch_of
 from potluck.consumer.functions.future import TaskFuture
 from potluck.consumer.functions.mapping import TaskMap, count_of
-from potluck.consumer.functions.options import Wishes, by_present_names, understood
+from potluck.consumer.functions.options import FunctionOptions, by_present_names, understood
 from potluck.consumer.functions.pickling import check_gives_value
 from potluck.consumer.functions.submit import submit
 from potluck.model.error import InvalidInput, PotluckError
@@ -31,11 +31,11 @@ R = TypeVar("R")
 class RemoteFunction(Generic[P, R]):
     __name__: str
 
-    def __init__(self, code: Code, function: Callable[P, R], wishes: Wishes):
+    def __init__(self, code: Code, function: Callable[P, R], wishes: FunctionOptions):
         functools.update_wrapper(self, function)
         self._function = function
         self._wishes = wishes
-        self._order = Order(code, understood(wishes))
+        self._order = FunctionOrder(code, understood(wishes))
 
     def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
         """Runs here, as if it had not been decorated."""
@@ -86,9 +86,9 @@ class RemoteFunction(Generic[P, R]):
         total = count_of(iterables)
         return TaskMap(self._order, dispatch, inputs, ordered, return_exceptions, total=total)
 
-    def using(self, **wishes: Unpack[Wishes]) -> "RemoteFunction[P, R]":
+    def using(self, **wishes: Unpack[FunctionOptions]) -> "RemoteFunction[P, R]":
         """The same function with other options: `f.using(gpu=True).submit(…)`."""
-        merged: Wishes = {**self._wishes, **by_present_names(wishes)}
+        merged: FunctionOptions = {**self._wishes, **by_present_names(wishes)}
         return RemoteFunction(self._order.code, self._function, merged)
 
     @overload
@@ -120,12 +120,12 @@ def task(function: Callable[P, R], /) -> RemoteFunction[P, R]: ...
 
 @overload
 def task(
-    **wishes: Unpack[Wishes],
+    **wishes: Unpack[FunctionOptions],
 ) -> Callable[[Callable[P, R]], RemoteFunction[P, R]]: ...
 
 
 def task(
-    function: Callable[P, R] | None = None, /, **wishes: Unpack[Wishes]
+    function: Callable[P, R] | None = None, /, **wishes: Unpack[FunctionOptions]
 ) -> RemoteFunction[P, R] | Callable[[Callable[P, R]], RemoteFunction[P, R]]:
     """Lets a function run on other machines; with or without options."""
     named = by_present_names(wishes)
@@ -135,7 +135,7 @@ def task(
     return functools.partial(_remote, wishes=named)
 
 
-def _remote(function: Callable[P, R], wishes: Wishes) -> RemoteFunction[P, R]:
+def _remote(function: Callable[P, R], wishes: FunctionOptions) -> RemoteFunction[P, R]:
     if not hasattr(function, "__qualname__"):
         raise InvalidInput("Only functions can be tasks.", "Write @potluck.task above a def.")
     check_gives_value(function)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from potluck.consumer import notebook
-from potluck.consumer.functions.decode_value import Failed, Opener
+from potluck.consumer.functions.decode_value import FailedValue, Opener
 from potluck.consumer.functions.event_loop import in_event_loop
 from potluck.consumer.functions.failure_text import ended
 from potluck.model.blob import BlobRef
@@ -71,13 +71,13 @@ class TaskFuture(Future[T]):
         """In a notebook: where its task is, until it has a result."""
         notebook.show_live(self._picture)
 
-    def _picture(self) -> notebook.Picture:
+    def _picture(self) -> notebook.NotebookView:
         if not self.done():
             told = self._dispatch.stage(self.task_id) if self.task_id else "on its way"
-            return notebook.Picture(told, notebook.bar(told))
+            return notebook.NotebookView(told, notebook.bar(told))
         failed = self.cancelled() or super().exception() is not None
         told = self._told() if failed else f"{self._told()}: {reprlib.repr(super().result())}"
-        return notebook.Picture(told, notebook.line(told), is_over=True)
+        return notebook.NotebookView(told, notebook.line(told), is_over=True)
 
     def cancel(self) -> bool:
         """True if there will be no result: the task is called off, or was not even sent."""
@@ -153,7 +153,7 @@ class TaskFuture(Future[T]):
             self._fail(self._opener.error(data, piece))
             return
         value = self._opener.value(data, piece)
-        if isinstance(value, Failed):
+        if isinstance(value, FailedValue):
             self._fail(value.error)
         else:
             with suppress(InvalidStateError):  # cancelled meanwhile

@@ -4,7 +4,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 
-from potluck.consumer.functions.call import Order
+from potluck.consumer.functions.call import FunctionOrder
 from potluck.consumer.functions.pickling import pickled_items
 from potluck.model.blob import INLINE_BYTES
 from potluck.wire import item_file
@@ -19,7 +19,7 @@ _READ_SECONDS = 0.1
 class InputReader:
     """Inputs, read and pickled ahead by at most an array."""
 
-    def __init__(self, order: Order, inputs: Iterator[tuple[object, ...]]):
+    def __init__(self, order: FunctionOrder, inputs: Iterator[tuple[object, ...]]):
         self._order = order
         self._inputs = inputs
         self._unpickled: list[tuple[object, ...]] = []

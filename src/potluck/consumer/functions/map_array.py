@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Iterator
 
-from potluck.consumer.functions.decode_value import Failed, Opener
+from potluck.consumer.functions.decode_value import FailedValue, Opener
 from potluck.consumer.functions.dispatch import Dispatch
 from potluck.consumer.functions.failure_text import item_ended
 from potluck.consumer.functions.pieces import failures_in, values_of
@@ -13,7 +13,7 @@ from potluck.model.ids import TaskId
 from potluck.wire.results import TaskResult
 
 
-class Tally:
+class MapTally:
     """How many items of a map are known to be done, read or not, and how many of them failed."""
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Inbox:
 class MapArray:
     """One task of a map: its items stand from `offset` on among all of them."""
 
-    def __init__(self, dispatch: Dispatch, inbox: Inbox, tally: Tally, offset: int, count: int):
+    def __init__(self, dispatch: Dispatch, inbox: Inbox, tally: MapTally, offset: int, count: int):
         self.task_id: TaskId | None = None
         self.offset = offset
         self.seen = bytearray(count)
@@ -146,7 +146,7 @@ def opened(
     """Runs of items with their values, each item once; at the end also those that gave nothing."""
     if isinstance(told, PotluckError):
         for start, end in _gaps(array):
-            yield start, [Failed(told)] * (end - start)
+            yield start, [FailedValue(told)] * (end - start)
         return
     files, tasks = dispatch.client.files, dispatch.client.tasks
     failures = failures_in(told, tasks)
@@ -158,7 +158,7 @@ def opened(
             yield piece.start, values_of(piece, told, failed, opener, files)
     if told.state.is_final and not told.has_more:
         for start, end in _gaps(array):
-            yield start, [Failed(item_ended(told, item, None)) for item in range(start, end)]
+            yield start, [FailedValue(item_ended(told, item, None)) for item in range(start, end)]
 
 
 def _gaps(array: MapArray) -> list[tuple[int, int]]:

@@ -14,12 +14,17 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence, Sized
 from typing import Generic, TypeVar, cast
 
 from potluck.consumer import notebook
-from potluck.consumer.functions.call import Order
-from potluck.consumer.functions.decode_value import Failed, Opener
+from potluck.consumer.functions.call import FunctionOrder
+from potluck.consumer.functions.decode_value import FailedValue, Opener
 from potluck.consumer.functions.dispatch import Dispatch
 from potluck.consumer.functions.inputs import ARRAY_ITEMS, InputReader
-from potluck.consumer.functions.map_array import Inbox, MapArray, Tally, opened
-from potluck.consumer.functions.progress import HowFar, Watch
+from potluck.consumer.functions.map_array import (
+    Inbox,
+    MapArray,
+    MapTally,
+    opened,
+)
+from potluck.consumer.functions.progress import HowFar, ProgressWatch
 from potluck.consumer.functions.sender import Submission
 from potluck.consumer.functions.submit import soon
 from potluck.model.error import PotluckError
@@ -64,7 +69,7 @@ class TaskMap(Generic[T]):
 
     def __init__(
         self,
-        order: Order,
+        order: FunctionOrder,
         dispatch: Dispatch,
         inputs: Iterator[tuple[object, ...]],
         ordered: bool = True,
@@ -82,9 +87,9 @@ class TaskMap(Generic[T]):
         self._feeding = threading.RLock()
         self._arrays: list[MapArray] = []
         self._sent = self._delivered = 0
-        self._tally = Tally()
+        self._tally = MapTally()
         self._total = total
-        self._watch = Watch(order.options.progress)
+        self._watch = ProgressWatch(order.options.progress)
         self._opener: Opener | None = None
         self._trouble: PotluckError | None = None
         self._each: AsyncIterator[T] | None = None
@@ -119,7 +124,7 @@ class TaskMap(Generic[T]):
                 self._watch.tell(self.how_far())
         self._delivered += 1
         value = ready.popleft()
-        if type(value) is not Failed:
+        if type(value) is not FailedValue:
             return cast(T, value)
         if self._return_exceptions:
             return cast(T, value.error)

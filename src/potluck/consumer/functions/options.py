@@ -36,7 +36,7 @@ class _EarlierKeywords(TypedDict, total=False):
     timeout: float | str
 
 
-class Wishes(TaskKeywords, _EarlierKeywords, total=False):
+class FunctionOptions(TaskKeywords, _EarlierKeywords, total=False):
     """What `@potluck.task(…)` and `.using(…)` take."""
 
     client: Potluck
@@ -59,7 +59,7 @@ class Options(Struct, frozen=True):
     on_own_nodes: bool = False
 
 
-def by_present_names(wishes: Wishes) -> Wishes:
+def by_present_names(wishes: FunctionOptions) -> FunctionOptions:
     """The options as they are called now. An earlier name warns the caller of our caller."""
     named: dict[str, Any] = {}
     for said, value in wishes.items():
@@ -74,10 +74,10 @@ def by_present_names(wishes: Wishes) -> Wishes:
             hint = f"A model is given as model={value!r} now; gpu={value!r} still works."
             warnings.warn(hint, DeprecationWarning, stacklevel=3)
         named[name] = value
-    return cast(Wishes, named)
+    return cast(FunctionOptions, named)
 
 
-def understood(wishes: Wishes) -> Options:
+def understood(wishes: FunctionOptions) -> Options:
     values = _values(dict(wishes))
     secrets = values.pop("secret", ())
     files = {path: source for source, path in values.get("file", ())}

@@ -1,7 +1,7 @@
 """A piece of what a task gave, as values: one for each of its items, or the error in its place."""
 
 from potluck.consumer.files.files import Files
-from potluck.consumer.functions.decode_value import Failed, Opener
+from potluck.consumer.functions.decode_value import FailedValue, Opener
 from potluck.consumer.functions.failure_text import failures_of, item_ended
 from potluck.consumer.tasks import Tasks
 from potluck.model.blob import Value
@@ -32,13 +32,13 @@ def values_of(
         data = piece.value.data if blob is None else files.download_bytes(blob, opener.most_bytes)
         if piece.is_error:
             error = opener.error(data, piece) if data else item_ended(told, piece.start, failed)
-            return [Failed(error)] * count
+            return [FailedValue(error)] * count
         found = item_file.unpack(data, count)
     except InvalidInput as error:
-        return [Failed(UntrustedResult(error.detail, "No sound node answers so."))] * count
+        return [FailedValue(UntrustedResult(error.detail, "No sound node answers so."))] * count
     except PotluckError as error:
-        return [Failed(error)] * count
+        return [FailedValue(error)] * count
     if len(found) != count:
         short = UntrustedResult("There are not as many values as items.", "Try it again.")
-        return [Failed(short)] * count
+        return [FailedValue(short)] * count
     return opener.values(found, piece)

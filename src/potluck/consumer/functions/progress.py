@@ -42,10 +42,10 @@ class HowFar(Struct, frozen=True):
         return f"{self.name}: {self.done:,}{of} items{so_far}{failed}{rate}"
 
     @property
-    def picture(self) -> notebook.Picture:
+    def picture(self) -> notebook.NotebookView:
         total = self.done if self.is_over else self.total
         html = notebook.bar(self.text, self.done, total)
-        return notebook.Picture(self.text, html, self.is_over)
+        return notebook.NotebookView(self.text, html, self.is_over)
 
 
 class Meter(Protocol):
@@ -54,7 +54,7 @@ class Meter(Protocol):
     def end(self, far: HowFar) -> None: ...
 
 
-class Silence:
+class NoProgress:
     def show(self, far: HowFar) -> None:
         pass
 
@@ -108,16 +108,16 @@ class TerminalMeter:
 def meter(wanted: bool | None) -> Meter:
     """The one for where we are."""
     if wanted is False or os.environ.get(VARIABLE, "").lower() in _OFF:
-        return Silence()
+        return NoProgress()
     if notebook.in_kernel():
         return NotebookMeter()
     is_terminal = sys.stderr is not None and sys.stderr.isatty()
     if is_terminal and os.environ.get("TERM") != "dumb":
         return TerminalMeter()
-    return Silence()
+    return NoProgress()
 
 
-class Watch:
+class ProgressWatch:
     """Tells how far something is, now and then, from when somebody may begin to wonder."""
 
     def __init__(self, wanted: bool | None):
@@ -125,7 +125,7 @@ class Watch:
         self._began_at = time.monotonic()
         self._next_at = self._began_at + _UNNOTICED_SECONDS
         self._has_shown = False
-        self.is_silent = isinstance(self._meter, Silence)
+        self.is_silent = isinstance(self._meter, NoProgress)
 
     @property
     def seconds(self) -> float:

@@ -33,7 +33,7 @@ _MOST_WAITING_BYTES = 64 * 2**20
 _ENVELOPE_BYTES = 1_000  # of a request, beside what is in it
 
 
-class Addressee(Protocol):
+class ResponseHandler(Protocol):
     """Who is told what became of a request. One of the two is called, once."""
 
     def submitted(self, task_id: TaskId) -> None: ...
@@ -43,7 +43,7 @@ class Addressee(Protocol):
 
 class Submission(Struct, eq=False):
     request: TaskRequest
-    addressee: Addressee
+    addressee: ResponseHandler
 
     @property
     def content_bytes(self) -> int:
@@ -51,7 +51,7 @@ class Submission(Struct, eq=False):
         return len(spec.code.data) + len(spec.inputs.data) if isinstance(spec, FunctionSpec) else 0
 
 
-class Sender:
+class SubmitQueue:
     def __init__(self, transport: Transport):
         self._transport = transport
         self._turn = threading.Condition()
@@ -76,7 +76,7 @@ class Sender:
             self._unanswered.add(submission)
             self._turn.notify_all()
 
-    def take_back(self, addressee: Addressee) -> bool:
+    def take_back(self, addressee: ResponseHandler) -> bool:
         """What was not sent yet is not sent; false if it is on its way."""
         with self._turn:
             for submission in self._waiting:
@@ -217,7 +217,7 @@ def _closed() -> BadSettings:
     return BadSettings("The client is closed.", "Submit while it is open.")
 
 
-def _tell(addressee: Addressee, answer: Submitted) -> None:
+def _tell(addressee: ResponseHandler, answer: Submitted) -> None:
     if answer.task_id is not None:
         addressee.submitted(answer.task_id)
     else:

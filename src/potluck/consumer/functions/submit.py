@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from potluck.consumer.functions.call import Order
+from potluck.consumer.functions.call import FunctionOrder
 from potluck.consumer.functions.dispatch import Dispatch, dispatch_of
 from potluck.consumer.functions.event_loop import in_event_loop
 from potluck.consumer.functions.future import TaskFuture
@@ -12,7 +12,7 @@ from potluck.model.error import Internal, PotluckError
 
 
 def submit(
-    order: Order, arguments: tuple[object, ...], named: dict[str, object]
+    order: FunctionOrder, arguments: tuple[object, ...], named: dict[str, object]
 ) -> TaskFuture[object]:
     """Arguments are taken as they are now. In an event loop nobody waits: what goes wrong from here
     on is told by the future.

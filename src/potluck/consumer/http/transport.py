@@ -74,21 +74,21 @@ def retry_after_seconds(header: str | None, now: datetime) -> float | None:
 _MOST = 16
 
 
-class Answer(Struct, frozen=True):
+class CachedResponse(Struct, frozen=True):
     """An answer, and the name that the server gave it."""
 
     etag: str
     body: bytes
 
 
-class Remembered:
+class EtagCache:
     """The last answer to each path. Several threads may ask at once."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._answers: OrderedDict[str, Answer] = OrderedDict()
+        self._answers: OrderedDict[str, CachedResponse] = OrderedDict()
 
-    def known(self, path: str) -> Answer | None:
+    def known(self, path: str) -> CachedResponse | None:
         """The answer that we have. Whoever asks holds on to it: it may be gone from here by the
         time that the server says that it is still the same.
         """
@@ -103,7 +103,7 @@ class Remembered:
         with self._lock:
             self._answers.pop(path, None)
             if etag is not None:
-                self._answers[path] = Answer(etag, body)
+                self._answers[path] = CachedResponse(etag, body)
             while len(self._answers) > _MOST:
                 self._answers.popitem(last=False)
 
@@ -122,12 +122,12 @@ class Transport:
         self.patience = patience
         self.ca_file = ca_file
         self.bearer = bearer
-        self._remembered: Remembered | None = None
+        self._remembered: EtagCache | None = None
         self._pool = self._new_pool()
 
     def remember(self) -> None:
         """From now on, what is asked for again is sent again only if it has changed."""
-        self._remembered = Remembered()
+        self._remembered = EtagCache()
 
     def _new_pool(self) -> urllib3.PoolManager:
         return urllib3.PoolManager(

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from potluck.consumer.files.files import Files
-from potluck.consumer.functions.decode_value import Failed, Opener
+from potluck.consumer.functions.decode_value import FailedValue, Opener
 from potluck.consumer.functions.failure_text import item_ended
 from potluck.consumer.functions.pieces import failures_in, values_of
 from potluck.consumer.tasks import Tasks
@@ -40,7 +40,7 @@ class ResultItem:
         return f"<ResultItem {self.index}, {told}>"
 
 
-class Told(Protocol):
+class PiecesKnown(Protocol):
     """What the server says of a task behind so many pieces."""
 
     def __call__(self, behind: int) -> TaskResult: ...
@@ -53,7 +53,7 @@ class ItemReader:
     is brought and opened when its turn comes, and not before.
     """
 
-    def __init__(self, told: Told, opener: Opener, files: Files, tasks: Tasks):
+    def __init__(self, told: PiecesKnown, opener: Opener, files: Files, tasks: Tasks):
         self._told = told
         self._opener = opener
         self._files = files
@@ -96,7 +96,7 @@ def _untold(found: TaskResult, first: int, end: int) -> Iterator[ResultItem]:
 
 def _items(first: int, values: list[object]) -> Iterator[ResultItem]:
     for index, value in enumerate(values, first):
-        if isinstance(value, Failed):
+        if isinstance(value, FailedValue):
             yield ResultItem(index, None, value.error)
         else:
             yield ResultItem(index, value)

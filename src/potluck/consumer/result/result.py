@@ -18,7 +18,7 @@ from typing import Any, Self
 
 from potluck.consumer.files.files import Files
 from potluck.consumer.files.transfer_retry import Absence
-from potluck.consumer.functions.decode_value import Failed, Opener
+from potluck.consumer.functions.decode_value import FailedValue, Opener
 from potluck.consumer.functions.failure_text import ended
 from potluck.consumer.result.files import ResultFiles
 from potluck.consumer.result.items import ItemReader, ResultItem, failed_items
@@ -266,7 +266,7 @@ class Result:
         if piece.is_error:
             return ResultItem(0, None, self._opener.error(data, piece))
         value = self._opener.value(data, piece)
-        if isinstance(value, Failed):
+        if isinstance(value, FailedValue):
             return ResultItem(0, None, value.error)
         return ResultItem(0, value)
 

@@ -28,7 +28,7 @@ from potluck.model.task import EndReason, ItemRange, NextTry, TaskState
 MOST_PIECES = 10_000
 
 
-class Outcome(Protocol):
+class ReportedItem(Protocol):
     """How one item ended, as a node tells it."""
 
     @property
@@ -43,7 +43,7 @@ class Outcome(Protocol):
     def detail(self) -> str: ...
 
 
-class Run(Protocol):
+class SucceededItems(Protocol):
     """Items in a row that have all succeeded, as a node tells it."""
 
     @property
@@ -115,7 +115,7 @@ class Sorted(Struct, frozen=True):
     remaining: tuple[ItemRange, ...]
 
 
-def sort_out(runs: Sequence[Run], remaining: Sequence[ItemRange]) -> Sorted | None:
+def sort_out(runs: Sequence[SucceededItems], remaining: Sequence[ItemRange]) -> Sorted | None:
     """Runs count as a whole, or not at all if all of it is done; None if one is done in part.
 
     What it returned is one value: nobody could tell the part that counts from the other.
@@ -140,10 +140,10 @@ def _start(part: ItemRange) -> int:
 
 
 def accept(
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[ReportedItem],
     held: HeldRange,
     failures_before: Mapping[int, int],
-    runs: Sequence[Run] = (),
+    runs: Sequence[SucceededItems] = (),
 ) -> Accepted:
     """The outcomes that count; of two for one item in one report the first does.
 
@@ -168,9 +168,11 @@ def accept(
     )
 
 
-def _counted(outcomes: Sequence[Outcome], remaining: Sequence[ItemRange]) -> list[Outcome]:
+def _counted(
+    outcomes: Sequence[ReportedItem], remaining: Sequence[ItemRange]
+) -> list[ReportedItem]:
     starts = [each.start for each in remaining]
-    first: dict[int, Outcome] = {}
+    first: dict[int, ReportedItem] = {}
     for outcome in outcomes:
         place = bisect_right(starts, outcome.item) - 1
         if place >= 0 and outcome.item < remaining[place].end:
@@ -178,7 +180,7 @@ def _counted(outcomes: Sequence[Outcome], remaining: Sequence[ItemRange]) -> lis
     return list(first.values())
 
 
-def _failure(outcome: Outcome, failures: int, max_attempts: int) -> ItemFailure:
+def _failure(outcome: ReportedItem, failures: int, max_attempts: int) -> ItemFailure:
     return ItemFailure(
         outcome.item,
         failures,

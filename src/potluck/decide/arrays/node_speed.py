@@ -4,13 +4,13 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from potluck.decide.arrays.ranges import Pace, is_unfit, pending_items
-from potluck.decide.reservations.running import Running
+from potluck.decide.arrays.ranges import ArraySpeed, is_unfit, pending_items
+from potluck.decide.reservations.running import RunningWork
 from potluck.decide.types import WaitingTask
 from potluck.model.ids import NodeId, TaskId
 
 
-class Seen(Struct, frozen=True):
+class ArrayProgress(Struct, frozen=True):
     """How an array goes on a node."""
 
     item_seconds: float
@@ -18,27 +18,27 @@ class Seen(Struct, frozen=True):
 
 
 class Paces:
-    def __init__(self, running: Running) -> None:
+    def __init__(self, running: RunningWork) -> None:
         self._running = running
-        self._seen: dict[TaskId, Mapping[NodeId, Seen]] = {}
+        self._seen: dict[TaskId, Mapping[NodeId, ArrayProgress]] = {}
 
-    def observe(self, task_id: TaskId, seen: Mapping[NodeId, Seen]) -> None:
+    def observe(self, task_id: TaskId, seen: Mapping[NodeId, ArrayProgress]) -> None:
         """Instead of what was known: a node that was not seen for long gets another chance."""
         self._seen[task_id] = seen
 
     def forget(self, task_id: TaskId) -> None:
         self._seen.pop(task_id, None)
 
-    def pace(self, task: WaitingTask, node_id: NodeId, slots: int | None = None) -> Pace:
+    def pace(self, task: WaitingTask, node_id: NodeId, slots: int | None = None) -> ArraySpeed:
         """`slots`: how many could be at work on it at once, which matters before it was seen."""
         anywhere = self._seen.get(task.id)
         workers = self._running.live(task.id)
         if not anywhere:
-            return Pace(task.expected_seconds, None, workers, slots=slots)
+            return ArraySpeed(task.expected_seconds, None, workers, slots=slots)
         seen = anywhere.get(node_id)
         if seen is None:
-            return Pace(task.expected_seconds, None, workers)
-        return Pace(task.expected_seconds, seen.item_seconds, workers, seen.in_vain)
+            return ArraySpeed(task.expected_seconds, None, workers)
+        return ArraySpeed(task.expected_seconds, seen.item_seconds, workers, seen.in_vain)
 
     def unfit(self, task: WaitingTask) -> frozenset[NodeId]:
         """The nodes that would hold up the end of an array, or on which it fails."""

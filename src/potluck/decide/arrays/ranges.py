@@ -36,7 +36,7 @@ _WORTH_A_LEASE_SECONDS = 0.05
 _PART_OF_REST = 0.5
 
 
-class Pace(Struct, frozen=True):
+class ArraySpeed(Struct, frozen=True):
     """How fast an array goes."""
 
     item_seconds: float | None  # over all nodes, as seen so far; None before the first item is done
@@ -47,7 +47,7 @@ class Pace(Struct, frozen=True):
     slots: int | None = None
 
 
-def next_range(task: WaitingTask, pace: Pace, most_items: int | None = None) -> ItemRange:
+def next_range(task: WaitingTask, pace: ArraySpeed, most_items: int | None = None) -> ItemRange:
     """The first pending items, as many as are good for the node.
 
     Where none has succeeded yet, from the back, one behind the other: those that failed there come
@@ -65,7 +65,7 @@ def next_range(task: WaitingTask, pace: Pace, most_items: int | None = None) -> 
     return ItemRange(first.start, min(first.end, first.start + count))
 
 
-def is_unfit(pending: int, pace: Pace) -> bool:
+def is_unfit(pending: int, pace: ArraySpeed) -> bool:
     """Whether the rest, so many items, is better left to those already at work.
 
     They would be done with all of it before this node with one item, or all items fail on it.
@@ -75,7 +75,7 @@ def is_unfit(pending: int, pace: Pace) -> bool:
     return pace.in_vain >= _MOST_IN_VAIN or _is_too_slow(pending, pace)
 
 
-def _is_too_slow(pending: int, pace: Pace) -> bool:
+def _is_too_slow(pending: int, pace: ArraySpeed) -> bool:
     if pace.item_seconds is None or pace.node_item_seconds is None:
         return False
     others = _rest_seconds(pending, pace) + pace.item_seconds
@@ -101,7 +101,7 @@ def without(task: WaitingTask, taken: ItemRange) -> tuple[ItemRange, ...]:
     return (*task.pending[:place], *filter(len, rest), *task.pending[place + 1 :])
 
 
-def _count(pending: int, pace: Pace) -> int:
+def _count(pending: int, pace: ArraySpeed) -> int:
     """Before anything is known one item each, so that something is known soon."""
     if pace.item_seconds is None:
         return 1
@@ -116,6 +116,6 @@ def _count(pending: int, pace: Pace) -> int:
     return max(1, min(ceil(GOOD_SECONDS / here), int(part / here), most))
 
 
-def _rest_seconds(pending: int, pace: Pace) -> float:
+def _rest_seconds(pending: int, pace: ArraySpeed) -> float:
     """How long those at work would need for all that is pending."""
     return pending * (pace.item_seconds or 0.0) / max(1, pace.workers)

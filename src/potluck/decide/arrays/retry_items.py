@@ -21,15 +21,15 @@ class ArrayEnd(Struct, frozen=True):
     items_seconds: float  # that all that were done took together
 
 
-class Again(Struct, frozen=True):
+class RetryPlan(Struct, frozen=True):
     pending: tuple[ItemRange, ...]
     items_succeeded: int = 0  # taken over
     items_seconds: float = 0.0
 
 
-def again(end: ArrayEnd, all_items: bool) -> Again:
+def again(end: ArrayEnd, all_items: bool) -> RetryPlan:
     """All of them, too, where it is not known which are left, or they are in too many pieces."""
-    whole = Again((ItemRange(0, end.items),))
+    whole = RetryPlan((ItemRange(0, end.items),))
     if all_items:
         return whole
     left = end.items - end.items_succeeded
@@ -42,4 +42,4 @@ def again(end: ArrayEnd, all_items: bool) -> Again:
     if not is_known or not end.items_succeeded:
         return whole
     each = end.items_seconds / end.items_done if end.items_done else 0.0
-    return Again(end.not_done, end.items_succeeded, each * end.items_succeeded)
+    return RetryPlan(end.not_done, end.items_succeeded, each * end.items_succeeded)

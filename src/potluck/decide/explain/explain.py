@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from potluck.decide.account import Account
+from potluck.decide.account import SchedulerAccount
 from potluck.decide.explain.node import (
     NodeExplained,
     Queue,
@@ -12,7 +12,7 @@ from potluck.decide.explain.node import (
 )
 from potluck.decide.explain.sentences import Explained, waiting_reason
 from potluck.decide.explain.suggestions import changes
-from potluck.decide.order.interface import Order, Turn
+from potluck.decide.order.interface import OrderPolicy, Turn
 from potluck.decide.pool.capacity import Capacity
 from potluck.decide.pool.feasibility import Refusal
 from potluck.decide.pool.suitable_devices import Suitability
@@ -26,9 +26,9 @@ from potluck.model.task import WaitingReason
 class Explainer:
     def __init__(
         self,
-        order: Order,
+        order: OrderPolicy,
         lines: Lines,
-        accounts: Mapping[AccountId, Account],
+        accounts: Mapping[AccountId, SchedulerAccount],
         pool: tuple[Capacity, Suitability],
         foresight: Foresight,
     ) -> None:

@@ -13,7 +13,7 @@ from potluck.decide.explain.owner_sentences import AWAY, reason_sentence
 from potluck.decide.explain.owner_suggestions import changes
 from potluck.decide.pool.demand import Want
 from potluck.decide.pool.feasibility import Refusal
-from potluck.decide.pool.node_capacity import Room
+from potluck.decide.pool.node_capacity import NodeCapacity
 from potluck.decide.queue.task_groups import Halt
 from potluck.decide.types import FreeNode, WaitingTask
 
@@ -40,7 +40,7 @@ class Queue(Struct, frozen=True):
     labels: frozenset[str]
 
 
-class Kept(Struct, frozen=True):
+class BlockedTasks(Struct, frozen=True):
     """So many tasks are kept from a node by this."""
 
     code: str
@@ -52,12 +52,12 @@ class NodeExplained(Struct, frozen=True):
     sentence: str
     running: int
     waiting: int
-    reasons: list[Kept]
+    reasons: list[BlockedTasks]
     changes: list[str]
 
 
 def explain_node(
-    room: Room, queue: Queue, want_of: Callable[[WaitingTask], Want], running: int
+    room: NodeCapacity, queue: Queue, want_of: Callable[[WaitingTask], Want], running: int
 ) -> NodeExplained:
     """Of very many lines some stand for the others: what they are counted for is an estimate."""
     stride = 1 + max(0, len(queue.lines) - 1) // MOST_LINES
@@ -69,7 +69,7 @@ def explain_node(
     for code, tasks in kept.items():
         if count := min(queue.tasks, sum(number for _, number in tasks)):
             sentence = reason_sentence(code, node, tasks, count, queue.labels)
-            reasons.append(Kept(code, count, f"{about.capitalize()}{sentence}"))
+            reasons.append(BlockedTasks(code, count, f"{about.capitalize()}{sentence}"))
     reasons.sort(key=lambda each: -each.tasks)
     refused = {refusal: asked for refusal in Refusal if (asked := kept.get(refusal.value))}
     return NodeExplained(
@@ -91,7 +91,7 @@ _HALTED = {
 }
 
 
-def _code(room: Room, line: WaitingLine, want: Want) -> str:
+def _code(room: NodeCapacity, line: WaitingLine, want: Want) -> str:
     """What lasts longest is told first."""
     refusal = want.refusal(room, line.task.account_id)
     if refusal is not None and refusal not in _PASSING:
@@ -101,7 +101,7 @@ def _code(room: Room, line: WaitingLine, want: Want) -> str:
     return _HALTED.get(line.halt, IN_LINE) if refusal is None else refusal.value
 
 
-def _sentence(node: FreeNode, reasons: list[Kept], running: int, waiting: int) -> str:
+def _sentence(node: FreeNode, reasons: list[BlockedTasks], running: int, waiting: int) -> str:
     now = f" It has {_attempts(running)} now." if running else ""
     away = {each.availability for each in node.devices if not each.is_available}
     if node.devices and not any(each.is_available for each in node.devices):

@@ -26,7 +26,7 @@ AWAY = {
 }
 
 
-class _Words(Struct, frozen=True):
+class _OwnerSentence(Struct, frozen=True):
     """Of one task and of several; with what was asked for, and what the node has."""
 
     one: str
@@ -35,112 +35,118 @@ class _Words(Struct, frozen=True):
 
 
 _WORDS = {
-    Refusal.OWN_TASKS_ONLY: _Words(
+    Refusal.OWN_TASKS_ONLY: _OwnerSentence(
         "is not its owner's",
         "are not its owner's",
         ", and it runs only those, for want of a sandbox",
     ),
-    Refusal.OWNER: _Words(
+    Refusal.OWNER: _OwnerSentence(
         "is for nodes of other wallets",
         "are for nodes of other wallets",
     ),
-    Refusal.KIND: _Words(
+    Refusal.KIND: _OwnerSentence(
         "is of a kind that nothing here can run ({asked})",
         "are of kinds that nothing here can run ({asked})",
     ),
-    Refusal.SANDBOX: _Words(
+    Refusal.SANDBOX: _OwnerSentence(
         "wants a sandbox of strength {asked}",
         "want a sandbox of strength {asked}",
         ", and it has {has}",
     ),
-    Refusal.PYTHON: _Words("wants Python {asked}", "want Python {asked}", ", and it runs {has}"),
-    Refusal.LABELS: _Words(
+    Refusal.PYTHON: _OwnerSentence(
+        "wants Python {asked}", "want Python {asked}", ", and it runs {has}"
+    ),
+    Refusal.LABELS: _OwnerSentence(
         "asks for labels that it lacks{asked}", "ask for labels that it lacks{asked}"
     ),
-    Refusal.RELIABILITY: _Words(
+    Refusal.RELIABILITY: _OwnerSentence(
         "wants a reliability of {asked}",
         "want a reliability of {asked}",
         ", and it has {has}, for the attempts that were lost on it",
     ),
-    Refusal.DEVICE_KIND: _Words(
+    Refusal.DEVICE_KIND: _OwnerSentence(
         "asks for another kind of device ({asked})", "ask for another kind of device ({asked})"
     ),
-    Refusal.DEVICE_VENDOR: _Words(
+    Refusal.DEVICE_VENDOR: _OwnerSentence(
         "asks for another vendor ({asked})", "ask for another vendor ({asked})"
     ),
-    Refusal.DEVICE_MODEL: _Words(
+    Refusal.DEVICE_MODEL: _OwnerSentence(
         "asks for another model ({asked})", "ask for another model ({asked})"
     ),
-    Refusal.COMPUTE_CAPABILITY: _Words(
+    Refusal.COMPUTE_CAPABILITY: _OwnerSentence(
         "asks for compute capability {asked}",
         "ask for compute capability {asked}",
         ", which its devices do not have",
     ),
-    Refusal.DEVICE_MEMORY: _Words(
+    Refusal.DEVICE_MEMORY: _OwnerSentence(
         "needs {asked} of device memory",
         "need {asked} of device memory",
         ", and its devices have {has}",
     ),
-    Refusal.TASK_KIND: _Words(
+    Refusal.TASK_KIND: _OwnerSentence(
         "is of a kind that its owner does not take ({asked})",
         "are of kinds that its owner does not take ({asked})",
     ),
-    Refusal.WALLET: _Words(
+    Refusal.WALLET: _OwnerSentence(
         "is of an account that its owner does not take",
         "are of accounts that its owner does not take",
     ),
-    Refusal.FRACTION: _Words(
+    Refusal.FRACTION: _OwnerSentence(
         "asks for {asked} of a device",
         "ask for {asked} of a device",
         ", and it gives {has} or more",
     ),
-    Refusal.DEVICE_COUNT: _Words(
+    Refusal.DEVICE_COUNT: _OwnerSentence(
         "needs {asked} devices at once", "need {asked} devices at once", ", and it has {has}"
     ),
-    Refusal.PRICE: _Words(
+    Refusal.PRICE: _OwnerSentence(
         "pays {asked} an hour at most", "pay {asked} an hour at most", ", and it costs {has}"
     ),
-    Refusal.CORES: _Words("needs {asked} cores", "need {asked} cores", ", and it offers {has}"),
-    Refusal.MEMORY: _Words(
+    Refusal.CORES: _OwnerSentence(
+        "needs {asked} cores", "need {asked} cores", ", and it offers {has}"
+    ),
+    Refusal.MEMORY: _OwnerSentence(
         "needs {asked} of memory", "need {asked} of memory", ", and it offers {has}"
     ),
-    Refusal.DISK: _Words("needs {asked} of disk", "need {asked} of disk", ", and it offers {has}"),
-    Refusal.DEVICE_AWAY: _Words(
+    Refusal.DISK: _OwnerSentence(
+        "needs {asked} of disk", "need {asked} of disk", ", and it offers {has}"
+    ),
+    Refusal.DEVICE_AWAY: _OwnerSentence(
         "could run on devices that take no new work now ({has})",
         "could run on devices that take no new work now ({has})",
     ),
-    Refusal.DEVICE_BUSY: _Words(
+    Refusal.DEVICE_BUSY: _OwnerSentence(
         "waits for its devices, which are in use", "wait for its devices, which are in use"
     ),
-    Refusal.DEVICE_SHARED: _Words(
+    Refusal.DEVICE_SHARED: _OwnerSentence(
         "does not fit beside the accounts that are on its devices",
         "do not fit beside the accounts that are on its devices",
     ),
-    Refusal.NODE_BUSY: _Words(
+    Refusal.NODE_BUSY: _OwnerSentence(
         "needs more cores, memory or disk than are free just now",
         "need more cores, memory or disk than are free just now",
     ),
-    "failed_here": _Words(
+    "failed_here": _OwnerSentence(
         "was lost or failed on it before, and goes elsewhere first",
         "were lost or failed on it before, and go elsewhere first",
     ),
-    "credit": _Words(
+    "credit": _OwnerSentence(
         "is of an account that can not pay for it now",
         "are of accounts that can not pay for them now",
     ),
-    "quota": _Words(
+    "quota": _OwnerSentence(
         "is of an account that runs as much as it may",
         "are of accounts that run as much as they may",
     ),
-    "kept": _Words(
+    "kept": _OwnerSentence(
         "has to leave its room to others that have waited longer",
         "have to leave its room to others that have waited longer",
     ),
-    "slow": _Words(
+    "slow": _OwnerSentence(
         "is an array for the rest of which it is too slow, or whose items fail on it",
         "are arrays for the rest of which it is too slow, or whose items fail on it",
     ),
-    "in_line": _Words(
+    "in_line": _OwnerSentence(
         "could run on it, and the scheduler comes to it in a moment",
         "could run on it, and the scheduler comes to them in a moment",
     ),

@@ -10,7 +10,12 @@ from itertools import islice
 
 from msgspec import Struct
 
-from potluck.decide.queue.task_groups import Halt, Line, LineKey, Lines
+from potluck.decide.queue.task_groups import (
+    Halt,
+    LineKey,
+    Lines,
+    TaskGroup,
+)
 from potluck.decide.types import WaitingTask
 from potluck.model.task import WaitingReason
 
@@ -25,12 +30,12 @@ class Waiting(Struct, frozen=True):
     reason: WaitingReason
 
 
-class _Counted(Struct, frozen=True):
+class _CountedReason(Struct, frozen=True):
     reason: WaitingReason
     at: float
 
 
-class Told:
+class ReasonUpdates:
     def __init__(
         self,
         lines: Lines,
@@ -40,17 +45,17 @@ class Told:
         self._lines = lines
         self._count = count
         self._fresh_seconds = fresh_seconds
-        self._fresh: dict[Line, None] = {}  # halted since, in turn
+        self._fresh: dict[TaskGroup, None] = {}  # halted since, in turn
         self._told: dict[LineKey, WaitingReason] = {}
-        self._counted: dict[object, _Counted] = {}
+        self._counted: dict[object, _CountedReason] = {}
         self._emptied: dict[LineKey, None] = {}
         self._is_doubted = False
         self._renewed_at = 0.0
 
-    def note(self, line: Line) -> None:
+    def note(self, line: TaskGroup) -> None:
         self._fresh[line] = None
 
-    def forget(self, line: Line) -> None:
+    def forget(self, line: TaskGroup) -> None:
         self._fresh.pop(line, None)
         if self._told.pop(line.key, None) is not None:
             self._emptied[line.key] = None
@@ -102,20 +107,20 @@ class Told:
                 if line.halt is Halt.ROOM:
                     self.note(line)
 
-    def _known(self, line: Line, now: float) -> WaitingReason | None:
+    def _known(self, line: TaskGroup, now: float) -> WaitingReason | None:
         counted = self._counted.get(_kind(line))
         is_fresh = counted is not None and now - counted.at < self._fresh_seconds
         return counted.reason if counted is not None and is_fresh else None
 
-    def _look(self, line: Line, task: WaitingTask, now: float) -> WaitingReason:
+    def _look(self, line: TaskGroup, task: WaitingTask, now: float) -> WaitingReason:
         if len(self._counted) > 10_000:
             self._counted.clear()
         reason = self._count(task, line.halt)
-        self._counted[_kind(line)] = _Counted(reason, now)
+        self._counted[_kind(line)] = _CountedReason(reason, now)
         return reason
 
 
-def _kind(line: Line) -> object:
+def _kind(line: TaskGroup) -> object:
     """Lines of one shape wait for the same; credit and quota are an account's own."""
     if line.halt.is_of_account:
         return (line.halt, line.key)

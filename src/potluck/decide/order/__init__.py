@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from potluck.decide.order.interface import Order
+from potluck.decide.order.interface import OrderPolicy
 from potluck.decide.order.policies import (
     Fair,
     Fcfs,
@@ -11,7 +11,7 @@ from potluck.decide.order.policies import (
     Shortest,
 )
 
-ORDERS: dict[str, Callable[[], Order]] = {
+ORDERS: dict[str, Callable[[], OrderPolicy]] = {
     "fair": Fair,
     "fcfs": Fcfs,
     "priority": Priority,

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from msgspec import Struct
 
-from potluck.decide.account import Account
+from potluck.decide.account import SchedulerAccount
 from potluck.decide.types import WaitingTask
 
 Place = float | tuple[float, ...]
@@ -20,11 +20,11 @@ class Turn(Struct):
     """An account whose turn it may be, with its first task."""
 
     task: WaitingTask
-    account: Account
+    account: SchedulerAccount
     now: float
 
 
-class Order(Protocol):
+class OrderPolicy(Protocol):
     # Whether tasks that have waited long get reservations before all others, because the order
     # itself would let them wait for ever. Otherwise who is first in the order gets them.
     promises: bool

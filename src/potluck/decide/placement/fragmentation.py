@@ -17,10 +17,10 @@ what is different here, and figures.
 
 from collections.abc import Sequence
 
-from potluck.decide.placement.interface import Choice, Placement
+from potluck.decide.placement.interface import Placement, PlacementChoice
 from potluck.decide.placement.task_mix import Mix
 from potluck.decide.placement.usable_share import Worth
-from potluck.decide.pool.node_capacity import Profile, Room
+from potluck.decide.pool.node_capacity import NodeCapacity, NodeProfile
 from potluck.model.device import WHOLE_DEVICE_MILLI
 from potluck.model.task import Requirements
 
@@ -33,22 +33,22 @@ class Fragmentation(Placement):
 
     def __init__(self) -> None:
         self._mix = Mix()
-        self._worth: dict[Profile, Worth] = {}
+        self._worth: dict[NodeProfile, Worth] = {}
         # What rooms are worth as they are, with the version that they had.
-        self._known: dict[Room, tuple[int, tuple[float, float, int, int]]] = {}
+        self._known: dict[NodeCapacity, tuple[int, tuple[float, float, int, int]]] = {}
 
     def learn(self, requirements: Requirements, count: int) -> None:
         self._mix.add(requirements, count)
         self.is_due = self._mix.is_new
 
-    def prepare(self, profiles: Sequence[Profile]) -> None:
+    def prepare(self, profiles: Sequence[NodeProfile]) -> None:
         self._mix.weigh(profiles)
         self._worth.clear()
         self._known.clear()
         self.epoch += 1
         self.is_due = False
 
-    def score(self, choice: Choice) -> float:
+    def score(self, choice: PlacementChoice) -> float:
         want, room = choice.want, choice.room
         worth = self._worth.get(room.profile) or self._look_at(room.profile)
         known = self._known.get(room)
@@ -66,7 +66,7 @@ class Fragmentation(Placement):
         memory_bytes = room.memory_bytes - want.memory_bytes
         return value - worth.value(devices, whole, free, cores, memory_bytes)
 
-    def _look_at(self, profile: Profile) -> Worth:
+    def _look_at(self, profile: NodeProfile) -> Worth:
         if len(self._worth) >= _MOST_KNOWN:  # nodes that come and go are not remembered for ever
             self._worth.clear()
             self._known.clear()

@@ -11,16 +11,16 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from potluck.decide.pool.demand import Usable, Want
-from potluck.decide.pool.node_capacity import Profile, Room
+from potluck.decide.pool.node_capacity import NodeCapacity, NodeProfile
 from potluck.model.task import Requirements
 
 
-class Choice(Struct, gc=False):
+class PlacementChoice(Struct, gc=False):
     """These devices of that room for such a task. The devices of a room go by their position:
     `room.milli[each.position]` is what is free of the device that `each` of `taken` would use."""
 
     want: Want
-    room: Room
+    room: NodeCapacity
     taken: tuple[Usable, ...]
 
 
@@ -34,11 +34,11 @@ class Placement(ABC):
     is_due: bool = False
 
     @abstractmethod
-    def score(self, choice: Choice) -> float:
+    def score(self, choice: PlacementChoice) -> float:
         """What the choice costs; the least wins."""
 
     def learn(self, requirements: Requirements, count: int) -> None:  # noqa: B027
         """So many tasks more ask for this."""
 
-    def prepare(self, profiles: Sequence[Profile]) -> None:  # noqa: B027
+    def prepare(self, profiles: Sequence[NodeProfile]) -> None:  # noqa: B027
         """These are the nodes there are; called before the first score, and when much changed."""

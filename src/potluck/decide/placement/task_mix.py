@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from potluck.decide.pool.demand import Want
 from potluck.decide.pool.feasibility import Refusal
-from potluck.decide.pool.node_capacity import Profile
+from potluck.decide.pool.node_capacity import NodeProfile
 from potluck.decide.types import WaitingTask
 from potluck.model.device import WHOLE_DEVICE_MILLI
 from potluck.model.ids import AccountId, TaskId
@@ -57,7 +57,7 @@ class Mix:
     def classes(self) -> list[Class]:
         return list(self._classes.values())
 
-    def weigh(self, profiles: Sequence[Profile]) -> None:
+    def weigh(self, profiles: Sequence[NodeProfile]) -> None:
         """By how many tasks ask for it, and how little of the pool could serve them."""
         self._new = 0.0
         known = self._classes
@@ -81,7 +81,7 @@ class Mix:
         self._total = sum(self._counts.values())
 
 
-def supply_milli(each: Class, profile: Profile) -> float:
+def supply_milli(each: Class, profile: NodeProfile) -> float:
     """How much of an unused node such tasks could use at once, in thousandths of a GPU."""
     devices = gpus_for(each, profile)
     if len(devices) < each.want.count:
@@ -91,7 +91,7 @@ def supply_milli(each: Class, profile: Profile) -> float:
     return min(len(devices) * float(WHOLE_DEVICE_MILLI), copies * each.total_milli)
 
 
-def gpus_for(each: Class, profile: Profile) -> list[int]:
+def gpus_for(each: Class, profile: NodeProfile) -> list[int]:
     """The GPUs of such a node that would do for the tasks."""
     devices = each.want.devices(profile)
     if isinstance(devices, Refusal):

@@ -12,12 +12,12 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from potluck.decide.placement.task_mix import Class, gpus_for
-from potluck.decide.pool.node_capacity import Profile, Room
+from potluck.decide.pool.node_capacity import NodeCapacity, NodeProfile
 from potluck.model.device import WHOLE_DEVICE_MILLI
 
 
 class Worth:
-    def __init__(self, profile: Profile, classes: Sequence[Class]) -> None:
+    def __init__(self, profile: NodeProfile, classes: Sequence[Class]) -> None:
         served = [(each, gpus) for each in classes if (gpus := gpus_for(each, profile))]
         self.devices: dict[int, list[float]] = {}  # of the GPUs, by their position
         tables: dict[tuple[int, ...], list[float]] = {}  # most GPUs of a node are alike
@@ -37,7 +37,7 @@ class Worth:
             [(each.want.memory_bytes / each.total_milli, each.weight) for each, _ in served]
         )
 
-    def of(self, room: Room) -> tuple[float, float, int, int]:
+    def of(self, room: NodeCapacity) -> tuple[float, float, int, int]:
         """The worth of a room, and what it is made of: devices, free thousandths, whole ones."""
         devices, free, milli_of = 0.0, 0, room.milli
         for position, table in self.devices.items():

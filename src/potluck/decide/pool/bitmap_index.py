@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from zlib import crc32
 
 from potluck.decide.pool.demand import Want
-from potluck.decide.pool.node_capacity import Room
+from potluck.decide.pool.node_capacity import NodeCapacity
 from potluck.model.ids import AccountId, NodeId
 
 # Whoever makes up amounts must not make every change of a room dear. With more levels than these
@@ -118,10 +118,10 @@ class Index:
     def __init__(self) -> None:
         self._lay_out((), _LEAST_SLOTS)
 
-    def _lay_out(self, rooms: Iterable[Room], size: int) -> None:
+    def _lay_out(self, rooms: Iterable[NodeCapacity], size: int) -> None:
         self._size = size
         self._count = 0
-        self._rooms: list[Room | None] = [None] * size
+        self._rooms: list[NodeCapacity | None] = [None] * size
         self._whole, self._part, self._shared = Levels(), Levels(), Levels()
         self._cores, self._memory, self._disk = Levels(), Levels(), Levels()
         self._reliability = Levels()
@@ -130,7 +130,7 @@ class Index:
         for room in sorted(rooms, key=lambda each: crc32(each.node.id.encode())):
             self._place(room)
 
-    def rooms(self, slots: int) -> Iterator[Room]:
+    def rooms(self, slots: int) -> Iterator[NodeCapacity]:
         """The rooms in these slots, in order."""
         rooms = self._rooms
         for start, word in words_of(slots):
@@ -141,7 +141,7 @@ class Index:
                 assert room is not None
                 yield room
 
-    def enter(self, room: Room) -> bool:
+    def enter(self, room: NodeCapacity) -> bool:
         """Gives a room its slot; says whether all the others have got other ones for that."""
         is_full = 4 * (self._count + 1) > 3 * self._size
         if is_full:
@@ -149,13 +149,13 @@ class Index:
         self._place(room)
         return is_full
 
-    def leave(self, room: Room) -> None:
+    def leave(self, room: NodeCapacity) -> None:
         for account_id in room.own_milli:
             self._write_own(account_id, room.slot, 0)
         self._rooms[room.slot] = None
         self._count -= 1
 
-    def _place(self, room: Room) -> None:
+    def _place(self, room: NodeCapacity) -> None:
         slot = place_of(room.node.id, self._size)
         while self._rooms[slot] is not None:
             slot = (slot + 1) % self._size
@@ -165,11 +165,11 @@ class Index:
         self.rate(room)
         self.write(room, {})
 
-    def rate(self, room: Room) -> None:
+    def rate(self, room: NodeCapacity) -> None:
         """After it was heard how reliable the room's node is."""
         self._reliability.write(room.slot, room.node.reliability)
 
-    def write(self, room: Room, own_before: dict[AccountId, int]) -> None:
+    def write(self, room: NodeCapacity, own_before: dict[AccountId, int]) -> None:
         """After a room has changed: what is free of it, and whose fractions stood there before."""
         slot = room.slot
         self._whole.write(slot, room.whole_gpus)

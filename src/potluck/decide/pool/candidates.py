@@ -9,21 +9,21 @@ from itertools import islice
 
 from msgspec import Struct
 
-from potluck.decide.placement.interface import Choice, Placement
+from potluck.decide.placement.interface import Placement, PlacementChoice
 from potluck.decide.pool.demand import Usable, Want
-from potluck.decide.pool.node_capacity import Profile, Room
+from potluck.decide.pool.node_capacity import NodeCapacity, NodeProfile
 from potluck.decide.pool.node_index import Pool
 from potluck.model.device import WHOLE_DEVICE_MILLI
 from potluck.model.ids import AccountId
 
-Accept = Callable[[Room], bool]
+Accept = Callable[[NodeCapacity], bool]
 _MOST_KNOWN = 1024
 
 
-class Offer(Struct, frozen=True, gc=False):
+class NodeOption(Struct, frozen=True, gc=False):
     """How a room would serve the tasks, and what the placement thinks of it."""
 
-    room: Room
+    room: NodeCapacity
     version: int  # of the room when it was looked at
     score: float
     price: int
@@ -37,8 +37,8 @@ class Candidates:
         self.want = want
         self._account_id = account_id
         self._epoch = -1
-        self._known: dict[Room, Offer] = {}
-        self._unused: dict[Profile, Offer] = {}
+        self._known: dict[NodeCapacity, NodeOption] = {}
+        self._unused: dict[NodeProfile, NodeOption] = {}
 
     def has_room(self, pool: Pool) -> bool:
         """Whether any room would do."""
@@ -51,7 +51,7 @@ class Candidates:
 
     def best(
         self, pool: Pool, placement: Placement, accept: Accept | None, most_price: int | None
-    ) -> Offer | None:
+    ) -> NodeOption | None:
         """The best of the first few: of about equal ones the cheapest, then the first."""
         rooms = self._rooms(pool, accept)
         if rooms is None:
@@ -66,7 +66,7 @@ class Candidates:
         equal = [offer for offer in found if offer.score <= limit]
         return equal[0] if len(equal) == 1 else min(equal, key=_price)
 
-    def _rooms(self, pool: Pool, accept: Accept | None) -> Iterator[Room] | None:
+    def _rooms(self, pool: Pool, accept: Accept | None) -> Iterator[NodeCapacity] | None:
         """In the fixed order; of unused rooms that are alike the first that is accepted."""
         slots = self._slots(pool, accept)
         if not slots:
@@ -83,14 +83,14 @@ class Candidates:
             return pool.could_do(self.want, self._account_id)
         return pool.every_that_could_do(self.want, self._account_id)
 
-    def _first_few(self, rooms: Iterator[Room], placement: Placement) -> list[Offer]:
+    def _first_few(self, rooms: Iterator[NodeCapacity], placement: Placement) -> list[NodeOption]:
         """From memory, but for rooms that have changed."""
         if self._epoch != placement.epoch or len(self._known) > _MOST_KNOWN:
             self._epoch = placement.epoch
             self._known.clear()
             self._unused.clear()
         known, most = self._known, placement.looks_at
-        found: list[Offer] = []
+        found: list[NodeOption] = []
         for room in rooms:
             offer = known.get(room)
             if offer is None or offer.version != room.version:
@@ -102,41 +102,43 @@ class Candidates:
         return found
 
     def _affordable(
-        self, rooms: Iterator[Room], placement: Placement, most_price: int
-    ) -> list[Offer]:
+        self, rooms: Iterator[NodeCapacity], placement: Placement, most_price: int
+    ) -> list[NodeOption]:
         offers = (self._offer(room, placement, most_price) for room in rooms)
         return list(islice((offer for offer in offers if offer.taken), placement.looks_at))
 
-    def _offer_anew(self, room: Room, placement: Placement) -> Offer:
+    def _offer_anew(self, room: NodeCapacity, placement: Placement) -> NodeOption:
         """What an unused room has to offer is the same as of those that are alike."""
         if not room.is_idle:
             return self._offer(room, placement, None)
         like = self._unused.get(room.profile)
         if like is None:
             like = self._unused[room.profile] = self._offer(room, placement, None)
-        return Offer(room, room.version, like.score, like.price, like.taken)
+        return NodeOption(room, room.version, like.score, like.price, like.taken)
 
-    def _offer(self, room: Room, placement: Placement, most_price: int | None) -> Offer:
+    def _offer(
+        self, room: NodeCapacity, placement: Placement, most_price: int | None
+    ) -> NodeOption:
         """The best that the room has to offer."""
         want = self.want
         free = want.free(room, self._account_id)
         if len(free) < want.count:
-            return Offer(room, room.version, 0.0, 0, ())
+            return NodeOption(room, room.version, 0.0, 0, ())
         if len(free) == 1 and most_price is None:
             only = (free[0],)
-            score = placement.score(Choice(want, room, only))
-            return Offer(room, room.version, score, price_of(only), only)
+            score = placement.score(PlacementChoice(want, room, only))
+            return NodeOption(room, room.version, score, price_of(only), only)
         scored = [
-            (placement.score(Choice(want, room, taken)), price, taken)
+            (placement.score(PlacementChoice(want, room, taken)), price, taken)
             for taken in choices(want, room, free)
             if (price := price_of(taken)) <= (price if most_price is None else most_price)
         ]
         score, price, taken = min(scored, key=_score_and_price, default=(0.0, 0, ()))
-        return Offer(room, room.version, score, price, taken)
+        return NodeOption(room, room.version, score, price, taken)
 
 
-def _accepted(rooms: Iterator[Room], accept: Accept | None) -> Iterator[Room]:
-    met: set[Profile] = set()
+def _accepted(rooms: Iterator[NodeCapacity], accept: Accept | None) -> Iterator[NodeCapacity]:
+    met: set[NodeProfile] = set()
     for room in rooms:
         if room.is_idle and room.profile in met:
             continue
@@ -146,7 +148,7 @@ def _accepted(rooms: Iterator[Room], accept: Accept | None) -> Iterator[Room]:
             yield room
 
 
-def choices(want: Want, room: Room, free: list[Usable]) -> list[tuple[Usable, ...]]:
+def choices(want: Want, room: NodeCapacity, free: list[Usable]) -> list[tuple[Usable, ...]]:
     """Which devices to take: one of each degree of use, or so many of the cheapest."""
     if want.count > 1:
         free.sort(key=lambda each: (each.price, room.milli[each.position]))
@@ -162,7 +164,7 @@ def price_of(taken: tuple[Usable, ...]) -> int:
     return sum(each.price * each.milli for each in taken) // WHOLE_DEVICE_MILLI
 
 
-def _price(offer: Offer) -> int:
+def _price(offer: NodeOption) -> int:
     return offer.price
 
 

@@ -14,7 +14,7 @@ from potluck.decide.placement.interface import Placement
 from potluck.decide.pool.candidates import Accept, Candidates
 from potluck.decide.pool.demand import Want
 from potluck.decide.pool.feasibility import Fit, Refusal
-from potluck.decide.pool.node_capacity import Room
+from potluck.decide.pool.node_capacity import NodeCapacity
 from potluck.decide.pool.node_index import Pool
 from potluck.decide.pool.refusals import count_refusals
 from potluck.decide.types import FreeNode, RunningAttempt, WaitingTask
@@ -176,7 +176,7 @@ class Capacity:
         """Whether a node that has not failed the task could ever take it."""
         return any(room.node.id not in task.failed_on and want.suits(room) for room in self.pool)
 
-    def _room(self, node_id: NodeId) -> Room:
+    def _room(self, node_id: NodeId) -> NodeCapacity:
         room = self.pool.get(node_id)
         assert room is not None, f"nothing is known of {node_id}"
         return room
@@ -187,7 +187,7 @@ class Capacity:
         self._rooms_prepared = len(self.pool)
         self._is_due = False
 
-    def _note_change(self, before: Room | None, after: Room | None) -> None:
+    def _note_change(self, before: NodeCapacity | None, after: NodeCapacity | None) -> None:
         """A node has come, gone or become another one."""
         more = abs(len(self.pool) - self._rooms_prepared)
         self._is_due |= 8 * more > self._rooms_prepared

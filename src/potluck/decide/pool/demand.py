@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from msgspec import Struct
 
 from potluck.decide.pool.feasibility import Refusal, share_of, suitable
-from potluck.decide.pool.node_capacity import Profile, Room
+from potluck.decide.pool.node_capacity import NodeCapacity, NodeProfile
 from potluck.decide.types import DeviceShare, FreeDevice, WaitingTask
 from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
 from potluck.model.ids import AccountId
@@ -57,28 +57,28 @@ class Want:
         self.count = wanted.device_count
         self.min_reliability = wanted.min_reliability
         self.needs = _needs(wanted)
-        self._are_alike: dict[Profile, bool] = {}
-        self.usable: dict[Profile, tuple[Usable, ...] | Refusal] = {}
+        self._are_alike: dict[NodeProfile, bool] = {}
+        self.usable: dict[NodeProfile, tuple[Usable, ...] | Refusal] = {}
 
-    def devices(self, profile: Profile) -> tuple[Usable, ...] | Refusal:
+    def devices(self, profile: NodeProfile) -> tuple[Usable, ...] | Refusal:
         """What of such nodes would do, or the permanent refusal of all of them."""
         known = self.usable.get(profile)
         if known is None:
             known = self.usable[profile] = self._look(profile)
         return known
 
-    def forget(self, profile: Profile) -> None:
+    def forget(self, profile: NodeProfile) -> None:
         """There are no such nodes any more."""
         self.usable.pop(profile, None)
         self._are_alike.pop(profile, None)
 
-    def forget_others(self, profiles: Collection[Profile]) -> None:
+    def forget_others(self, profiles: Collection[NodeProfile]) -> None:
         """There are no nodes but of these."""
         if len(self.usable) > len(profiles):
             for gone in self.usable.keys() - set(profiles):
                 self.forget(gone)
 
-    def uses_all_gpus(self, profiles: Sequence[Profile]) -> bool:
+    def uses_all_gpus(self, profiles: Sequence[NodeProfile]) -> bool:
         """Whether wherever one GPU would do, the others there that take new work would too."""
         return all(
             len(devices) == len(profile.gpus)
@@ -86,7 +86,7 @@ class Want:
             if not isinstance(devices := self.devices(profile), Refusal)
         )
 
-    def _look(self, profile: Profile) -> tuple[Usable, ...] | Refusal:
+    def _look(self, profile: NodeProfile) -> tuple[Usable, ...] | Refusal:
         found = suitable(self.task, profile.node)
         if isinstance(found, Refusal):
             return found
@@ -109,7 +109,7 @@ class Want:
             may_share=device.shares_accounts and self.requirements.shares_device,
         )
 
-    def free(self, room: Room, account_id: AccountId) -> list[Usable]:
+    def free(self, room: NodeCapacity, account_id: AccountId) -> list[Usable]:
         """The devices of a room that would do now; none if the rest of the node has no room.
 
         This is asked the most often by far, so it is written out in one piece.
@@ -138,21 +138,21 @@ class Want:
             and (not each.is_exclusive or _is_open(each, room, account_id))
         ]
 
-    def free_count(self, room: Room, account_id: AccountId) -> int:
+    def free_count(self, room: NodeCapacity, account_id: AccountId) -> int:
         """How many of its devices would do now, each of them; none if they are too few for one."""
         devices = self.devices(room.profile)
         if isinstance(devices, Refusal) or len(self.free(room, account_id)) < self.count:
             return 0
         return sum(_has_room(each, room) and _is_open(each, room, account_id) for each in devices)
 
-    def suits(self, room: Room) -> bool:
+    def suits(self, room: NodeCapacity) -> bool:
         """Whether it would do if all of it were free."""
         return self.is_reliable(room) and not isinstance(self.devices(room.profile), Refusal)
 
-    def is_reliable(self, room: Room) -> bool:
+    def is_reliable(self, room: NodeCapacity) -> bool:
         return self.min_reliability is None or room.node.reliability >= self.min_reliability
 
-    def refusal(self, room: Room, account_id: AccountId) -> Refusal | None:
+    def refusal(self, room: NodeCapacity, account_id: AccountId) -> Refusal | None:
         """Why a room does not do, or None if it does; what `feasible.fit` says, and quicker."""
         devices = self.devices(room.profile)
         if not self.is_reliable(room):
@@ -170,7 +170,7 @@ class Want:
             return Refusal.DEVICE_SHARED
         return Refusal.NODE_BUSY
 
-    def shares(self, room: Room, taken: tuple[Usable, ...]) -> tuple[DeviceShare, ...]:
+    def shares(self, room: NodeCapacity, taken: tuple[Usable, ...]) -> tuple[DeviceShare, ...]:
         devices = room.node.devices
         return tuple(
             [
@@ -188,7 +188,7 @@ def _needs(wanted: Requirements) -> Needs:
     return Needs(is_on_gpu, 0, part if is_on_gpu else 0, is_on_gpu)
 
 
-def _has_room(usable: Usable, room: Room) -> bool:
+def _has_room(usable: Usable, room: NodeCapacity) -> bool:
     position = usable.position
     return (
         room.milli[position] >= usable.milli
@@ -196,7 +196,7 @@ def _has_room(usable: Usable, room: Room) -> bool:
     )
 
 
-def _is_open(usable: Usable, room: Room, account_id: AccountId) -> bool:
+def _is_open(usable: Usable, room: NodeCapacity, account_id: AccountId) -> bool:
     position = usable.position
     return (
         not usable.is_exclusive

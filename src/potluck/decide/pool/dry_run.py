@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from potluck.decide.pool.candidates import choices, price_of
 from potluck.decide.pool.demand import Usable, Want
 from potluck.decide.pool.feasibility import Refusal
-from potluck.decide.pool.node_capacity import Profile, Room
+from potluck.decide.pool.node_capacity import NodeCapacity, NodeProfile
 from potluck.decide.pool.suitable_devices import UsableDevices, usable_devices
 from potluck.decide.types import FreeNode, WaitingTask
 from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
@@ -35,25 +35,25 @@ class Market(Struct, frozen=True):
 class Chance(Struct, frozen=True):
     """A room that would do now: what it costs, and how much of devices it takes."""
 
-    room: Room
+    room: NodeCapacity
     price_micro_per_hour: int
     milli: int
 
 
-class Look:
-    def __init__(self, rooms: Iterable[Room], task: WaitingTask) -> None:
+class PoolLook:
+    def __init__(self, rooms: Iterable[NodeCapacity], task: WaitingTask) -> None:
         self._rooms = list(rooms)
         self.task = replace(task, requirements=replace(task.requirements, owners=()))
         self._want = Want(self.task)
         self._owners = frozenset(task.requirements.owners)
-        self._prices: dict[Profile, tuple[int, int]] = {}
+        self._prices: dict[NodeProfile, tuple[int, int]] = {}
         self.refusals: Counter[Refusal] = Counter()
-        self.suited: dict[NodeId, Room] = {}
-        self.free: list[Room] = []
+        self.suited: dict[NodeId, NodeCapacity] = {}
+        self.free: list[NodeCapacity] = []
         for room in self._rooms:
             self._see(room)
 
-    def _see(self, room: Room) -> None:
+    def _see(self, room: NodeCapacity) -> None:
         refusal = self._refusal(room)
         if refusal is not None:
             self.refusals[refusal] += 1
@@ -62,14 +62,14 @@ class Look:
         if self._is_owned(room) and self._want.suits(room):
             self.suited[room.node.id] = room
 
-    def _refusal(self, room: Room) -> Refusal | None:
+    def _refusal(self, room: NodeCapacity) -> Refusal | None:
         """The first wall, in the order in which `feasible.fit` meets them."""
         refusal = self._want.refusal(room, self.task.account_id)
         if refusal is Refusal.OWN_TASKS_ONLY or self._is_owned(room):
             return refusal
         return Refusal.OWNER
 
-    def _is_owned(self, room: Room) -> bool:
+    def _is_owned(self, room: NodeCapacity) -> bool:
         return not self._owners or room.node.wallet in self._owners
 
     def chances(self, may_use: Callable[[NodeId], bool] | None) -> list[Chance]:
@@ -79,7 +79,7 @@ class Look:
         ]
         return sorted(found, key=lambda each: each.price_micro_per_hour)
 
-    def _chance(self, room: Room) -> Chance:
+    def _chance(self, room: NodeCapacity) -> Chance:
         """The cheapest of those that a placement would choose from."""
         free = self._want.free(room, self.task.account_id)
         taken = min(choices(self._want, room, free), key=price_of)
@@ -95,18 +95,18 @@ class Look:
         some = list(self.suited.items())[:most]
         return {node_id: self._part(room) for node_id, room in some}
 
-    def _part(self, room: Room) -> UsableDevices:
+    def _part(self, room: NodeCapacity) -> UsableDevices:
         return usable_devices(room.node, tuple(each.position for each in self._usable(room)))
 
-    def _usable(self, room: Room) -> tuple[Usable, ...]:
+    def _usable(self, room: NodeCapacity) -> tuple[Usable, ...]:
         devices = self._want.devices(room.profile)
         assert not isinstance(devices, Refusal), "only rooms that suit are asked"
         return devices
 
     def kinds(self) -> list[tuple[FreeNode, int]]:
         """A node of each kind, and how many there are of it; whose they are is told apart."""
-        examples: dict[tuple[Profile, float, bool], FreeNode] = {}
-        counts: Counter[tuple[Profile, float, bool]] = Counter()
+        examples: dict[tuple[NodeProfile, float, bool], FreeNode] = {}
+        counts: Counter[tuple[NodeProfile, float, bool]] = Counter()
         for room in self._rooms:
             kind = (room.profile, room.rating, self._is_owned(room))
             examples.setdefault(kind, room.node)
@@ -128,7 +128,7 @@ class Look:
             dearest_micro_per_hour=max(prices, default=None),
         )
 
-    def _prices_of(self, room: Room) -> tuple[int, int]:
+    def _prices_of(self, room: NodeCapacity) -> tuple[int, int]:
         """Of an hour on such a node: with the cheapest of its devices that would do, and with the
         dearest."""
         known = self._prices.get(room.profile)
@@ -138,7 +138,7 @@ class Look:
             known = self._prices[room.profile] = (price_of(some[0]), price_of(some[1]))
         return known
 
-    def _slots(self, room: Room) -> int:
+    def _slots(self, room: NodeCapacity) -> int:
         """How many would find room on it if it were free, by devices and by all else."""
         wanted, node = self._want.requirements, room.node
         by_devices = sum(_parts(each, room) for each in self._usable(room)) // self._want.count
@@ -148,7 +148,7 @@ class Look:
         return max(1, min(by_devices, by_cores, by_memory, by_disk))
 
 
-def _parts(usable: Usable, room: Room) -> int:
+def _parts(usable: Usable, room: NodeCapacity) -> int:
     """Whole GPUs serve one task; of a processor cores are what is short."""
     if room.node.devices[usable.position].kind is DeviceKind.CPU:
         return room.node.cores

@@ -23,7 +23,7 @@ class ProfileKey(NamedTuple):
     wallet: str  # of its owner, where that matters
 
 
-class Profile:
+class NodeProfile:
     """What a node is, whatever of it is free. Nodes of one profile are told apart by nothing else.
 
     Equal profiles are one object, so what a task may use of a node is worked out once for all of
@@ -51,7 +51,7 @@ class Profile:
         return self.rooms.bit_count()
 
 
-class Room:
+class NodeCapacity:
     """What is free on a node. Devices go by their position in the node."""
 
     __slots__ = (
@@ -60,7 +60,7 @@ class Room:
         *("shared_milli", "sharers", "slot", "version", "whole_gpus"),
     )
 
-    def __init__(self, node: FreeNode, profile: Profile) -> None:
+    def __init__(self, node: FreeNode, profile: NodeProfile) -> None:
         self.profile = profile
         self.slot = 0
         self.rating = round(node.reliability, 2)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from potluck.decide.pool.bitmap_index import Index
 from potluck.decide.pool.demand import Want
 from potluck.decide.pool.feasibility import Refusal
-from potluck.decide.pool.node_capacity import Profile, Room, profile_key
+from potluck.decide.pool.node_capacity import NodeCapacity, NodeProfile, profile_key
 from potluck.decide.types import DeviceShare, FreeNode, RunningAttempt
 from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
 from potluck.model.ids import AccountId, NodeId
@@ -19,8 +19,8 @@ _MOST_SUITED = 256
 class Pool:
     def __init__(self) -> None:
         self._index = Index()
-        self._rooms: dict[NodeId, Room] = {}
-        self._profiles: dict[object, Profile] = {}
+        self._rooms: dict[NodeId, NodeCapacity] = {}
+        self._profiles: dict[object, NodeProfile] = {}
         # Slots as bits: of all rooms; of those that are listed, which of unused rooms that are
         # alike is the first only, that stands for them all; and of those that suit a want.
         # Of all rooms, in use or not: GPUs that take work, and cores where there are none.
@@ -35,14 +35,14 @@ class Pool:
     def __len__(self) -> int:
         return len(self._rooms)
 
-    def __iter__(self) -> Iterator[Room]:
+    def __iter__(self) -> Iterator[NodeCapacity]:
         return iter(self._rooms.values())
 
     @property
-    def profiles(self) -> list[Profile]:
+    def profiles(self) -> list[NodeProfile]:
         return list(self._profiles.values())
 
-    def get(self, node_id: NodeId) -> Room | None:
+    def get(self, node_id: NodeId) -> NodeCapacity | None:
         return self._rooms.get(node_id)
 
     def slots(self, wanted: Requirements) -> int:
@@ -67,8 +67,8 @@ class Pool:
         self.drop(node.id)
         profile = self._profiles.get(key)
         if profile is None:
-            profile = self._profiles[key] = Profile(node, key)
-        self._enter(Room(node, profile))
+            profile = self._profiles[key] = NodeProfile(node, key)
+        self._enter(NodeCapacity(node, profile))
         return True
 
     def drop(self, node_id: NodeId) -> None:
@@ -91,7 +91,7 @@ class Pool:
 
     def take(
         self,
-        room: Room,
+        room: NodeCapacity,
         wanted: Requirements,
         shares: tuple[DeviceShare, ...],
         whose: AccountId,
@@ -102,7 +102,7 @@ class Pool:
 
     def give(
         self,
-        room: Room,
+        room: NodeCapacity,
         amounts: Requirements | RunningAttempt,
         shares: tuple[DeviceShare, ...],
     ) -> None:
@@ -110,7 +110,7 @@ class Pool:
         room.give(amounts, shares)
         self._changed(room, own_before, was_idle)
 
-    def rooms(self, slots: int) -> Iterator[Room]:
+    def rooms(self, slots: int) -> Iterator[NodeCapacity]:
         """In the fixed order."""
         return self._index.rooms(slots)
 
@@ -147,7 +147,7 @@ class Pool:
         if not others:
             del self._of_wallet[node.wallet]
 
-    def _enter(self, room: Room) -> None:
+    def _enter(self, room: NodeCapacity) -> None:
         self._rooms[room.node.id] = room
         self._count(room, 1)
         self._of_wallet.setdefault(room.node.wallet, set()).add(room.node.id)
@@ -165,7 +165,7 @@ class Pool:
             does = not isinstance(want.devices(profile), Refusal)
             self._suited[want] = suited | bit if does else suited & ~bit
 
-    def _count(self, room: Room, sign: int) -> None:
+    def _count(self, room: NodeCapacity, sign: int) -> None:
         gpus = len(room.profile.gpus)
         self._gpus += sign * gpus
         self._cores += 0 if gpus else sign * room.node.cores
@@ -195,13 +195,15 @@ class Pool:
             self._suited[want] = suited
         return suited
 
-    def _changed(self, room: Room, own_before: dict[AccountId, int], was_idle: bool) -> None:
+    def _changed(
+        self, room: NodeCapacity, own_before: dict[AccountId, int], was_idle: bool
+    ) -> None:
         self._index.write(room, own_before)
         if room.is_idle != was_idle:
             room.profile.idle ^= 1 << room.slot
             self._list(room)
 
-    def _list(self, room: Room) -> None:
+    def _list(self, room: NodeCapacity) -> None:
         """Lists a room, but for the unused ones that are alike the first of them only."""
         idle = room.profile.idle
         self._listed = ((self._listed | 1 << room.slot) & ~idle) | (idle & -idle)

@@ -11,7 +11,7 @@ from itertools import islice
 
 from potluck.decide.pool.demand import Want
 from potluck.decide.pool.feasibility import Refusal
-from potluck.decide.pool.node_capacity import Profile, Room
+from potluck.decide.pool.node_capacity import NodeCapacity, NodeProfile
 from potluck.decide.pool.node_index import Pool
 from potluck.model.ids import AccountId
 
@@ -38,7 +38,7 @@ def count_refusals(want: Want, account_id: AccountId, pool: Pool) -> Counter[Ref
     return +found
 
 
-def _tell_all(want: Want, profiles: Sequence[Profile]) -> bool:
+def _tell_all(want: Want, profiles: Sequence[NodeProfile]) -> bool:
     """Whether what is free of the GPUs of a room, and of all else, tells why it refuses."""
     return (
         want.needs.is_on_gpu
@@ -48,7 +48,7 @@ def _tell_all(want: Want, profiles: Sequence[Profile]) -> bool:
 
 
 def _look_at(
-    want: Want, account_id: AccountId, rooms: Iterable[Room], count: int
+    want: Want, account_id: AccountId, rooms: Iterable[NodeCapacity], count: int
 ) -> Counter[Refusal]:
     """What some of them answer, scaled so that all answers together are as many as the rooms."""
     every = 1 + max(0, count - 1) // _MOST_LOOKS

@@ -7,7 +7,7 @@ from msgspec import Struct
 from potluck.decide.pool.capacity import Capacity
 from potluck.decide.pool.demand import Want
 from potluck.decide.pool.feasibility import Refusal
-from potluck.decide.pool.node_capacity import Profile, Room
+from potluck.decide.pool.node_capacity import NodeCapacity, NodeProfile
 from potluck.decide.types import FreeNode, WaitingTask
 from potluck.model.device import DeviceKind
 from potluck.model.ids import DeviceId, NodeId
@@ -34,7 +34,7 @@ class Suitability:
     def __init__(self, capacity: Capacity) -> None:
         self._capacity = capacity
         # Parts of a node's devices, by their places on it, the same object for all that ask alike.
-        self._parts: dict[Room, dict[tuple[int, ...], UsableDevices]] = {}
+        self._parts: dict[NodeCapacity, dict[tuple[int, ...], UsableDevices]] = {}
         self._known: dict[Want, dict[NodeId, UsableDevices]] = {}
 
     def forget(self) -> None:
@@ -53,8 +53,8 @@ class Suitability:
 
     def kinds(self) -> list[tuple[FreeNode, int]]:
         """A node of each kind, and how many there are of it."""
-        examples: dict[tuple[Profile, float], FreeNode] = {}
-        counts: dict[tuple[Profile, float], int] = {}
+        examples: dict[tuple[NodeProfile, float], FreeNode] = {}
+        counts: dict[tuple[NodeProfile, float], int] = {}
         for room in self._capacity.pool:
             kind = (room.profile, room.rating)
             examples.setdefault(kind, room.node)
@@ -88,7 +88,7 @@ class Suitability:
         rooms = (room for room in pool.rooms(pool.suited(want)) if want.is_reliable(room))
         return {room.node.id: self._part(want, room) for room in islice(rooms, _MOST_NODES)}
 
-    def _part(self, want: Want, room: Room) -> UsableDevices:
+    def _part(self, want: Want, room: NodeCapacity) -> UsableDevices:
         devices = want.devices(room.profile)
         assert not isinstance(devices, Refusal)
         places = tuple([each.position for each in devices])

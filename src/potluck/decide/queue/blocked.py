@@ -3,12 +3,17 @@
 import heapq
 from collections.abc import Iterable, Iterator
 
-from potluck.decide.queue.task_groups import Halt, Line, Lines, Shape
+from potluck.decide.queue.task_groups import (
+    Halt,
+    Lines,
+    Shape,
+    TaskGroup,
+)
 from potluck.model.ids import AccountId
 
 # Sets that keep the order in which lines were added, so that equal input gives equal plans.
-_LineSet = dict[Line, None]
-_Heap = list[tuple[float, int, Line]]
+_LineSet = dict[TaskGroup, None]
+_Heap = list[tuple[float, int, TaskGroup]]
 _FEW = 64
 
 
@@ -29,7 +34,7 @@ class Halted:
         """Whether lines of this shape are known to find no room."""
         return shape in self._by_shape and shape not in self._opened
 
-    def add(self, line: Line, halt: Halt) -> None:
+    def add(self, line: TaskGroup, halt: Halt) -> None:
         line.halt = halt
         if halt is Halt.ROOM:
             self._opened.discard(line.shape)
@@ -40,7 +45,7 @@ class Halted:
         else:
             self._of_account.setdefault(line.key.account_id, {})[line] = None
 
-    def reorder(self, line: Line) -> None:
+    def reorder(self, line: TaskGroup) -> None:
         """A line without room has got another head."""
         entry = self._lines.first(line)
         if entry is not None and line.halted != entry[0]:
@@ -56,37 +61,37 @@ class Halted:
         """Each shape without room."""
         return self._by_shape.keys()
 
-    def line_of(self, shape: Shape) -> Line | None:
+    def line_of(self, shape: Shape) -> TaskGroup | None:
         """One of the lines of this shape that are known to find no room."""
         return next(iter(self._by_shape.get(shape, ())), None)
 
-    def lines(self) -> Iterator[Line]:
+    def lines(self) -> Iterator[TaskGroup]:
         """Those that wait for room, kept or not."""
         for lines in self._by_shape.values():
             yield from lines
         yield from self._kept
 
-    def discard(self, line: Line) -> None:
+    def discard(self, line: TaskGroup) -> None:
         """Forgets a line in which nobody stands any more."""
         self._leave(line)
         self._kept.pop(line, None)
         self._of_account.get(line.key.account_id, {}).pop(line, None)
 
-    def release_shape(self, shape: Shape) -> list[Line]:
+    def release_shape(self, shape: Shape) -> list[TaskGroup]:
         """Of each account the first line of this shape."""
         if shape in self._by_shape:
             self._opened.add(shape)
         firsts = [self._take_first(shape, each) for each in list(self._heaps.get(shape, ()))]
         return [line for line in firsts if line is not None]
 
-    def release_next(self, line: Line) -> Line | None:
+    def release_next(self, line: TaskGroup) -> TaskGroup | None:
         """Which of its shape and account goes after one that was released; none, if that has found
         no room."""
         if line.shape not in self._opened:
             return None
         return self._take_first(line.shape, line.key.account_id)
 
-    def _take_first(self, shape: Shape, account_id: AccountId) -> Line | None:
+    def _take_first(self, shape: Shape, account_id: AccountId) -> TaskGroup | None:
         heap = self._heaps.get(shape, {}).get(account_id, [])
         while heap:
             place, _, line = heapq.heappop(heap)
@@ -101,7 +106,7 @@ class Halted:
                 return line
         return None
 
-    def _leave(self, line: Line) -> None:
+    def _leave(self, line: TaskGroup) -> None:
         line.halted = None
         lines = self._by_shape.get(line.shape, {})
         lines.pop(line, None)
@@ -110,14 +115,14 @@ class Halted:
             self._heaps.pop(line.shape, None)
             self._opened.discard(line.shape)
 
-    def release_kept(self) -> list[Line]:
+    def release_kept(self) -> list[TaskGroup]:
         released, self._kept = list(self._kept), {}
         return released
 
-    def release_account(self, account_id: AccountId) -> list[Line]:
+    def release_account(self, account_id: AccountId) -> list[TaskGroup]:
         return list(self._of_account.pop(account_id, {}))
 
-    def release_credit(self) -> list[Line]:
+    def release_credit(self) -> list[TaskGroup]:
         """Something cheaper may have become free."""
         released = [
             line

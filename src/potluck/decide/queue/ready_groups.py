@@ -2,19 +2,19 @@
 
 import heapq
 
-from potluck.decide.queue.task_groups import Halt, Line, Lines
+from potluck.decide.queue.task_groups import Halt, Lines, TaskGroup
 from potluck.decide.types import WaitingTask
 from potluck.model.ids import AccountId
 
 
-class Ready:
+class ReadyGroups:
     """Each line stands here at most once, by the place of its head."""
 
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
-        self._heaps: dict[AccountId, list[tuple[float, int, Line]]] = {}
+        self._heaps: dict[AccountId, list[tuple[float, int, TaskGroup]]] = {}
 
-    def offer(self, line: Line) -> bool:
+    def offer(self, line: TaskGroup) -> bool:
         """Says that a line could move, or that its head is a new one; False if it has none."""
         line.halt = Halt.NONE
         entry = self._lines.first(line)
@@ -44,7 +44,7 @@ class Ready:
         self._heaps.pop(account_id, None)
         return None
 
-    def take(self, account_id: AccountId) -> tuple[Line, WaitingTask]:
+    def take(self, account_id: AccountId) -> tuple[TaskGroup, WaitingTask]:
         """The account's first line, which is no longer here, and its head.
 
         `first` has just said that it is."""

@@ -16,7 +16,7 @@ from math import frexp
 from typing import NamedTuple
 from weakref import WeakValueDictionary
 
-from potluck.decide.order.interface import Order
+from potluck.decide.order.interface import OrderPolicy
 from potluck.decide.types import WaitingTask
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.model.task import Limits, Requirements
@@ -47,7 +47,7 @@ Entry = tuple[float, TaskId, WaitingTask]
 _FEW = 64
 
 
-class Row:
+class OrderedEntries:
     __slots__ = ("_entries", "_late", "_start")
 
     def __init__(self) -> None:
@@ -127,7 +127,7 @@ class Shape:
     __slots__ = ("__weakref__",)
 
 
-class Line:
+class TaskGroup:
     __slots__ = ("halt", "halted", "key", "number", "offered", "row", "shape", "stale")
 
     def __init__(self, key: LineKey, shape: Shape, number: int) -> None:
@@ -137,19 +137,21 @@ class Line:
         self.halt = Halt.NONE
         self.offered: float | None = None  # the place that it has among lines that could move
         self.halted: float | None = None  # and among those of its shape that found no room
-        self.row = Row()  # an entry whose task has been replaced or dropped since is passed over
+        self.row = (
+            OrderedEntries()
+        )  # an entry whose task has been replaced or dropped since is passed over
         self.stale = 0
 
 
 class Lines:
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: OrderPolicy) -> None:
         self._order = order
         # Where the shortest go first anyway, nobody short stands behind a long one.
         self._has_spans = not order.promises
         self._tasks: dict[TaskId, WaitingTask] = {}
-        self._lines: dict[_Parts, Line] = {}
+        self._lines: dict[_Parts, TaskGroup] = {}
         self._shapes: WeakValueDictionary[object, Shape] = WeakValueDictionary()
-        self._arrived: dict[Line, int] = {}
+        self._arrived: dict[TaskGroup, int] = {}
         self._numbers = 0
         self._named: frozenset[AccountId] = frozenset()
         # The longest waiting first; kept only if the order does not go by age itself.
@@ -167,10 +169,10 @@ class Lines:
     def has(self, key: LineKey) -> bool:
         return key in self._lines
 
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[TaskGroup]:
         return list(self._lines.values())
 
-    def line_of(self, task: WaitingTask) -> Line | None:
+    def line_of(self, task: WaitingTask) -> TaskGroup | None:
         return self._lines.get(_parts(task, self._has_spans))
 
     def shape_of(self, task: WaitingTask) -> Shape:
@@ -178,7 +180,7 @@ class Lines:
         line = self.line_of(task)
         return self._shape(LineKey(*_parts(task, self._has_spans))) if line is None else line.shape
 
-    def put(self, task: WaitingTask) -> Line:
+    def put(self, task: WaitingTask) -> TaskGroup:
         """Puts a task into its line; what was known of it is replaced."""
         line = self._line(task)
         task_id = task.id
@@ -195,7 +197,7 @@ class Lines:
             heapq.heappush(self._ages, (task.submitted_at, task.id, task))
         return line
 
-    def take_arrived(self) -> dict[Line, int]:
+    def take_arrived(self) -> dict[TaskGroup, int]:
         """How many tasks have come into which lines since this was last asked."""
         arrived, self._arrived = self._arrived, {}
         return arrived
@@ -206,7 +208,7 @@ class Lines:
             self._forget(task)
         return task
 
-    def first(self, line: Line) -> Entry | None:
+    def first(self, line: TaskGroup) -> Entry | None:
         """The place, the id and the task at the head of a line; None if nobody stands in it."""
         row = line.row
         while (entry := row.first()) is not None:
@@ -218,7 +220,7 @@ class Lines:
             del self._lines[line.key]
         return None
 
-    def set_named(self, named: frozenset[AccountId]) -> list[Line]:
+    def set_named(self, named: frozenset[AccountId]) -> list[TaskGroup]:
         """Whom some node treats unlike others: their lines find room on their own.
 
         Answers with the lines of whom that is news, to be regrouped; they must not be halted then.
@@ -229,10 +231,10 @@ class Lines:
             return []
         return [line for line in self._lines.values() if line.key.account_id in changed]
 
-    def regroup(self, line: Line) -> None:
+    def regroup(self, line: TaskGroup) -> None:
         line.shape = self._shape(line.key)
 
-    def serve(self, line: Line, left: WaitingTask | None = None) -> None:
+    def serve(self, line: TaskGroup, left: WaitingTask | None = None) -> None:
         """Takes the head out of a line, or puts what is left of it in its place."""
         entry = line.row.first()
         assert entry is not None
@@ -284,7 +286,7 @@ class Lines:
         del others[task.account_id]
         return ahead + sum(min(count, ahead + 1) for count in others.values())
 
-    def count(self, line: Line) -> int:
+    def count(self, line: TaskGroup) -> int:
         """How many stand in it."""
         return len(line.row) - line.stale
 
@@ -303,7 +305,7 @@ class Lines:
     def goes_before(self, entry: Entry, task: WaitingTask) -> bool:
         return entry[:2] < (self._order.within(task), task.id)
 
-    def _ahead(self, line: Line, task: WaitingTask) -> int:
+    def _ahead(self, line: TaskGroup, task: WaitingTask) -> int:
         """Looks at every so many-th of a long line, which tells enough."""
         place = (self._order.within(task), task.id)
         stride = 1 + len(line.row) // _MOST_LOOKS
@@ -312,13 +314,13 @@ class Lines:
             for entry in line.row.every(stride)
         )
 
-    def _line(self, task: WaitingTask) -> Line:
+    def _line(self, task: WaitingTask) -> TaskGroup:
         parts = _parts(task, self._has_spans)
         line = self._lines.get(parts)
         if line is None:
             self._numbers += 1
             key = LineKey(*parts)
-            line = self._lines[key] = Line(key, self._shape(key), self._numbers)
+            line = self._lines[key] = TaskGroup(key, self._shape(key), self._numbers)
         return line
 
     def _shape(self, key: LineKey) -> Shape:

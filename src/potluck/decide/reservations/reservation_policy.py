@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from potluck.decide.account import Account
-from potluck.decide.order.interface import Order, Place, Turn
+from potluck.decide.account import SchedulerAccount
+from potluck.decide.order.interface import OrderPolicy, Place, Turn
 from potluck.decide.pool.suitable_devices import Suitability
 from potluck.decide.queue.blocked import Halted
 from potluck.decide.queue.task_groups import Lines
@@ -21,9 +21,9 @@ from potluck.model.ids import AccountId
 class Promises:
     def __init__(
         self,
-        order: Order,
+        order: OrderPolicy,
         queue: tuple[Lines, Halted],
-        accounts: Mapping[AccountId, Account],
+        accounts: Mapping[AccountId, SchedulerAccount],
         suitability: Suitability,
         reservations: Reservations,
         settings: ReserveSettings,

@@ -69,7 +69,7 @@ class Claim(Struct):
     behind: set[int]  # the claims that must be over before it starts
 
 
-class Kept(Struct, frozen=True):
+class Reservation(Struct, frozen=True):
     """What must be free of a node at a time for a task."""
 
     latest: float
@@ -87,7 +87,7 @@ class Reservations:
         self._timetable = timetable
         self._suitable = suitable
         self._on = on
-        self._kept: dict[NodeId, list[Kept]] = {}
+        self._kept: dict[NodeId, list[Reservation]] = {}
         self._starts: dict[TaskId, float] = {}
 
     def __bool__(self) -> bool:
@@ -116,7 +116,7 @@ class Reservations:
         span: tuple[float, float],
     ) -> bool:
         (node_id, usable), (now, end) = place, span
-        owed: list[Kept] = []
+        owed: list[Reservation] = []
         for kept in self._kept.get(node_id, ()):
             if kept.latest >= end:
                 return True
@@ -242,12 +242,12 @@ class _Board:
             behind |= self._occupy(task, (node_id, suitable[node_id]), (start, end, number))
         return Claim(task, tuple(node_id for _, node_id in chosen), start, start, behind)
 
-    def kept(self, claims: list[Claim]) -> dict[NodeId, list[Kept]]:
-        kept: dict[NodeId, list[Kept]] = {}
+    def kept(self, claims: list[Claim]) -> dict[NodeId, list[Reservation]]:
+        kept: dict[NodeId, list[Reservation]] = {}
         for node_id, firsts in self._first.items():
             kept[node_id] = sorted(
                 (
-                    Kept(claim.latest, count, among, amounts(task.requirements), task.id)
+                    Reservation(claim.latest, count, among, amounts(task.requirements), task.id)
                     for number, (count, among) in firsts.items()
                     for claim, task in [(claims[number], claims[number].task)]
                 ),

@@ -2,24 +2,24 @@
 
 from msgspec import Struct
 
-from potluck.decide.account import Account
+from potluck.decide.account import SchedulerAccount
 from potluck.decide.reservations.timetable import Timetable
 from potluck.decide.types import Assignment, RunningAttempt, WaitingTask
 from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
 
 
-class _Planned(Struct, frozen=True):
+class _PlannedUse(Struct, frozen=True):
     attempt: RunningAttempt
-    account: Account
+    account: SchedulerAccount
     hold_micro: int
 
 
-class Running:
+class RunningWork:
     """Counts for its account whatever runs or is planned, each once."""
 
     def __init__(self, timetable: Timetable) -> None:
         self._timetable = timetable
-        self._planned: dict[TaskId, list[_Planned]] = {}
+        self._planned: dict[TaskId, list[_PlannedUse]] = {}
         self._live: dict[TaskId, int] = {}
         self._numbers = 0
 
@@ -27,17 +27,21 @@ class Running:
         """How many attempts at a task run or are planned."""
         return self._live.get(task_id, 0)
 
-    def expect(self, task: WaitingTask, given: Assignment, account: Account, now: float) -> None:
+    def expect(
+        self, task: WaitingTask, given: Assignment, account: SchedulerAccount, now: float
+    ) -> None:
         """Counts an assignment as running before the database has agreed."""
         self._numbers += 1
         planned_id = AttemptId(f"planned_{self._numbers}")
         attempt = given.running(planned_id, task.account_id, now + given.expected_seconds)
-        self._planned.setdefault(task.id, []).append(_Planned(attempt, account, given.hold_micro))
+        self._planned.setdefault(task.id, []).append(
+            _PlannedUse(attempt, account, given.hold_micro)
+        )
         account.planned_micro += given.hold_micro
         self._count(attempt, account, now)
         self._timetable.put_planned(attempt)
 
-    def put(self, attempt: RunningAttempt, account: Account, now: float) -> None:
+    def put(self, attempt: RunningAttempt, account: SchedulerAccount, now: float) -> None:
         """An attempt that runs; it takes the place of what was planned."""
         known = self._timetable.get(attempt.id)
         if known is not None:
@@ -47,7 +51,7 @@ class Running:
         self._count(attempt, account, now)
         self._timetable.put(attempt)
 
-    def drop(self, attempt_id: AttemptId, account: Account, now: float) -> None:
+    def drop(self, attempt_id: AttemptId, account: SchedulerAccount, now: float) -> None:
         known = self._timetable.get(attempt_id)
         if known is not None:
             self._remove(known, account, now)
@@ -65,11 +69,11 @@ class Running:
         self._remove(found.attempt, found.account, now)
         return found.account.id
 
-    def _count(self, attempt: RunningAttempt, account: Account, now: float) -> None:
+    def _count(self, attempt: RunningAttempt, account: SchedulerAccount, now: float) -> None:
         account.have(_milli(attempt), now)
         self._live[attempt.task_id] = self._live.get(attempt.task_id, 0) + 1
 
-    def _remove(self, attempt: RunningAttempt, account: Account, now: float) -> None:
+    def _remove(self, attempt: RunningAttempt, account: SchedulerAccount, now: float) -> None:
         account.have(-_milli(attempt), now)
         self._timetable.drop(attempt.id)
         left = self._live.pop(attempt.task_id) - 1

@@ -17,11 +17,11 @@ from potluck.model.blob import BlobRef
 from potluck.model.error import PotluckError, StaleLease
 from potluck.model.task import EndReason
 from potluck.provider.attempt.mask import LogWriter
-from potluck.provider.files.archive import BadArchive, Names
+from potluck.provider.files.archive import BadArchive, EntryNames
 from potluck.provider.files.blob_transfer import Freight
 from potluck.provider.files.in_thread import beside
-from potluck.provider.files.outbox import NoRoom, Role
-from potluck.provider.files.pack import Moved, pack
+from potluck.provider.files.outbox import NoRoom, OutputRole
+from potluck.provider.files.pack import FileChanged, pack
 from potluck.provider.files.unpack import make_directory, unpack
 from potluck.provider.files.walk import Passed, walk
 from potluck.provider.sandbox.driver import CHECKPOINT, WORK, WorkDirectory
@@ -61,7 +61,7 @@ class Checkpoints:
             try:
                 await self._keep_once(work)
                 seconds = self._every_seconds
-            except Moved:
+            except FileChanged:
                 seconds = min(_AGAIN_SECONDS, self._every_seconds)
 
     async def keep_last(self, work: WorkDirectory, reason: EndReason) -> None:
@@ -74,12 +74,12 @@ class Checkpoints:
         outbox = self._freight.outbox
 
         def add(there: WorkDirectory) -> None:
-            outbox.add(Role.CHECKPOINT, "", _packed(there))
+            outbox.add(OutputRole.CHECKPOINT, "", _packed(there))
             outbox.sync()
 
         try:
             await beside(work, add)
-        except Moved:
+        except FileChanged:
             await self._say("the checkpoint is not kept: it changed after the end")
         except NoRoom:
             await self._say("the checkpoint is not kept: this node's own disk is full")
@@ -122,7 +122,7 @@ class Checkpoints:
 
 def _marks(work: WorkDirectory) -> Marks:
     """Raises BadArchive."""
-    names, marks = Names(), []
+    names, marks = EntryNames(), []
     for found in walk(work.descriptor, NAME, Passed()):
         names.take(found.path, found.is_directory)
         if not found.is_directory:

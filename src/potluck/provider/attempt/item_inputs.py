@@ -9,7 +9,7 @@ import msgspec
 
 from potluck.model.blob import Value
 from potluck.model.item_input import MOST_ITEM_BYTES, ItemInputs
-from potluck.provider.files.work_directory import Inputs
+from potluck.provider.files.work_directory import InputFiles
 from potluck.provider.functions.arguments import Arguments
 from potluck.provider.sandbox.driver import InputFailed
 
@@ -19,7 +19,7 @@ _NOTHING = ItemInputs()
 class ItemSource:
     """Of an array that gives its items nothing, nothing. To be entered before it is asked."""
 
-    def __init__(self, value: Value | None, inputs: Inputs, items_total: int | None) -> None:
+    def __init__(self, value: Value | None, inputs: InputFiles, items_total: int | None) -> None:
         self._value = value
         self._inputs = inputs
         self._items_total = items_total

@@ -26,7 +26,7 @@ from potluck.model.task_spec import FunctionSpec, ScriptSpec
 from potluck.provider.attempt.item_blame import Blame, blamed
 from potluck.provider.attempt.item_inputs import ItemSource
 from potluck.provider.attempt.item_log import ItemLog
-from potluck.provider.attempt.types import Job
+from potluck.provider.attempt.types import PreparedAttempt
 from potluck.provider.files.work_directory import Porter
 from potluck.provider.one_line import one_line
 from potluck.provider.sandbox import item_loop
@@ -58,7 +58,7 @@ class RangeRun:
 
     stdin = -1
 
-    def __init__(self, job: Job, confinement: Confinement, porter: Porter) -> None:
+    def __init__(self, job: PreparedAttempt, confinement: Confinement, porter: Porter) -> None:
         grant = job.grant
         self._limits = grant.limits
         self._is_script = isinstance(grant.spec, ScriptSpec)

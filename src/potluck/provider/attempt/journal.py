@@ -66,7 +66,7 @@ class ItemsCounted(Struct, frozen=True, tag_field="record", tag="counted"):
     report: ItemsDone
 
 
-class Delivered(Struct, frozen=True, tag_field="record", tag="delivered"):
+class OutcomesDelivered(Struct, frozen=True, tag_field="record", tag="delivered"):
     """The server has the outcomes that begin with this item."""
 
     attempt_id: AttemptId
@@ -79,13 +79,13 @@ class Forgotten(Struct, frozen=True, tag_field="record", tag="forgotten"):
     attempt_id: AttemptId
 
 
-Record = Leased | Concluded | ItemsCounted | Delivered | Forgotten
+Record = Leased | Concluded | ItemsCounted | OutcomesDelivered | Forgotten
 # To lose one of these with the power is harmless: a lease that nobody remembers is one that the
 # server takes back by itself, and of the others it is told once more.
-_NEED_NO_SYNC = (Leased, Delivered, Forgotten)
+_NEED_NO_SYNC = (Leased, OutcomesDelivered, Forgotten)
 
 
-class Kept(Struct):
+class JournalEntry(Struct):
     """All that the journal knows about one attempt."""
 
     leased: Leased
@@ -96,7 +96,7 @@ class Kept(Struct):
 class Journal:
     """The open journal of one data directory. One process at a time; the caller holds the lock."""
 
-    def __init__(self, directory: Path, kept: dict[AttemptId, Kept]) -> None:
+    def __init__(self, directory: Path, kept: dict[AttemptId, JournalEntry]) -> None:
         self._directory = directory
         self._kept = kept
         self._rewrite()
@@ -107,7 +107,7 @@ class Journal:
         return cls(directory, _read(directory / _FILE))
 
     @property
-    def kept(self) -> list[Kept]:
+    def kept(self) -> list[JournalEntry]:
         """The attempts that are not forgotten, oldest first."""
         return list(self._kept.values())
 
@@ -157,29 +157,29 @@ class Journal:
     _live = 0  # of them, at the last rewrite, those still worth having
 
 
-def _read(path: Path) -> dict[AttemptId, Kept]:
-    kept: dict[AttemptId, Kept] = {}
+def _read(path: Path) -> dict[AttemptId, JournalEntry]:
+    kept: dict[AttemptId, JournalEntry] = {}
     content = path.read_bytes() if path.exists() else b""
     for _, payload in frames(content):
         _apply(kept, msgspec.msgpack.decode(payload, type=Record))
     return kept
 
 
-def _apply(kept: dict[AttemptId, Kept], record: Record) -> None:
+def _apply(kept: dict[AttemptId, JournalEntry], record: Record) -> None:
     match record:
         case Leased(lease):
-            kept[lease.attempt_id] = Kept(record)
+            kept[lease.attempt_id] = JournalEntry(record)
         case Concluded(finished) if finished.lease.attempt_id in kept:
             kept[finished.lease.attempt_id].finished = finished
         case ItemsCounted(report) if report.lease.attempt_id in kept:
             kept[report.lease.attempt_id].outcomes[report.first_item] = report
-        case Delivered(attempt_id, item) if attempt_id in kept:
+        case OutcomesDelivered(attempt_id, item) if attempt_id in kept:
             kept[attempt_id].outcomes.pop(item, None)
         case Forgotten(attempt_id):
             kept.pop(attempt_id, None)
 
 
-def _records(kept: Kept) -> list[Record]:
+def _records(kept: JournalEntry) -> list[Record]:
     concluded = [] if kept.finished is None else [Concluded(kept.finished)]
     return [kept.leased, *map(ItemsCounted, kept.outcomes.values()), *concluded]
 

@@ -8,10 +8,10 @@ from potluck.model.error import InvalidInput
 from potluck.model.script import ScriptMetadata, read_metadata
 from potluck.model.task import EndReason
 from potluck.model.task_spec import CommandSpec, ContainerSpec, FunctionSpec, ScriptSpec, TaskSpec
-from potluck.provider.attempt.types import Job, Plan
+from potluck.provider.attempt.types import PreparedAttempt, RunPlan
 from potluck.provider.dependencies.outcome import PrepareFailed
 from potluck.provider.functions.arguments import Arguments
-from potluck.provider.functions.call import Call
+from potluck.provider.functions.call import FunctionCall
 from potluck.provider.functions.confinement import confine_function
 from potluck.provider.functions.interpreter_key import key_of
 from potluck.provider.functions.interpreter_pool import WarmPool
@@ -20,7 +20,7 @@ from potluck.provider.sandbox.driver import CHECKPOINT, OUTPUT, WORK, Confinemen
 
 
 async def run_function(
-    job: Job, spec: FunctionSpec, pool: WarmPool, outcome_seconds: float
+    job: PreparedAttempt, spec: FunctionSpec, pool: WarmPool, outcome_seconds: float
 ) -> RunOutcome:
     confinement = confine_function(job)
     key = key_of(job, spec, confinement)
@@ -28,13 +28,13 @@ async def run_function(
     with Arguments(spec.inputs, job.inputs, total) as arguments:
         async with pool.beside(job.grant, key):
             if total is None:
-                call = Call(job, spec, arguments, outcome_seconds)
+                call = FunctionCall(job, spec, arguments, outcome_seconds)
                 return await call.to_its_end(pool, key, confinement)
             items = FunctionRange(job, spec, arguments, outcome_seconds)
             return await items.to_its_end(pool, key, confinement)
 
 
-def confine(job: Job, command: Sequence[str], image: str | None = None) -> Confinement:
+def confine(job: PreparedAttempt, command: Sequence[str], image: str | None = None) -> Confinement:
     grant, exposed = job.grant, job.exposed
     return Confinement(
         name=grant.attempt_id,
@@ -62,7 +62,7 @@ def confine(job: Job, command: Sequence[str], image: str | None = None) -> Confi
     )
 
 
-def _files(job: Job) -> list[Mount]:
+def _files(job: PreparedAttempt) -> list[Mount]:
     """Where the task works, and not to be written to: they are the cache's own."""
     return [
         Mount(job.inputs.path_of(file.blob), f"{WORK}/{file.path}") for file in job.grant.spec.files
@@ -82,7 +82,7 @@ def dependencies_of(spec: TaskSpec) -> ScriptMetadata:
             assert_never(spec)
 
 
-def plan_of(job: Job, spec: ScriptSpec | CommandSpec | ContainerSpec) -> Plan:
+def plan_of(job: PreparedAttempt, spec: ScriptSpec | CommandSpec | ContainerSpec) -> RunPlan:
     match spec:
         case ScriptSpec():
             return plan_script(job, spec)
@@ -94,13 +94,13 @@ def plan_of(job: Job, spec: ScriptSpec | CommandSpec | ContainerSpec) -> Plan:
             assert_never(spec)
 
 
-def plan_command(job: Job, spec: CommandSpec) -> Plan:
-    return Plan(confine(job, spec.command))
+def plan_command(job: PreparedAttempt, spec: CommandSpec) -> RunPlan:
+    return RunPlan(confine(job, spec.command))
 
 
-def plan_container(job: Job, spec: ContainerSpec) -> Plan:
+def plan_container(job: PreparedAttempt, spec: ContainerSpec) -> RunPlan:
     """An empty command is the image's own."""
-    return Plan(confine(job, spec.command, spec.image))
+    return RunPlan(confine(job, spec.command, spec.image))
 
 
 def needs_of(spec: ScriptSpec) -> ScriptMetadata:
@@ -110,13 +110,13 @@ def needs_of(spec: ScriptSpec) -> ScriptMetadata:
         raise PrepareFailed(EndReason.PREPARE_FAILED, f"{error.detail} {error.hint}") from error
 
 
-def plan_script(job: Job, spec: ScriptSpec) -> Plan:
+def plan_script(job: PreparedAttempt, spec: ScriptSpec) -> RunPlan:
     """Put there after the folder: most scripts also lie in the folder that comes with them."""
     filename = _place_of(spec)
     # A name that begins with a dash would be read as an option of Python.
     script = f"./{filename}" if filename.startswith("-") else filename
     command = (job.environment.interpreter, "-u", script, *spec.arguments)
-    return Plan(confine(job, command), {filename: spec.source.encode()})
+    return RunPlan(confine(job, command), {filename: spec.source.encode()})
 
 
 def _place_of(spec: ScriptSpec) -> str:

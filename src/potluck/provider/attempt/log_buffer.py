@@ -104,7 +104,7 @@ PIECE_BYTES = 65_536
 EXACT_ORDER_PIECES = 10_000
 
 
-class AttemptLog:
+class LogBuffer:
     """The log of one attempt while it is being written."""
 
     def __init__(self, spool: LogSpool, flush_seconds: float) -> None:

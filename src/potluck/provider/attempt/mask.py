@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Protocol
 
 from potluck.model.bounded_types import LEAST_MASKED_CHARACTERS
-from potluck.provider.attempt.log_buffer import AttemptLog
+from potluck.provider.attempt.log_buffer import LogBuffer
 
 _STARS = b"***"
 
@@ -109,7 +109,7 @@ class LogWriter(Protocol):
 class MaskedLog:
     """A log without what the mask hides. `close` lets go of what still waits."""
 
-    def __init__(self, log: AttemptLog, mask: Mask) -> None:
+    def __init__(self, log: LogBuffer, mask: Mask) -> None:
         self._log = log
         self._mask = mask
         self._waiting: dict[str, bytes] = {}

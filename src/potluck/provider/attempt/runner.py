@@ -26,10 +26,10 @@ from potluck.model.task_spec import (
 from potluck.model.usage import Usage
 from potluck.provider.attempt.item_runner import RangeRun
 from potluck.provider.attempt.kinds import dependencies_of, plan_of, run_function
-from potluck.provider.attempt.log_buffer import AttemptLog
+from potluck.provider.attempt.log_buffer import LogBuffer
 from potluck.provider.attempt.mask import Mask, MaskedLog
 from potluck.provider.attempt.outcome_buffer import Outcomes
-from potluck.provider.attempt.types import Job, Tell
+from potluck.provider.attempt.types import PreparedAttempt, Tell
 from potluck.provider.attempt.usage_meter import (
     DeviceMeter,
     ReadSpent,
@@ -44,7 +44,7 @@ from potluck.provider.expose.exposed import Exposed
 from potluck.provider.expose.off_thread import Aside, Show
 from potluck.provider.files.blob_transfer import Freight
 from potluck.provider.files.cache import FileCache
-from potluck.provider.files.work_directory import Inputs, Porter
+from potluck.provider.files.work_directory import InputFiles, Porter
 from potluck.provider.functions.interpreter_pool import (
     USUAL,
     Pins,
@@ -52,7 +52,13 @@ from potluck.provider.functions.interpreter_pool import (
     WarmSettings,
 )
 from potluck.provider.one_line import one_line
-from potluck.provider.sandbox.driver import Driver, InputFailed, Recall, Recalled, RunOutcome
+from potluck.provider.sandbox.driver import (
+    Driver,
+    InputFailed,
+    Recalled,
+    RunOutcome,
+    StopRequest,
+)
 from potluck.wire.provider import Finished, Grant
 
 # A sentence that says why the node's owner does not take it; None when it may run.
@@ -70,11 +76,11 @@ def anything(_: Grant) -> None:
 NOTHING_SHOWN = Show(hide, lambda _: False)
 
 
-class _Ready(Struct, frozen=True):
+class _PreparedRun(Struct, frozen=True):
     """What an attempt needs before its code can begin."""
 
     environment: Environment
-    inputs: Inputs
+    inputs: InputFiles
     exposed: Exposed
     prepare_seconds: float
 
@@ -107,13 +113,13 @@ class Runner:
     async def run(
         self,
         grant: Grant,
-        log: AttemptLog,
+        log: LogBuffer,
         tell: Tell,
         freight: Freight,
-        recall: Recall | None = None,
+        recall: StopRequest | None = None,
     ) -> Finished:
         began = time.monotonic()
-        recall = recall or Recall()
+        recall = recall or StopRequest()
         masked = MaskedLog(log, Mask(grant.secrets.values()))
 
         def failed(reason: EndReason, detail: str) -> Finished:
@@ -124,7 +130,7 @@ class Runner:
             self._check_terms(grant)
             ready = await recall.unless(self._make_ready(grant, masked, tell, freight))
             made = (ready.environment, ready.exposed, ready.inputs)
-            job = Job(grant, *made, masked, tell, recall, freight)
+            job = PreparedAttempt(grant, *made, masked, tell, recall, freight)
             meter = DeviceMeter(self._read_spent, grant.devices)
             outcome = await self._run_job(job)
             usage = usage_of(job, outcome, ready.prepare_seconds, meter.spent())
@@ -163,12 +169,12 @@ class Runner:
 
     async def _make_ready(
         self, grant: Grant, log: MaskedLog, tell: Tell, freight: Freight
-    ) -> _Ready:
+    ) -> _PreparedRun:
         began = time.monotonic()
         environment = await self._prepare(grant, log, tell)
         inputs = await self._bring(grant, freight)
         prepare_seconds = time.monotonic() - began
-        return _Ready(environment, inputs, await self._expose(grant), prepare_seconds)
+        return _PreparedRun(environment, inputs, await self._expose(grant), prepare_seconds)
 
     async def _expose(self, grant: Grant) -> Exposed:
         """A task that could not use what it pays for does not begin."""
@@ -191,13 +197,13 @@ class Runner:
             grant.attempt_id, grant.account_id, wanted, grant.limits, remark
         )
 
-    async def _bring(self, grant: Grant, freight: Freight) -> Inputs:
+    async def _bring(self, grant: Grant, freight: Freight) -> InputFiles:
         blobs = [*blobs_of(grant.spec), *([] if grant.checkpoint is None else [grant.checkpoint])]
         if not blobs:
-            return Inputs()
+            return InputFiles()
         return await self._cache.hold(grant.attempt_id, grant.account_id, blobs, freight.courier)
 
-    async def _run_job(self, job: Job) -> RunOutcome:
+    async def _run_job(self, job: PreparedAttempt) -> RunOutcome:
         match job.grant.spec:
             case FunctionSpec() as spec:
                 return await run_function(job, spec, self.warm, self._outcome_seconds)
@@ -206,7 +212,7 @@ class Runner:
                     return await self._run_command(job, spec)
 
     async def _run_command(
-        self, job: Job, spec: ScriptSpec | CommandSpec | ContainerSpec
+        self, job: PreparedAttempt, spec: ScriptSpec | CommandSpec | ContainerSpec
     ) -> RunOutcome:
         plan = plan_of(job, spec)
         porter = Porter(job, plan.puts)
@@ -216,7 +222,7 @@ class Runner:
             plan.confinement, job.log.write, job.started, recall=job.recall, errand=porter
         )
 
-    async def _run_items(self, run: RangeRun, job: Job) -> RunOutcome:
+    async def _run_items(self, run: RangeRun, job: PreparedAttempt) -> RunOutcome:
         """Outcomes are told as they gather, also those of a range that is stopped half-way."""
         outcomes = Outcomes(job.grant.attempt_id, job.tell, self._outcome_seconds)
         try:

@@ -9,23 +9,23 @@ from potluck.provider.dependencies.outcome import Environment
 from potluck.provider.event import CodeStarted, Event
 from potluck.provider.expose.exposed import Exposed
 from potluck.provider.files.blob_transfer import Freight
-from potluck.provider.files.work_directory import Inputs
-from potluck.provider.sandbox.driver import Confinement, Recall
+from potluck.provider.files.work_directory import InputFiles
+from potluck.provider.sandbox.driver import Confinement, StopRequest
 from potluck.wire.provider import Grant
 
 Tell = Callable[[Event], None]
 
 
-class Job(Struct, frozen=True):
+class PreparedAttempt(Struct, frozen=True):
     """One attempt, with all that was brought and prepared for it."""
 
     grant: Grant
     environment: Environment
     exposed: Exposed
-    inputs: Inputs
+    inputs: InputFiles
     log: LogWriter
     tell: Tell
-    recall: Recall
+    recall: StopRequest
     freight: Freight
 
     async def started(self) -> None:
@@ -33,7 +33,7 @@ class Job(Struct, frozen=True):
         self.tell(CodeStarted(self.grant.attempt_id))
 
 
-class Plan(Struct, frozen=True):
+class RunPlan(Struct, frozen=True):
     """A command behind its walls, and files that are put where it works before it begins."""
 
     confinement: Confinement

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from potluck.model.device import WHOLE_DEVICE_MILLI
 from potluck.model.usage import Usage
-from potluck.provider.attempt.types import Job
+from potluck.provider.attempt.types import PreparedAttempt
 from potluck.provider.detect.types import Sample
 from potluck.provider.sandbox.driver import RunOutcome
 from potluck.wire.provider import GrantedDevice
@@ -29,7 +29,7 @@ class DeviceSpent(Struct, frozen=True):
         )
 
 
-class Tally:
+class DeviceUsage:
     """Of one device. `now` is a time that only ever grows."""
 
     def __init__(self) -> None:
@@ -89,7 +89,9 @@ class DeviceMeter:
         return DeviceSpent(busy_seconds, sum(joules) if joules else None)
 
 
-def usage_of(job: Job, ended: RunOutcome, prepare_seconds: float, devices: DeviceSpent) -> Usage:
+def usage_of(
+    job: PreparedAttempt, ended: RunOutcome, prepare_seconds: float, devices: DeviceSpent
+) -> Usage:
     return Usage(
         prepare_seconds=prepare_seconds,
         run_seconds=max(ended.run_seconds, 0.0),

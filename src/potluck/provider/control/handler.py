@@ -11,29 +11,29 @@ from msgspec import Struct
 
 import potluck
 from potluck.model.device import Standing
-from potluck.provider.change_counter import Told
+from potluck.provider.change_counter import ChangeCounter
 from potluck.provider.control.message import (
     Answer,
+    CommandRefused,
     DeviceNow,
-    Done,
     Drain,
+    InEffect,
     Leave,
     ProviderStatus,
     Reclaim,
-    Refused,
     Request,
     Reread,
     ShowStatus,
 )
-from potluck.provider.devices.offer import Offer
+from potluck.provider.devices.offer import NodeOffer
 from potluck.provider.effects import Workbench
-from potluck.provider.owner.live_rules import Rules
-from potluck.provider.owner.owner_duties import Watch
+from potluck.provider.owner.live_rules import OwnerRules
+from potluck.provider.owner.owner_duties import AvailabilityDuty
 from potluck.provider.owner.power import PowerCaps
 from potluck.provider.server.heartbeat import Pulse
 from potluck.provider.server.server_client import Link
 from potluck.provider.settings import ProviderSettings
-from potluck.provider.shutdown_request import Ending
+from potluck.provider.shutdown_request import ShutdownRequest
 
 log = structlog.get_logger()
 
@@ -46,15 +46,15 @@ class Office(Struct, frozen=True):
     """All that a command may ask about."""
 
     settings: ProviderSettings
-    rules: Rules
-    offer: Offer
+    rules: OwnerRules
+    offer: NodeOffer
     link: Link
     bench: Workbench
-    watch: Watch
+    watch: AvailabilityDuty
     power: PowerCaps
     pulse: Pulse
-    news: Told
-    ending: Ending
+    news: ChangeCounter
+    ending: ShutdownRequest
     standings: Callable[[], Mapping[str, Standing]]  # of devices that get no work
     drain: Callable[[bool], None]  # with whether that is for good
 
@@ -83,7 +83,7 @@ class Desk:
                     lambda: self._is_free(devices), office.bench.changed
                 ):
                     yield answer
-                yield Done(await self._is_known())
+                yield InEffect(await self._is_known())
             case Drain() | Leave():
                 office.drain(isinstance(request, Leave))
                 if isinstance(request, Leave) and request.is_now:
@@ -134,11 +134,11 @@ class Desk:
     async def _reread(self) -> Answer:
         office = self._office
         if office.rules.problem is not None:
-            return Refused(office.rules.problem.detail, office.rules.problem.hint)
+            return CommandRefused(office.rules.problem.detail, office.rules.problem.hint)
         if not await self._is_known():
-            return Done(is_known_to_server=False)
+            return InEffect(is_known_to_server=False)
         refusal = office.offer.refusal
-        return Done() if refusal is None else Refused(refusal.detail, refusal.hint)
+        return InEffect() if refusal is None else CommandRefused(refusal.detail, refusal.hint)
 
     async def _is_known(self) -> bool:
         """Whether the server hears of all that has changed, in a moment."""
@@ -167,4 +167,4 @@ class Desk:
 
     def _farewell(self) -> Answer:
         failure = self._office.ending.failure
-        return Done() if failure is None else Refused(failure.detail, failure.hint)
+        return InEffect() if failure is None else CommandRefused(failure.detail, failure.hint)

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from potluck.provider.control.message import Answer, Refused, Request
+from potluck.provider.control.message import Answer, CommandRefused, Request
 from potluck.provider.control.socket_path import bind, unbind
 
 log = structlog.get_logger()
@@ -73,7 +73,9 @@ async def _answers(line: bytes, handle: Handle) -> AsyncGenerator[Answer]:
         request = _DECODER.decode(line)
     except msgspec.DecodeError as error:
         log.warning("a command said what is not understood", detail=str(error))
-        yield Refused("This provider is of another version than the command.", "Start it anew.")
+        yield CommandRefused(
+            "This provider is of another version than the command.", "Start it anew."
+        )
         return
     async with aclosing(handle(request)) as answers:
         async for answer in answers:

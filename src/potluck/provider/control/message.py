@@ -84,17 +84,17 @@ class ProviderStatus(Struct, frozen=True, tag_field="answer", tag="status"):
     limits: NodeLimits = NodeLimits()  # in force for all tasks together
 
 
-class Done(Struct, frozen=True, tag_field="answer", tag="done"):
+class InEffect(Struct, frozen=True, tag_field="answer", tag="done"):
     """It is so now."""
 
     is_known_to_server: bool = True  # otherwise it will be, once the server answers
 
 
-class Refused(Struct, frozen=True, tag_field="answer", tag="refused"):
+class CommandRefused(Struct, frozen=True, tag_field="answer", tag="refused"):
     """Nothing has changed, and why."""
 
     detail: str
     hint: str = ""
 
 
-Answer = ProviderStatus | Done | Refused
+Answer = ProviderStatus | InEffect | CommandRefused

@@ -44,12 +44,12 @@ def check_room(directory: Path) -> None:
 _REST_FOR_WORK = 10
 
 
-class Size(Struct, frozen=True):
+class DirectorySize(Struct, frozen=True):
     bytes: int
     files: int
 
 
-def measure(directory: Path) -> Size:
+def measure(directory: Path) -> DirectorySize:
     """The space on disk and the number of files and directories; raises PrepareFailed."""
     counted: set[int] = set()
     blocks = files = 0
@@ -59,7 +59,7 @@ def measure(directory: Path) -> Size:
             blocks += status.st_blocks
         if status.st_nlink > 1:
             counted.add(status.st_ino)
-    return Size(blocks * 512, files)
+    return DirectorySize(blocks * 512, files)
 
 
 def entries(directory: Path) -> Iterator[tuple[Path, os.stat_result]]:
@@ -95,7 +95,7 @@ async def watch(directory: Path, settings: PrepareSettings) -> None:
         await asyncio.sleep(max(settings.watch_seconds, _REST_FOR_WORK * spent_seconds))
 
 
-def check_size(size: Size, settings: PrepareSettings) -> None:
+def check_size(size: DirectorySize, settings: PrepareSettings) -> None:
     if size.bytes > settings.environment_bytes:
         limit = settings.environment_bytes
         raise failed(f"The dependencies take more than the {limit:,} bytes that this node allows.")

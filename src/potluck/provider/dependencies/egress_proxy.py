@@ -28,7 +28,7 @@ _DROPPED = {
 }
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """The request gets this answer instead of a connection."""
 
     def __init__(self, status: HTTPStatus, sentence: str):
@@ -45,7 +45,7 @@ class Refused(Exception):
         return head.encode() + body
 
 
-class Request(Struct, frozen=True):
+class ProxyRequest(Struct, frozen=True):
     """A tunnel to `endpoint`, or a GET or HEAD there, as `onward` is to be sent to it."""
 
     endpoint: Endpoint
@@ -56,18 +56,20 @@ class Request(Struct, frozen=True):
         return not self.onward
 
 
-def read_request(head: bytes) -> Request:
+def read_request(head: bytes) -> ProxyRequest:
     """The request in this head, which ends with an empty line; raises Refused."""
     lines = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
     words = lines[0].split(" ")
     if len(words) != 3 or any("\r" in line or "\n" in line for line in lines):
-        raise Refused(HTTPStatus.BAD_REQUEST, "That is not an HTTP request.")
+        raise RequestRefused(HTTPStatus.BAD_REQUEST, "That is not an HTTP request.")
     method, target, _ = words
     if method == "CONNECT":
-        return Request(_endpoint(f"//{target}", None))
+        return ProxyRequest(_endpoint(f"//{target}", None))
     if method in ("GET", "HEAD") and target.startswith("http://"):
-        return Request(_endpoint(target, 80), _onward(method, target, lines[1:]))
-    raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, "Only CONNECT, GET and HEAD are offered here.")
+        return ProxyRequest(_endpoint(target, 80), _onward(method, target, lines[1:]))
+    raise RequestRefused(
+        HTTPStatus.METHOD_NOT_ALLOWED, "Only CONNECT, GET and HEAD are offered here."
+    )
 
 
 def _endpoint(url: str, default_port: int | None) -> Endpoint:
@@ -77,7 +79,7 @@ def _endpoint(url: str, default_port: int | None) -> Endpoint:
     except ValueError:
         host, port = None, None
     if not host or not port or "@" in url.partition("//")[2].partition("/")[0]:
-        raise Refused(HTTPStatus.BAD_REQUEST, "The request names no host and port.")
+        raise RequestRefused(HTTPStatus.BAD_REQUEST, "The request names no host and port.")
     return host.rstrip("."), port
 
 
@@ -147,36 +149,38 @@ class Proxy:
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             if len(self._connections) > self._limits.connections:
-                raise Refused(HTTPStatus.SERVICE_UNAVAILABLE, "Too many connections.")
+                raise RequestRefused(HTTPStatus.SERVICE_UNAVAILABLE, "Too many connections.")
             async with asyncio.timeout(self._limits.idle_seconds) as patience:
                 request = await self._admit(reader)
                 await self._connect(request, _Pipe(self, self._throttle, patience, reader, writer))
-        except Refused as refused:
+        except RequestRefused as refused:
             writer.write(refused.answer())
             await writer.drain()
 
-    async def _admit(self, reader: asyncio.StreamReader) -> Request:
+    async def _admit(self, reader: asyncio.StreamReader) -> ProxyRequest:
         try:
             head = await reader.readuntil(b"\r\n\r\n")
         except asyncio.LimitOverrunError:
             status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
-            raise Refused(status, "The head of the request is too large.") from None
+            raise RequestRefused(status, "The head of the request is too large.") from None
         request = read_request(head)
         if request.endpoint not in self._allowed:
             _log.warning("prepare.host_refused", endpoint=request.endpoint)
             _note(self.refused, request.endpoint)
-            raise Refused(HTTPStatus.FORBIDDEN, "This is not a host of the package index.")
+            raise RequestRefused(HTTPStatus.FORBIDDEN, "This is not a host of the package index.")
         if self.is_exhausted:
-            raise Refused(HTTPStatus.FORBIDDEN, "The installation has downloaded too much.")
+            raise RequestRefused(HTTPStatus.FORBIDDEN, "The installation has downloaded too much.")
         return request
 
-    async def _connect(self, request: Request, pipe: "_Pipe") -> None:
+    async def _connect(self, request: ProxyRequest, pipe: "_Pipe") -> None:
         try:
             reader, writer = await asyncio.open_connection(*request.endpoint)
         except OSError as error:
             _log.warning("prepare.unreachable", endpoint=request.endpoint, error=str(error))
             _note(self.unreachable, request.endpoint)
-            raise Refused(HTTPStatus.BAD_GATEWAY, "The package index does not answer.") from error
+            raise RequestRefused(
+                HTTPStatus.BAD_GATEWAY, "The package index does not answer."
+            ) from error
         try:
             if request.is_tunnel:
                 await pipe.tunnel(reader, writer)

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from potluck.provider.dependencies.directory_size import Size
+from potluck.provider.dependencies.directory_size import DirectorySize
 
 _MARKER = "complete.json"
 
@@ -39,7 +39,7 @@ class Shelf:
             return None
         return kept / "environment"
 
-    def place(self, staged: Path, account_id: str, lock_hash: str, size: Size) -> Path:
+    def place(self, staged: Path, account_id: str, lock_hash: str, size: DirectorySize) -> Path:
         """Moves a finished stage here, at once. The bytes must have been synced before."""
         kept = self._account(account_id) / lock_hash
         kept.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -72,7 +72,9 @@ class Shelf:
         """Moves environments off the shelf, least recently used first, until the rest fits and so
         many bytes are freed."""
         kept = sorted(self._accounts.glob(f"*/*/{_MARKER}"), key=lambda each: each.stat().st_mtime)
-        sizes = {each.parent: msgspec.json.decode(each.read_bytes(), type=Size) for each in kept}
+        sizes = {
+            each.parent: msgspec.json.decode(each.read_bytes(), type=DirectorySize) for each in kept
+        }
         total_bytes = sum(size.bytes for size in sizes.values())
         excess_bytes = max(total_bytes - capacity_bytes, missing_bytes)
         for directory, size in sizes.items():

@@ -37,7 +37,7 @@ from potluck.provider.sandbox.driver import ENVIRONMENT, Driver, Mount, Output
 from potluck.provider.server.throttle import Throttle
 
 
-class _Order(Struct, frozen=True):
+class _EnvironmentRequest(Struct, frozen=True):
     """Who wants which environment, and what decides whether an old one will do."""
 
     name: str
@@ -107,7 +107,7 @@ class Preparer:
         check_version(python, metadata.requires_python)
         if not metadata.dependencies:
             return BARE
-        order = _Order(name, account_id, metadata, python, output)
+        order = _EnvironmentRequest(name, account_id, metadata, python, output)
         async with self._turns.take(account_id, self._requirements(order)):
             return await self._recall_or_make(order)
 
@@ -117,7 +117,7 @@ class Preparer:
                 self._python = await find_python_facts(self._driver, name)
             return self._python
 
-    def _requirements(self, order: _Order) -> str:
+    def _requirements(self, order: _EnvironmentRequest) -> str:
         """Names a resolution: the same answer can be expected if all of this is the same."""
         python = order.python
         return digest(
@@ -125,7 +125,7 @@ class Preparer:
             *order.metadata.dependencies,
         )
 
-    async def _recall_or_make(self, order: _Order) -> Environment:
+    async def _recall_or_make(self, order: _EnvironmentRequest) -> Environment:
         requirements = self._requirements(order)
         lock = self._shelf.recall(order.account_id, requirements, self._settings.lock_seconds)
         found = None if lock is None else self._find(order, lock)
@@ -149,7 +149,9 @@ class Preparer:
         await self._make_room()
         return made
 
-    async def _find_or_install(self, order: _Order, stage: Stage, lock: str) -> Environment:
+    async def _find_or_install(
+        self, order: _EnvironmentRequest, stage: Stage, lock: str
+    ) -> Environment:
         # Other requirements may have led to the same lock meanwhile.
         async with self._turns.take(order.account_id, lock):
             return self._find(order, lock) or await self._install(order, stage, lock)
@@ -159,13 +161,13 @@ class Preparer:
         missing = missing_bytes(self._shelf.staging)
         await remove(*self._shelf.take_down(self._settings.shelf_bytes, missing, in_use))
 
-    def _find(self, order: _Order, lock: str) -> Environment | None:
+    def _find(self, order: _EnvironmentRequest, lock: str) -> Environment | None:
         if not lock:
             return BARE  # every marker said: not needed here
         path = self._shelf.find(order.account_id, lock_hash(lock, order.python))
         return None if path is None else self._hold(order.name, path)
 
-    async def _install(self, order: _Order, stage: Stage, lock: str) -> Environment:
+    async def _install(self, order: _EnvironmentRequest, stage: Stage, lock: str) -> Environment:
         await self._installer.install(stage, lock, order.output)
         size = await asyncio.to_thread(seal, stage.environment, order.python.paths)
         check_size(size, self._settings)

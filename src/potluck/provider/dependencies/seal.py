@@ -10,7 +10,7 @@ import os
 import stat
 from pathlib import Path, PurePosixPath
 
-from potluck.provider.dependencies.directory_size import Size, entries, measure
+from potluck.provider.dependencies.directory_size import DirectorySize, entries, measure
 from potluck.provider.dependencies.outcome import failed
 from potluck.provider.sandbox.driver import ENVIRONMENT
 
@@ -20,7 +20,7 @@ _KEPT = 0o755
 _MOST_STEPS = 64
 
 
-def seal(directory: Path, interpreters: frozenset[str]) -> Size:
+def seal(directory: Path, interpreters: frozenset[str]) -> DirectorySize:
     """Its size; raises PrepareFailed. `interpreters` are paths that links may name inside."""
     _make_ours(directory, directory.lstat())
     for path, status in entries(directory):

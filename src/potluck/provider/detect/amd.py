@@ -10,7 +10,7 @@ from typing import Any
 from potluck.model.device import DeviceKind, Health
 from potluck.provider.detect import plausible, sysfs
 from potluck.provider.detect.question import Looks, serve
-from potluck.provider.detect.report import Answer, answered
+from potluck.provider.detect.report import RouteAnswer, answered
 from potluck.provider.detect.types import FoundDevice, Sample, stable_uuid, told
 
 _KFD = "class/kfd/kfd"
@@ -22,7 +22,7 @@ class Amd:
     def __init__(self, root: Path = sysfs.SYSFS) -> None:
         self._root = root
 
-    def find(self) -> Answer:
+    def find(self) -> RouteAnswer:
         names = _names()
         devices = tuple(self._device(card, names) for card in self._cards())
         return answered(devices, "" if names else "amdsmi is not there; the kernel was asked.")

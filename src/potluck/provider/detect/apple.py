@@ -10,7 +10,7 @@ from potluck.model.device import DeviceKind
 from potluck.model.task import MIB
 from potluck.provider.detect import plausible
 from potluck.provider.detect.query_process import Unanswered, output_of
-from potluck.provider.detect.report import Answer, Outcome, answered
+from potluck.provider.detect.report import RouteAnswer, RouteOutcome, answered
 from potluck.provider.detect.types import FoundDevice, told
 
 _COMMAND = ("/usr/sbin/system_profiler", "-json", "SPDisplaysDataType")
@@ -28,20 +28,20 @@ class _Graphics(Struct, frozen=True):
     older_memory: str = field(name="_spdisplays_vram", default="")
 
 
-class _Listing(Struct, frozen=True):
+class _DisplayListing(Struct, frozen=True):
     graphics: tuple[_Graphics, ...] = field(name="SPDisplaysDataType", default=())
 
 
-async def find(timeout_seconds: float) -> Answer:
+async def find(timeout_seconds: float) -> RouteAnswer:
     listing = await output_of(_COMMAND, timeout_seconds)
     return parse(listing, psutil.virtual_memory().total)
 
 
-def parse(listing: str, machine_memory_bytes: int) -> Answer:
+def parse(listing: str, machine_memory_bytes: int) -> RouteAnswer:
     try:
-        graphics = msgspec.json.decode(listing, type=_Listing).graphics
+        graphics = msgspec.json.decode(listing, type=_DisplayListing).graphics
     except msgspec.DecodeError as error:
-        raise Unanswered(Outcome.FAILED, f"It answered nonsense: {error}.") from error
+        raise Unanswered(RouteOutcome.FAILED, f"It answered nonsense: {error}.") from error
     return answered(
         tuple(_device(each, at, machine_memory_bytes) for at, each in enumerate(graphics))
     )

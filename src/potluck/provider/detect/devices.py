@@ -14,10 +14,10 @@ from potluck.provider.detect.dedupe import merged
 from potluck.provider.detect.plausible import MOST_DEVICES
 from potluck.provider.detect.query_process import Unanswered
 from potluck.provider.detect.report import (
-    Answer,
     Detection,
-    Outcome,
-    Tried,
+    RouteAnswer,
+    RouteOutcome,
+    RouteTrial,
 )
 from potluck.provider.detect.routes import Route, routes
 from potluck.provider.detect.types import FoundDevice, stable_uuid
@@ -60,18 +60,18 @@ def through_opencl(processor: FoundDevice, by_opencl: Iterable[FoundDevice]) -> 
     return processor
 
 
-async def _try(way: Route, timeout_seconds: float) -> tuple[Answer, float]:
+async def _try(way: Route, timeout_seconds: float) -> tuple[RouteAnswer, float]:
     began = time.monotonic()
     try:
         answer = await way(timeout_seconds)
     except Unanswered as error:
-        answer = Answer(error.outcome, detail=error.detail, hint=_HINTS.get(error.outcome, ""))
+        answer = RouteAnswer(error.outcome, detail=error.detail, hint=_HINTS.get(error.outcome, ""))
     return answer, time.monotonic() - began
 
 
 _HINTS = {
-    Outcome.TIMED_OUT: "A driver hangs; restart the machine, or look what the kernel's log says.",
-    Outcome.FAILED: "A driver or its library is broken; install it anew.",
+    RouteOutcome.TIMED_OUT: "A driver hangs; restart the machine, or read the kernel's log.",
+    RouteOutcome.FAILED: "A driver or its library is broken; install it anew.",
 }
 
 
@@ -80,15 +80,17 @@ def _is_out_of_reach(card: FoundDevice) -> bool:
     return card.interface == "opencl" and not card.opencl_uuid
 
 
-def _tried(way: str, answer: Answer, seconds: float, out_of_reach: Sequence[FoundDevice]) -> Tried:
+def _tried(
+    way: str, answer: RouteAnswer, seconds: float, out_of_reach: Sequence[FoundDevice]
+) -> RouteTrial:
     """Told in the log too, where something is not as it should be."""
     detail, hint = answer.detail, answer.hint
     if unused := ", ".join(one.model for one in out_of_reach if one.route == way):
         detail = f"Not offered, because tasks could not compute on it: {unused}."
         hint = "Install ROCm, or the OpenCL driver of its vendor."
-    if answer.outcome in (Outcome.FAILED, Outcome.TIMED_OUT) or unused:
+    if answer.outcome in (RouteOutcome.FAILED, RouteOutcome.TIMED_OUT) or unused:
         log.warning("devices may be missing", route=way, detail=detail, hint=hint)
-    return Tried(way, answer.outcome, detail, hint, round(seconds, 3), len(answer.devices))
+    return RouteTrial(way, answer.outcome, detail, hint, round(seconds, 3), len(answer.devices))
 
 
 def _salt(device: FoundDevice, data_directory: Path) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from potluck.model.device import DeviceKind, Health
 from potluck.provider.detect import plausible, sysfs
 from potluck.provider.detect.question import Looks, serve
-from potluck.provider.detect.report import Answer, answered
+from potluck.provider.detect.report import RouteAnswer, answered
 from potluck.provider.detect.types import FoundDevice, Sample, stable_uuid, told
 
 # What is built into a processor is on its first bus.
@@ -24,7 +24,7 @@ class Intel:
     def __init__(self, root: Path = sysfs.SYSFS) -> None:
         self._root = root
 
-    def find(self) -> Answer:
+    def find(self) -> RouteAnswer:
         return answered(tuple(self._device(card) for card in self._cards()))
 
     def look(self) -> Looks:

@@ -8,9 +8,9 @@ from contextlib import suppress
 from potluck.model.device import Health
 from potluck.provider.detect import plausible
 from potluck.provider.detect.nvidia_cards import Card, Cards, list_cards
-from potluck.provider.detect.nvml import MAY_NOT, Library, Trouble
+from potluck.provider.detect.nvml import MAY_NOT, Library, NvmlError
 from potluck.provider.detect.question import Looks, serve
-from potluck.provider.detect.report import Answer, answered
+from potluck.provider.detect.report import RouteAnswer, answered
 from potluck.provider.detect.types import Sample
 
 _OF_THE_CARD = 0
@@ -35,10 +35,10 @@ class Nvidia:
         self._known: set[str] = set()
         self._looks_between = self._looks_left = 0
 
-    def find(self) -> Answer:
+    def find(self) -> RouteAnswer:
         try:
             cards = self._open()
-        except Trouble as trouble:
+        except NvmlError as trouble:
             return trouble.as_answer()
         devices = tuple(card.device for card in cards.by_uuid.values())
         hint = "See what nvidia-smi says about it." if cards.troubles else ""
@@ -47,7 +47,7 @@ class Nvidia:
     def look(self) -> Looks:
         try:
             cards = self._open()
-        except Trouble as trouble:
+        except NvmlError as trouble:
             return Looks({}, trouble.as_answer().detail)
         samples = {uuid: self._sample(card) for uuid, card in cards.by_uuid.items()}
         alive = {uuid for uuid, each in samples.items() if each.health is not Health.LOST}
@@ -58,7 +58,7 @@ class Nvidia:
         try:
             card = self._open().by_uuid.get(uuid)
             return self._limit(card, watts) if card else f"{uuid} does not answer."
-        except Trouble as trouble:
+        except NvmlError as trouble:
             if trouble.code == MAY_NOT:
                 return "Only root may set the power limit of an NVIDIA card."
             return f"The power limit could not be set: {trouble}."
@@ -97,7 +97,7 @@ class Nvidia:
             self._library.must("nvmlInit")
             try:
                 self._cards = list_cards(self._library)
-            except Trouble:
+            except NvmlError:
                 self._close()
                 raise
             self._known |= self._cards.by_uuid.keys()
@@ -105,13 +105,13 @@ class Nvidia:
 
     def _close(self) -> None:
         self._cards = None
-        with suppress(Trouble):
+        with suppress(NvmlError):
             self._library.must("nvmlShutdown")
 
     def _sample(self, card: Card) -> Sample:
         try:
             return self._told(card)
-        except Trouble as trouble:
+        except NvmlError as trouble:
             return Sample(Health.LOST, f"{card.device.model} does not answer: {trouble}.")
 
     def _told(self, card: Card) -> Sample:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from potluck.model.device import DeviceKind
 from potluck.model.task import MIB
 from potluck.provider.detect import plausible
-from potluck.provider.detect.nvml import NOT_FOUND, Library, Trouble
+from potluck.provider.detect.nvml import NOT_FOUND, Library, NvmlError
 from potluck.provider.detect.types import FoundDevice, told
 
 _MOST_INSTANCES = 16
@@ -44,7 +44,7 @@ def list_cards(library: Library) -> Cards:
     for index in range(min(count, plausible.MOST_DEVICES)):
         try:
             offered = list(_offered(library, index, driver))
-        except Trouble as trouble:
+        except NvmlError as trouble:
             troubles.append(f"Card {index} is not offered: {trouble}.")
             continue
         if not offered:
@@ -94,7 +94,7 @@ def _instances(library: Library, card: Card) -> Iterator[Card]:
     for index in range(min(most, _MOST_INSTANCES)):
         try:
             handle = library.must("nvmlDeviceGetMigDeviceHandleByIndex", card.handle, index)
-        except Trouble as trouble:
+        except NvmlError as trouble:
             if trouble.code == NOT_FOUND:  # fewer have been made than could be
                 continue
             raise

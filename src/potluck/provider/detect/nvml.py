@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from potluck.provider.detect.report import Answer, Outcome
+from potluck.provider.detect.report import RouteAnswer, RouteOutcome
 
 NOT_FOUND = 6
 MAY_NOT = 4
@@ -24,7 +24,7 @@ _HINTS = {
 }
 
 
-class Trouble(Exception):
+class NvmlError(Exception):
     """The library has no answer, and says why."""
 
     def __init__(self, code: int, said: str) -> None:
@@ -36,11 +36,11 @@ class Trouble(Exception):
         """Whether the device itself is gone, or its driver."""
         return self.code in _IS_LOST
 
-    def as_answer(self) -> Answer:
+    def as_answer(self) -> RouteAnswer:
         """To whoever asked for devices."""
-        outcome = Outcome.MISSING if self.code == _NO_LIBRARY else Outcome.FAILED
+        outcome = RouteOutcome.MISSING if self.code == _NO_LIBRARY else RouteOutcome.FAILED
         hint = _HINTS.get(self.code, "See what nvidia-smi says; it asks the same library.")
-        return Answer(outcome, detail=f"NVML says: {self}.", hint=hint)
+        return RouteAnswer(outcome, detail=f"NVML says: {self}.", hint=hint)
 
 
 class Library:
@@ -57,16 +57,16 @@ class Library:
             asked: Callable[..., Any] = getattr(self.nvml, function)
             return asked(*arguments)
         except self.nvml.NVMLError as error:
-            raise Trouble(error.value, str(error)) from error
+            raise NvmlError(error.value, str(error)) from error
         except (ValueError, ArithmeticError, MemoryError) as error:
             # Text that is none, numbers of things that nobody has room for.
-            raise Trouble(_UNREADABLE, f"unreadable ({type(error).__name__})") from error
+            raise NvmlError(_UNREADABLE, f"unreadable ({type(error).__name__})") from error
 
     def ask(self, function: str, *arguments: Any) -> Any:
         """Nothing where this driver, card or user gets no answer; Trouble of a lost card."""
         try:
             return self.must(function, *arguments)
-        except Trouble as trouble:
+        except NvmlError as trouble:
             if trouble.is_lost:
                 raise
             return None

@@ -15,27 +15,27 @@ from msgspec.structs import replace
 from potluck.model.device import DeviceKind
 from potluck.provider.detect import plausible
 from potluck.provider.detect.query_process import Unanswered, output_of, python_module
-from potluck.provider.detect.report import Answer, Outcome, answered
+from potluck.provider.detect.report import RouteAnswer, RouteOutcome, answered
 from potluck.provider.detect.types import FoundDevice, stable_uuid, told
 
 _NO_DRIVER = "OpenCL finds no driver."
 _INSTALL = "Install the OpenCL driver of your card's vendor, or PoCL for the processor."
 
 
-async def find(timeout_seconds: float) -> Answer:
+async def find(timeout_seconds: float) -> RouteAnswer:
     if importlib.util.find_spec("pyopencl") is None:
         hint = "Install it beside Potluck: `pip install pyopencl`."
-        return Answer(Outcome.MISSING, detail="pyopencl is not installed.", hint=hint)
+        return RouteAnswer(RouteOutcome.MISSING, detail="pyopencl is not installed.", hint=hint)
     return parse(await output_of(python_module(__name__), timeout_seconds))
 
 
-def parse(listing: str) -> Answer:
+def parse(listing: str) -> RouteAnswer:
     try:
         devices = msgspec.json.decode(listing, type=tuple[FoundDevice, ...])
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise Unanswered(Outcome.FAILED, f"It answered nonsense: {error}.") from error
+        raise Unanswered(RouteOutcome.FAILED, f"It answered nonsense: {error}.") from error
     if not devices:
-        return Answer(Outcome.NOTHING, detail=_NO_DRIVER, hint=_INSTALL)
+        return RouteAnswer(RouteOutcome.NOTHING, detail=_NO_DRIVER, hint=_INSTALL)
     return answered(devices[: plausible.MOST_DEVICES])
 
 

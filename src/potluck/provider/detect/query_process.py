@@ -11,7 +11,7 @@ import msgspec
 import structlog
 
 from potluck.local.child_process import without_secrets
-from potluck.provider.detect.report import Outcome
+from potluck.provider.detect.report import RouteOutcome
 
 log = structlog.get_logger()
 T = TypeVar("T")
@@ -26,7 +26,7 @@ _END_SECONDS = 2.0
 class Unanswered(Exception):
     """There was no answer, or none that means anything."""
 
-    def __init__(self, outcome: Outcome, detail: str) -> None:
+    def __init__(self, outcome: RouteOutcome, detail: str) -> None:
         super().__init__(detail)
         self.outcome = outcome
         self.detail = detail
@@ -67,7 +67,7 @@ class Child:
     async def _exchange(self, line: bytes) -> bytes:
         if self._left_behind is not None and self._left_behind.returncode is None:
             raise Unanswered(
-                Outcome.TIMED_OUT, "Its process hangs inside the driver, and can not be ended."
+                RouteOutcome.TIMED_OUT, "Its process hangs inside the driver, and can not be ended."
             )
         if self._process is None:
             self._process = await _start(self._command, stdin=PIPE)
@@ -78,7 +78,7 @@ class Child:
             await process.stdin.drain()
         answer = await process.stdout.readline()
         if not answer.endswith(b"\n"):
-            raise Unanswered(Outcome.FAILED, f"It {how_it_ended(await process.wait())}.")
+            raise Unanswered(RouteOutcome.FAILED, f"It {how_it_ended(await process.wait())}.")
         return answer
 
     async def _end(self) -> None:
@@ -103,7 +103,7 @@ async def output_of(command: tuple[str, ...], timeout_seconds: float) -> str:
         if process is not None:
             await _end(process)
     if process.returncode:
-        raise Unanswered(Outcome.FAILED, f"It {how_it_ended(process.returncode)}.")
+        raise Unanswered(RouteOutcome.FAILED, f"It {how_it_ended(process.returncode)}.")
     return output.decode("utf-8", "replace")
 
 
@@ -144,11 +144,11 @@ def _translated(error: BaseException, timeout_seconds: float) -> Unanswered | No
     match error:
         case TimeoutError():
             detail = f"It did not answer within {timeout_seconds:g} s, and was ended."
-            return Unanswered(Outcome.TIMED_OUT, detail)
+            return Unanswered(RouteOutcome.TIMED_OUT, detail)
         case FileNotFoundError():
-            return Unanswered(Outcome.MISSING, f"There is no {error.filename}.")
+            return Unanswered(RouteOutcome.MISSING, f"There is no {error.filename}.")
         case OSError():
-            return Unanswered(Outcome.FAILED, f"It could not be asked: {error}.")
+            return Unanswered(RouteOutcome.FAILED, f"It could not be asked: {error}.")
         case msgspec.DecodeError() | ValueError():
-            return Unanswered(Outcome.FAILED, f"It answered nonsense: {error}.")
+            return Unanswered(RouteOutcome.FAILED, f"It answered nonsense: {error}.")
     return None

@@ -9,7 +9,7 @@ from typing import BinaryIO, Protocol
 import msgspec
 from msgspec import Struct
 
-from potluck.provider.detect.report import Answer
+from potluck.provider.detect.report import RouteAnswer
 from potluck.provider.detect.types import Sample
 
 
@@ -17,7 +17,7 @@ class Find(Struct, frozen=True, tag="find"):
     """Which devices are there? Answered by an Answer."""
 
 
-class Look(Struct, frozen=True, tag="look"):
+class SampleQuestion(Struct, frozen=True, tag="look"):
     """How do they do? Answered by Looks."""
 
 
@@ -41,20 +41,20 @@ class PowerSet(Struct, frozen=True):
     refusal: str | None = None  # a sentence, if it is not
 
 
-Question = Find | Look | SetPower
+Question = Find | SampleQuestion | SetPower
 
 
-class Vendor(Protocol):
+class VendorLibrary(Protocol):
     """What a vendor's library, or the kernel in its place, can be asked."""
 
-    def find(self) -> Answer: ...
+    def find(self) -> RouteAnswer: ...
 
     def look(self) -> Looks: ...
 
     def set_power(self, uuid: str, watts: int | None) -> str | None: ...
 
 
-def serve(vendor: Vendor) -> None:
+def serve(vendor: VendorLibrary) -> None:
     """In the child: answers until whoever started it is gone, even while the library hangs."""
     answers = _own_output()
     questions: queue.SimpleQueue[bytes] = queue.SimpleQueue()
@@ -65,11 +65,11 @@ def serve(vendor: Vendor) -> None:
         answers.flush()
 
 
-def _answer(vendor: Vendor, question: Question) -> Answer | Looks | PowerSet:
+def _answer(vendor: VendorLibrary, question: Question) -> RouteAnswer | Looks | PowerSet:
     match question:
         case Find():
             return vendor.find()
-        case Look():
+        case SampleQuestion():
             return vendor.look()
         case SetPower(uuid, watts):
             return PowerSet(vendor.set_power(uuid, watts))

@@ -9,7 +9,7 @@ from potluck.model.device import DeviceDescription
 from potluck.provider.detect.types import FoundDevice
 
 
-class Outcome(StrEnum):
+class RouteOutcome(StrEnum):
     """What came of asking one route for devices."""
 
     FOUND = "found"  # it knows of some
@@ -19,21 +19,21 @@ class Outcome(StrEnum):
     TIMED_OUT = "timed_out"  # it did not answer in time, and was ended
 
 
-class Tried(Struct, frozen=True):
+class RouteTrial(Struct, frozen=True):
     """One route to devices, asked once."""
 
     route: str  # nvidia, amd, intel, apple, opencl, cpu
-    outcome: Outcome
+    outcome: RouteOutcome
     detail: str = ""  # a sentence: what it said, or why it said nothing
     hint: str = ""  # what would help, where something would
     seconds: float = 0.0
     devices: int = 0  # that it knows of, also those that another route knew already
 
 
-class Answer(Struct, frozen=True):
+class RouteAnswer(Struct, frozen=True):
     """What one route said."""
 
-    outcome: Outcome
+    outcome: RouteOutcome
     devices: tuple[FoundDevice, ...] = ()
     detail: str = ""
     hint: str = ""
@@ -44,10 +44,10 @@ class Detection(Struct, frozen=True):
 
     devices: tuple[DeviceDescription, ...]  # on the default terms
     found: Mapping[str, FoundDevice]  # by the uuid of the description
-    tried: tuple[Tried, ...]
+    tried: tuple[RouteTrial, ...]
 
 
-def answered(devices: tuple[FoundDevice, ...], detail: str = "", hint: str = "") -> Answer:
+def answered(devices: tuple[FoundDevice, ...], detail: str = "", hint: str = "") -> RouteAnswer:
     """Of a route that works."""
-    outcome = Outcome.FOUND if devices else Outcome.NOTHING
-    return Answer(outcome, devices, detail, hint)
+    outcome = RouteOutcome.FOUND if devices else RouteOutcome.NOTHING
+    return RouteAnswer(outcome, devices, detail, hint)

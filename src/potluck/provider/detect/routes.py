@@ -7,10 +7,10 @@ from potluck.provider.detect import apple, opencl, sysfs
 from potluck.provider.detect.library import may_be_here
 from potluck.provider.detect.query_process import Child
 from potluck.provider.detect.question import Find
-from potluck.provider.detect.report import Answer, Outcome
+from potluck.provider.detect.report import RouteAnswer, RouteOutcome
 
 NVML = "libnvidia-ml.so.1"
-Route = Callable[[float], Awaitable[Answer]]
+Route = Callable[[float], Awaitable[RouteAnswer]]
 
 
 def routes() -> dict[str, Route]:
@@ -23,13 +23,15 @@ def child_of(route: str) -> Child:
     return Child(f"potluck.provider.detect.{route}")
 
 
-async def _nvidia(timeout_seconds: float) -> Answer:
+async def _nvidia(timeout_seconds: float) -> RouteAnswer:
     return await _asked("nvidia", timeout_seconds)
 
 
-async def _nvidia_on_linux(timeout_seconds: float) -> Answer:
+async def _nvidia_on_linux(timeout_seconds: float) -> RouteAnswer:
     if not may_be_here(NVML):
-        return explained(Answer(Outcome.MISSING, detail=f"There is no {NVML}."), _nvidia_cards())
+        return explained(
+            RouteAnswer(RouteOutcome.MISSING, detail=f"There is no {NVML}."), _nvidia_cards()
+        )
     return explained(await _nvidia(timeout_seconds), _nvidia_cards())
 
 
@@ -37,35 +39,35 @@ def _nvidia_cards() -> list[str]:
     return [card.name for card in sysfs.cards_of(sysfs.NVIDIA)]
 
 
-def explained(answer: Answer, on_the_bus: Sequence[str]) -> Answer:
+def explained(answer: RouteAnswer, on_the_bus: Sequence[str]) -> RouteAnswer:
     """A card that the kernel sees and the library does not is what its owner wants to hear of."""
     if answer.devices or not on_the_bus:
         return answer
     places = ", ".join(on_the_bus)
     detail = f"There is an NVIDIA card ({places}), but its driver does not work. {answer.detail}"
     hint = answer.hint or "Install NVIDIA's driver, and restart the machine."
-    return Answer(Outcome.FAILED, detail=detail, hint=hint)
+    return RouteAnswer(RouteOutcome.FAILED, detail=detail, hint=hint)
 
 
-async def _amd(timeout_seconds: float) -> Answer:
+async def _amd(timeout_seconds: float) -> RouteAnswer:
     return await _by_the_kernel("amd", sysfs.AMD, timeout_seconds)
 
 
-async def _intel(timeout_seconds: float) -> Answer:
+async def _intel(timeout_seconds: float) -> RouteAnswer:
     return await _by_the_kernel("intel", sysfs.INTEL, timeout_seconds)
 
 
-async def _by_the_kernel(route: str, vendor: int, timeout_seconds: float) -> Answer:
+async def _by_the_kernel(route: str, vendor: int, timeout_seconds: float) -> RouteAnswer:
     """Without a card on the bus nobody needs to be asked."""
     if not sysfs.cards_of(vendor):
-        return Answer(Outcome.NOTHING, detail="The kernel lists none on the PCI bus.")
+        return RouteAnswer(RouteOutcome.NOTHING, detail="The kernel lists none on the PCI bus.")
     return await _asked(route, timeout_seconds)
 
 
-async def _asked(route: str, timeout_seconds: float) -> Answer:
+async def _asked(route: str, timeout_seconds: float) -> RouteAnswer:
     child = child_of(route)
     try:
-        return await child.ask(Find(), Answer, timeout_seconds)
+        return await child.ask(Find(), RouteAnswer, timeout_seconds)
     finally:
         await child.close()
 

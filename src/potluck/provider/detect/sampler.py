@@ -12,10 +12,15 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from potluck.model.device import DeviceKind, Health
-from potluck.provider.attempt.usage_meter import DeviceSpent, Tally
+from potluck.provider.attempt.usage_meter import DeviceSpent, DeviceUsage
 from potluck.provider.detect import cpu
 from potluck.provider.detect.query_process import Child, Unanswered
-from potluck.provider.detect.question import Look, Looks, PowerSet, SetPower
+from potluck.provider.detect.question import (
+    Looks,
+    PowerSet,
+    SampleQuestion,
+    SetPower,
+)
 from potluck.provider.detect.routes import child_of
 from potluck.provider.detect.types import FoundDevice, Sample
 
@@ -38,7 +43,7 @@ class Sampler:
         self._last: dict[str, Sample] = {}
         # What a processor does for a task is known to the second, whoever else keeps it busy.
         cards = (uuid for uuid, device in found.items() if device.kind is not DeviceKind.CPU)
-        self._tallies = {uuid: Tally() for uuid in cards}
+        self._tallies = {uuid: DeviceUsage() for uuid in cards}
 
     async def sample(self) -> Mapping[str, Sample]:
         """By uuid; of a device about which nothing can be told it says nothing but that."""
@@ -76,7 +81,7 @@ class Sampler:
 
     async def _look(self, route: str) -> Looks | None:
         try:
-            looks = await self._children[route].ask(Look(), Looks, self._timeout_seconds)
+            looks = await self._children[route].ask(SampleQuestion(), Looks, self._timeout_seconds)
         except Unanswered as error:
             self._unanswered[route] += 1
             has_patience = self._unanswered[route] < _PATIENCE

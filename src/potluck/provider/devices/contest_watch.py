@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import structlog
 
 from potluck.model.device import Standing
-from potluck.provider.announcement import Announce, DeviceBound, DeviceUnbound
+from potluck.provider.announcement import Announce, DeviceRegained, DeviceUnbound
 from potluck.provider.detect.types import FoundDevice
 from potluck.provider.devices.challenge import product_on
 from potluck.provider.server.server_client import Link
@@ -50,7 +50,7 @@ class DeviceWatch:
             if self._unbound.get(uuid) is not standing:
                 self._announce(DeviceUnbound(uuid, self._devices[uuid].model, standing))
         for uuid in self._unbound.keys() - now.keys():
-            self._announce(DeviceBound(uuid, self._devices[uuid].model))
+            self._announce(DeviceRegained(uuid, self._devices[uuid].model))
         self._unbound = now
 
     async def run(self) -> None:

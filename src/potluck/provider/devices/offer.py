@@ -16,11 +16,11 @@ from potluck.model.error import Conflict, InvalidInput, PotluckError
 from potluck.model.node import NodeDescription, SandboxReport
 from potluck.model.terms import TaskKind
 from potluck.provider.announcement import Announce, OfferRefused
-from potluck.provider.change_counter import Told
+from potluck.provider.change_counter import ChangeCounter
 from potluck.provider.data_directory import load_node_id
 from potluck.provider.detect.report import Detection
 from potluck.provider.measure.measure import measure, measured_before
-from potluck.provider.owner.live_rules import Rules
+from potluck.provider.owner.live_rules import OwnerRules
 from potluck.provider.server.server_client import Link
 from potluck.provider.settings import ProviderSettings
 from potluck.wire.device_status import DeviceStatus
@@ -37,7 +37,7 @@ _LIMIT_FILES = (
 )
 
 
-class Offer:
+class NodeOffer:
     """What is offered now, and whether the server has heard of it."""
 
     def __init__(
@@ -45,7 +45,7 @@ class Offer:
         settings: ProviderSettings,
         devices: Iterable[DeviceDescription],
         sandbox: SandboxReport,
-        rules: Rules,
+        rules: OwnerRules,
         containers: SandboxReport | None = None,
     ) -> None:
         self._settings = settings
@@ -55,7 +55,7 @@ class Offer:
         self._rules = rules
         self._statuses: Callable[[], tuple[DeviceStatus, ...]] = tuple
         self._wish: Callable[[], int] = int
-        self.told = Told()
+        self.told = ChangeCounter()
         self.refusal: PotluckError | None = None  # why the server does not take it
         self.misfit: PotluckError | None = None  # why it has not the sandbox that was asked for
 
@@ -92,7 +92,7 @@ class Offer:
         self.told.change()
 
 
-def _without_images(sandbox: SandboxReport, rules: Rules) -> SandboxReport:
+def _without_images(sandbox: SandboxReport, rules: OwnerRules) -> SandboxReport:
     """An owner who takes no images may still have the rest run in containers."""
     if rules.limits.has_containers:
         return sandbox
@@ -101,7 +101,7 @@ def _without_images(sandbox: SandboxReport, rules: Rules) -> SandboxReport:
 
 
 async def offer_forever(
-    link: Link, offer: Offer, registered: Callable[[NodeRegistered], None], announce: Announce
+    link: Link, offer: NodeOffer, registered: Callable[[NodeRegistered], None], announce: Announce
 ) -> None:
     """Registers anew whenever the offer changes; nothing that runs is touched by that."""
     while True:
@@ -117,7 +117,7 @@ async def offer_forever(
 
 
 async def measure_devices(
-    offer: Offer,
+    offer: NodeOffer,
     detection: Detection,
     data_directory: Path,
     own_doing: Callable[[str], AbstractContextManager[None]],
@@ -139,7 +139,7 @@ async def measure_devices(
         await asyncio.sleep(interval_seconds)
 
 
-def _is_known(offer: Offer, device: DeviceDescription, data_directory: Path) -> bool:
+def _is_known(offer: NodeOffer, device: DeviceDescription, data_directory: Path) -> bool:
     measured = measured_before(device, data_directory)
     if measured is not None:
         offer.measured(device.uuid, measured)
@@ -150,7 +150,7 @@ def describe_node(
     settings: ProviderSettings,
     devices: Iterable[DeviceDescription],
     sandbox: SandboxReport,
-    rules: Rules,
+    rules: OwnerRules,
 ) -> NodeDescription:
     """On the terms that hold now."""
     limits, memory_bytes = rules.limits, usable_memory_bytes()

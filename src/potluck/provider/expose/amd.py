@@ -2,7 +2,13 @@
 
 from potluck.provider.detect.types import FoundDevice
 from potluck.provider.expose import drm
-from potluck.provider.expose.exposed import Exposed, Machine, Wanted, open_nodes, together
+from potluck.provider.expose.exposed import (
+    Exposed,
+    HostPaths,
+    WantedDevices,
+    open_nodes,
+    together,
+)
 
 CDI_KIND = "amd.com/gpu"
 _COMPUTE = "/dev/kfd"
@@ -11,24 +17,24 @@ _TOPOLOGY = ("/sys/class/kfd", "/sys/devices/virtual/kfd")
 _NONE = "-1"  # to them an empty list is no list
 
 
-def variables(wanted: Wanted) -> dict[str, str]:
+def variables(wanted: WantedDevices) -> dict[str, str]:
     numbers = wanted.numbers or _NONE
     return {"ROCR_VISIBLE_DEVICES": numbers, "HIP_VISIBLE_DEVICES": _after(wanted)}
 
 
-def node_of(device: FoundDevice, machine: Machine) -> str | None:
+def node_of(device: FoundDevice, machine: HostPaths) -> str | None:
     return drm.render_node(device, machine)
 
 
-def nodes(device: FoundDevice, machine: Machine) -> Exposed:
+def nodes(device: FoundDevice, machine: HostPaths) -> Exposed:
     return together([open_nodes([machine.shown(_COMPUTE)]), drm.node(device, machine)])
 
 
-def facts(device: FoundDevice, machine: Machine) -> Exposed:
+def facts(device: FoundDevice, machine: HostPaths) -> Exposed:
     topology = [machine.shown(path) for path in _TOPOLOGY if machine.at(path).is_dir()]
     return together([drm.facts(device, machine), Exposed(mounts=tuple(topology))])
 
 
-def _after(wanted: Wanted) -> str:
+def _after(wanted: WantedDevices) -> str:
     """HIP counts what the runtime below it has left over."""
     return ",".join(str(number) for number in range(len(wanted.granted))) or _NONE

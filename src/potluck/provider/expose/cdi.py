@@ -15,7 +15,12 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from potluck.provider.expose.exposed import Exposed, Machine, open_nodes, together
+from potluck.provider.expose.exposed import (
+    Exposed,
+    HostPaths,
+    open_nodes,
+    together,
+)
 from potluck.provider.sandbox.driver import Mount
 
 log = structlog.get_logger()
@@ -38,7 +43,7 @@ class _Node(Struct, frozen=True, rename="camel"):
         return Mount(Path(self.host_path or self.path), self.path)
 
 
-class _File(Struct, frozen=True, rename="camel"):
+class _CdiFile(Struct, frozen=True, rename="camel"):
     host_path: str
     container_path: str
 
@@ -46,21 +51,21 @@ class _File(Struct, frozen=True, rename="camel"):
 class _Edits(Struct, frozen=True, rename="camel"):
     env: tuple[str, ...] = ()
     device_nodes: tuple[_Node, ...] = ()
-    mounts: tuple[_File, ...] = ()
+    mounts: tuple[_CdiFile, ...] = ()
 
 
-class _Device(Struct, frozen=True, rename="camel"):
+class _CdiDevice(Struct, frozen=True, rename="camel"):
     name: str
     container_edits: _Edits = _Edits()
 
 
 class _Specification(Struct, frozen=True, rename="camel"):
     kind: str
-    devices: tuple[_Device, ...] = ()
+    devices: tuple[_CdiDevice, ...] = ()
     container_edits: _Edits = _Edits()
 
 
-def described(kind: str, uuid: str, node: str | None, machine: Machine) -> Exposed | None:
+def described(kind: str, uuid: str, node: str | None, machine: HostPaths) -> Exposed | None:
     """What is said of the device with this uuid, or of the one to which this node belongs."""
     by_uuid = by_node = None
     for specification in _specifications(machine):
@@ -75,7 +80,7 @@ def described(kind: str, uuid: str, node: str | None, machine: Machine) -> Expos
     return found and _exposed(found[0].container_edits, found[1].container_edits)
 
 
-def _is_of(device: _Device, node: str) -> bool:
+def _is_of(device: _CdiDevice, node: str) -> bool:
     """Parts of a card name its node too, beside nodes of their own; so do several cards, as one."""
     paths = {each.path for each in device.container_edits.device_nodes}
     kinds = [found[1] for found in map(_CARDS.fullmatch, paths) if found]
@@ -103,7 +108,7 @@ def _exposed(*edits: _Edits) -> Exposed:
     )
 
 
-def _mount(file: _File) -> Mount | None:
+def _mount(file: _CdiFile) -> Mount | None:
     source, target = Path(file.host_path), Path(file.container_path)
     try:
         kind = source.stat().st_mode
@@ -125,7 +130,7 @@ def _is_below(path: str, place: str) -> bool:
     return pure.is_relative_to(place) and path != place and ".." not in pure.parts
 
 
-def _specifications(machine: Machine) -> Iterator[_Specification]:
+def _specifications(machine: HostPaths) -> Iterator[_Specification]:
     for directory in map(machine.at, _DIRECTORIES):
         for path in sorted(directory.glob("*.json")):
             try:

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from potluck.provider.detect.types import FoundDevice
-from potluck.provider.expose.exposed import Exposed, Machine, open_nodes
+from potluck.provider.expose.exposed import Exposed, HostPaths, open_nodes
 from potluck.provider.sandbox.driver import Mount
 
 # Directories of nothing but links, by which libraries find the one card that is there; the others'
@@ -13,7 +13,7 @@ _LINKS = ("/sys/class/drm", "/sys/dev/char", "/sys/bus/pci/devices")
 _RENDER_NODE = re.compile(r"renderD[0-9]+")
 
 
-def node(device: FoundDevice, machine: Machine) -> Exposed:
+def node(device: FoundDevice, machine: HostPaths) -> Exposed:
     """Its render node; never its other node, by which a screen is controlled."""
     path = render_node(device, machine)
     if path is None:
@@ -22,7 +22,7 @@ def node(device: FoundDevice, machine: Machine) -> Exposed:
     return open_nodes([machine.shown(path)])
 
 
-def render_node(device: FoundDevice, machine: Machine) -> str | None:
+def render_node(device: FoundDevice, machine: HostPaths) -> str | None:
     """By the kernel's word, else by its driver's; the only one there is has no rival."""
     place = _place(device, machine)
     names = sorted(each.name for each in place.glob("drm/renderD*")) if place else []
@@ -34,7 +34,7 @@ def render_node(device: FoundDevice, machine: Machine) -> str | None:
     return f"/dev/dri/{names[0]}" if names else None
 
 
-def facts(device: FoundDevice, machine: Machine) -> Exposed:
+def facts(device: FoundDevice, machine: HostPaths) -> Exposed:
     """What /sys tells of this card."""
     place = _place(device, machine)
     if place is None:
@@ -44,7 +44,7 @@ def facts(device: FoundDevice, machine: Machine) -> Exposed:
     return Exposed(mounts=(*links, Mount(place, inside)))
 
 
-def _place(device: FoundDevice, machine: Machine) -> Path | None:
+def _place(device: FoundDevice, machine: HostPaths) -> Path | None:
     """The card's own directory. Addresses are spelt with or without the domain."""
     wanted = device.bus_address.lower()
     if not wanted:

@@ -11,34 +11,39 @@ from potluck.model.device import DeviceKind
 from potluck.provider.detect.types import FoundDevice
 from potluck.provider.expose import amd, drm, intel, nvidia
 from potluck.provider.expose.cdi import described
-from potluck.provider.expose.exposed import Exposed, Machine, Wanted, together
+from potluck.provider.expose.exposed import (
+    Exposed,
+    HostPaths,
+    WantedDevices,
+    together,
+)
 from potluck.wire.provider import GrantedDevice
 
 _TOPOLOGY = "/sys/devices/system/cpu"
 
 
-def topology(machine: Machine) -> Exposed:
+def topology(machine: HostPaths) -> Exposed:
     is_told = machine.at(_TOPOLOGY).is_dir()
     return Exposed(mounts=(machine.shown(_TOPOLOGY),) if is_told else ())
 
 
-class Vendor(Protocol):
+class VendorExposure(Protocol):
     """What is known here of one vendor's devices."""
 
     CDI_KIND: str
 
-    def variables(self, wanted: Wanted) -> dict[str, str]: ...
+    def variables(self, wanted: WantedDevices) -> dict[str, str]: ...
 
-    def node_of(self, device: FoundDevice, machine: Machine) -> str | None: ...
+    def node_of(self, device: FoundDevice, machine: HostPaths) -> str | None: ...
 
-    def nodes(self, device: FoundDevice, machine: Machine) -> Exposed: ...
+    def nodes(self, device: FoundDevice, machine: HostPaths) -> Exposed: ...
 
-    def facts(self, device: FoundDevice, machine: Machine) -> Exposed:
+    def facts(self, device: FoundDevice, machine: HostPaths) -> Exposed:
         """What the kernel tells of the device, in files that can be read only."""
         ...
 
 
-_VENDORS: dict[str, Vendor] = {"nvidia": nvidia, "amd": amd, "intel": intel}
+_VENDORS: dict[str, VendorExposure] = {"nvidia": nvidia, "amd": amd, "intel": intel}
 
 
 def expose(
@@ -46,7 +51,7 @@ def expose(
     found: Mapping[str, FoundDevice],
     *,
     is_walled: bool = True,
-    machine: Machine = Machine(),  # noqa: B008, a frozen value
+    machine: HostPaths = HostPaths(),  # noqa: B008, a frozen value
 ) -> Exposed:
     """`is_walled`: whether what is not shown is absent."""
     devices = [found[one.uuid] for one in granted if one.uuid in found]
@@ -83,7 +88,7 @@ def hide(granted: Sequence[GrantedDevice]) -> Exposed:
 
 
 def _variables(devices: Iterable[FoundDevice], countable: Iterable[FoundDevice]) -> Exposed:
-    wanted = {name: Wanted(_of(name, devices), _of(name, countable)) for name in _VENDORS}
+    wanted = {name: WantedDevices(_of(name, devices), _of(name, countable)) for name in _VENDORS}
     environment: dict[str, str] = {}
     for name, vendor in _VENDORS.items():
         environment |= vendor.variables(wanted[name])
@@ -106,7 +111,7 @@ def _vendor_name(device: FoundDevice) -> str | None:
     return next((name for name in _VENDORS if name in words), None)
 
 
-def _show(device: FoundDevice, machine: Machine) -> Exposed:
+def _show(device: FoundDevice, machine: HostPaths) -> Exposed:
     name = _vendor_name(device)
     if name is None:
         return together([drm.node(device, machine), drm.facts(device, machine)])

@@ -26,7 +26,7 @@ class Exposed(Struct, frozen=True):
     problems: tuple[str, ...] = ()
 
 
-class Machine(Struct, frozen=True):
+class HostPaths(Struct, frozen=True):
     """Where /dev, /sys, /proc and descriptions of devices are; tests make trees of their own."""
 
     root: Path = Path("/")
@@ -39,7 +39,7 @@ class Machine(Struct, frozen=True):
         return Mount(self.at(path), path)
 
 
-class Wanted(Struct, frozen=True):
+class WantedDevices(Struct, frozen=True):
     """Devices of one vendor that are to be shown, among all that the machine has of it.
 
     In a sandbox only the granted ones are there, so libraries count these; elsewhere, all of them.

@@ -2,12 +2,12 @@
 
 from potluck.provider.detect.types import FoundDevice
 from potluck.provider.expose import drm
-from potluck.provider.expose.exposed import Exposed, Machine, Wanted
+from potluck.provider.expose.exposed import Exposed, HostPaths, WantedDevices
 
 CDI_KIND = "intel.com/gpu"
 
 
-def variables(wanted: Wanted) -> dict[str, str]:
+def variables(wanted: WantedDevices) -> dict[str, str]:
     """With an empty mask the driver would show all cards, so none is said where there is none."""
     if not wanted.granted:
         return {"ONEAPI_DEVICE_SELECTOR": "*:cpu"}
@@ -18,13 +18,13 @@ def variables(wanted: Wanted) -> dict[str, str]:
     }
 
 
-def node_of(device: FoundDevice, machine: Machine) -> str | None:
+def node_of(device: FoundDevice, machine: HostPaths) -> str | None:
     return drm.render_node(device, machine)
 
 
-def nodes(device: FoundDevice, machine: Machine) -> Exposed:
+def nodes(device: FoundDevice, machine: HostPaths) -> Exposed:
     return drm.node(device, machine)
 
 
-def facts(device: FoundDevice, machine: Machine) -> Exposed:
+def facts(device: FoundDevice, machine: HostPaths) -> Exposed:
     return drm.facts(device, machine)

@@ -10,7 +10,13 @@ from contextlib import suppress
 
 from potluck.provider.detect.types import FoundDevice
 from potluck.provider.expose import drm
-from potluck.provider.expose.exposed import Exposed, Machine, Wanted, open_nodes, together
+from potluck.provider.expose.exposed import (
+    Exposed,
+    HostPaths,
+    WantedDevices,
+    open_nodes,
+    together,
+)
 
 CDI_KIND = "nvidia.com/gpu"
 _CONTROL, _MEMORY, _TOOLS = "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools"
@@ -24,7 +30,7 @@ _NO_MEMORY_NODE = (
 )
 
 
-def variables(wanted: Wanted) -> dict[str, str]:
+def variables(wanted: WantedDevices) -> dict[str, str]:
     are_named = all(one.uuid for one in wanted.granted)
     names = ",".join(one.uuid for one in wanted.granted) if are_named else wanted.numbers
     return {
@@ -34,14 +40,14 @@ def variables(wanted: Wanted) -> dict[str, str]:
     }
 
 
-def node_of(device: FoundDevice, machine: Machine) -> str | None:
+def node_of(device: FoundDevice, machine: HostPaths) -> str | None:
     minor = device.minor
     if minor is None and device.bus_address:
         minor = _told(_MINOR, f"{_DRIVER}/gpus/{device.bus_address}/information", machine)
     return None if minor is None else f"/dev/nvidia{minor}"
 
 
-def nodes(device: FoundDevice, machine: Machine) -> Exposed:
+def nodes(device: FoundDevice, machine: HostPaths) -> Exposed:
     if not machine.at(_CONTROL).exists() and machine.at(WINDOWS).exists():
         return open_nodes([machine.shown(WINDOWS)])
     own = node_of(device, machine)
@@ -55,7 +61,7 @@ def nodes(device: FoundDevice, machine: Machine) -> Exposed:
     return together([shown, Exposed(problems=(_NO_MEMORY_NODE,))])
 
 
-def facts(device: FoundDevice, machine: Machine) -> Exposed:
+def facts(device: FoundDevice, machine: HostPaths) -> Exposed:
     paths = [f"{_DRIVER}/{name}" for name in ("params", "registry", "version")]
     paths.append(f"{_DRIVER}/gpus/{device.bus_address}")
     if device.gpu_instance is not None:
@@ -64,7 +70,7 @@ def facts(device: FoundDevice, machine: Machine) -> Exposed:
     return together([drm.facts(device, machine), Exposed(mounts=tuple(told))])
 
 
-def _capabilities(device: FoundDevice, machine: Machine) -> list[str]:
+def _capabilities(device: FoundDevice, machine: HostPaths) -> list[str]:
     """A part of a card is opened with two nodes more: of its memory, and of its processors."""
     if device.gpu_instance is None:
         return []
@@ -79,7 +85,7 @@ def _instance(device: FoundDevice) -> str:
     return f"{_DRIVER}/capabilities/gpu{device.minor}/mig/gi{device.gpu_instance}"
 
 
-def _told(number: re.Pattern[str], path: str, machine: Machine) -> int | None:
+def _told(number: re.Pattern[str], path: str, machine: HostPaths) -> int | None:
     with suppress(OSError):
         match = number.search(machine.at(path).read_text())
         return int(match[1]) if match else None

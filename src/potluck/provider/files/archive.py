@@ -45,7 +45,7 @@ class BadArchive(Exception):
     """It is not unpacked; says why."""
 
 
-class Entry(Struct, frozen=True):
+class ArchiveEntry(Struct, frozen=True):
     path: str
     is_directory: bool
     size_bytes: int
@@ -54,9 +54,9 @@ class Entry(Struct, frozen=True):
     modified_at: int
 
 
-def read_entries(archive: BinaryIO) -> list[Entry]:
+def read_entries(archive: BinaryIO) -> list[ArchiveEntry]:
     """Everything in it, checked."""
-    names, entries = Names(), []
+    names, entries = EntryNames(), []
     for entry in _entries(archive, os.fstat(archive.fileno()).st_size):
         if entry.path and names.take(entry.path, entry.is_directory):
             entries.append(entry)
@@ -65,7 +65,7 @@ def read_entries(archive: BinaryIO) -> list[Entry]:
     return entries
 
 
-def _entries(archive: BinaryIO, size_bytes: int) -> Iterator[Entry]:
+def _entries(archive: BinaryIO, size_bytes: int) -> Iterator[ArchiveEntry]:
     said: dict[str, str] = {}
     ahead = 0  # of the next entry
     records = 0
@@ -90,7 +90,7 @@ def _entries(archive: BinaryIO, size_bytes: int) -> Iterator[Entry]:
             archive.seek(_padded(entry.size_bytes), os.SEEK_CUR)
 
 
-def _entry(block: bytes, kind: bytes, size: int, said: dict[str, str], offset: int) -> Entry:
+def _entry(block: bytes, kind: bytes, size: int, said: dict[str, str], offset: int) -> ArchiveEntry:
     path = said.get("path") or _header_path(block)
     if kind not in (*_REGULAR, _DIRECTORY) or any(key.startswith("GNU.") for key in said):
         what = _KINDS.get(kind, "something that is no file")
@@ -98,7 +98,7 @@ def _entry(block: bytes, kind: bytes, size: int, said: dict[str, str], offset: i
     is_directory = kind == _DIRECTORY or path.endswith("/")
     if "size" in said:
         size = _number(said["size"])
-    return Entry(
+    return ArchiveEntry(
         _plain(path),
         is_directory,
         0 if is_directory else size,
@@ -200,7 +200,7 @@ def _padded(size: int) -> int:
     return -(-size // _BLOCK) * _BLOCK
 
 
-class Names:
+class EntryNames:
     """All that will be there, directories above included, as the pickiest file system sees it.
 
     Whoever packs asks it too: what is refused here would be of no use to whoever unpacks.

@@ -18,7 +18,7 @@ from pathlib import Path
 from potluck.model.blob import BlobRef
 from potluck.model.error import SandboxUnavailable
 from potluck.provider.files.blob_transfer import Courier, Damaged, fetch
-from potluck.provider.files.work_directory import Inputs
+from potluck.provider.files.work_directory import InputFiles
 from potluck.provider.sandbox.driver import InputFailed
 
 _READ_BYTES = 2**20
@@ -39,13 +39,13 @@ class FileCache:
 
     async def hold(
         self, name: str, account_id: str, blobs: Sequence[BlobRef], courier: Courier
-    ) -> Inputs:
+    ) -> InputFiles:
         """All of them, here and in use until they are released. Raises what the server refuses,
         InputFailed and SandboxUnavailable."""
         wanted = {self._path(account_id, blob): blob for blob in blobs}
         self._held[name] = self._held.get(name, frozenset()).union(wanted)
         fetched = [await self._bring(path, blob, courier) for path, blob in wanted.items()]
-        return Inputs({blob.sha256: path for path, blob in wanted.items()}, sum(fetched))
+        return InputFiles({blob.sha256: path for path, blob in wanted.items()}, sum(fetched))
 
     def share(self, name: str, other: str) -> None:
         """What the one holds the other holds too, until that releases it."""

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 
 from potluck.model.blob import MOST_OUTPUT_FILES
-from potluck.provider.files.outbox import NoRoom, Outbox, Role
+from potluck.provider.files.outbox import NoRoom, Outbox, OutputRole
 from potluck.provider.files.walk import Passed, walk
 from potluck.provider.sandbox.driver import WorkDirectory
 
@@ -44,7 +44,7 @@ def collect(
         taken += found.status.st_size
         content = _content(descriptor, found.status.st_size)
         try:
-            outbox.add(Role.OUTPUT, f"{prefix}{found.path}", content)
+            outbox.add(OutputRole.OUTPUT, f"{prefix}{found.path}", content)
         except NoRoom:
             no_room.add(found.path)
     remarks = [

@@ -41,7 +41,7 @@ class NoRoom(OSError):
     """This machine's disk is as full as a task may make it."""
 
 
-class Role(StrEnum):
+class OutputRole(StrEnum):
     """What the server is to do with it."""
 
     OUTPUT = "output"  # a file by its path
@@ -52,7 +52,7 @@ class Role(StrEnum):
 class Parcel(Struct, frozen=True, array_like=True):
     """Something that is to reach the server, and where its bytes stand."""
 
-    role: Role
+    role: OutputRole
     path: str
     offset: int
     blob: BlobRef
@@ -91,9 +91,9 @@ class Outbox:
     @property
     def size_bytes(self) -> int:
         """Of the files that the task has left."""
-        return sum(each.blob.size_bytes for each in self.parcels if each.role is Role.OUTPUT)
+        return sum(each.blob.size_bytes for each in self.parcels if each.role is OutputRole.OUTPUT)
 
-    def add(self, role: Role, path: str, chunks: Iterable[bytes]) -> Parcel:
+    def add(self, role: OutputRole, path: str, chunks: Iterable[bytes]) -> Parcel:
         """Takes the chunks as they come; `announce` when done, in the event loop. Raises NoRoom."""
         digest, size = hashlib.sha256(), 0
         with self._adding:
@@ -118,7 +118,7 @@ class Outbox:
         """Small ones as they are. A large one has to be with the server before it is named."""
         if len(data) <= INLINE_BYTES:
             return Value(data)
-        parcel = self.add(Role.VALUE, "", [data])
+        parcel = self.add(OutputRole.VALUE, "", [data])
         self.sync()
         return Value(blob=parcel.blob)
 
@@ -126,7 +126,7 @@ class Outbox:
         """Whether it is worth it, and may be: who names a value may have to ask for it again."""
         is_all = shipped == len(self.parcels)
         is_much = self._end - self._given_back >= _GIVEN_BACK_BYTES
-        return is_all and is_much and all(each.role is Role.OUTPUT for each in self.parcels)
+        return is_all and is_much and all(each.role is OutputRole.OUTPUT for each in self.parcels)
 
     def give_back(self, shipped: int) -> None:
         """What the server has takes no room here. The places of all that comes later stay."""

@@ -12,10 +12,10 @@ from functools import partial
 from potluck.model.blob import INLINE_BYTES
 from potluck.model.error import PotluckError, StaleLease
 from potluck.model.ids import AttemptId
-from potluck.provider.attempt.log_buffer import AttemptLog
+from potluck.provider.attempt.log_buffer import LogBuffer
 from potluck.provider.event import Event, LeaseLost, ParcelsShipped, ValueRefused
 from potluck.provider.files.blob_transfer import Freight
-from potluck.provider.files.outbox import Parcel, Role
+from potluck.provider.files.outbox import OutputRole, Parcel
 from potluck.wire.files import AddedFile
 
 _MOST_FILES, _MOST_BYTES = 1_000, 2 * 2**20  # in one message
@@ -24,7 +24,7 @@ _MOST_FILES, _MOST_BYTES = 1_000, 2 * 2**20  # in one message
 async def ship_parcels(
     freight: Freight,
     attempt_id: AttemptId,
-    log: AttemptLog,
+    log: LogBuffer,
     tell: Callable[[list[Event]], bool],
 ) -> None:
     """Runs until the attempt is forgotten, which cancels it, or the server wants no more."""
@@ -63,7 +63,7 @@ class _Delivery:
         self,
         freight: Freight,
         attempt_id: AttemptId,
-        log: AttemptLog,
+        log: LogBuffer,
         tell: Callable[[list[Event]], bool],
     ) -> None:
         self._outbox, self._courier = freight.outbox, freight.courier
@@ -78,19 +78,21 @@ class _Delivery:
 
     async def _prepared(self, parcel: Parcel) -> AddedFile | None:
         """What is to be said of it, once its bytes are where they should be."""
-        if parcel.role is Role.OUTPUT and parcel.blob.size_bytes <= INLINE_BYTES:
+        if parcel.role is OutputRole.OUTPUT and parcel.blob.size_bytes <= INLINE_BYTES:
             data = await asyncio.to_thread(self._outbox.read, parcel, 0, INLINE_BYTES)
             return AddedFile(parcel.path, data)
         try:
             await self._courier.send(parcel.blob, partial(self._outbox.read, parcel))
-            if parcel.role is Role.CHECKPOINT:
+            if parcel.role is OutputRole.CHECKPOINT:
                 await self._courier.keep_checkpoint(parcel.blob)
         except StaleLease:
             raise
         except PotluckError as error:
             await self._refused(parcel.role, parcel.path, error)
             return None
-        return AddedFile(parcel.path, blob=parcel.blob) if parcel.role is Role.OUTPUT else None
+        return (
+            AddedFile(parcel.path, blob=parcel.blob) if parcel.role is OutputRole.OUTPUT else None
+        )
 
     async def _add(self, files: list[AddedFile]) -> None:
         if not files:
@@ -101,13 +103,13 @@ class _Delivery:
             raise
         except PotluckError as error:
             if len(files) == 1:
-                await self._refused(Role.OUTPUT, files[0].path, error)
+                await self._refused(OutputRole.OUTPUT, files[0].path, error)
                 return
             for file in files:  # the others may be taken
                 await self._add([file])
 
-    async def _refused(self, role: Role, path: str, error: PotluckError) -> None:
-        if role is Role.VALUE:
+    async def _refused(self, role: OutputRole, path: str, error: PotluckError) -> None:
+        if role is OutputRole.VALUE:
             self._tell([ValueRefused(self._attempt_id, error.detail)])
-        what = {Role.OUTPUT: f"output {path}", Role.CHECKPOINT: "the checkpoint"}
+        what = {OutputRole.OUTPUT: f"output {path}", OutputRole.CHECKPOINT: "the checkpoint"}
         await self._log.remark(f"{what.get(role, 'the value')} was not taken: {error.detail}")

@@ -4,14 +4,14 @@ import os
 import tarfile
 from collections.abc import Iterator
 
-from potluck.provider.files.walk import Found, Passed, walk
+from potluck.provider.files.walk import Passed, WalkedEntry, walk
 
 _CHUNK_BYTES = 2**20
 _BLOCK = 512
 _END = bytes(2 * _BLOCK)
 
 
-class Moved(Exception):
+class FileChanged(Exception):
     """A file changed while it was read: what was packed is of no use."""
 
 
@@ -26,7 +26,7 @@ def pack(top: int, below: str) -> Iterator[bytes]:
     yield _END
 
 
-def _header(found: Found) -> bytes:
+def _header(found: WalkedEntry) -> bytes:
     entry = tarfile.TarInfo(found.path)
     entry.mode = found.status.st_mode & 0o777
     entry.mtime = int(found.status.st_mtime)
@@ -37,24 +37,24 @@ def _header(found: Found) -> bytes:
     return entry.tobuf(tarfile.PAX_FORMAT, "utf-8", "strict")
 
 
-def _file(found: Found) -> Iterator[bytes]:
+def _file(found: WalkedEntry) -> Iterator[bytes]:
     try:
         descriptor = found.open()
     except PermissionError:
         return
     except OSError as error:
-        raise Moved from error
+        raise FileChanged from error
     size = 0
     try:
         yield _header(found)
         while data := os.read(descriptor, _CHUNK_BYTES):
             size += len(data)
             if size > found.status.st_size:
-                raise Moved
+                raise FileChanged
             yield data
         now = os.fstat(descriptor)
     finally:
         os.close(descriptor)
     if (size, now.st_mtime_ns) != (found.status.st_size, found.status.st_mtime_ns):
-        raise Moved
+        raise FileChanged
     yield bytes(-size % _BLOCK)

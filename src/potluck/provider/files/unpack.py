@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 from potluck.local.durable_files import write_all
 from potluck.model.task import MIB, EndReason
-from potluck.provider.files.archive import BadArchive, Entry, read_entries
+from potluck.provider.files.archive import ArchiveEntry, BadArchive, read_entries
 from potluck.provider.files.walk import DIRECTORY
 from potluck.provider.sandbox.driver import InputFailed, WorkDirectory
 
@@ -76,7 +76,7 @@ def opened(work: WorkDirectory, path: str) -> Iterator[int]:
         os.close(descriptor)
 
 
-def _write(archive: BinaryIO, entries: list[Entry], top: int, uid: int | None) -> None:
+def _write(archive: BinaryIO, entries: list[ArchiveEntry], top: int, uid: int | None) -> None:
     """Neighbours in an archive are mostly neighbours in a directory, which stays open for them."""
     work, current, directory = WorkDirectory(top, uid), "", os.dup(top)
     try:
@@ -98,7 +98,7 @@ def _split(path: str) -> tuple[str, str]:
 
 
 def _write_file(
-    archive: BinaryIO, entry: Entry, name: str, directory: int, uid: int | None
+    archive: BinaryIO, entry: ArchiveEntry, name: str, directory: int, uid: int | None
 ) -> None:
     descriptor = os.open(name, _NEW, 0o755 if entry.is_program else 0o644, dir_fd=directory)
     try:
@@ -121,7 +121,7 @@ def _own(descriptor: int, uid: int | None) -> None:
         os.fchown(descriptor, uid, uid)
 
 
-def _check_room(entries: list[Entry], what: str, room_bytes: int) -> None:
+def _check_room(entries: list[ArchiveEntry], what: str, room_bytes: int) -> None:
     size_bytes = sum(entry.size_bytes for entry in entries)
     if size_bytes > room_bytes:
         raise _no_room(f"{what} takes {size_bytes / MIB:.1f} MiB", room_bytes)

@@ -22,7 +22,7 @@ DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
-class Found(Struct, frozen=True):
+class WalkedEntry(Struct, frozen=True):
     """A file or directory; `parent` is open until the next one is asked for."""
 
     path: str
@@ -67,7 +67,7 @@ class Passed(Struct):
         return f"{shown} and {more} more" if more else shown
 
 
-def walk(top: int, below: str, passed: Passed) -> Iterator[Found]:
+def walk(top: int, below: str, passed: Passed) -> Iterator[WalkedEntry]:
     """All regular files and directories in the directory `below` the open one, in order.
 
     Directories come before what is in them. What is neither, can not be read, or has no name that
@@ -101,7 +101,7 @@ def is_empty(top: int, below: str) -> bool:
         os.close(descriptor)
 
 
-def _walk(directory: int, above: str, passed: Passed) -> Iterator[Found]:
+def _walk(directory: int, above: str, passed: Passed) -> Iterator[WalkedEntry]:
     for name in _names(directory):
         path = f"{above}{name}"
         try:
@@ -112,7 +112,7 @@ def _walk(directory: int, above: str, passed: Passed) -> Iterator[Found]:
         if not (is_directory or stat.S_ISREG(status.st_mode)) or not _is_sendable(path):
             passed.add(path)
             continue
-        yield Found(path, directory, name, status)
+        yield WalkedEntry(path, directory, name, status)
         if is_directory:
             yield from _inside(directory, name, path, passed)
 
@@ -123,7 +123,7 @@ def _names(directory: int) -> list[str]:
         return sorted(entry.name for entry in islice(entries, _MOST_NAMES))
 
 
-def _inside(parent: int, name: str, path: str, passed: Passed) -> Iterator[Found]:
+def _inside(parent: int, name: str, path: str, passed: Passed) -> Iterator[WalkedEntry]:
     try:
         descriptor = os.open(name, DIRECTORY, dir_fd=parent)
     except OSError:

@@ -11,7 +11,7 @@ from potluck.model.blob import BlobRef
 from potluck.model.task import EndReason
 from potluck.provider.attempt.checkpoint import NAME as CHECKPOINT_NAME
 from potluck.provider.attempt.checkpoint import Checkpoints
-from potluck.provider.attempt.types import Job
+from potluck.provider.attempt.types import PreparedAttempt
 from potluck.provider.files.collect_outputs import OUTPUT_NAME, collect
 from potluck.provider.files.in_thread import beside
 from potluck.provider.files.unpack import make_directory, put, unpack
@@ -19,7 +19,7 @@ from potluck.provider.files.walk import is_empty
 from potluck.provider.sandbox.driver import WorkDirectory
 
 
-class Inputs(Struct, frozen=True):
+class InputFiles(Struct, frozen=True):
     """Whole files, each checked; they stay as they are until the attempt lets go of them."""
 
     paths: dict[str, Path] = {}  # by sha256
@@ -33,7 +33,7 @@ class Porter:
     """The errand of one run. Of an array each item has its own files, and there are no
     checkpoints: an item that has ended is one."""
 
-    def __init__(self, job: Job, puts: dict[str, bytes]) -> None:
+    def __init__(self, job: PreparedAttempt, puts: dict[str, bytes]) -> None:
         grant = job.grant
         self._job = job
         self._puts = puts

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from potluck.model.blob import Value
 from potluck.model.task import ItemRange
-from potluck.provider.files.work_directory import Inputs
+from potluck.provider.files.work_directory import InputFiles
 from potluck.provider.functions.interpreter_main import ITEMS
 from potluck.provider.sandbox.driver import InputFailed
 from potluck.wire.item_file import index_bytes
@@ -26,7 +26,7 @@ MOST_ITEMS, _MOST_BYTES = 16_384, 2**20
 _DO_NOT_FIT = "the arguments of the items do not fit together"
 
 
-class Batch(Struct, frozen=True):
+class ItemBatch(Struct, frozen=True):
     """Some items in a row, and where their arguments stand."""
 
     start: int
@@ -45,7 +45,7 @@ class Batch(Struct, frozen=True):
 class Arguments:
     """Those of one call, or of all items of an array. `close` when done."""
 
-    def __init__(self, value: Value, inputs: Inputs, items_total: int | None) -> None:
+    def __init__(self, value: Value, inputs: InputFiles, items_total: int | None) -> None:
         self._source = open_value(value, inputs)
         self._size = self._source.size
         self._base = 0
@@ -74,22 +74,22 @@ class Arguments:
             raise InputFailed(_DO_NOT_FIT)
         return data
 
-    def batches(self, items: ItemRange, most_items: int = MOST_ITEMS) -> Iterator[Batch]:
+    def batches(self, items: ItemRange, most_items: int = MOST_ITEMS) -> Iterator[ItemBatch]:
         """In order, none of them large, unless an item alone is."""
         start = items.start
         while start < items.end:
             offsets = self._offsets(start, min(items.end, start + most_items))
             fits = [each for each in offsets[2:] if each - offsets[0] <= _MOST_BYTES]
-            batch = Batch(start, offsets[: 2 + len(fits)])
+            batch = ItemBatch(start, offsets[: 2 + len(fits)])
             yield batch
             start = batch.end
 
-    def parts(self, batch: Batch) -> Iterator[bytes]:
+    def parts(self, batch: ItemBatch) -> Iterator[bytes]:
         yield batch.head
         start, end = batch.offsets[0], batch.offsets[-1]
         yield from pieces(self._source, self._base + start, self._base + end)
 
-    def size(self, batch: Batch) -> int:
+    def size(self, batch: ItemBatch) -> int:
         return len(batch.head) + batch.offsets[-1] - batch.offsets[0]
 
     def _check(self) -> None:
@@ -110,7 +110,7 @@ class Arguments:
         return offsets
 
 
-class _Memory:
+class _ArgumentBuffer:
     def __init__(self, data: bytes) -> None:
         self._data = data
         self.size = len(data)
@@ -122,7 +122,7 @@ class _Memory:
         pass
 
 
-class _File:
+class _ArgumentFile:
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_RDONLY)
         self.size = os.fstat(self._descriptor).st_size
@@ -134,12 +134,16 @@ class _File:
         os.close(self._descriptor)
 
 
-def open_value(value: Value, inputs: Inputs) -> _Memory | _File:
+def open_value(value: Value, inputs: InputFiles) -> _ArgumentBuffer | _ArgumentFile:
     """To be closed."""
-    return _Memory(value.data) if value.blob is None else _File(inputs.path_of(value.blob))
+    return (
+        _ArgumentBuffer(value.data)
+        if value.blob is None
+        else _ArgumentFile(inputs.path_of(value.blob))
+    )
 
 
-def pieces(source: _Memory | _File, start: int, end: int) -> Iterator[bytes]:
+def pieces(source: _ArgumentBuffer | _ArgumentFile, start: int, end: int) -> Iterator[bytes]:
     while start < end:
         data = source.read(start, min(_CHUNK_BYTES, end - start))
         if not data:

@@ -7,16 +7,16 @@ from msgspec.structs import replace
 from potluck.model.blob import INLINE_BYTES, Value
 from potluck.model.task import EndReason, ItemRange
 from potluck.model.task_spec import FunctionSpec
-from potluck.provider.attempt.types import Job
+from potluck.provider.attempt.types import PreparedAttempt
 from potluck.provider.files.work_directory import Porter
 from potluck.provider.functions.arguments import Arguments
 from potluck.provider.functions.channel import Gone
 from potluck.provider.functions.failure import in_a_line
-from potluck.provider.functions.interpreter import Broken, Interpreter
+from potluck.provider.functions.interpreter import Interpreter, InterpreterBroken
 from potluck.provider.functions.interpreter_key import WarmKey
 from potluck.provider.functions.interpreter_pool import Borrower, WarmPool
 from potluck.provider.functions.session import (
-    Answer,
+    ItemsAnswer,
     NotLoaded,
     Visit,
     VisitLog,
@@ -27,11 +27,11 @@ from potluck.wire.item_file import index_bytes
 _ONE = ItemRange(0, 1)
 
 
-class Call:
+class FunctionCall:
     """Used once: `to_its_end`."""
 
     def __init__(
-        self, job: Job, spec: FunctionSpec, arguments: Arguments, flush_seconds: float
+        self, job: PreparedAttempt, spec: FunctionSpec, arguments: Arguments, flush_seconds: float
     ) -> None:
         self._job = job
         self._spec = spec
@@ -50,7 +50,7 @@ class Call:
             async with pool.lend(key, confinement, borrower) as interpreter:
                 self._interpreter = interpreter
                 return await self._in(interpreter)
-        except Broken as broken:
+        except InterpreterBroken as broken:
             return broken.ended
 
     async def _in(self, interpreter: Interpreter) -> RunOutcome:
@@ -59,7 +59,7 @@ class Call:
         try:
             ended, data = await interpreter.race(self._attend(interpreter, visit))
             interpreter.served_items += 1
-        except Broken as broken:
+        except InterpreterBroken as broken:
             return visit.account(broken.ended, self._log.total_bytes)
         return replace(ended, value=await self._kept(data))
 
@@ -83,7 +83,7 @@ class Call:
             await visit.send(b"I", arguments.size(batch), arguments.parts(batch))
             answer = await self._answer(visit)
         except NotLoaded as failure:
-            answer = Answer(0, 0.0, failure.error, is_error=True, files=0)
+            answer = ItemsAnswer(0, 0.0, failure.error, is_error=True, files=0)
         await self._check_walls(interpreter)
         reason = EndReason.EXCEPTION if answer.is_error else EndReason.COMPLETED
         if answer.is_error:
@@ -92,7 +92,7 @@ class Call:
             await self._porter.collect(interpreter.view.work)
         return reason, answer.data if answer.is_error else answer.data[index_bytes(1) :]
 
-    async def _answer(self, visit: Visit) -> Answer:
+    async def _answer(self, visit: Visit) -> ItemsAnswer:
         while isinstance(heard := await visit.hear(), int):
             pass
         return heard

@@ -6,7 +6,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from potluck.provider.attempt.kinds import confine
-from potluck.provider.attempt.types import Job
+from potluck.provider.attempt.types import PreparedAttempt
 from potluck.provider.functions import interpreter_main
 from potluck.provider.functions.interpreter_key import OF_ATTEMPT
 from potluck.provider.sandbox.driver import CHECKPOINT, Confinement, Mount
@@ -19,7 +19,7 @@ _SECONDS = 366 * 86_400.0
 _OWN_PROCESSES = 1
 
 
-def confine_function(job: Job) -> Confinement:
+def confine_function(job: PreparedAttempt) -> Confinement:
     ours = _ours()
     command = (job.environment.interpreter, "-u", *(mount.target for mount in ours))
     plain = confine(job, command)

@@ -26,8 +26,8 @@ from potluck.provider.sandbox.driver import (
     Driver,
     Errand,
     Output,
-    Recall,
     RunOutcome,
+    StopRequest,
     View,
     WorkDirectory,
     drop,
@@ -43,7 +43,7 @@ _LAST_WORDS_SECONDS = 10.0
 _IDLE_CPU_SECONDS = 0.05
 
 
-class Broken(Exception):
+class InterpreterBroken(Exception):
     """It serves nobody any more; says how it ended."""
 
     def __init__(self, ended: RunOutcome) -> None:
@@ -57,7 +57,7 @@ class Interpreter:
     def __init__(self, key: WarmKey, driver: Driver, name: str) -> None:
         self.key = key
         self.name = name
-        self.recall = Recall()
+        self.recall = StopRequest()
         self.served_items = 0
         self.has_served = False
         self.since = self.born = time.monotonic()
@@ -90,7 +90,7 @@ class Interpreter:
         )
         await self.race(_until(self._begun))
 
-    def serve(self, output: Output, errand: Errand, recall: Recall) -> None:
+    def serve(self, output: Output, errand: Errand, recall: StopRequest) -> None:
         """From now on it is there for one attempt."""
         self._output, self._errand = output, errand
         recall.pass_on(self.recall)
@@ -142,7 +142,7 @@ class Interpreter:
             return doing.result()
         raise await self.broken()
 
-    async def broken(self) -> Broken:
+    async def broken(self) -> InterpreterBroken:
         """How its run has ended, which it is about to; who lives on without a word is ended."""
         assert self._running is not None
         done, _ = await asyncio.wait({self._running}, timeout=_FAREWELL_SECONDS)
@@ -150,7 +150,7 @@ class Interpreter:
             self.touch(INTERFERED)
         ended = await self._running
         is_quiet = ended.reason is EndReason.COMPLETED
-        return Broken(_interfered(ended) if is_quiet else ended)
+        return InterpreterBroken(_interfered(ended) if is_quiet else ended)
 
     async def end(self) -> None:
         """Returns when nothing of it is left."""

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from potluck.model.blob import BlobRef
 from potluck.model.task_spec import FunctionSpec
-from potluck.provider.attempt.types import Job
+from potluck.provider.attempt.types import PreparedAttempt
 from potluck.provider.sandbox.driver import Confinement
 from potluck.wire.provider import Grant, GrantedDevice
 
@@ -26,7 +26,7 @@ class WarmKey(Struct, frozen=True):
     memory_bytes: int
 
 
-class _Parts(Struct, frozen=True):
+class _KeyParts(Struct, frozen=True):
     """All of it; only its hash is kept, as it holds secrets."""
 
     account_id: str
@@ -37,10 +37,10 @@ class _Parts(Struct, frozen=True):
     alone: str = ""
 
 
-def key_of(job: Job, spec: FunctionSpec, confinement: Confinement) -> WarmKey:
+def key_of(job: PreparedAttempt, spec: FunctionSpec, confinement: Confinement) -> WarmKey:
     grant = job.grant
     code = spec.code.blob.sha256 if spec.code.blob else hashlib.sha256(spec.code.data).hexdigest()
-    parts = _Parts(
+    parts = _KeyParts(
         grant.account_id,
         code,
         replace(confinement, name=""),

@@ -43,13 +43,13 @@ def serve(plain_folder: str, pickler_folder: str) -> int:
     answers = _Answers(descriptor, plain)
     _be_nobody()
     function: Any = None
-    job: _Job | None = None
+    job: _ItemsCall | None = None
     while frame := _read_frame(told):
         kind, data = frame
         if kind == b"L":
             function = _load(data, answers)
         elif kind == b"J":
-            job = _Job(data, answers, plain, pickler)
+            job = _ItemsCall(data, answers, plain, pickler)
         elif kind == b"D":
             _remove(COLLECTED + data.decode())
         elif kind == b"I" and job is not None:
@@ -92,7 +92,7 @@ def _load(code: bytes, answers: "_Answers") -> Any:
     return function
 
 
-class _Job:
+class _ItemsCall:
     """Items of one attempt."""
 
     def __init__(

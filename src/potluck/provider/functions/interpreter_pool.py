@@ -19,7 +19,13 @@ from potluck.provider.control.message import WarmNow
 from potluck.provider.event import DevicesClosed, DevicesWanted, Event, ShutdownAsked
 from potluck.provider.functions.interpreter import Interpreter
 from potluck.provider.functions.interpreter_key import WarmKey, devices_of
-from potluck.provider.sandbox.driver import Confinement, Driver, Errand, Output, Recall
+from potluck.provider.sandbox.driver import (
+    Confinement,
+    Driver,
+    Errand,
+    Output,
+    StopRequest,
+)
 from potluck.wire.provider import Grant
 
 
@@ -49,7 +55,7 @@ class Borrower(Struct, frozen=True):
     attempt_id: str
     output: Output
     errand: Errand
-    recall: Recall
+    recall: StopRequest
 
 
 class WarmPool:

@@ -19,18 +19,18 @@ from potluck.model.task import EndReason, ItemRange
 from potluck.model.task_spec import FunctionSpec
 from potluck.provider.attempt.item_blame import Blame, blamed
 from potluck.provider.attempt.outcome_buffer import MOST_OUTCOMES, Outcomes
-from potluck.provider.attempt.types import Job
+from potluck.provider.attempt.types import PreparedAttempt
 from potluck.provider.event import ItemsEnded
 from potluck.provider.files.work_directory import Porter
 from potluck.provider.functions.arguments import MOST_ITEMS, Arguments
 from potluck.provider.functions.channel import Gone
 from potluck.provider.functions.failure import in_a_line, of_ours, shortened
-from potluck.provider.functions.interpreter import Broken, Interpreter
+from potluck.provider.functions.interpreter import Interpreter, InterpreterBroken
 from potluck.provider.functions.interpreter_key import WarmKey
 from potluck.provider.functions.interpreter_main import COLLECTED
 from potluck.provider.functions.interpreter_pool import Borrower, WarmPool
 from potluck.provider.functions.session import (
-    Answer,
+    ItemsAnswer,
     NotLoaded,
     Visit,
     VisitLog,
@@ -49,7 +49,7 @@ class FunctionRange:
     """Used once: `to_its_end`."""
 
     def __init__(
-        self, job: Job, spec: FunctionSpec, arguments: Arguments, flush_seconds: float
+        self, job: PreparedAttempt, spec: FunctionSpec, arguments: Arguments, flush_seconds: float
     ) -> None:
         self._job = job
         self._spec = spec
@@ -91,7 +91,7 @@ class FunctionRange:
         try:
             async with pool.lend(key, confinement, borrower) as interpreter:
                 return await self._in(interpreter)
-        except Broken as broken:
+        except InterpreterBroken as broken:
             return broken.ended
 
     async def _in(self, interpreter: Interpreter) -> RunOutcome | None:
@@ -101,7 +101,7 @@ class FunctionRange:
         visit = Visit(self._job, self._spec, interpreter)
         try:
             self._add(await interpreter.race(self._serve(interpreter, visit)))
-        except Broken as broken:
+        except InterpreterBroken as broken:
             self._add(visit.account(broken.ended))
             return broken.ended
         return None
@@ -191,7 +191,7 @@ class FunctionRange:
         self._at = item
         visit.begin_clock()
 
-    def _count(self, visit: Visit, answer: Answer) -> int:
+    def _count(self, visit: Visit, answer: ItemsAnswer) -> int:
         """How many items it is the answer of: the next ones, of which it must be."""
         count = 1 if answer.is_error else int.from_bytes(answer.data[:8], "little")
         is_next = answer.start == self._left[0].start and 0 < count <= len(self._left[0])
@@ -210,7 +210,7 @@ class FunctionRange:
         await self._porter.collect(interpreter.view.work, f"{COLLECTED}{number}")
         self._taken.append(number)
 
-    async def _conclude(self, answer: Answer, count: int) -> None:
+    async def _conclude(self, answer: ItemsAnswer, count: int) -> None:
         start = answer.start
         if answer.is_error:
             self._add_failure(start, answer.seconds, answer.data)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from potluck.model.task import MIB, EndReason
 from potluck.model.task_spec import FunctionSpec
 from potluck.provider.attempt.mask import Mask
-from potluck.provider.attempt.types import Job
+from potluck.provider.attempt.types import PreparedAttempt
 from potluck.provider.functions import interpreter_main
 from potluck.provider.functions.arguments import open_value, pieces
 from potluck.provider.functions.channel import INTERFERED, Frame, Gone
@@ -31,7 +31,7 @@ class NotLoaded(Exception):
         self.error = error
 
 
-class Answer(Struct, frozen=True):
+class ItemsAnswer(Struct, frozen=True):
     """Items from `start` on: what they returned, as an item file, or what the one item raised."""
 
     start: int
@@ -44,7 +44,7 @@ class Answer(Struct, frozen=True):
 class Visit:
     """Within `Interpreter.race`, all of it."""
 
-    def __init__(self, job: Job, spec: FunctionSpec, interpreter: Interpreter) -> None:
+    def __init__(self, job: PreparedAttempt, spec: FunctionSpec, interpreter: Interpreter) -> None:
         self._job = job
         self._spec = spec
         self._interpreter = interpreter
@@ -103,7 +103,7 @@ class Visit:
         if frame.kind != b"R":
             raise self.nonsense()
 
-    async def hear(self, spare_seconds: float = 0.0) -> Answer | int:
+    async def hear(self, spare_seconds: float = 0.0) -> ItemsAnswer | int:
         """An answer, or the item that runs by now; within the time of an item, and a little more
         where what has been done is not told at once."""
         frame = await self._next(spare_seconds)
@@ -119,8 +119,8 @@ class Visit:
         if frame.kind == b"F" and len(data) > interpreter_main.MOST_ERROR_BYTES:
             raise self.nonsense()
         if frame.kind == b"F":
-            return Answer(start, seconds, masked(data, self._mask), is_error=True, files=files)
-        return Answer(start, seconds, data, is_error=False, files=files)
+            return ItemsAnswer(start, seconds, masked(data, self._mask), is_error=True, files=files)
+        return ItemsAnswer(start, seconds, data, is_error=False, files=files)
 
     def account(self, ended: RunOutcome, log_bytes: int = 0) -> RunOutcome:
         """What this attempt has spent in an interpreter that has ended so."""
@@ -152,7 +152,7 @@ class Visit:
 class VisitLog:
     """What is printed during a visit, up to the task's limit; what is over it is told once."""
 
-    def __init__(self, job: Job, over: Callable[[RunOutcome], Awaitable[None]]) -> None:
+    def __init__(self, job: PreparedAttempt, over: Callable[[RunOutcome], Awaitable[None]]) -> None:
         self._log = job.log
         self._limit_bytes = job.grant.limits.log_bytes
         self._over = over

@@ -43,10 +43,10 @@ def _measured(opencl_uuid: str) -> Measured | None:
     import pyopencl
 
     device = device_named(pyopencl, opencl_uuid)
-    return None if device is None else _Bench(pyopencl, device).measured()
+    return None if device is None else _DeviceBenchmark(pyopencl, device).measured()
 
 
-class _Bench:
+class _DeviceBenchmark:
     """One device, ready to compute."""
 
     def __init__(self, pyopencl: Any, device: Any) -> None:

@@ -18,10 +18,10 @@ from msgspec.structs import replace
 from potluck.local.durable_files import write_whole
 from potluck.model.error import BadSettings, InvalidInput
 from potluck.model.terms import TermsChange
-from potluck.provider.owner.file_values import Said
+from potluck.provider.owner.file_values import OwnerValues
 from potluck.provider.owner.settings_table import (
     KEYS,
-    Key,
+    OwnerSetting,
     Written,
     key_named,
 )
@@ -50,7 +50,7 @@ def mark_of(path: Path) -> Mark:
     return (found.st_mtime_ns, found.st_size, found.st_ino)
 
 
-def read_file(path: Path) -> Said:
+def read_file(path: Path) -> OwnerValues:
     """What it says; nothing where there is no file. BadSettings names what is wrong."""
     text = _text(path)
     try:
@@ -59,7 +59,7 @@ def read_file(path: Path) -> Said:
         raise BadSettings(f"In {path}: {error.detail}", error.hint) from error
 
 
-def read_text(text: str) -> Said:
+def read_text(text: str) -> OwnerValues:
     try:
         return _read(tomllib.loads(text))
     # Of numbers and brackets without end, too, which no program takes.
@@ -69,14 +69,14 @@ def read_text(text: str) -> Said:
         ) from error
 
 
-def _read(content: dict[str, object]) -> Said:
+def _read(content: dict[str, object]) -> OwnerValues:
     tables = content.pop(_DEVICES, {})
     if not isinstance(tables, dict) or not all(isinstance(one, dict) for one in tables.values()):
         raise InvalidInput(
             f"{_DEVICES!r} is no table.", f'Write [{_DEVICES}."UUID"] above its keys.'
         )
     devices = {uuid: _change(table, uuid) for uuid, table in tables.items()}
-    return Said(_change(content), devices)
+    return OwnerValues(_change(content), devices)
 
 
 def change_file(path: Path, change: TermsChange) -> None:
@@ -134,7 +134,7 @@ def _change(table: Mapping[str, object], device: str | None = None) -> TermsChan
     return replace(TermsChange(), **said)
 
 
-def _value(key: Key, written: object, device: str | None) -> object:
+def _value(key: OwnerSetting, written: object, device: str | None) -> object:
     if device is not None and key.is_for_node:
         raise InvalidInput(
             f"{key.name!r} of device {device!r} is not a device's, but the machine's.",
@@ -146,7 +146,7 @@ def _value(key: Key, written: object, device: str | None) -> object:
 
 
 def _write(
-    document: "TOMLDocument", key: Key, value: Written | None, devices: tuple[str, ...]
+    document: "TOMLDocument", key: OwnerSetting, value: Written | None, devices: tuple[str, ...]
 ) -> None:
     if not devices:
         for table in document.get(_DEVICES, {}).values():

@@ -25,7 +25,7 @@ class NodeLimits(Struct, frozen=True):
     pulls_images: bool = False  # whether one that is not here is fetched
 
 
-class Said(Struct, frozen=True):
+class OwnerValues(Struct, frozen=True):
     """What an owner's file says; what it does not say is unset."""
 
     everywhere: TermsChange = TermsChange()
@@ -35,7 +35,7 @@ class Said(Struct, frozen=True):
         own = self.devices.get(uuid, TermsChange())
         return replace(beneath, **(_said(self.everywhere, beneath) | _said(own, beneath)))
 
-    def changed(self, change: TermsChange) -> "Said":
+    def changed(self, change: TermsChange) -> "OwnerValues":
         """With the change; what is said of all devices is no longer said of one."""
         said = {
             field.name: UNSET if value is None else value
@@ -46,10 +46,10 @@ class Said(Struct, frozen=True):
         if change.devices:
             for uuid in change.devices:
                 devices[uuid] = replace(devices.get(uuid, TermsChange()), **said)
-            return Said(self.everywhere, devices)
+            return OwnerValues(self.everywhere, devices)
         unsaid = dict.fromkeys(said, UNSET)
         devices = {uuid: replace(own, **unsaid) for uuid, own in devices.items()}
-        return Said(replace(self.everywhere, **said), devices)
+        return OwnerValues(replace(self.everywhere, **said), devices)
 
     def keys(self) -> set[tuple[str, str]]:
         """What it says anything about: a device, or "" for all, and a field."""

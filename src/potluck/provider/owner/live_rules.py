@@ -18,7 +18,7 @@ from potluck.model.ids import AccountId
 from potluck.model.task_spec import ContainerSpec, kind_of
 from potluck.model.terms import DeviceTerms, TaskKind, TermsChange
 from potluck.provider.owner.file import change_file, change_text, mark_of, read_file
-from potluck.provider.owner.file_values import NodeLimits, Said
+from potluck.provider.owner.file_values import NodeLimits, OwnerValues
 from potluck.provider.owner.pending_writes import Unwritten
 from potluck.provider.settings import ProviderSettings
 from potluck.wire.provider import Grant
@@ -29,7 +29,7 @@ _NUMBER = re.compile(r"(sha256:)?[0-9a-f]{1,64}")
 _KEPT = "What you have asked for meanwhile, and it does not say yet, holds all the same."
 
 
-class Rules:
+class OwnerRules:
     """Terms of each device and limits of the node, as they are now."""
 
     def __init__(self, path: Path, settings: ProviderSettings) -> None:
@@ -47,7 +47,7 @@ class Rules:
         self._is_unsafe = settings.unsafe_no_sandbox
         self._uuids: set[str] | None = None  # not known yet
         self._is_ever_read = False
-        self._said = Said()
+        self._said = OwnerValues()
         self._unwritten = Unwritten(path.parent)
         self._apply()
         self.reread()
@@ -169,7 +169,7 @@ class Rules:
             self._mark, self._said = mark_of(self.path), read_file(self.path)
 
     def _apply(self) -> None:
-        said = reduce(Said.changed, self._unwritten.changes, self._said)
+        said = reduce(OwnerValues.changed, self._unwritten.changes, self._said)
         uuids = self._uuids or ()
         self.terms = {uuid: said.terms(uuid, self._beneath) for uuid in uuids}
         self.limits = said.limits(self._beneath_limits)

@@ -14,7 +14,7 @@ from potluck.provider.owner.foreign_use import Beside, Efforts, strangers_in
 from potluck.provider.owner.presence import look
 
 
-class Seen:
+class Observations:
     """What was seen last; nothing where nobody has looked yet, or nothing can be told."""
 
     def __init__(self, devices: Iterable[DeviceDescription], sampler: Sampler) -> None:

@@ -17,17 +17,22 @@ from potluck.model.device import Availability, DeviceDescription, Health
 from potluck.model.task import EndReason
 from potluck.model.terms import TermsChange
 from potluck.provider.announcement import Announce, AvailabilityChanged, TermsRead, TermsWrong
-from potluck.provider.change_counter import Told
-from potluck.provider.event import DevicesClosed, DevicesWanted, Event, Refusal
+from potluck.provider.change_counter import ChangeCounter
+from potluck.provider.event import (
+    DevicesClosed,
+    DevicesWanted,
+    Event,
+    GrantRefusal,
+)
 from potluck.provider.owner.availability import (
+    AvailabilityVerdict,
     Moment,
-    Verdict,
     availability,
     is_wanted_back,
     refusal,
 )
-from potluck.provider.owner.live_rules import Rules
-from potluck.provider.owner.observations import Seen
+from potluck.provider.owner.live_rules import OwnerRules
+from potluck.provider.owner.observations import Observations
 from potluck.provider.owner.power import PowerCaps
 from potluck.wire.device_status import DeviceStatus
 
@@ -39,22 +44,26 @@ class Doings(Struct, frozen=True):
     used: Callable[[], Set[str]]  # or was, since this was last asked
     tell: Callable[[list[Event]], bool]
     announce: Announce
-    beats: Told  # what heartbeats say
-    offer: Told  # what registrations say
+    beats: ChangeCounter  # what heartbeats say
+    offer: ChangeCounter  # what registrations say
     limit_bandwidth: Callable[[int | None], None]
 
 
-class Watch:
+class AvailabilityDuty:
     """Whether each device takes work, from moment to moment."""
 
     def __init__(
-        self, devices: Iterable[DeviceDescription], rules: Rules, seen: Seen, doings: Doings
+        self,
+        devices: Iterable[DeviceDescription],
+        rules: OwnerRules,
+        seen: Observations,
+        doings: Doings,
     ) -> None:
         self._models = {device.uuid: device.model for device in devices}
         self._rules = rules
         self._seen = seen
         self._doings = doings
-        self._closed: dict[str, Refusal] = {}
+        self._closed: dict[str, GrantRefusal] = {}
         self.is_draining = False
         self._refit = ""
         self._verdicts = self._judged()
@@ -146,13 +155,13 @@ class Watch:
         self._close()
         self._call_back()
 
-    def _judged(self) -> dict[str, Verdict]:
+    def _judged(self) -> dict[str, AvailabilityVerdict]:
         return {
             uuid: availability(terms, self._moment(uuid))
             for uuid, terms in self._rules.terms.items()
         }
 
-    def _announce(self, uuid: str, verdict: Verdict) -> None:
+    def _announce(self, uuid: str, verdict: AvailabilityVerdict) -> None:
         model = self._models[uuid]
         self._doings.announce(AvailabilityChanged(uuid, model, verdict.availability, verdict.why))
 

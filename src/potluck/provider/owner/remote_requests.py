@@ -14,21 +14,21 @@ from msgspec.structs import replace
 from potluck.local.durable_files import write_whole
 from potluck.model.ids import NodeId
 from potluck.model.terms import Order, TermsChange
-from potluck.provider.change_counter import Told
-from potluck.provider.owner.owner_duties import Watch
+from potluck.provider.change_counter import ChangeCounter
+from potluck.provider.owner.owner_duties import AvailabilityDuty
 from potluck.wire.owner_request import Wish
 
 
-class Wishes:
+class RemoteRequests:
     """Of one node at one server."""
 
     def __init__(
         self,
         data_directory: Path,
         node_id: Callable[[], NodeId | None],
-        watch: Watch,
+        watch: AvailabilityDuty,
         drain: Callable[[], None],
-        news: Told,
+        news: ChangeCounter,
     ) -> None:
         self._path = data_directory / "wishes.json"
         self._node_id = node_id

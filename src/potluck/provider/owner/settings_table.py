@@ -26,7 +26,7 @@ _TRUE, _FALSE = ("true", "yes", "on"), ("false", "no", "off")
 _SIZES = (("GB", 10**9), ("GiB", 2**30), ("MB", 10**6), ("MiB", 2**20))
 
 
-class Key(Struct, frozen=True):
+class OwnerSetting(Struct, frozen=True):
     """One thing that can be said."""
 
     name: str  # in the file and in commands
@@ -52,7 +52,7 @@ class Key(Struct, frozen=True):
         return f"Write it like {self.name}={self.example}."
 
 
-def key_named(name: str) -> Key:
+def key_named(name: str) -> OwnerSetting:
     """The key of this name; InvalidInput lists those that there are."""
     for key in KEYS:
         if key.name == name:
@@ -181,8 +181,8 @@ def _spell_words(value: object) -> list[str]:
     return [word.value if isinstance(word, Enum) else word for word in value]
 
 
-KEYS: tuple[Key, ...] = (
-    Key(
+KEYS: tuple[OwnerSetting, ...] = (
+    OwnerSetting(
         "price",
         "price_micro_per_hour",
         "Credits for an hour of the whole device.",
@@ -190,8 +190,10 @@ KEYS: tuple[Key, ...] = (
         _credits,
         _spell_credits,
     ),
-    Key("paused", "is_paused", "Takes no new work until you say so.", "yes", _flag, _as_it_is),
-    Key(
+    OwnerSetting(
+        "paused", "is_paused", "Takes no new work until you say so.", "yes", _flag, _as_it_is
+    ),
+    OwnerSetting(
         "hours",
         "hours",
         "When it takes work, by your own clock; empty: always.",
@@ -199,7 +201,7 @@ KEYS: tuple[Key, ...] = (
         _hours,
         _as_it_is,
     ),
-    Key(
+    OwnerSetting(
         "idle_minutes",
         "idle_minutes",
         "Only after you have not used it for so long; 0: whether you use it or not.",
@@ -207,7 +209,7 @@ KEYS: tuple[Key, ...] = (
         _number,
         _spell_number,
     ),
-    Key(
+    OwnerSetting(
         "memory_share",
         "memory_share",
         "How much of the device's memory tasks may have.",
@@ -215,7 +217,7 @@ KEYS: tuple[Key, ...] = (
         _number,
         _spell_number,
     ),
-    Key(
+    OwnerSetting(
         "power_watts",
         "power_watts",
         "The most it may draw, where the device can be told.",
@@ -223,7 +225,7 @@ KEYS: tuple[Key, ...] = (
         _whole,
         _spell_number,
     ),
-    Key(
+    OwnerSetting(
         "fractions",
         "fractions",
         "How many tasks may have a part of the device at a time.",
@@ -231,7 +233,7 @@ KEYS: tuple[Key, ...] = (
         _whole,
         _spell_number,
     ),
-    Key(
+    OwnerSetting(
         "share_between_accounts",
         "shares_accounts",
         "Parts of one device may serve several accounts side by side.",
@@ -239,7 +241,7 @@ KEYS: tuple[Key, ...] = (
         _flag,
         _as_it_is,
     ),
-    Key(
+    OwnerSetting(
         "reclaim",
         "is_reclaimable",
         "Tasks may be stopped when you want the device back. Said in advance, it is held"
@@ -248,7 +250,7 @@ KEYS: tuple[Key, ...] = (
         _flag,
         _as_it_is,
     ),
-    Key(
+    OwnerSetting(
         "grace",
         "grace_seconds",
         "How long such a task has to come to an end.",
@@ -256,8 +258,10 @@ KEYS: tuple[Key, ...] = (
         _seconds,
         _spell_seconds,
     ),
-    Key("kinds", "kinds", "Kinds of tasks; empty: all.", "script,function", _kinds, _spell_words),
-    Key(
+    OwnerSetting(
+        "kinds", "kinds", "Kinds of tasks; empty: all.", "script,function", _kinds, _spell_words
+    ),
+    OwnerSetting(
         "allow",
         "allow",
         "Only these wallets' tasks, and your own; empty: everybody's.",
@@ -265,7 +269,7 @@ KEYS: tuple[Key, ...] = (
         _wallets,
         _spell_words,
     ),
-    Key(
+    OwnerSetting(
         "deny",
         "deny",
         "None of these wallets' tasks, but always your own.",
@@ -273,7 +277,7 @@ KEYS: tuple[Key, ...] = (
         _wallets,
         _spell_words,
     ),
-    Key(
+    OwnerSetting(
         "cores",
         "cores",
         "Of the processor, for all tasks together.",
@@ -282,7 +286,7 @@ KEYS: tuple[Key, ...] = (
         _spell_number,
         True,
     ),
-    Key(
+    OwnerSetting(
         "ram",
         "memory_bytes",
         "Of the machine, for all tasks together.",
@@ -291,7 +295,7 @@ KEYS: tuple[Key, ...] = (
         _spell_bytes,
         True,
     ),
-    Key(
+    OwnerSetting(
         "disk",
         "disk_bytes",
         "For all tasks together; it lies in memory too.",
@@ -300,7 +304,7 @@ KEYS: tuple[Key, ...] = (
         _spell_bytes,
         True,
     ),
-    Key(
+    OwnerSetting(
         "bandwidth",
         "bandwidth_bytes_per_second",
         "A second, for dependencies and logs.",
@@ -309,7 +313,7 @@ KEYS: tuple[Key, ...] = (
         _spell_bytes,
         True,
     ),
-    Key(
+    OwnerSetting(
         "sandbox",
         "sandbox",
         "Which sandbox tasks run in; none: only your own tasks are taken.",
@@ -318,7 +322,7 @@ KEYS: tuple[Key, ...] = (
         _as_it_is,
         True,
     ),
-    Key(
+    OwnerSetting(
         "containers",
         "has_containers",
         "Container images are run, where there is an engine for them.",
@@ -327,7 +331,7 @@ KEYS: tuple[Key, ...] = (
         _as_it_is,
         True,
     ),
-    Key(
+    OwnerSetting(
         "images",
         "images",
         "Which images others may have run, as patterns; empty: none but your own tasks'.",
@@ -336,7 +340,7 @@ KEYS: tuple[Key, ...] = (
         _spell_words,
         True,
     ),
-    Key(
+    OwnerSetting(
         "pull_images",
         "pulls_images",
         "Images that are not on the machine are fetched.",

@@ -15,7 +15,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from potluck.provider.sandbox.hierarchy import Hierarchy
-from potluck.provider.sandbox.inspect_run import Memory
+from potluck.provider.sandbox.inspect_run import MemoryUse
 
 _PERIOD_MICROSECONDS = 100_000
 _REMOVE_SECONDS = 10.0
@@ -95,10 +95,10 @@ class Group:
     def limits_memory(self) -> bool:
         return "memory" in self._directories
 
-    def memory_bytes(self) -> Memory:
+    def memory_bytes(self) -> MemoryUse:
         amounts = self._keyed("memory", "memory.stat")
         dialect = self._dialect
-        return Memory(amounts.get(dialect.memory_own, 0), amounts.get(dialect.memory_shared, 0))
+        return MemoryUse(amounts.get(dialect.memory_own, 0), amounts.get(dialect.memory_shared, 0))
 
     def was_out_of_memory(self) -> bool:
         return self._keyed("memory", self._dialect.oom_events).get("oom_kill", 0) > 0

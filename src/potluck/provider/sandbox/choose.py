@@ -21,9 +21,9 @@ from potluck.provider.sandbox.driver import (
     Driver,
     Errand,
     Output,
-    Recall,
     RunOutcome,
     Started,
+    StopRequest,
     unnoticed,
 )
 from potluck.provider.sandbox.unconfined_run import UnconfinedDriver
@@ -47,7 +47,7 @@ class WithImages:
         output: Output,
         started: Started = unnoticed,
         companion: Companion | None = None,
-        recall: Recall | None = None,
+        recall: StopRequest | None = None,
         errand: Errand = NO_ERRAND,
     ) -> RunOutcome:
         driver = self._plain if confinement.image is None else self._images
@@ -69,7 +69,7 @@ _IN_CONTAINERS = ("docker", "runsc")
 _PROBE_SECONDS = 30.0
 
 
-class Place(Struct, frozen=True):
+class DriverSite(Struct, frozen=True):
     """Where a driver keeps what it needs, whose it is, and how an engine may be used."""
 
     directory: Path
@@ -84,7 +84,7 @@ class Chosen(Struct, frozen=True):
     containers: SandboxReport | None = None  # where images are run, if not in the driver itself
 
 
-async def choose(place: Place, sandbox: str) -> Chosen:
+async def choose(place: DriverSite, sandbox: str) -> Chosen:
     """SandboxUnavailable says why it does not work, and what helps."""
     driver = _driver(place, sandbox)
     if sandbox == "none":
@@ -96,7 +96,7 @@ async def choose(place: Place, sandbox: str) -> Chosen:
     return Chosen(WithImages(driver, images, place.directory), report, containers)
 
 
-def _driver(place: Place, sandbox: str) -> Driver:
+def _driver(place: DriverSite, sandbox: str) -> Driver:
     if sandbox == "none":
         return UnconfinedDriver(place.directory, place.node_name)
     if sys.platform != "linux":
@@ -112,7 +112,7 @@ def _driver(place: Place, sandbox: str) -> Driver:
     return BubblewrapDriver(place.directory, place.node_name)
 
 
-def _containers(place: Place, runtime: str | None) -> Driver:
+def _containers(place: DriverSite, runtime: str | None) -> Driver:
     from potluck.provider.sandbox.docker.docker import DockerDriver
     from potluck.provider.sandbox.docker.engine import need_socket
 
@@ -120,7 +120,7 @@ def _containers(place: Place, runtime: str | None) -> Driver:
     return DockerDriver(place.directory, place.node_name, socket, runtime, place.may_pull)
 
 
-async def _probe(driver: Driver, place: Place) -> SandboxReport:
+async def _probe(driver: Driver, place: DriverSite) -> SandboxReport:
     from potluck.provider.sandbox.docker.engine import find_socket
 
     try:
@@ -132,7 +132,7 @@ async def _probe(driver: Driver, place: Place) -> SandboxReport:
         raise _also(unavailable, hint) from unavailable
 
 
-async def _beside(place: Place) -> tuple[Driver, SandboxReport] | None:
+async def _beside(place: DriverSite) -> tuple[Driver, SandboxReport] | None:
     try:
         driver = _containers(place, None)
         async with asyncio.timeout(_PROBE_SECONDS):
@@ -145,7 +145,7 @@ async def _beside(place: Place) -> tuple[Driver, SandboxReport] | None:
     return None
 
 
-def _miss(place: Place, error: PotluckError) -> None:
+def _miss(place: DriverSite, error: PotluckError) -> None:
     """Raises it, unless an engine was only looked for in the usual places."""
     if place.docker_url:
         hint = "Or take POTLUCK_PROVIDER_DOCKER_URL away: then images are not run here."

@@ -125,7 +125,7 @@ class Recalled(Exception):
         self.touched = touched
 
 
-class Recall:
+class StopRequest:
     """A wish from outside that a run end early, for a reason that is not its own.
 
     Its processes get SIGTERM, and may come to an end of their own until the grace is over. The
@@ -138,7 +138,7 @@ class Recall:
         self._deadline = math.inf
         self._asked = asyncio.Event()
         self._nearer = asyncio.Event()
-        self._others: list[Recall] = []
+        self._others: list[StopRequest] = []
 
     def ask(self, reason: EndReason, grace_seconds: float, detail: str = "") -> None:
         """The detail is a sentence for the owner of the task."""
@@ -150,7 +150,7 @@ class Recall:
         for other in self._others:
             other.ask(reason, grace_seconds, detail)
 
-    def pass_on(self, other: "Recall") -> None:
+    def pass_on(self, other: "StopRequest") -> None:
         """Whoever asks this one asks the other too, also if that has been before."""
         self._others.append(other)
         if self.said is not None:
@@ -295,7 +295,7 @@ class Driver(Protocol):
         output: Output,
         started: Started = unnoticed,
         companion: Companion | None = None,
-        recall: Recall | None = None,
+        recall: StopRequest | None = None,
         errand: Errand = NO_ERRAND,
     ) -> RunOutcome:
         """Runs the command to its end. Nothing of it is left behind, however this returns.
@@ -309,7 +309,7 @@ class Driver(Protocol):
         ...
 
 
-async def outfit(errand: Errand, work: WorkDirectory, recall: Recall) -> RunOutcome | None:
+async def outfit(errand: Errand, work: WorkDirectory, recall: StopRequest) -> RunOutcome | None:
     """What the run ends with before it has begun; None when it can begin.
 
     Large inputs take a while, and whoever calls the run back does not wait for them.

@@ -29,7 +29,7 @@ class Glance(Struct, frozen=True):
     cpu_seconds: float = 0.0
 
 
-class Memory(Struct, frozen=True):
+class MemoryUse(Struct, frozen=True):
     """What is neither a file nor shared, and what is shared: tmpfs files and the like."""
 
     own_bytes: int
@@ -87,13 +87,13 @@ class Inside:
             return False
         return self.memory_bytes().beyond(self.work_bytes()) > limit_bytes
 
-    def memory_bytes(self) -> Memory:
+    def memory_bytes(self) -> MemoryUse:
         """A page that several processes share counts once."""
         rollups = [self._rollup(pid) for pid in self._pids()]
         own = sum(rollup.get("Pss_Anon:", 0) for rollup in rollups)
         mapped = sum(rollup.get("Pss_Shmem:", 0) for rollup in rollups)
         in_files = self.work_bytes() + _used_bytes(self._shared)
-        return Memory(own, max(mapped, in_files))
+        return MemoryUse(own, max(mapped, in_files))
 
     def terminate(self) -> None:
         """Asks every process of the run to end, so that none is killed without having been told.

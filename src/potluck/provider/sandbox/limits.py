@@ -15,14 +15,14 @@ from potluck.model.task import MIB, EndReason
 from potluck.provider.sandbox.driver import (
     Companion,
     Errand,
-    Recall,
     RunOutcome,
     Spent,
+    StopRequest,
     View,
     WorkDirectory,
     drop,
 )
-from potluck.provider.sandbox.output_pump import Log
+from potluck.provider.sandbox.output_pump import OutputPump
 
 WATCH_SECONDS = 0.05
 
@@ -33,7 +33,7 @@ Wall = Callable[[], RunOutcome | None]
 class Guests(Struct, frozen=True):
     """Who else has a say in a run, besides its walls."""
 
-    recall: Recall
+    recall: StopRequest
     terminate: Callable[[], None]  # sends SIGTERM to every process of the run
     spent: Callable[[], Spent]
     work: WorkDirectory
@@ -81,7 +81,7 @@ def disk_wall(is_full: Callable[[], bool], limit_bytes: int) -> Wall:
 async def supervise(
     ended: Coroutine[Any, Any, None],
     walls: Sequence[Wall],
-    log: Log,
+    log: OutputPump,
     pumping: asyncio.Task[None],
     guests: Guests,
     watch_seconds: float = WATCH_SECONDS,
@@ -98,7 +98,7 @@ async def supervise(
 async def _until_over(
     ended: Coroutine[Any, Any, None],
     walls: Sequence[Wall],
-    log: Log,
+    log: OutputPump,
     pumping: asyncio.Task[None],
     guests: Guests,
     watch_seconds: float,
@@ -141,5 +141,5 @@ async def _say_farewell(guests: Guests) -> None:
     await guests.recall.grace_over()
 
 
-def log_limit(log: Log) -> RunOutcome:
+def log_limit(log: OutputPump) -> RunOutcome:
     return RunOutcome(EndReason.LOG_LIMIT, log.cut_sentence)

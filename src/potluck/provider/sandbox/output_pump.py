@@ -16,7 +16,7 @@ from potluck.provider.sandbox.driver import Output, drop, readable
 PIECE_BYTES = 65_536
 
 
-class Log:
+class OutputPump:
     """Both streams of one run."""
 
     def __init__(self, output: Output, limit_bytes: int) -> None:

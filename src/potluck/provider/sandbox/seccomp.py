@@ -24,8 +24,8 @@ from potluck.provider.sandbox.syscalls import (
     SOCKET,
     SOCKETPAIR,
     UNSHARE,
-    Call,
-    Machine,
+    Processor,
+    SystemCall,
 )
 
 # Instructions, as in linux/bpf_common.h and linux/filter.h.
@@ -45,7 +45,7 @@ _NUMBER = 0
 _ARCHITECTURE = 4
 _ARGUMENTS = 16
 
-_AUDIT = {Machine.X86_64: 0xC000003E, Machine.AARCH64: 0xC00000B7}
+_AUDIT = {Processor.X86_64: 0xC000003E, Processor.AARCH64: 0xC00000B7}
 _X32_BIT = 0x40000000
 
 # CLONE_NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET. In clone(2) the low
@@ -61,7 +61,7 @@ PLAIN_PERSONALITY, ASK_PERSONALITY = 0, 0xFFFFFFFF
 Instruction = tuple[int, int, int, int]
 
 
-def compile_filter(machine: Machine) -> bytes:
+def compile_filter(machine: Processor) -> bytes:
     """The program for this processor, as `bwrap --seccomp` reads it."""
     program = _entry(machine)
     for call in ABSENT.values():
@@ -80,9 +80,9 @@ def compile_filter(machine: Machine) -> bytes:
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
 
 
-def this_machine() -> Machine:
+def this_machine() -> Processor:
     try:
-        return Machine(platform.machine())
+        return Processor(platform.machine())
     except ValueError as unknown:
         raise SandboxUnavailable(
             f"The system-call filter does not know this processor ({platform.machine()}).",
@@ -90,7 +90,7 @@ def this_machine() -> Machine:
         ) from unknown
 
 
-def _entry(machine: Machine) -> list[Instruction]:
+def _entry(machine: Processor) -> list[Instruction]:
     """Ends what speaks another architecture's numbers; leaves the number loaded."""
     program = [
         (_LOAD, 0, 0, _ARCHITECTURE),
@@ -98,12 +98,12 @@ def _entry(machine: Machine) -> list[Instruction]:
         _answer(_KILL),
         (_LOAD, 0, 0, _NUMBER),
     ]
-    if machine is Machine.X86_64:
+    if machine is Processor.X86_64:
         program += [(_AT_LEAST, 0, 1, _X32_BIT), _answer(_KILL)]
     return program
 
 
-def _when(call: Call, machine: Machine, verdict: list[Instruction]) -> list[Instruction]:
+def _when(call: SystemCall, machine: Processor, verdict: list[Instruction]) -> list[Instruction]:
     """The verdict, for this call only. It always returns, so the number stays loaded after it."""
     number = call.number(machine)
     if number is None:

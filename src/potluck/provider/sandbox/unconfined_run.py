@@ -29,10 +29,10 @@ from potluck.provider.sandbox.driver import (
     Confinement,
     Errand,
     Output,
-    Recall,
     RunOutcome,
     Spent,
     Started,
+    StopRequest,
     WorkDirectory,
     drop,
     of_code,
@@ -49,7 +49,7 @@ from potluck.provider.sandbox.limits import (
     supervise,
     time_wall,
 )
-from potluck.provider.sandbox.output_pump import Log
+from potluck.provider.sandbox.output_pump import OutputPump
 from potluck.provider.sandbox.plain_directory import Gauge, remove_tree
 from potluck.provider.sandbox.process_tree import Tree, session_members
 
@@ -84,7 +84,7 @@ class UnconfinedDriver:
         output: Output,
         started: Started = unnoticed,
         companion: Companion | None = None,
-        recall: Recall | None = None,
+        recall: StopRequest | None = None,
         errand: Errand = NO_ERRAND,
     ) -> RunOutcome:
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -110,16 +110,16 @@ class UnconfinedRun:
         confinement: Confinement,
         output: Output,
         companion: Companion | None = None,
-        recall: Recall | None = None,
+        recall: StopRequest | None = None,
         errand: Errand = NO_ERRAND,
     ) -> None:
         self._companion = companion
-        self._recall = recall or Recall()
+        self._recall = recall or StopRequest()
         self._errand = errand
         self._directory = directory
         self._work = directory / "work"
         self._confinement = confinement
-        self._log = Log(output, confinement.log_bytes)
+        self._log = OutputPump(output, confinement.log_bytes)
         self._tree: Tree | None = None
         self._began = time.monotonic()
 

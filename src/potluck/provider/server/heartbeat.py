@@ -9,7 +9,7 @@ from contextlib import suppress
 from msgspec import Struct
 
 from potluck.provider.attempt.usage_meter import measure_node
-from potluck.provider.change_counter import Told
+from potluck.provider.change_counter import ChangeCounter
 from potluck.provider.event import Event, LeaseLost, SilenceLasted
 from potluck.provider.server.server_client import Link, ListHeld
 from potluck.wire.device_status import DeviceStatus
@@ -44,7 +44,7 @@ class Tidings(Struct, frozen=True):
     held: ListHeld
     statuses: Callable[[], tuple[DeviceStatus, ...]]
     wish: Callable[[], int]  # the owner's last wish that was carried out here
-    news: Told  # what can not wait for the next beat
+    news: ChangeCounter  # what can not wait for the next beat
 
 
 async def beat_forever(

@@ -23,7 +23,7 @@ T = TypeVar("T")
 _CHUNK_BYTES = 2**18
 
 
-class Request(Struct, frozen=True):
+class ServerRequest(Struct, frozen=True):
     """What is asked of the server, and how long to wait for its answer."""
 
     route: Route
@@ -42,13 +42,13 @@ class Exchange:
         self._session = session
         self.url = url
 
-    async def send(self, request: Request, kind: type[T], token: str | None = None) -> T:
+    async def send(self, request: ServerRequest, kind: type[T], token: str | None = None) -> T:
         async with self._respond(request, token) as response:
             return self._answer(response.status, await response.read(), kind)
 
     @asynccontextmanager
     async def stream(
-        self, request: Request, token: str
+        self, request: ServerRequest, token: str
     ) -> AsyncIterator[tuple[int, AsyncIterator[bytes]]]:
         """The status of a good answer, and its bytes as they come.
 
@@ -67,7 +67,7 @@ class Exchange:
 
     @asynccontextmanager
     async def _respond(
-        self, request: Request, token: str | None
+        self, request: ServerRequest, token: str | None
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         headers = {"Content-Type": request.content_type, **request.headers}
         if token is not None:
@@ -89,7 +89,7 @@ class Exchange:
 
     @asynccontextmanager
     async def _elsewhere(
-        self, request: Request, place: aiohttp.typedefs.StrOrURL
+        self, request: ServerRequest, place: aiohttp.typedefs.StrOrURL
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         headers = {name: value for name, value in request.headers.items() if name == "Range"}
         try:

@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from msgspec import Struct
 
-from potluck.provider.change_counter import Told
+from potluck.provider.change_counter import ChangeCounter
 from potluck.provider.event import Event, Granted, LeaseLost
 from potluck.provider.server.server_client import Link, ListHeld
 from potluck.wire.provider import LeasesGranted
@@ -25,7 +25,7 @@ async def acquire_forever(
     link: Link,
     held: ListHeld,
     tell: Callable[[list[Event]], bool],
-    news: Told,
+    news: ChangeCounter,
     rhythm: Rhythm,
 ) -> None:
     """Hands every grant and every stop to `tell`, which says whether anything came of it.

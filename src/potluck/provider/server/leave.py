@@ -16,7 +16,7 @@ from potluck.provider.data_directory import (
     known_urls,
     load_node_id,
 )
-from potluck.provider.server.http import Exchange, Request
+from potluck.provider.server.http import Exchange, ServerRequest
 from potluck.provider.server.node_key import (
     NodeKey,
     forget_delegation,
@@ -85,5 +85,5 @@ async def _say(exchange: Exchange, key: NodeKey, node_id: str) -> None:
     patience = aiohttp.ClientTimeout(total=_PATIENCE_SECONDS)
     token = await NodeSession(exchange, key, patience).token()
     body = encode_json(LeaveNode(is_for_good=True))
-    request = Request(routes.LEAVE, routes.LEAVE.url(node_id=node_id), body, patience)
+    request = ServerRequest(routes.LEAVE, routes.LEAVE.url(node_id=node_id), body, patience)
     await exchange.send(request, object, token)

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from potluck.model.error import Conflict, InvalidInput, StaleLease
 from potluck.model.lease import Lease
-from potluck.provider.attempt.log_buffer import AttemptLog
+from potluck.provider.attempt.log_buffer import LogBuffer
 from potluck.provider.event import Event, LeaseLost, LogAcknowledged, LogCut
 from potluck.provider.server.server_client import Link
 from potluck.provider.server.throttle import Throttle
@@ -24,7 +24,7 @@ CUT_MARK = "the server takes no more of this log; the rest is dropped\n"
 async def ship_log(
     link: Link,
     lease: Lease,
-    log: AttemptLog,
+    log: LogBuffer,
     tell: Callable[[list[Event]], bool],
     throttle: Throttle,
 ) -> None:

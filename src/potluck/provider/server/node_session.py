@@ -13,7 +13,7 @@ import aiohttp
 
 from potluck.model.error import NodeKeyRefused, NotSignedIn
 from potluck.model.ids import AccountId
-from potluck.provider.server.http import Exchange, Request
+from potluck.provider.server.http import Exchange, ServerRequest
 from potluck.provider.server.node_key import NodeKey
 from potluck.wire import routes
 from potluck.wire.codec import encode_json
@@ -78,7 +78,9 @@ class NodeSession:
         return await self._send(routes.NODE_LOGIN, encode_json(login), NodeToken)
 
     async def _send(self, route: Route, body: bytes, kind: type[T]) -> T:
-        return await self._exchange.send(Request(route, route.path, body, self._patience), kind)
+        return await self._exchange.send(
+            ServerRequest(route, route.path, body, self._patience), kind
+        )
 
 
 def _refused(key: NodeKey, url: str) -> NodeKeyRefused:

@@ -36,7 +36,7 @@ from potluck.model.error import (
 from potluck.model.ids import AccountId, NodeId
 from potluck.model.lease import Lease
 from potluck.provider.announcement import Announce, ServerAnswers, ServerSilent
-from potluck.provider.server.http import Exchange, Request
+from potluck.provider.server.http import Exchange, ServerRequest
 from potluck.provider.server.node_key import NodeKey
 from potluck.provider.server.node_session import NodeSession
 from potluck.provider.server.version_skew import Skews, explained
@@ -98,7 +98,7 @@ class Link:
         self._offer = offer  # asked anew for each registration
         self._node_id = offer().node_id
         self._contests = False
-        self._silence = Silence(announce)
+        self._silence = ServerSilence(announce)
         self._keep_node_id = keep_node_id
         self._registering = asyncio.Lock()
         self._skews = Skews(announce)
@@ -175,7 +175,7 @@ class Link:
 
     async def _explained(self, error: InvalidInput) -> PotluckError:
         """A server of another version may not know what we say; that is no nonsense of ours."""
-        request = Request(routes.HEALTHZ, routes.HEALTHZ.path, b"", self._patience())
+        request = ServerRequest(routes.HEALTHZ, routes.HEALTHZ.path, b"", self._patience())
         try:
             health = await self._exchange.send(request, ServerHealth)
         except PotluckError:
@@ -265,7 +265,7 @@ class Link:
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Its bytes from `start` on. Tries once: whoever reads knows how far he has come."""
         path = routes.GET_INPUT.url(node_id=self.node_id, sha256=sha256)
-        request = Request(
+        request = ServerRequest(
             routes.GET_INPUT,
             path,
             b"",
@@ -353,7 +353,7 @@ class Link:
         extra = extra or Extra()
         path = route.url(node_id=self._node_id or "", **extra.names)
         headers = {} if extra.lease is None else {_LEASE: extra.lease.token}
-        request = Request(route, path, body, patience, extra.content_type, headers)
+        request = ServerRequest(route, path, body, patience, extra.content_type, headers)
         token = await self._node_session.token()
         try:
             return await self._exchange.send(request, kind, token)
@@ -384,7 +384,7 @@ async def _behind(chunks: AsyncIterator[bytes], start: int) -> AsyncIterator[byt
         start = max(0, start - len(chunk))
 
 
-class Silence:
+class ServerSilence:
     """Tells people when the server falls silent, now and then while it is, and when it is back."""
 
     def __init__(self, announce: Announce) -> None:

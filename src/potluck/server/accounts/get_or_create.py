@@ -7,7 +7,7 @@ from potluck.model.error import RegistrationClosed
 from potluck.server.accounts.roles import add_role
 from potluck.server.auth.caller import suspended
 from potluck.server.auth.tokens import secret_hash
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.identity import accounts, audit, invites
 from potluck.store.identity.accounts import Account
@@ -17,26 +17,28 @@ from potluck.wire.identity import InviteView
 _AT_FIRST = frozenset({Role.CONSUMER})
 
 
-async def enter(connection: Connection, parts: Parts, address: str, invite: str | None) -> Account:
+async def enter(
+    connection: Connection, services: Services, address: str, invite: str | None
+) -> Account:
     """The account of this wallet. Only new accounts use invites up, but for the first admin's."""
     found = await accounts.by_address(connection, address)
     if found is None:
-        return await _register(connection, parts, address, invite)
+        return await _register(connection, services, address, invite)
     if found.suspended_at is not None:
         raise suspended(found)
     if invite is not None and await invites.redeem_first(connection, secret_hash(invite)):
-        return await add_role(connection, parts, found, Role.ADMIN, "server")
+        return await add_role(connection, services, found, Role.ADMIN, "server")
     return found
 
 
 async def _register(
-    connection: Connection, parts: Parts, address: str, invite: str | None
+    connection: Connection, services: Services, address: str, invite: str | None
 ) -> Account:
     account = await accounts.add(connection, address, _AT_FIRST)
     if account is None:  # the same wallet came in twice at once, and the other was first
-        return await enter(connection, parts, address, invite)
-    let_in = None if invite is None else await _redeem(connection, parts, invite)
-    mode = parts.settings.registration
+        return await enter(connection, services, address, invite)
+    let_in = None if invite is None else await _redeem(connection, services, invite)
+    mode = services.settings.registration
     if let_in is None and mode is not Registration.OPEN:
         raise _closed(mode)
     if let_in is not None:
@@ -47,19 +49,19 @@ async def _register(
     if let_in is not None:
         told["invite"] = let_in.id
     await audit.append(
-        connection, parts.keys.audit, AuditKind.ACCOUNT_CREATED, account.id, account.id, told
+        connection, services.keys.audit, AuditKind.ACCOUNT_CREATED, account.id, account.id, told
     )
     if let_in is not None and let_in.credit_micro > 0:
         await ledger.append(connection, grant_entries(account.id, let_in.credit_micro))
     return account
 
 
-async def _redeem(connection: Connection, parts: Parts, invite: str) -> InviteView:
+async def _redeem(connection: Connection, services: Services, invite: str) -> InviteView:
     code = secret_hash(invite)
     first = await invites.redeem_first(connection, code)
     if first is not None:
         return first
-    closed = parts.settings.registration is Registration.CLOSED
+    closed = services.settings.registration is Registration.CLOSED
     found = None if closed else await invites.redeem(connection, code)
     if found is None:
         raise RegistrationClosed(

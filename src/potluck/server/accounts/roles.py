@@ -13,55 +13,57 @@ from potluck.model.audit import AuditKind
 from potluck.model.error import Conflict, NotFound
 from potluck.model.ids import AccountId
 from potluck.server.auth import idempotent_secret
-from potluck.server.auth.idempotent_secret import Asked
+from potluck.server.auth.idempotent_secret import IdempotentRequest
 from potluck.server.flow.lease.lease import leave
 from potluck.server.flow.notify.notify import hurry
 from potluck.server.flow.settle.cancel import cancel
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.identity import accounts, audit
 from potluck.store.identity.accounts import Account
 from potluck.store.ledger import ledger
 
 
-async def choose_roles(parts: Parts, account_id: AccountId, roles: frozenset[Role]) -> Account:
+async def choose_roles(
+    services: Services, account_id: AccountId, roles: frozenset[Role]
+) -> Account:
     """An account's own choice, which leaves admin as it is."""
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         changed = await accounts.choose_roles(connection, account_id, roles)
-        await _tell_roles(connection, parts, account_id, changed)
+        await _tell_roles(connection, services, account_id, changed)
     return changed
 
 
 async def add_role(
-    connection: Connection, parts: Parts, account: Account, role: Role, actor: str
+    connection: Connection, services: Services, account: Account, role: Role, actor: str
 ) -> Account:
     """One more, whatever else changes the others at this moment."""
     if role in account.roles:
         return account
     changed = await accounts.add_role(connection, account.id, role)
-    await _tell_roles(connection, parts, actor, changed)
+    await _tell_roles(connection, services, actor, changed)
     return changed
 
 
 async def change_roles(
-    parts: Parts, actor: AccountId, account_id: AccountId, roles: frozenset[Role]
+    services: Services, actor: AccountId, account_id: AccountId, roles: frozenset[Role]
 ) -> None:
     """An admin's word, about anybody."""
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         if Role.ADMIN not in roles:
             await _keep_an_admin(connection, account_id)
         changed = _found(await accounts.set_roles(connection, account_id, roles), account_id)
-        await _tell_roles(connection, parts, actor, changed)
+        await _tell_roles(connection, services, actor, changed)
 
 
 async def grant(
-    parts: Parts,
+    services: Services,
     actor: AccountId,
     account_id: AccountId,
     amount_micro: int,
-    asked: Asked | None = None,
+    asked: IdempotentRequest | None = None,
 ) -> None:
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         _found(await accounts.by_id(connection, account_id), account_id)
         if not await idempotent_secret.is_first(connection, asked):
             return
@@ -73,62 +75,66 @@ async def grant(
             ) from error
         told = {"amount_micro": str(amount_micro)}
         await audit.append(
-            connection, parts.keys.audit, AuditKind.CREDIT_GRANTED, actor, account_id, told
+            connection, services.keys.audit, AuditKind.CREDIT_GRANTED, actor, account_id, told
         )
 
 
-async def set_quota(parts: Parts, actor: AccountId, account_id: AccountId, quota: Quota) -> None:
+async def set_quota(
+    services: Services, actor: AccountId, account_id: AccountId, quota: Quota
+) -> None:
     """From now on; what runs or waits already stays."""
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         _found(await accounts.set_quota(connection, account_id, quota), account_id)
         told = {name: str(value) for name, value in asdict(quota).items() if value is not None}
         await audit.append(
-            connection, parts.keys.audit, AuditKind.QUOTA_SET, actor, account_id, told
+            connection, services.keys.audit, AuditKind.QUOTA_SET, actor, account_id, told
         )
-    await hurry(parts)
+    await hurry(services)
 
 
-async def suspend(parts: Parts, actor: AccountId, account_id: AccountId, reason: str) -> None:
-    async with parts.database.transaction() as connection:
+async def suspend(services: Services, actor: AccountId, account_id: AccountId, reason: str) -> None:
+    async with services.database.transaction() as connection:
         await _keep_an_admin(connection, account_id)
         _found(await accounts.suspend(connection, account_id, reason), account_id)
         await audit.append(
             connection,
-            parts.keys.audit,
+            services.keys.audit,
             AuditKind.ACCOUNT_SUSPENDED,
             actor,
             account_id,
             {"reason": reason},
         )
-    await evict_once(parts)
+    await evict_once(services)
 
 
-async def resume(parts: Parts, actor: AccountId, account_id: AccountId) -> None:
-    async with parts.database.transaction() as connection:
+async def resume(services: Services, actor: AccountId, account_id: AccountId) -> None:
+    async with services.database.transaction() as connection:
         _found(await accounts.resume(connection, account_id), account_id)
         await audit.append(
-            connection, parts.keys.audit, AuditKind.ACCOUNT_RESUMED, actor, account_id
+            connection, services.keys.audit, AuditKind.ACCOUNT_RESUMED, actor, account_id
         )
 
 
-async def evict_once(parts: Parts) -> None:
+async def evict_once(services: Services) -> None:
     """Cancels what suspended accounts have waiting or running, and sends their nodes away."""
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         tasks = await accounts.tasks_of_suspended(connection)
         nodes = await accounts.nodes_of_suspended(connection)
     for account_id, task_id in tasks:
         try:
-            await cancel(parts, account_id, task_id)
+            await cancel(services, account_id, task_id)
         except Conflict:
             continue  # it ended by itself
     for owner, node_id in nodes:
-        await leave(parts, owner, node_id)
+        await leave(services, owner, node_id)
 
 
-async def _tell_roles(connection: Connection, parts: Parts, actor: str, changed: Account) -> None:
+async def _tell_roles(
+    connection: Connection, services: Services, actor: str, changed: Account
+) -> None:
     told = {"roles": " ".join(sorted(changed.roles))}
     await audit.append(
-        connection, parts.keys.audit, AuditKind.ROLES_CHANGED, actor, changed.id, told
+        connection, services.keys.audit, AuditKind.ROLES_CHANGED, actor, changed.id, told
     )
 
 

@@ -29,7 +29,7 @@ from potluck.server.auth import sessions as auth_sessions
 from potluck.server.auth.caller import Caller
 from potluck.server.auth.tokens import KEY_PREFIX, secret_hash
 from potluck.server.flow.lease import lease
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.server.settings import ServerSettings
 from potluck.store.database import Connection
 from potluck.store.files import blobs
@@ -103,9 +103,9 @@ AREA: Final = Area(
 
 
 @AREA.operation(routes.ME, (Scope.ACCOUNT_READ, Scope.TASKS_READ), "See your account", response=_ME)
-async def me(request: CallerRequest, parts: Parts) -> Me:
+async def me(request: CallerRequest, services: Services) -> Me:
     """The account behind the credential, and its balance."""
-    return await _me(parts, request.user)
+    return await _me(services, request.user)
 
 
 @AREA.operation(
@@ -115,21 +115,21 @@ async def me(request: CallerRequest, parts: Parts) -> Me:
     request=ChooseRoles((Role.CONSUMER, Role.PROVIDER)),
     response=_ME,
 )
-async def choose_roles(data: ChooseRoles, request: CallerRequest, parts: Parts) -> Me:
+async def choose_roles(data: ChooseRoles, request: CallerRequest, services: Services) -> Me:
     """Consumer, provider, both or none: an account's own choice. Admin is not."""
     caller = request.user
     if Role.ADMIN in data.roles and Role.ADMIN not in caller.roles:
         raise Forbidden("Only an admin makes somebody an admin.", "Ask an admin of this pool.")
-    changed = await roles.choose_roles(parts, caller.id, frozenset(data.roles))
-    return await _me(parts, replace(caller, account=changed))
+    changed = await roles.choose_roles(services, caller.id, frozenset(data.roles))
+    return await _me(services, replace(caller, account=changed))
 
 
 @AREA.operation(
     routes.LIST_KEYS, Scope.ACCOUNT_WRITE, "List your API keys", response=KeyList([_KEY])
 )
-async def list_keys(request: CallerRequest, parts: Parts) -> KeyList:
+async def list_keys(request: CallerRequest, services: Services) -> KeyList:
     """The API keys in force; what they are is shown when they are made, and never again."""
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         return KeyList(await api_keys.of_account(connection, request.user.id))
 
 
@@ -142,7 +142,7 @@ async def list_keys(request: CallerRequest, parts: Parts) -> KeyList:
     errors=(Conflict,),
 )
 async def make_key(
-    data: NewKey, request: CallerRequest, parts: Parts, idempotency_key: IdempotencyKey = None
+    data: NewKey, request: CallerRequest, services: Services, idempotency_key: IdempotencyKey = None
 ) -> KeyMade:
     """A key for CI or a script. The secret is in this answer and nowhere else."""
     if beyond := sorted(set(data.scopes) - SCOPES[Credential.KEY]):
@@ -150,27 +150,29 @@ async def make_key(
             f"An API key can not carry {', '.join(beyond)}.",
             f"Choose from: {', '.join(sorted(SCOPES[Credential.KEY]))}.",
         )
-    asked = idempotent_secret.asked(parts, request.user.id, "make_key", idempotency_key, data)
-    secret = idempotent_secret.secret(parts, KEY_PREFIX, asked)
-    async with parts.database.transaction() as connection:
+    asked = idempotent_secret.asked(services, request.user.id, "make_key", idempotency_key, data)
+    secret = idempotent_secret.secret(services, KEY_PREFIX, asked)
+    async with services.database.transaction() as connection:
         is_first = await idempotent_secret.is_first(connection, asked)
         key = None if asked is None else await api_keys.by_hash(connection, secret_hash(secret))
         if key is None and is_first:
-            key = await _add_key(connection, parts, request.user.id, data, secret)
+            key = await _add_key(connection, services, request.user.id, data, secret)
     if key is None:
         raise idempotent_secret.gone("API key")
     return KeyMade(secret, key)
 
 
 @AREA.operation(routes.REVOKE_KEY, Scope.ACCOUNT_WRITE, "Revoke an API key")
-async def revoke_key(key_id: str, request: CallerRequest, parts: Parts) -> None:
+async def revoke_key(key_id: str, request: CallerRequest, services: Services) -> None:
     """The key is worth nothing from now on."""
     caller = request.user
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         is_one = is_id(key_id, "key")
         if not (is_one and await api_keys.revoke(connection, key_id, caller.id)):
             raise _none("key", key_id)
-        await audit.append(connection, parts.keys.audit, AuditKind.KEY_REVOKED, caller.id, key_id)
+        await audit.append(
+            connection, services.keys.audit, AuditKind.KEY_REVOKED, caller.id, key_id
+        )
 
 
 @AREA.operation(
@@ -179,23 +181,23 @@ async def revoke_key(key_id: str, request: CallerRequest, parts: Parts) -> None:
     "List your sessions",
     response=SessionList([SessionView(SESSION, "laptop", at(9, 30), at(9, 42), at(21, 30), True)]),
 )
-async def list_sessions(request: CallerRequest, parts: Parts) -> SessionList:
+async def list_sessions(request: CallerRequest, services: Services) -> SessionList:
     """Where this wallet is signed in."""
     caller = request.user
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         found = await sessions.of_account(connection, caller.id, caller.credential_id)
     return SessionList(found)
 
 
 @AREA.operation(routes.END_SESSION, Scope.ACCOUNT_WRITE, "End a session")
-async def end_session(session_id: str, request: CallerRequest, parts: Parts) -> None:
+async def end_session(session_id: str, request: CallerRequest, services: Services) -> None:
     """Signs one of them out."""
     account = request.user.account
     if not is_id(session_id, "session"):
         raise _none("session", session_id)
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         ended = await auth_sessions.end_session(
-            connection, parts, account, session_id, AuditKind.SESSION_ENDED
+            connection, services, account, session_id, AuditKind.SESSION_ENDED
         )
     if not ended:
         raise _none("session", session_id)
@@ -207,9 +209,9 @@ async def end_session(session_id: str, request: CallerRequest, parts: Parts) -> 
     "List your node keys",
     response=NodeKeyList([_NODE_KEY]),
 )
-async def list_node_keys(request: CallerRequest, parts: Parts) -> NodeKeyList:
+async def list_node_keys(request: CallerRequest, services: Services) -> NodeKeyList:
     """The node keys in force: on which machines, for which nodes, until when."""
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         return NodeKeyList(await node_keys.of_account(connection, request.user.id))
 
 
@@ -221,20 +223,22 @@ async def list_node_keys(request: CallerRequest, parts: Parts) -> NodeKeyList:
     response=_NODE_KEY,
     errors=(Conflict,),
 )
-async def authorise_node_key(data: NewNodeKey, request: CallerRequest, parts: Parts) -> NodeKeyView:
+async def authorise_node_key(
+    data: NewNodeKey, request: CallerRequest, services: Services
+) -> NodeKeyView:
     """Takes the wallet's word (EIP-712) that a key may work for it. Once more renews it."""
     now, account = datetime.now(UTC), request.user.account
-    word = await delegation.verify(parts, data.delegation, account.address, now)
-    async with parts.database.transaction() as connection:
-        await delegation.take(connection, parts, word, now)
-        return await delegation.authorise(connection, parts, account, word, data.machine)
+    word = await delegation.verify(services, data.delegation, account.address, now)
+    async with services.database.transaction() as connection:
+        await delegation.take(connection, services, word, now)
+        return await delegation.authorise(connection, services, account, word, data.machine)
 
 
 @AREA.operation(routes.REVOKE_NODE_KEY, Scope.ACCOUNT_WRITE, "Revoke a node key")
-async def revoke_node_key(node_key_id: str, request: CallerRequest, parts: Parts) -> None:
+async def revoke_node_key(node_key_id: str, request: CallerRequest, services: Services) -> None:
     """The key is worth nothing from now on: its node leaves, and what it held is given back."""
     caller = request.user
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         is_one = is_id(node_key_id, "nodekey")
         key = await node_keys.revoke(connection, node_key_id, caller.id) if is_one else None
         if key is None:
@@ -243,7 +247,7 @@ async def revoke_node_key(node_key_id: str, request: CallerRequest, parts: Parts
             )
         await audit.append(
             connection,
-            parts.keys.audit,
+            services.keys.audit,
             AuditKind.NODE_KEY_REVOKED,
             caller.id,
             node_key_id,
@@ -251,11 +255,11 @@ async def revoke_node_key(node_key_id: str, request: CallerRequest, parts: Parts
         )
         node_id = await nodes.of_key(connection, node_key_id)
     if node_id is not None:
-        await lease.leave(parts, Owner(caller.id, node_key_id), node_id)
+        await lease.leave(services, Owner(caller.id, node_key_id), node_id)
 
 
 async def _add_key(
-    connection: Connection, parts: Parts, account_id: AccountId, data: NewKey, secret: str
+    connection: Connection, services: Services, account_id: AccountId, data: NewKey, secret: str
 ) -> KeyView:
     lasting = timedelta(seconds=data.expires_in)
     with idempotent_secret.once("API key"):
@@ -263,12 +267,14 @@ async def _add_key(
             connection, account_id, data.name, data.scopes, secret_hash(secret), lasting
         )
     told = {"name": data.name, "scopes": " ".join(key.scopes)}
-    await audit.append(connection, parts.keys.audit, AuditKind.KEY_MADE, account_id, key.id, told)
+    await audit.append(
+        connection, services.keys.audit, AuditKind.KEY_MADE, account_id, key.id, told
+    )
     return key
 
 
-async def _me(parts: Parts, caller: Caller) -> Me:
-    async with parts.database.transaction() as connection:
+async def _me(services: Services, caller: Caller) -> Me:
+    async with services.database.transaction() as connection:
         balance = await accounts.balance(connection, caller.id)
         quota = await accounts.quota(connection, caller.id)
         used_bytes = await blobs.used_bytes(connection, caller.id)
@@ -281,7 +287,7 @@ async def _me(parts: Parts, caller: Caller) -> Me:
         caller.usable,
         balance.available_micro,
         balance.held_micro,
-        _in_force(quota, parts.settings),
+        _in_force(quota, services.settings),
         used_bytes,
     )
 

@@ -14,24 +14,24 @@ from potluck.server.api.http import formats, query
 from potluck.server.api.http.access import Authentication, check_policies
 from potluck.server.api.http.body import StrictRequest
 from potluck.server.api.http.errors import answer_error
-from potluck.server.api.http.response import Answer
+from potluck.server.api.http.response import EncodedResponse
 from potluck.server.api.operations import OPERATIONS
-from potluck.server.services import Parts
+from potluck.server.services import Services
 
 
-def make_app(parts: Parts) -> Litestar:
-    async def provide_parts() -> Parts:
-        return parts
+def make_app(services: Services) -> Litestar:
+    async def provide_services() -> Services:
+        return services
 
     app = Litestar(
         route_handlers=[each.route_handler() for each in OPERATIONS.values()],
-        dependencies={"parts": Provide(provide_parts)},
-        signature_types=[Parts],
-        state=State({"parts": parts}),
+        dependencies={"services": Provide(provide_services)},
+        signature_types=[Services],
+        state=State({"services": services}),
         request_class=StrictRequest,
-        response_class=Answer,
+        response_class=EncodedResponse,
         before_request=_check,
-        request_max_body_size=parts.settings.max_body_bytes,
+        request_max_body_size=services.settings.max_body_bytes,
         exception_handlers={Exception: answer_error},
         middleware=[DefineMiddleware(Authentication, exclude="^/schema")],
         openapi_config=_openapi(),

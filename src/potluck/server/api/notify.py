@@ -26,8 +26,8 @@ from potluck.server.api.http.parameters import (
 from potluck.server.auth import idempotent_secret
 from potluck.server.auth.caller import Caller, lacks_scope
 from potluck.server.flow.notify import event_stream, task_stream, webhooks
-from potluck.server.services import Parts
-from potluck.store.events.event_list import Wanted
+from potluck.server.services import Services
+from potluck.store.events.event_list import EventFilter
 from potluck.wire import codec, routes
 from potluck.wire.consumer import FollowedLog
 from potluck.wire.events import GAP, EventGap, EventPage, EventView
@@ -139,14 +139,14 @@ AREA: Final = Area(
     media_type="text/event-stream",
 )
 async def follow_task(
-    task_id: str, request: CallerRequest, parts: Parts, last_event_id: LastEventId = None
+    task_id: str, request: CallerRequest, services: Services, last_event_id: LastEventId = None
 ) -> ServerSentEvent:
     """States and log pieces as they come; `Last-Event-ID` goes on where a stream was cut."""
     wanted = task_id_of(task_id)
     # An id that is not yours is a 404 now, not an error in the middle of a stream.
-    await task_stream.view(parts, request.user.id, wanted)
+    await task_stream.view(services, request.user.id, wanted)
     position = task_stream.parse_position(last_event_id)
-    followed = task_stream.follow(parts, request.user.id, wanted, position)
+    followed = task_stream.follow(services, request.user.id, wanted, position)
     return stream(request, followed, _task_message)
 
 
@@ -155,7 +155,7 @@ async def follow_task(
 )
 async def list_events(
     request: CallerRequest,
-    parts: Parts,
+    services: Services,
     cursor: Position = None,
     kinds: Kinds = None,
     of_task: OfTask = None,
@@ -166,8 +166,8 @@ async def list_events(
     account_id, position = request.user.id, _position(cursor)
     wanted = _wanted(request.user, kinds, of_task)
     if first is EventOrder.NEWEST:
-        return await event_stream.newest(parts, account_id, wanted, position, limit)
-    return await event_stream.page(parts, account_id, wanted, position or 0, limit)
+        return await event_stream.newest(services, account_id, wanted, position, limit)
+    return await event_stream.page(services, account_id, wanted, position or 0, limit)
 
 
 @AREA.operation(
@@ -179,7 +179,7 @@ async def list_events(
 )
 async def follow_events(
     request: CallerRequest,
-    parts: Parts,
+    services: Services,
     cursor: Position = None,
     kinds: Kinds = None,
     of_task: OfTask = None,
@@ -190,16 +190,16 @@ async def follow_events(
     """
     position = _position(cursor if last_event_id is None else last_event_id)
     wanted = _wanted(request.user, kinds, of_task)
-    followed = event_stream.follow(parts, request.user.id, wanted, position)
+    followed = event_stream.follow(services, request.user.id, wanted, position)
     return stream(request, followed, _event_message)
 
 
 @AREA.operation(
     routes.LIST_WEBHOOKS, Scope.ACCOUNT_WRITE, "List webhooks", response=WebhookList([_WEBHOOK])
 )
-async def list_webhooks(request: CallerRequest, parts: Parts) -> WebhookList:
+async def list_webhooks(request: CallerRequest, services: Services) -> WebhookList:
     """Your webhooks, oldest first, and how each of them does."""
-    return WebhookList(await webhooks.show_all(parts, request.user.id))
+    return WebhookList(await webhooks.show_all(services, request.user.id))
 
 
 @AREA.operation(
@@ -211,18 +211,21 @@ async def list_webhooks(request: CallerRequest, parts: Parts) -> WebhookList:
     errors=(Conflict, DestinationRefused),
 )
 async def make_webhook(
-    data: NewWebhook, request: CallerRequest, parts: Parts, idempotency_key: IdempotencyKey = None
+    data: NewWebhook,
+    request: CallerRequest,
+    services: Services,
+    idempotency_key: IdempotencyKey = None,
 ) -> WebhookMade:
     """What happens from now on is sent there. The secret is in this answer and nowhere else."""
     account_id = request.user.id
-    asked = idempotent_secret.asked(parts, account_id, "make_webhook", idempotency_key, data)
-    return await webhooks.make(parts, account_id, data, asked)
+    asked = idempotent_secret.asked(services, account_id, "make_webhook", idempotency_key, data)
+    return await webhooks.make(services, account_id, data, asked)
 
 
 @AREA.operation(routes.GET_WEBHOOK, Scope.ACCOUNT_WRITE, "Show a webhook", response=_WEBHOOK)
-async def get_webhook(webhook_id: str, request: CallerRequest, parts: Parts) -> WebhookView:
+async def get_webhook(webhook_id: str, request: CallerRequest, services: Services) -> WebhookView:
     """One of them, and how it does."""
-    return await webhooks.show(parts, request.user.id, webhook_id)
+    return await webhooks.show(services, request.user.id, webhook_id)
 
 
 @AREA.operation(
@@ -234,21 +237,21 @@ async def get_webhook(webhook_id: str, request: CallerRequest, parts: Parts) -> 
     errors=(DestinationRefused,),
 )
 async def change_webhook(
-    webhook_id: str, data: ChangeWebhook, request: CallerRequest, parts: Parts
+    webhook_id: str, data: ChangeWebhook, request: CallerRequest, services: Services
 ) -> WebhookView:
     """Another address, name or choice of kinds; what is left out stays.
 
     At another address nothing has failed yet: what waits is tried at once.
     """
     if data.url is not UNSET:
-        await parts.limiter.check_webhook_call(request.user.id)
-    return await webhooks.change(parts, request.user.id, webhook_id, data)
+        await services.limiter.check_webhook_call(request.user.id)
+    return await webhooks.change(services, request.user.id, webhook_id, data)
 
 
 @AREA.operation(routes.REMOVE_WEBHOOK, Scope.ACCOUNT_WRITE, "Remove a webhook")
-async def remove_webhook(webhook_id: str, request: CallerRequest, parts: Parts) -> None:
+async def remove_webhook(webhook_id: str, request: CallerRequest, services: Services) -> None:
     """Nothing is sent there any more, and its log goes with it."""
-    await webhooks.remove(parts, request.user.id, webhook_id)
+    await webhooks.remove(services, request.user.id, webhook_id)
 
 
 @AREA.operation(
@@ -259,10 +262,10 @@ async def remove_webhook(webhook_id: str, request: CallerRequest, parts: Parts) 
     errors=(DestinationRefused,),
     status_code=200,
 )
-async def test_webhook(webhook_id: str, request: CallerRequest, parts: Parts) -> WebhookTried:
+async def test_webhook(webhook_id: str, request: CallerRequest, services: Services) -> WebhookTried:
     """Sends a `webhook.test` now, and answers with what came back."""
-    await parts.limiter.check_webhook_call(request.user.id)
-    return await webhooks.test(parts, request.user.id, webhook_id)
+    await services.limiter.check_webhook_call(request.user.id)
+    return await webhooks.test(services, request.user.id, webhook_id)
 
 
 @AREA.operation(
@@ -273,22 +276,25 @@ async def test_webhook(webhook_id: str, request: CallerRequest, parts: Parts) ->
     status_code=200,
 )
 async def rotate_webhook(
-    webhook_id: str, request: CallerRequest, parts: Parts, idempotency_key: IdempotencyKey = None
+    webhook_id: str,
+    request: CallerRequest,
+    services: Services,
+    idempotency_key: IdempotencyKey = None,
 ) -> WebhookMade:
     """A new secret. For a day the old one signs as well, so that you can change over."""
     account_id = request.user.id
     asked = idempotent_secret.asked(
-        parts, account_id, "rotate_webhook", idempotency_key, webhook_id
+        services, account_id, "rotate_webhook", idempotency_key, webhook_id
     )
-    return await webhooks.rotate(parts, account_id, webhook_id, asked)
+    return await webhooks.rotate(services, account_id, webhook_id, asked)
 
 
 @AREA.operation(
     routes.PAUSE_WEBHOOK, Scope.ACCOUNT_WRITE, "Pause a webhook", response=_PAUSED, status_code=200
 )
-async def pause_webhook(webhook_id: str, request: CallerRequest, parts: Parts) -> WebhookView:
+async def pause_webhook(webhook_id: str, request: CallerRequest, services: Services) -> WebhookView:
     """Nothing is sent until it is resumed; what happens meanwhile waits."""
-    return await webhooks.pause(parts, request.user.id, webhook_id)
+    return await webhooks.pause(services, request.user.id, webhook_id)
 
 
 @AREA.operation(
@@ -302,13 +308,13 @@ async def pause_webhook(webhook_id: str, request: CallerRequest, parts: Parts) -
 async def resume_webhook(
     webhook_id: str,
     request: CallerRequest,
-    parts: Parts,
+    services: Services,
     data: ResumeWebhook = ResumeWebhook(),  # noqa: B008 - it is frozen
 ) -> WebhookView:
     """Goes on where it was, or skips what was missed."""
     account_id, skip = request.user.id, data.skip_missed
-    await parts.limiter.check_webhook_call(account_id)
-    return await webhooks.resume(parts, account_id, webhook_id, skip_missed=skip)
+    await services.limiter.check_webhook_call(account_id)
+    return await webhooks.resume(services, account_id, webhook_id, skip_missed=skip)
 
 
 @AREA.operation(
@@ -318,25 +324,29 @@ async def resume_webhook(
     response=DeliveryPage([_DELIVERY], None),
 )
 async def list_deliveries(
-    webhook_id: str, request: CallerRequest, parts: Parts, cursor: Cursor = None, limit: Limit = 50
+    webhook_id: str,
+    request: CallerRequest,
+    services: Services,
+    cursor: Cursor = None,
+    limit: Limit = 50,
 ) -> DeliveryPage:
     """What was sent there or waits to be, newest first, with what came of each try."""
     check_cursor(cursor, "delivery")
-    return await webhooks.deliveries_of(parts, request.user.id, webhook_id, cursor, limit)
+    return await webhooks.deliveries_of(services, request.user.id, webhook_id, cursor, limit)
 
 
 @AREA.operation(
     routes.REDELIVER, Scope.ACCOUNT_WRITE, "Deliver once more", response=_DELIVERY, status_code=200
 )
 async def redeliver(
-    webhook_id: str, delivery_id: str, request: CallerRequest, parts: Parts
+    webhook_id: str, delivery_id: str, request: CallerRequest, services: Services
 ) -> DeliveryView:
     """The same event, with the same id, once more and now; one that still waits is hurried."""
-    await parts.limiter.check_webhook_call(request.user.id)
-    return await webhooks.redeliver(parts, request.user.id, webhook_id, delivery_id)
+    await services.limiter.check_webhook_call(request.user.id)
+    return await webhooks.redeliver(services, request.user.id, webhook_id, delivery_id)
 
 
-def _task_message(followed: task_stream.Followed) -> ServerSentEventMessage:
+def _task_message(followed: task_stream.TaskStreamItem) -> ServerSentEventMessage:
     if followed.event is None:
         return ServerSentEventMessage(data=None, comment="still here")
     return ServerSentEventMessage(
@@ -346,7 +356,7 @@ def _task_message(followed: task_stream.Followed) -> ServerSentEventMessage:
     )
 
 
-def _event_message(followed: event_stream.Followed) -> ServerSentEventMessage:
+def _event_message(followed: event_stream.EventStreamItem) -> ServerSentEventMessage:
     position = str(followed.position)
     if followed.said is None:
         return ServerSentEventMessage(data=None, id=position, comment="still here")
@@ -355,15 +365,15 @@ def _event_message(followed: event_stream.Followed) -> ServerSentEventMessage:
     return ServerSentEventMessage(event=kind, id=position, data=data)
 
 
-def _wanted(caller: Caller, kinds: list[EventKind] | None, of_task: str | None) -> Wanted:
+def _wanted(caller: Caller, kinds: list[EventKind] | None, of_task: str | None) -> EventFilter:
     task_id = None if of_task is None else wanted_task(of_task)
     chosen = tuple(dict.fromkeys(kinds or ()))
     if Scope.ACCOUNT_READ in caller.scopes:
-        return Wanted(chosen, task_id)
+        return EventFilter(chosen, task_id)
     # Who was let in for its tasks hears of nothing else.
     if not all(kind.is_of_task for kind in chosen):
         raise lacks_scope(caller.credential, [Scope.ACCOUNT_READ])
-    return Wanted(chosen or _OF_TASKS, task_id)
+    return EventFilter(chosen or _OF_TASKS, task_id)
 
 
 def _position(text: str | None) -> int | None:

@@ -16,12 +16,12 @@ from potluck.server.api.area import OPEN, Area
 from potluck.server.api.examples.names import ACCOUNT, INVITE, WALLET, at
 from potluck.server.api.http.pagination import Cursor, LongLimit, check_cursor
 from potluck.server.api.http.parameters import CallerRequest, IdempotencyKey
-from potluck.server.api.http.response import Answer
+from potluck.server.api.http.response import EncodedResponse
 from potluck.server.auth import idempotent_secret
 from potluck.server.auth.tokens import INVITE_PREFIX, secret_hash
 from potluck.server.encryption import rotation
 from potluck.server.leader.scheduler_health import is_in_trouble
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.identity import accounts, invites
 from potluck.store.identity import audit as audit_log
@@ -75,10 +75,12 @@ AREA: Final = Area(
     "List the accounts",
     response=AccountPage([_ACCOUNT], ACCOUNT),
 )
-async def list_accounts(parts: Parts, cursor: Cursor = None, limit: LongLimit = 100) -> AccountPage:
+async def list_accounts(
+    services: Services, cursor: Cursor = None, limit: LongLimit = 100
+) -> AccountPage:
     """Everybody in the pool, in the order in which they came."""
     check_cursor(cursor, "account")
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         found = await accounts.page(connection, cursor or "", limit + 1)
     more = len(found) > limit
     return AccountPage(found[:limit], found[limit - 1].id if more else None)
@@ -92,10 +94,12 @@ async def list_accounts(parts: Parts, cursor: Cursor = None, limit: LongLimit = 
     errors=(Conflict,),
     status_code=204,
 )
-async def set_roles(account_id: str, data: SetRoles, request: CallerRequest, parts: Parts) -> None:
+async def set_roles(
+    account_id: str, data: SetRoles, request: CallerRequest, services: Services
+) -> None:
     """All roles of an account, admin among them."""
     named = account_id_of(account_id)
-    await roles.change_roles(parts, request.user.id, named, frozenset(data.roles))
+    await roles.change_roles(services, request.user.id, named, frozenset(data.roles))
 
 
 @AREA.operation(
@@ -105,9 +109,11 @@ async def set_roles(account_id: str, data: SetRoles, request: CallerRequest, par
     request=SetQuota(2.0, 8),
     status_code=204,
 )
-async def set_quota(account_id: str, data: SetQuota, request: CallerRequest, parts: Parts) -> None:
+async def set_quota(
+    account_id: str, data: SetQuota, request: CallerRequest, services: Services
+) -> None:
     """How much of the pool an account may have, and its weight among those who wait."""
-    await roles.set_quota(parts, request.user.id, account_id_of(account_id), data)
+    await roles.set_quota(services, request.user.id, account_id_of(account_id), data)
 
 
 @AREA.operation(
@@ -122,13 +128,13 @@ async def grant_credit(
     account_id: str,
     data: GrantCredit,
     request: CallerRequest,
-    parts: Parts,
+    services: Services,
     idempotency_key: IdempotencyKey = None,
 ) -> None:
     """Gives an account credit to spend; with an Idempotency-Key it is counted once."""
     named, actor = account_id_of(account_id), request.user.id
-    asked = idempotent_secret.asked(parts, actor, "grant_credit", idempotency_key, (named, data))
-    await roles.grant(parts, actor, named, data.amount_micro, asked)
+    asked = idempotent_secret.asked(services, actor, "grant_credit", idempotency_key, (named, data))
+    await roles.grant(services, actor, named, data.amount_micro, asked)
 
 
 @AREA.operation(
@@ -139,24 +145,24 @@ async def grant_credit(
     status_code=204,
 )
 async def suspend_account(
-    account_id: str, data: Suspend, request: CallerRequest, parts: Parts
+    account_id: str, data: Suspend, request: CallerRequest, services: Services
 ) -> None:
     """Its tokens stop at the next call, its tasks are cancelled, its nodes leave."""
-    await roles.suspend(parts, request.user.id, account_id_of(account_id), data.reason)
+    await roles.suspend(services, request.user.id, account_id_of(account_id), data.reason)
 
 
 @AREA.operation(routes.RESUME_ACCOUNT, Scope.ADMIN, "Let an account in again", status_code=204)
-async def resume_account(account_id: str, request: CallerRequest, parts: Parts) -> None:
+async def resume_account(account_id: str, request: CallerRequest, services: Services) -> None:
     """The account may come in again; it has to submit and register anew."""
-    await roles.resume(parts, request.user.id, account_id_of(account_id))
+    await roles.resume(services, request.user.id, account_id_of(account_id))
 
 
 @AREA.operation(
     routes.LIST_INVITES, Scope.ADMIN, "List the open invites", response=InviteList([_INVITE])
 )
-async def list_invites(parts: Parts) -> InviteList:
+async def list_invites(services: Services) -> InviteList:
     """The invites that can still be used."""
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         return InviteList(await invites.still_open(connection))
 
 
@@ -169,27 +175,30 @@ async def list_invites(parts: Parts) -> InviteList:
     errors=(Conflict,),
 )
 async def make_invite(
-    data: NewInvite, request: CallerRequest, parts: Parts, idempotency_key: IdempotencyKey = None
+    data: NewInvite,
+    request: CallerRequest,
+    services: Services,
+    idempotency_key: IdempotencyKey = None,
 ) -> InviteMade:
     """An invite with roles, credit, uses and an end. The code is in this answer alone."""
     actor = request.user.id
-    asked = idempotent_secret.asked(parts, actor, "make_invite", idempotency_key, data)
-    code = idempotent_secret.secret(parts, INVITE_PREFIX, asked)
-    async with parts.database.transaction() as connection:
+    asked = idempotent_secret.asked(services, actor, "make_invite", idempotency_key, data)
+    code = idempotent_secret.secret(services, INVITE_PREFIX, asked)
+    async with services.database.transaction() as connection:
         is_first = await idempotent_secret.is_first(connection, asked)
         known = asked is not None
         invite = await invites.by_hash(connection, secret_hash(code)) if known else None
         if invite is None and is_first:
-            invite = await _add_invite(connection, parts, actor, data, code)
+            invite = await _add_invite(connection, services, actor, data, code)
     if invite is None:
         raise idempotent_secret.gone("invite")
     return InviteMade(code, invite)
 
 
 @AREA.operation(routes.REVOKE_INVITE, Scope.ADMIN, "Revoke an invite")
-async def revoke_invite(invite_id: str, request: CallerRequest, parts: Parts) -> None:
+async def revoke_invite(invite_id: str, request: CallerRequest, services: Services) -> None:
     """Nobody gets in with it any more; who did, stays."""
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         is_one = is_id(invite_id, "invite")
         if not (is_one and await invites.revoke(connection, invite_id)):
             raise NotFound(
@@ -197,7 +206,7 @@ async def revoke_invite(invite_id: str, request: CallerRequest, parts: Parts) ->
                 "potluck admin invites lists them.",
             )
         await audit_log.append(
-            connection, parts.keys.audit, AuditKind.INVITE_REVOKED, request.user.id, invite_id
+            connection, services.keys.audit, AuditKind.INVITE_REVOKED, request.user.id, invite_id
         )
 
 
@@ -210,9 +219,11 @@ async def revoke_invite(invite_id: str, request: CallerRequest, parts: Parts) ->
         42,
     ),
 )
-async def audit(parts: Parts, cursor: EntryCursor = _LAST, limit: LongLimit = 100) -> AuditPage:
+async def audit(
+    services: Services, cursor: EntryCursor = _LAST, limit: LongLimit = 100
+) -> AuditPage:
     """What happened, the newest first."""
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         entries = await audit_log.newest(connection, cursor, limit)
     goes_on = bool(entries) and entries[-1].number > 1
     return AuditPage(entries, entries[-1].number if goes_on else None)
@@ -225,10 +236,10 @@ async def audit(parts: Parts, cursor: EntryCursor = _LAST, limit: LongLimit = 10
     response=AuditVerdict(True, 42, _HEAD),
     status_code=200,
 )
-async def verify_audit(parts: Parts) -> AuditVerdict:
+async def verify_audit(services: Services) -> AuditVerdict:
     """Follows the chain of hashes from its start, and says where it breaks if it does."""
-    async with parts.database.transaction() as connection:
-        return await audit_log.verify(connection, parts.keys.audit)
+    async with services.database.transaction() as connection:
+        return await audit_log.verify(connection, services.keys.audit)
 
 
 @AREA.operation(
@@ -239,11 +250,13 @@ async def verify_audit(parts: Parts) -> AuditVerdict:
     response=RotationProgress("k2", 0, 128),
     status_code=200,
 )
-async def rotate_key(data: KeyRotation, request: CallerRequest, parts: Parts) -> RotationProgress:
+async def rotate_key(
+    data: KeyRotation, request: CallerRequest, services: Services
+) -> RotationProgress:
     """Makes a new key, or rewrites some of what older ones sealed; call until none remains."""
     if data.new_key:
-        return await rotation.begin(parts, request.user.id)
-    return await rotation.rewrite(parts, request.user.id)
+        return await rotation.begin(services, request.user.id)
+    return await rotation.rewrite(services, request.user.id)
 
 
 @AREA.operation(routes.HEALTHZ, OPEN, "Is the process alive?", response=ServerHealth("ok", "0.1.0"))
@@ -258,22 +271,22 @@ async def healthz() -> ServerHealth:
     "Is the server ready?",
     response=ServerHealth("ok", "0.1.0", {"database": "ok", "live": "ok", "scheduler": "ok"}),
 )
-async def readyz(parts: Parts) -> Response[ServerHealth]:
+async def readyz(services: Services) -> Response[ServerHealth]:
     """Everything that a request needs answers.
 
     A scheduler that fails keeps no request from being answered, so that alone is told with 200:
     what runs already would be lost if nobody could reach this server any more.
     """
     found = {
-        "database": await _database(parts),
-        "live": "ok" if await parts.live.ping() else "does not answer",
+        "database": await _database(services),
+        "live": "ok" if await services.live.ping() else "does not answer",
     }
     if all(state == "ok" for state in found.values()):
-        fails = await is_in_trouble(parts)
+        fails = await is_in_trouble(services)
         found["scheduler"] = "fails; the log of the instance that leads says why" if fails else "ok"
-        return Answer(ServerHealth("degraded" if fails else "ok", __version__, found))
+        return EncodedResponse(ServerHealth("degraded" if fails else "ok", __version__, found))
     health = ServerHealth("not ready", __version__, found)
-    return Answer(health, status_code=503, headers={"Retry-After": "1"})
+    return EncodedResponse(health, status_code=503, headers={"Retry-After": "1"})
 
 
 def account_id_of(text: str) -> AccountId:
@@ -285,7 +298,7 @@ def account_id_of(text: str) -> AccountId:
 
 
 async def _add_invite(
-    connection: Connection, parts: Parts, actor: AccountId, data: NewInvite, code: str
+    connection: Connection, services: Services, actor: AccountId, data: NewInvite, code: str
 ) -> InviteView:
     lasting = timedelta(seconds=data.expires_in)
     with idempotent_secret.once("invite"):
@@ -298,14 +311,14 @@ async def _add_invite(
         "uses": str(data.uses),
     }
     await audit_log.append(
-        connection, parts.keys.audit, AuditKind.INVITE_MADE, actor, invite.id, told
+        connection, services.keys.audit, AuditKind.INVITE_MADE, actor, invite.id, told
     )
     return invite
 
 
-async def _database(parts: Parts) -> str:
+async def _database(services: Services) -> str:
     try:
-        async with parts.database.transaction() as connection:
+        async with services.database.transaction() as connection:
             return "ok" if await leader.is_led(connection) else "no instance leads"
     except Unavailable as error:
         return error.detail

@@ -14,7 +14,7 @@ from potluck.server.api.examples.names import DEVICE, GPU, NODE, at
 from potluck.server.api.http.parameters import CallerRequest, node_id_of
 from potluck.server.flow.lease import device_status, owner_requests
 from potluck.server.flow.schedule.explain_node import explain_node as explain_idle_node
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.nodes.device_list import no_such_device
 from potluck.wire import routes
 from potluck.wire.consumer import NodeView
@@ -43,10 +43,10 @@ AREA: Final = Area(
     status_code=202,
 )
 async def change_terms(
-    node_id: str, data: TermsChange, request: CallerRequest, parts: Parts
+    node_id: str, data: TermsChange, request: CallerRequest, services: Services
 ) -> NodeView:
     """Asks a machine of yours to change its terms; a pause holds at once."""
-    return await owner_requests.change(parts, request.user, node_id_of(node_id), data)
+    return await owner_requests.change(services, request.user, node_id_of(node_id), data)
 
 
 @AREA.operation(
@@ -58,10 +58,10 @@ async def change_terms(
     status_code=202,
 )
 async def give_order(
-    node_id: str, data: OwnerOrder, request: CallerRequest, parts: Parts
+    node_id: str, data: OwnerOrder, request: CallerRequest, services: Services
 ) -> NodeView:
     """Wants devices back, or lets a machine of yours finish what runs and end."""
-    return await owner_requests.order(parts, request.user, node_id_of(node_id), data)
+    return await owner_requests.order(services, request.user, node_id_of(node_id), data)
 
 
 @AREA.operation(
@@ -78,9 +78,9 @@ async def give_order(
         at=at(9, 42),
     ),
 )
-async def explain_node(node_id: str, request: CallerRequest, parts: Parts) -> NodeExplanation:
+async def explain_node(node_id: str, request: CallerRequest, services: Services) -> NodeExplanation:
     """Why your node gets no work: what keeps waiting tasks from it, and what would help."""
-    return await explain_idle_node(parts, request.user.id, node_id_of(node_id))
+    return await explain_idle_node(services, request.user.id, node_id_of(node_id))
 
 
 @AREA.operation(
@@ -89,8 +89,10 @@ async def explain_node(node_id: str, request: CallerRequest, parts: Parts) -> No
     "See how a device did in the last hour",
     response=DeviceHistory(DEVICE, [SAMPLE]),
 )
-async def device_history(device_id: str, request: CallerRequest, parts: Parts) -> DeviceHistory:
+async def device_history(
+    device_id: str, request: CallerRequest, services: Services
+) -> DeviceHistory:
     """How a device of yours did in the last hour, for plots."""
     if not is_id(device_id, "device"):
         raise no_such_device(device_id[:64])
-    return await device_status.history(parts, request.user.id, DeviceId(device_id))
+    return await device_status.history(services, request.user.id, DeviceId(device_id))

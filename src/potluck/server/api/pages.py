@@ -8,9 +8,9 @@ from litestar import Response
 
 from potluck.model.error import NotFound
 from potluck.server.api.area import OPEN, Area
-from potluck.server.api.http.response import Answer
+from potluck.server.api.http.response import EncodedResponse
 from potluck.server.front_page import front_page as fill_front_page
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.wire.routes import Route
 
 _FOLDER: Final = Path(__file__).parents[1] / "pages"
@@ -26,10 +26,10 @@ AREA: Final = Area("pages", "What a browser is shown.", is_documented=False)
 
 
 @AREA.operation(Route("GET", "/"), OPEN, "See what this pool is")
-async def front_page(parts: Parts) -> Response[bytes]:
+async def front_page(services: Services) -> Response[bytes]:
     """What this pool is, and how to join it."""
     page = _files()["front.html"].decode()
-    return Response(fill_front_page(parts, page).encode(), media_type=_KINDS[".html"])
+    return Response(fill_front_page(services, page).encode(), media_type=_KINDS[".html"])
 
 
 @AREA.operation(Route("GET", "/device"), OPEN, "Approve a terminal in a browser")
@@ -55,7 +55,7 @@ def _answer(name: str) -> Response[bytes]:
         raise NotFound(f"There is no file {name[:64]!r} here.")
     # A browser may keep it, and asks each time whether it still is what it was.
     headers = {"Cache-Control": "no-cache"}
-    return Answer(data, media_type=_KINDS[Path(name).suffix], headers=headers)
+    return EncodedResponse(data, media_type=_KINDS[Path(name).suffix], headers=headers)
 
 
 @cache

@@ -53,7 +53,7 @@ from potluck.server.flow.execute import attempt_log
 from potluck.server.flow.lease import lease
 from potluck.server.flow.report.report import report as take_reports
 from potluck.server.flow.submit import file_access, upload
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.wire import routes
 from potluck.wire.device_challenge import (
     PRODUCT_BYTES,
@@ -147,12 +147,12 @@ AREA: Final = Area(
     errors=(UpgradeRequired, DeviceBound),
 )
 async def register_node(
-    data: StrictRegisterNode, request: CallerRequest, parts: Parts
+    data: StrictRegisterNode, request: CallerRequest, services: Services
 ) -> NodeRegistered:
     """Offers a machine and its devices to the pool."""
     owner = owner_of(request.user)
-    await device_statement.check(parts, owner, data, datetime.now(UTC))
-    return await lease.register(parts, owner, data)
+    await device_statement.check(services, owner, data, datetime.now(UTC))
+    return await lease.register(services, owner, data)
 
 
 @AREA.operation(
@@ -164,10 +164,10 @@ async def register_node(
     status_code=200,
 )
 async def acquire_leases(
-    node_id: str, data: AcquireLeases, request: CallerRequest, parts: Parts
+    node_id: str, data: AcquireLeases, request: CallerRequest, services: Services
 ) -> LeasesGranted:
     """Waits for work. One answer carries all that the node was granted."""
-    return await lease.acquire(parts, owner_of(request.user), node_id_of(node_id), data)
+    return await lease.acquire(services, owner_of(request.user), node_id_of(node_id), data)
 
 
 @AREA.operation(
@@ -179,10 +179,10 @@ async def acquire_leases(
     status_code=200,
 )
 async def heartbeat(
-    node_id: str, data: Heartbeat, request: CallerRequest, parts: Parts
+    node_id: str, data: Heartbeat, request: CallerRequest, services: Services
 ) -> HeartbeatAnswer:
     """Renews every lease of the node, and brings back what to stop."""
-    return await lease.heartbeat(parts, owner_of(request.user), node_id_of(node_id), data)
+    return await lease.heartbeat(services, owner_of(request.user), node_id_of(node_id), data)
 
 
 @AREA.operation(
@@ -197,15 +197,15 @@ async def get_input(
     node_id: str,
     sha256: str,
     request: StrictRequest,
-    parts: Parts,
+    services: Services,
     attempt_id: AttemptQuery,
     token: LeaseHeader,
 ) -> Response[Any]:
     """The bytes of an input or checkpoint of a task that runs here, or a `Range` of them."""
     lease = Lease(AttemptId(attempt_id), token)
     owner, node = owner_of(request.user), node_id_of(node_id)
-    stored = await file_access.of_attempt(parts, owner, node, lease, download.sha256_of(sha256))
-    return await download.answer(request, parts, stored)
+    stored = await file_access.of_attempt(services, owner, node, lease, download.sha256_of(sha256))
+    return await download.answer(request, services, stored)
 
 
 @AREA.operation(
@@ -219,10 +219,10 @@ async def get_input(
     request_max_body_size=_MAX_LOG_CHUNK_BYTES,
 )
 async def append_log(
-    node_id: str, data: LogChunk, request: CallerRequest, parts: Parts
+    node_id: str, data: LogChunk, request: CallerRequest, services: Services
 ) -> LogAppended:
     """Log pieces of a live attempt; in MessagePack their bytes need no base64."""
-    return await attempt_log.append_log(parts, owner_of(request.user), node_id_of(node_id), data)
+    return await attempt_log.append_log(services, owner_of(request.user), node_id_of(node_id), data)
 
 
 @AREA.operation(
@@ -235,10 +235,10 @@ async def append_log(
     request_max_body_size=_MAX_REPORT_BYTES,
 )
 async def report(
-    node_id: str, data: StrictReports, request: CallerRequest, parts: Parts
+    node_id: str, data: StrictReports, request: CallerRequest, services: Services
 ) -> ReportAnswers:
     """How attempts go and how they ended; an answer for each."""
-    return await take_reports(parts, owner_of(request.user), node_id_of(node_id), data)
+    return await take_reports(services, owner_of(request.user), node_id_of(node_id), data)
 
 
 @AREA.operation(
@@ -250,11 +250,11 @@ async def report(
     errors=(QuotaExceeded, StaleLease),
 )
 async def begin_node_upload(
-    node_id: str, data: BeginNodeUpload, request: StrictRequest, parts: Parts
+    node_id: str, data: BeginNodeUpload, request: StrictRequest, services: Services
 ) -> Upload:
     """Begins to send bytes for the account whose task it is, or goes on with it."""
     owner = owner_of(request.user)
-    return await upload.begin_for_node(parts, owner, node_id_of(node_id), data)
+    return await upload.begin_for_node(services, owner, node_id_of(node_id), data)
 
 
 @AREA.operation(
@@ -267,13 +267,13 @@ async def begin_node_upload(
     request_max_body_size=PART_BYTES,
 )
 async def put_node_part(
-    node_id: str, upload_id: str, number: str, request: StrictRequest, parts: Parts
+    node_id: str, upload_id: str, number: str, request: StrictRequest, services: Services
 ) -> Upload:
     """The next part, as plain bytes. One that is there already may be sent again."""
     place, wanted = part_number(number), upload_id_of(upload_id)
     owner, node = owner_of(request.user), node_id_of(node_id)
-    found, _ = await upload.of_node(parts, owner, node, wanted)
-    return await upload.take_part(parts, found, place, request.pieces())
+    found, _ = await upload.of_node(services, owner, node, wanted)
+    return await upload.take_part(services, found, place, request.pieces())
 
 
 @AREA.operation(
@@ -285,12 +285,12 @@ async def put_node_part(
     status_code=200,
 )
 async def finish_node_upload(
-    node_id: str, upload_id: str, request: StrictRequest, parts: Parts
+    node_id: str, upload_id: str, request: StrictRequest, services: Services
 ) -> Upload:
     """Puts all parts together and checks their hash; until it is complete, ask again."""
     owner, node = owner_of(request.user), node_id_of(node_id)
-    found, sender = await upload.of_node(parts, owner, node, upload_id_of(upload_id))
-    return await upload.finish(parts, found, sender)
+    found, sender = await upload.of_node(services, owner, node, upload_id_of(upload_id))
+    return await upload.finish(services, found, sender)
 
 
 @AREA.operation(
@@ -302,9 +302,11 @@ async def finish_node_upload(
     status_code=204,
     request_max_body_size=_MAX_FILES_BYTES,
 )
-async def add_files(node_id: str, data: AddFiles, request: StrictRequest, parts: Parts) -> None:
+async def add_files(
+    node_id: str, data: AddFiles, request: StrictRequest, services: Services
+) -> None:
     """What an attempt has left: small files as they are, large ones uploaded before."""
-    await file_access.add(parts, owner_of(request.user), node_id_of(node_id), data)
+    await file_access.add(services, owner_of(request.user), node_id_of(node_id), data)
 
 
 @AREA.operation(
@@ -316,10 +318,10 @@ async def add_files(node_id: str, data: AddFiles, request: StrictRequest, parts:
     status_code=204,
 )
 async def keep_checkpoint(
-    node_id: str, data: KeepCheckpoint, request: StrictRequest, parts: Parts
+    node_id: str, data: KeepCheckpoint, request: StrictRequest, services: Services
 ) -> None:
     """What the next attempt is to go on from, uploaded before."""
-    await file_access.keep_checkpoint(parts, owner_of(request.user), node_id_of(node_id), data)
+    await file_access.keep_checkpoint(services, owner_of(request.user), node_id_of(node_id), data)
 
 
 @AREA.operation(
@@ -331,21 +333,21 @@ async def keep_checkpoint(
     status_code=200,
 )
 async def answer_challenges(
-    node_id: str, data: ChallengeAnswers, request: CallerRequest, parts: Parts
+    node_id: str, data: ChallengeAnswers, request: CallerRequest, services: Services
 ) -> ChallengesAnswered:
     """Shows that the node can compute on devices that another wallet shows too."""
     owner = owner_of(request.user)
-    return await lease.answer_challenges(parts, owner, node_id_of(node_id), data)
+    return await lease.answer_challenges(services, owner, node_id_of(node_id), data)
 
 
 @AREA.operation(
     routes.LEAVE, Scope.NODE, "Leave the pool", request=LeaveNode(is_for_good=True), status_code=204
 )
 async def leave(
-    node_id: str, request: CallerRequest, parts: Parts, data: LeaveNode = _FOR_NOW
+    node_id: str, request: CallerRequest, services: Services, data: LeaveNode = _FOR_NOW
 ) -> None:
     """The node goes: its devices are free, and what it held is given back at once."""
     owner = owner_of(request.user)
     await lease.leave(
-        parts, owner, node_id_of(node_id), wish=data.wish, is_for_good=data.is_for_good
+        services, owner, node_id_of(node_id), wish=data.wish, is_for_good=data.is_for_good
     )

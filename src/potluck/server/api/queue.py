@@ -18,7 +18,7 @@ from potluck.server.flow.notify import task_stream
 from potluck.server.flow.schedule.explain_task import explain
 from potluck.server.flow.settle import cancel
 from potluck.server.flow.submit import retry
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.attempts import attempt_list
 from potluck.store.tasks import task_list, tasks
 from potluck.store.tasks.task_list import TaskFilter
@@ -57,7 +57,7 @@ AREA: Final = Area(
 )
 async def list_tasks(
     request: CallerRequest,
-    parts: Parts,
+    services: Services,
     cursor: Cursor = None,
     states: States = None,
     task_name: Name = None,
@@ -72,17 +72,17 @@ async def list_tasks(
     _check_filter(wanted)
     check_cursor(cursor, "task")
     before = None if cursor is None else TaskId(cursor)
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         ids = await task_list.page(connection, request.user.id, wanted, before, limit)
         found = await tasks.views(connection, ids, request.user.id)
-    views = await task_stream.as_shown(parts, request.user.id, found)
+    views = await task_stream.as_shown(services, request.user.id, found)
     return TaskPage(views, ids[-1] if len(ids) == limit else None)
 
 
 @AREA.operation(routes.GET_TASK, Scope.TASKS_READ, "See one task", response=DONE)
-async def get_task(task_id: str, request: CallerRequest, parts: Parts) -> TaskView:
+async def get_task(task_id: str, request: CallerRequest, services: Services) -> TaskView:
     """One task, with its attempts and, while it waits, the reason."""
-    return await task_stream.view(parts, request.user.id, task_id_of(task_id))
+    return await task_stream.view(services, request.user.id, task_id_of(task_id))
 
 
 @AREA.operation(
@@ -105,17 +105,17 @@ async def get_task(task_id: str, request: CallerRequest, parts: Parts) -> TaskVi
         at(9, 41),
     ),
 )
-async def explain_task(task_id: str, request: CallerRequest, parts: Parts) -> Explanation:
+async def explain_task(task_id: str, request: CallerRequest, services: Services) -> Explanation:
     """Why a task waits: which nodes refused it, what would help, and when it may start."""
-    return await explain(parts, request.user.id, task_id_of(task_id))
+    return await explain(services, request.user.id, task_id_of(task_id))
 
 
 @AREA.operation(
     routes.CANCEL_TASK, Scope.TASKS_WRITE, "Cancel a task", response=CANCELLED, status_code=200
 )
-async def cancel_task(task_id: str, request: CallerRequest, parts: Parts) -> TaskView:
+async def cancel_task(task_id: str, request: CallerRequest, services: Services) -> TaskView:
     """Calls a task off, whatever it is doing."""
-    return await cancel.cancel(parts, request.user.id, task_id_of(task_id))
+    return await cancel.cancel(services, request.user.id, task_id_of(task_id))
 
 
 @AREA.operation(
@@ -130,14 +130,14 @@ async def retry_task(
     task_id: str,
     data: RetryTask,
     request: CallerRequest,
-    parts: Parts,
+    services: Services,
     idempotency_key: IdempotencyKey = None,
 ) -> TaskView:
     """Submits a task that has ended once more, as a new one that names it. Of an array, the
     items that have not succeeded, under their numbers. With an Idempotency-Key it may be
     repeated safely."""
     named = task_id_of(task_id)
-    return await retry.retry_task(parts, request.user.id, named, data, idempotency_key)
+    return await retry.retry_task(services, request.user.id, named, data, idempotency_key)
 
 
 @AREA.operation(
@@ -149,7 +149,7 @@ async def retry_task(
 async def list_attempts(
     task_id: str,
     request: CallerRequest,
-    parts: Parts,
+    services: Services,
     cursor: AttemptCursor = None,
     limit: Limit = 50,
     item: Item = None,
@@ -158,7 +158,7 @@ async def list_attempts(
 
     A page of these may be empty and still have a `next_cursor`.
     """
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         task = await tasks.get(connection, task_id_of(task_id), request.user.id)
         return await attempt_list.page(connection, task.view, cursor, limit, item)
 

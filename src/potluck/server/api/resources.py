@@ -13,7 +13,7 @@ from potluck.server.api.examples.machine import NODE_VIEW, POOL_DEVICE
 from potluck.server.api.http.pagination import Cursor, Limit, LongLimit, check_cursor
 from potluck.server.api.http.parameters import CallerRequest, node_id_of
 from potluck.server.flow.lease import device_status, owner_requests
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.nodes import device_list, nodes, pool_totals
 from potluck.store.nodes.device_list import DeviceFilter
 from potluck.wire import routes
@@ -50,7 +50,7 @@ AREA: Final = Area(
 )
 async def list_devices(
     request: CallerRequest,
-    parts: Parts,
+    services: Services,
     cursor: Cursor = None,
     kind: Kind = None,
     model: Model = None,
@@ -70,9 +70,9 @@ async def list_devices(
     wanted = DeviceFilter(kind, model, free_milli, *where)
     check_cursor(cursor, "device")
     behind = None if cursor is None else DeviceId(cursor)
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         found = await device_list.page(connection, request.user.id, wanted, behind, limit)
-    shown = await device_status.with_samples(parts, found)
+    shown = await device_status.with_samples(services, found)
     return DevicePage(shown, found[-1].id if len(found) == limit else None)
 
 
@@ -80,14 +80,14 @@ async def list_devices(
     routes.LIST_NODES, Scope.POOL_READ, "List the pool's machines", response=NodeList([NODE_VIEW])
 )
 async def list_nodes(
-    request: CallerRequest, parts: Parts, cursor: Cursor = None, limit: LongLimit = 500
+    request: CallerRequest, services: Services, cursor: Cursor = None, limit: LongLimit = 500
 ) -> NodeList:
     """The machines of this pool, with their devices."""
     check_cursor(cursor, "node")
     behind = None if cursor is None else NodeId(cursor)
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         found = await nodes.page(connection, request.user.id, behind, limit)
-    shown = await device_status.with_telemetry(parts, found)
+    shown = await device_status.with_telemetry(services, found)
     return NodeList(shown, found[-1].id if len(found) == limit else None)
 
 
@@ -97,16 +97,16 @@ async def list_nodes(
     "See the pool in numbers",
     response=PoolView(12, 1, DeviceCounts(9, 6, 1), DeviceCounts(4), 37, 8, 100_000),
 )
-async def show_pool(parts: Parts) -> PoolView:
+async def show_pool(services: Services) -> PoolView:
     """How many nodes and devices there are, how many are free, and how much waits and runs."""
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         return await pool_totals.counted(connection)
 
 
 @AREA.operation(routes.GET_NODE, Scope.POOL_READ, "See one machine", response=NODE_VIEW)
-async def get_node(node_id: str, request: CallerRequest, parts: Parts) -> NodeView:
+async def get_node(node_id: str, request: CallerRequest, services: Services) -> NodeView:
     """One machine; its owner also sees whom it takes tasks from, and what it is yet to do."""
-    return await owner_requests.show(parts, request.user.id, node_id_of(node_id))
+    return await owner_requests.show(services, request.user.id, node_id_of(node_id))
 
 
 def _check(*words: str | None) -> None:

@@ -18,7 +18,7 @@ from potluck.server.api.http.parameters import CallerRequest, task_id_of
 from potluck.server.flow.execute import attempt_log
 from potluck.server.flow.report import result_poll
 from potluck.server.flow.submit import file_access
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.tasks import item_failures, tasks
 from potluck.wire import routes
 from potluck.wire.consumer import FailedItem, FailedItemPage, LogPage, LogPiece
@@ -51,15 +51,15 @@ AREA: Final = Area(
 async def task_logs(
     task_id: str,
     request: CallerRequest,
-    parts: Parts,
+    services: Services,
     attempt: AttemptNumber = None,
     offset: Offset = 0,
 ) -> LogPage:
     """A page of the log of the newest attempt, or of the attempt with this number."""
     wanted = task_id_of(task_id)
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         await tasks.get(connection, wanted, request.user.id)
-    return await attempt_log.read_log(parts, request.user.id, wanted, attempt, offset)
+    return await attempt_log.read_log(services, request.user.id, wanted, attempt, offset)
 
 
 @AREA.operation(
@@ -71,7 +71,7 @@ async def task_logs(
 async def task_files(
     task_id: str,
     request: CallerRequest,
-    parts: Parts,
+    services: Services,
     attempt: AttemptNumber = None,
     cursor: FileCursor = None,
     limit: Limit = 500,
@@ -80,7 +80,7 @@ async def task_files(
     if "\0" in (cursor or ""):
         raise bad_cursor()
     wanted = task_id_of(task_id)
-    return await file_access.of_task(parts, request.user.id, wanted, attempt, cursor, limit)
+    return await file_access.of_task(services, request.user.id, wanted, attempt, cursor, limit)
 
 
 @AREA.operation(
@@ -91,10 +91,10 @@ async def task_files(
     errors=(RangeNotSatisfiable,),
     media_type="application/octet-stream",
 )
-async def get_blob(sha256: str, request: CallerRequest, parts: Parts) -> Response[Any]:
+async def get_blob(sha256: str, request: CallerRequest, services: Services) -> Response[Any]:
     """The bytes of a blob of yours, or a `Range` of them."""
-    stored = await file_access.of_account(parts, request.user.id, download.sha256_of(sha256))
-    return await download.answer(request, parts, stored)
+    stored = await file_access.of_account(services, request.user.id, download.sha256_of(sha256))
+    return await download.answer(request, services, stored)
 
 
 @AREA.operation(
@@ -115,9 +115,9 @@ async def get_blob(sha256: str, request: CallerRequest, parts: Parts) -> Respons
     ),
     status_code=200,
 )
-async def ask_results(data: AskResults, request: CallerRequest, parts: Parts) -> Results:
+async def ask_results(data: AskResults, request: CallerRequest, services: Services) -> Results:
     """Waits for what functions gave; in MessagePack their bytes need no base64."""
-    return await result_poll.ask(parts, request.user.id, data)
+    return await result_poll.ask(services, request.user.id, data)
 
 
 @AREA.operation(
@@ -129,13 +129,13 @@ async def ask_results(data: AskResults, request: CallerRequest, parts: Parts) ->
 async def failed_items(
     task_id: str,
     request: CallerRequest,
-    parts: Parts,
+    services: Services,
     cursor: ItemCursor = -1,
     limit: LongLimit = 100,
 ) -> FailedItemPage:
     """Items of an array that have failed, in order, behind the item `cursor`."""
     wanted = task_id_of(task_id)
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         await tasks.get(connection, wanted, request.user.id)
         found = await item_failures.page(connection, wanted, cursor, limit)
     return FailedItemPage(found, found[-1].item if len(found) == limit else None)

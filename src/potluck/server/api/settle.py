@@ -14,11 +14,11 @@ from potluck.server.api.http.pagination import Limit, bad_cursor
 from potluck.server.api.http.parameters import CallerRequest, wanted_task
 from potluck.server.api.http.time_params import OLDEST, Since, Until, moment
 from potluck.server.auth.caller import Caller
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.ledger import statement
 from potluck.store.ledger.earnings import earned
-from potluck.store.ledger.statement import EntryFilter, Place
+from potluck.store.ledger.statement import EntryFilter, LedgerPosition
 from potluck.wire import routes
 from potluck.wire.ledger import LedgerEntry, LedgerLine, LedgerPage, LedgerSummary, LineBy
 from potluck.wire.own_machines import Earned, Earnings, UsedInAll
@@ -33,7 +33,7 @@ LedgerCursor = Annotated[
 By = Annotated[LineBy, QueryParameter(name="by")]
 _USUAL = timedelta(days=30)
 _LONGEST = timedelta(days=400)
-_BEHIND_ALL = Place(datetime(9999, 1, 1, tzinfo=UTC))
+_BEHIND_ALL = LedgerPosition(datetime(9999, 1, 1, tzinfo=UTC))
 
 # For the examples.
 _HOLD = LedgerEntry(
@@ -55,7 +55,7 @@ AREA: Final = Area(
 )
 async def ledger(
     request: CallerRequest,
-    parts: Parts,
+    services: Services,
     cursor: LedgerCursor = None,
     kinds: Kinds = None,
     task_id: Task = None,
@@ -65,9 +65,9 @@ async def ledger(
 ) -> LedgerPage:
     """Movements of your credit, newest first: of these kinds, for this task, in this time."""
     first = OLDEST if since is None else moment(since)
-    before = _BEHIND_ALL if until is None else Place(moment(until))
+    before = _BEHIND_ALL if until is None else LedgerPosition(moment(until))
     task = None if task_id is None else wanted_task(task_id)
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         if cursor is not None:
             before = min(before, await _place(connection, cursor, request.user))
         wanted = EntryFilter(kinds or tuple(EntryKind), first, before, task)
@@ -93,7 +93,7 @@ async def ledger(
 )
 async def ledger_summary(
     request: CallerRequest,
-    parts: Parts,
+    services: Services,
     by: By = LineBy.DAY,
     since: Since = None,
     until: Until = None,
@@ -106,7 +106,7 @@ async def ledger_summary(
             f"A summary has at most {_LONGEST.days} days.",
             "Name `since` and `until` that are nearer, and add several up.",
         )
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         return await statement.summary(connection, request.user.id, begin, end, by)
 
 
@@ -125,16 +125,16 @@ async def ledger_summary(
     ),
 )
 async def earnings(
-    request: CallerRequest, parts: Parts, since: Since = None, until: Until = None
+    request: CallerRequest, services: Services, since: Since = None, until: Until = None
 ) -> Earnings:
     """By day, node and device, from attempts that ended then; the last 30 days if not said."""
     end = datetime.now(UTC) if until is None else moment(until)
     begin = max(end, OLDEST) - _USUAL if since is None else moment(since)
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         return await earned(connection, request.user.id, begin, end)
 
 
-async def _place(connection: Connection, cursor: int, caller: Caller) -> Place:
+async def _place(connection: Connection, cursor: int, caller: Caller) -> LedgerPosition:
     found = await statement.place(connection, cursor, caller.id)
     if found is None:
         raise bad_cursor()

@@ -42,7 +42,7 @@ from potluck.server.auth.device_flow import flow
 from potluck.server.auth.device_flow.sign_in_draft import draft, statement
 from potluck.server.auth.nonce import new_nonce
 from potluck.server.package_wheel import OwnWheel
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.identity import audit, node_keys
 from potluck.wire import routes
 from potluck.wire.identity import (
@@ -111,13 +111,13 @@ AREA: Final = Area(
     response=Challenge(_NONCE, at(9, 35), [ORIGIN], [1]),
     status_code=200,
 )
-async def challenge(parts: Parts) -> Challenge:
+async def challenge(services: Services) -> Challenge:
     """A nonce to sign within minutes, and the names and chains that the message may say."""
-    now, settings = datetime.now(UTC), parts.settings
+    now, settings = datetime.now(UTC), services.settings
     return Challenge(
-        new_nonce(parts.keys.nonce, now),
+        new_nonce(services.keys.nonce, now),
         now + timedelta(seconds=settings.nonce_seconds),
-        list(parts.origins),
+        list(services.origins),
         list(settings.chain_ids),
         settings.node_key_seconds,
     )
@@ -131,14 +131,14 @@ async def challenge(parts: Parts) -> Challenge:
     response=_TOKENS,
     errors=(NotSignedIn, RegistrationClosed),
 )
-async def login(data: Login, parts: Parts) -> Tokens:
+async def login(data: Login, services: Services) -> Tokens:
     """Trades a signed EIP-4361 message for a session. The first one makes the account."""
     now = datetime.now(UTC)
-    said = await sign_in.verify(parts, data.message, data.signature, now)
-    async with parts.database.transaction() as connection:
-        await sign_in.use_nonce(connection, parts, said.nonce, now)
-        account = await enter(connection, parts, said.address, data.invite)
-        return await sessions.open_session(connection, parts, account, data.machine)
+    said = await sign_in.verify(services, data.message, data.signature, now)
+    async with services.database.transaction() as connection:
+        await sign_in.use_nonce(connection, services, said.nonce, now)
+        account = await enter(connection, services, said.address, data.invite)
+        return await sessions.open_session(connection, services, account, data.machine)
 
 
 @AREA.operation(
@@ -150,18 +150,18 @@ async def login(data: Login, parts: Parts) -> Tokens:
     errors=(NotSignedIn, Forbidden),
     status_code=200,
 )
-async def refresh(data: Refresh, parts: Parts) -> Tokens:
+async def refresh(data: Refresh, services: Services) -> Tokens:
     """The next pair of tokens. Each refresh token is good for one use."""
-    return await sessions.refresh(parts, data.refresh_token)
+    return await sessions.refresh(services, data.refresh_token)
 
 
 @AREA.operation(routes.LOGOUT, Scope.ACCOUNT_WRITE, "Sign out", status_code=204)
-async def logout(request: CallerRequest, parts: Parts) -> None:
+async def logout(request: CallerRequest, services: Services) -> None:
     """Ends this session: its tokens are worth nothing from now on."""
     caller = request.user
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         await sessions.end_session(
-            connection, parts, caller.account, caller.credential_id, AuditKind.SIGNED_OUT
+            connection, services, caller.account, caller.credential_id, AuditKind.SIGNED_OUT
         )
 
 
@@ -174,9 +174,9 @@ async def logout(request: CallerRequest, parts: Parts) -> None:
         _DEVICE_CODE, USER_CODE, f"{ORIGIN}/device", f"{ORIGIN}/device#{USER_CODE}", 900.0, 2.0
     ),
 )
-async def ask_for_terminal(data: TerminalAsk, parts: Parts) -> TerminalAsked:
+async def ask_for_terminal(data: TerminalAsk, services: Services) -> TerminalAsked:
     """A terminal asks to be let in: a code for the person, a secret for the terminal."""
-    return await flow.ask(parts, data, datetime.now(UTC))
+    return await flow.ask(services, data, datetime.now(UTC))
 
 
 @AREA.operation(
@@ -188,9 +188,9 @@ async def ask_for_terminal(data: TerminalAsk, parts: Parts) -> TerminalAsked:
     errors=(Forbidden, AuthorizationPending, SlowDown, AccessDenied, CodeExpired),
     status_code=200,
 )
-async def terminal_token(data: TerminalPoll, parts: Parts) -> Tokens:
+async def terminal_token(data: TerminalPoll, services: Services) -> Tokens:
     """The session once a wallet has approved it; until then, why not, as a code."""
-    return await flow.poll(parts, data.device_code, datetime.now(UTC))
+    return await flow.poll(services, data.device_code, datetime.now(UTC))
 
 
 @AREA.operation(
@@ -201,9 +201,9 @@ async def terminal_token(data: TerminalPoll, parts: Parts) -> Tokens:
         USER_CODE, "laptop", sorted(SCOPES[Credential.SESSION]), _STATEMENT, at(9, 45)
     ),
 )
-async def show_terminal(user_code: str, parts: Parts) -> TerminalView:
+async def show_terminal(user_code: str, services: Services) -> TerminalView:
     """Who asks, and for what: read it before you sign."""
-    pending = await flow.find(parts, user_code, datetime.now(UTC))
+    pending = await flow.find(services, user_code, datetime.now(UTC))
     return TerminalView(
         pending.user_code,
         pending.machine,
@@ -222,10 +222,10 @@ async def show_terminal(user_code: str, parts: Parts) -> TerminalView:
     response=TerminalDraft(_message(WALLET, _STATEMENT), 1),
     status_code=200,
 )
-async def draft_terminal(user_code: str, data: TerminalWallet, parts: Parts) -> TerminalDraft:
+async def draft_terminal(user_code: str, data: TerminalWallet, services: Services) -> TerminalDraft:
     """What this wallet has to sign to approve it, good for minutes."""
     now = datetime.now(UTC)
-    return draft(parts, await flow.find(parts, user_code, now), data, now)
+    return draft(services, await flow.find(services, user_code, now), data, now)
 
 
 @AREA.operation(
@@ -236,17 +236,17 @@ async def draft_terminal(user_code: str, data: TerminalWallet, parts: Parts) -> 
     errors=(NotSignedIn, Conflict, RegistrationClosed),
     status_code=204,
 )
-async def approve_terminal(user_code: str, data: TerminalApproval, parts: Parts) -> None:
+async def approve_terminal(user_code: str, data: TerminalApproval, services: Services) -> None:
     """The wallet's yes. The first one makes the account, as a login does."""
     now = datetime.now(UTC)
-    await flow.approve(parts, await flow.find(parts, user_code, now), data, now)
+    await flow.approve(services, await flow.find(services, user_code, now), data, now)
 
 
 @AREA.operation(routes.DENY_TERMINAL, OPEN, "Deny a terminal", errors=(Conflict,), status_code=204)
-async def deny_terminal(user_code: str, parts: Parts) -> None:
+async def deny_terminal(user_code: str, services: Services) -> None:
     """No. The code is worth nothing from now on, and the terminal is told."""
     now = datetime.now(UTC)
-    await flow.deny(parts, await flow.find(parts, user_code, now), now)
+    await flow.deny(services, await flow.find(services, user_code, now), now)
 
 
 @AREA.operation(
@@ -258,44 +258,46 @@ async def deny_terminal(user_code: str, parts: Parts) -> None:
     errors=(NotSignedIn, Forbidden),
     status_code=200,
 )
-async def node_login(data: NodeLogin, parts: Parts) -> NodeToken:
+async def node_login(data: NodeLogin, services: Services) -> NodeToken:
     """Trades an EIP-4361 message that a node key signed for a token of a few minutes."""
     now = datetime.now(UTC)
     said = await sign_in.verify(
-        parts, data.message, data.signature, now, NODE_STATEMENT, may_be_contract=False
+        services, data.message, data.signature, now, NODE_STATEMENT, may_be_contract=False
     )
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         holder = await node_keys.by_address(connection, said.address)
         if holder is None:
             raise sign_in.refused()
-        await sign_in.use_nonce(connection, parts, said.nonce, now)
+        await sign_in.use_nonce(connection, services, said.nonce, now)
         if await node_keys.note_use(connection, holder.node_key_id):
             actor, subject = holder.account.id, holder.node_key_id
             await audit.append(
-                connection, parts.keys.audit, AuditKind.NODE_KEY_USED, actor, subject
+                connection, services.keys.audit, AuditKind.NODE_KEY_USED, actor, subject
             )
     if holder.account.suspended_at is not None:
         raise suspended(holder.account)
-    lifetime = timedelta(seconds=parts.settings.access_seconds)
+    lifetime = timedelta(seconds=services.settings.access_seconds)
     claims = Claims(holder.account.id, Credential.NODE, holder.node_key_id)
-    token = access_tokens.issue(parts.keys.access, claims, now, lifetime)
+    token = access_tokens.issue(services.keys.access, claims, now, lifetime)
     return NodeToken(token, lifetime.total_seconds(), holder.account.id)
 
 
 @AREA.operation(
     routes.PACKAGE, OPEN, "See what this pool installs", response=_PACKAGE, errors=(NotFound,)
 )
-async def package(parts: Parts) -> Package:
+async def package(services: Services) -> Package:
     """What this server runs, and how its wheel is called; for `pip install` with its hash."""
-    return _wheel(parts).package
+    return _wheel(services).package
 
 
 @AREA.operation(
     routes.PACKAGE_FILE, OPEN, "Fetch the pool's own wheel", response=b"PK", media_type=_WHEEL
 )
-async def package_file(request: Request[Any, Any, Any], parts: Parts, file: str) -> Response[Any]:
+async def package_file(
+    request: Request[Any, Any, Any], services: Services, file: str
+) -> Response[Any]:
     """The wheel, under its own name and no other."""
-    wheel = _wheel(parts)
+    wheel = _wheel(services)
     if file != wheel.package.file:
         raise NotFound(
             f"There is no file {file[:64]!r} here.",
@@ -320,23 +322,23 @@ async def package_file(request: Request[Any, Any, Any], parts: Parts, file: str)
     errors=(NotFound,),
     media_type="text/plain",
 )
-async def ca_certificate(parts: Parts) -> Response[bytes]:
+async def ca_certificate(services: Services) -> Response[bytes]:
     """The certificate, as PEM. Whoever fetches it compares it with what the server printed."""
-    if parts.authority_pem is None:
+    if services.authority_pem is None:
         raise NotFound(
             "This server has no certificate authority of its own.",
             "Its certificate, if it has one, is checked as those of other sites are.",
         )
-    return Response(parts.authority_pem, media_type="text/plain")
+    return Response(services.authority_pem, media_type="text/plain")
 
 
-def _wheel(parts: Parts) -> OwnWheel:
-    if parts.wheel is None:
+def _wheel(services: Services) -> OwnWheel:
+    if services.wheel is None:
         raise NotFound(
             "This server has no package to hand out: its code was not installed.",
             "Ask its operator where to get Potluck from.",
         )
-    return parts.wheel
+    return services.wheel
 
 
 async def _pieces(data: bytes) -> AsyncIterator[bytes]:

@@ -16,7 +16,7 @@ from potluck.server.api.http.parameters import (
 )
 from potluck.server.flow.submit import submit, submit_many, upload
 from potluck.server.flow.submit.estimate import estimate
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.wire import routes
 from potluck.wire.consumer import RefusalCount, TaskView
 from potluck.wire.estimate import Estimate, Outlook
@@ -66,11 +66,11 @@ AREA: Final = Area(
 async def submit_task(
     data: StrictTaskRequest,
     request: CallerRequest,
-    parts: Parts,
+    services: Services,
     idempotency_key: IdempotencyKey = None,
 ) -> TaskView:
     """Puts a task into the queue. With an Idempotency-Key it may be repeated safely."""
-    return await submit.submit(parts, request.user.id, data, idempotency_key)
+    return await submit.submit(services, request.user.id, data, idempotency_key)
 
 
 @AREA.operation(
@@ -85,11 +85,11 @@ async def submit_task(
 async def submit_tasks(
     data: StrictSubmitTasks,
     request: CallerRequest,
-    parts: Parts,
+    services: Services,
     idempotency_key: IdempotencyKey = None,
 ) -> TasksSubmitted:
     """Puts many tasks into the queue; one that is refused is no matter to the others."""
-    return await submit_many.submit_many(parts, request.user.id, data.tasks, idempotency_key)
+    return await submit_many.submit_many(services, request.user.id, data.tasks, idempotency_key)
 
 
 @AREA.operation(
@@ -101,11 +101,13 @@ async def submit_tasks(
     errors=(Unavailable,),
     status_code=200,
 )
-async def estimate_task(data: StrictTaskRequest, request: CallerRequest, parts: Parts) -> Estimate:
+async def estimate_task(
+    data: StrictTaskRequest, request: CallerRequest, services: Services
+) -> Estimate:
     """What a task would meet if it were submitted now: who could take it, for how much, and
     when. Nothing is stored, and nothing is promised."""
-    await parts.limiter.check_estimate(request.user.id)
-    return await estimate(parts, request.user.id, data)
+    await services.limiter.check_estimate(request.user.id)
+    return await estimate(services, request.user.id, data)
 
 
 @AREA.operation(
@@ -116,9 +118,9 @@ async def estimate_task(data: StrictTaskRequest, request: CallerRequest, parts: 
     response=_BEGUN,
     errors=(QuotaExceeded,),
 )
-async def begin_upload(data: BeginUpload, request: StrictRequest, parts: Parts) -> Upload:
+async def begin_upload(data: BeginUpload, request: StrictRequest, services: Services) -> Upload:
     """Begins to send bytes, or goes on with it. Complete at once if you have them here."""
-    return await upload.begin(parts, request.user.id, data.blob)
+    return await upload.begin(services, request.user.id, data.blob)
 
 
 @AREA.operation(
@@ -130,11 +132,13 @@ async def begin_upload(data: BeginUpload, request: StrictRequest, parts: Parts) 
     errors=(InvalidInput, Conflict),
     request_max_body_size=PART_BYTES,
 )
-async def put_part(upload_id: str, number: str, request: StrictRequest, parts: Parts) -> Upload:
+async def put_part(
+    upload_id: str, number: str, request: StrictRequest, services: Services
+) -> Upload:
     """The next part, as plain bytes. One that is there already may be sent again."""
     place = part_number(number)
-    found = await upload.of_account(parts, request.user.id, upload_id_of(upload_id))
-    return await upload.take_part(parts, found, place, request.pieces())
+    found = await upload.of_account(services, request.user.id, upload_id_of(upload_id))
+    return await upload.take_part(services, found, place, request.pieces())
 
 
 @AREA.operation(
@@ -145,7 +149,7 @@ async def put_part(upload_id: str, number: str, request: StrictRequest, parts: P
     errors=(InvalidInput, Conflict),
     status_code=200,
 )
-async def finish_upload(upload_id: str, request: StrictRequest, parts: Parts) -> Upload:
+async def finish_upload(upload_id: str, request: StrictRequest, services: Services) -> Upload:
     """Puts all parts together and checks their hash; until it is complete, ask again."""
-    found = await upload.of_account(parts, request.user.id, upload_id_of(upload_id))
-    return await upload.finish(parts, found)
+    found = await upload.of_account(services, request.user.id, upload_id_of(upload_id))
+    return await upload.finish(services, found)

@@ -38,7 +38,7 @@ class Claims(Struct, frozen=True):
     credential_id: str
 
 
-class _Said(Struct, frozen=True, forbid_unknown_fields=True):
+class _DecodedClaims(Struct, frozen=True, forbid_unknown_fields=True):
     """Every claim, of exactly its type, and none besides."""
 
     iss: str
@@ -52,7 +52,7 @@ class _Said(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 # Whoever calls again and again shows the same one: it is reckoned once.
-_READ: dict[tuple[bytes, str], _Said] = {}
+_READ: dict[tuple[bytes, str], _DecodedClaims] = {}
 _MOST_READ = 4096
 
 
@@ -88,14 +88,14 @@ def read(key: bytes, token: str) -> Claims | None:
     return _claims(said)
 
 
-def _remember(key: bytes, token: str, said: _Said) -> None:
+def _remember(key: bytes, token: str, said: _DecodedClaims) -> None:
     """Of those that are ours only: junk pushes nobody out."""
     while len(_READ) >= _MOST_READ:
         _READ.pop(next(iter(_READ)))
     _READ[key, token] = said
 
 
-def _verified(key: bytes, token: str) -> _Said | None:
+def _verified(key: bytes, token: str) -> _DecodedClaims | None:
     if len(token) > LONGEST_TOKEN or not _SPELLING.fullmatch(token):
         return None
     try:
@@ -110,7 +110,7 @@ def _verified(key: bytes, token: str) -> _Said | None:
             leeway=_LEEWAY,
             options={"strict_aud": True},
         )
-        return msgspec.convert(said, _Said)
+        return msgspec.convert(said, _DecodedClaims)
     except (jwt.InvalidTokenError, ValueError, RecursionError):
         return None
 
@@ -120,7 +120,7 @@ def issuer(key: bytes) -> str:
     return f"potluck-{hashlib.sha256(b'issuer' + key).hexdigest()[:16]}"
 
 
-def _claims(said: _Said) -> Claims | None:
+def _claims(said: _DecodedClaims) -> Claims | None:
     credential, word = _KINDS.get(said.typ, (None, ""))
     if credential is None or not (is_id(said.sub, "account") and is_id(said.sid, word)):
         return None

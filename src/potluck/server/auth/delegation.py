@@ -13,7 +13,7 @@ from potluck.model.audit import AuditKind
 from potluck.model.error import InvalidInput, NotSignedIn
 from potluck.server.auth import sign_in
 from potluck.server.auth.caller import lacks_role
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.identity import audit, node_keys
 from potluck.store.identity.accounts import Account
@@ -22,35 +22,35 @@ from potluck.wire.signing.address import checksummed
 from potluck.wire.signing.delegation import NODE_SCOPES, digest
 
 
-async def verify(parts: Parts, word: Delegation, wallet: str, now: datetime) -> Delegation:
+async def verify(services: Services, word: Delegation, wallet: str, now: datetime) -> Delegation:
     """The word in its one spelling, once all of it holds. The nonce is not used up yet."""
     spelled = _spelled(word)
     for is_so, complaint in (
         (spelled.wallet == wallet, "It is another wallet's word, not yours."),
-        (spelled.origin in parts.origins, "It is for another server."),
+        (spelled.origin in services.origins, "It is for another server."),
         (spelled.scopes == NODE_SCOPES, "A node key has the scope `node`, and no other."),
         (spelled.key != spelled.wallet, "A wallet is not its own node key."),
-        (_is_new(parts, spelled, now), "It was not signed just now, or this clock is wrong."),
-        (_ends_in_time(parts, spelled, now), "It ends too late, or has ended."),
+        (_is_new(services, spelled, now), "It was not signed just now, or this clock is wrong."),
+        (_ends_in_time(services, spelled, now), "It ends too late, or has ended."),
     ):
         if not is_so:
             raise _refused(complaint)
-    if not await _is_signed(parts, spelled):
+    if not await _is_signed(services, spelled):
         raise _refused("The signature is not the wallet's.")
     return spelled
 
 
-async def take(connection: Connection, parts: Parts, word: Delegation, now: datetime) -> None:
+async def take(connection: Connection, services: Services, word: Delegation, now: datetime) -> None:
     """Uses a verified word up. Locks the key it names: before the audit, as all locks are taken."""
     try:
-        await sign_in.use_nonce(connection, parts, word.nonce, now)
+        await sign_in.use_nonce(connection, services, word.nonce, now)
     except NotSignedIn as error:
         raise _refused("Its nonce is used, too old, or not of this server.") from error
     await node_keys.lock(connection, word.key)
 
 
 async def authorise(
-    connection: Connection, parts: Parts, account: Account, word: Delegation, machine: str
+    connection: Connection, services: Services, account: Account, word: Delegation, machine: str
 ) -> NodeKeyView:
     """From now on the key works for the account. The word was taken in this transaction."""
     if Role.PROVIDER not in account.roles:
@@ -58,7 +58,7 @@ async def authorise(
     added = await node_keys.add(connection, account.id, word, machine)
     told = {"key": word.key, "machine": machine, "expires_at": str(word.expires_at)}
     await audit.append(
-        connection, parts.keys.audit, AuditKind.NODE_KEY_AUTHORISED, account.id, added.id, told
+        connection, services.keys.audit, AuditKind.NODE_KEY_AUTHORISED, account.id, added.id, told
     )
     return added
 
@@ -67,21 +67,21 @@ def _spelled(word: Delegation) -> Delegation:
     return replace(word, wallet=checksummed(word.wallet), key=checksummed(word.key))
 
 
-def _is_new(parts: Parts, word: Delegation, now: datetime) -> bool:
-    return abs(now.timestamp() - word.issued_at) <= parts.settings.nonce_seconds
+def _is_new(services: Services, word: Delegation, now: datetime) -> bool:
+    return abs(now.timestamp() - word.issued_at) <= services.settings.nonce_seconds
 
 
-def _ends_in_time(parts: Parts, word: Delegation, now: datetime) -> bool:
-    longest = parts.settings.node_key_seconds
+def _ends_in_time(services: Services, word: Delegation, now: datetime) -> bool:
+    longest = services.settings.node_key_seconds
     return now.timestamp() < word.expires_at <= word.issued_at + longest
 
 
-async def _is_signed(parts: Parts, word: Delegation) -> bool:
+async def _is_signed(services: Services, word: Delegation) -> bool:
     """By the wallet's key; or by a contract, on any of the chains that this server asks."""
     signed = digest(word)
-    for chain_id in parts.settings.chain_ids:
+    for chain_id in services.settings.chain_ids:
         try:
-            await sign_in.verify_signature(parts, word.wallet, signed, word.signature, chain_id)
+            await sign_in.verify_signature(services, word.wallet, signed, word.signature, chain_id)
         except NotSignedIn:
             continue
         return True

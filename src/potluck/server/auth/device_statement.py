@@ -3,7 +3,7 @@
 from datetime import datetime
 
 from potluck.model.error import InvalidInput
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.identity import node_keys
 from potluck.store.nodes.nodes import Owner
 from potluck.wire.provider import RegisterNode
@@ -11,12 +11,12 @@ from potluck.wire.signing.device_statement import DeviceStatement, statement_dig
 from potluck.wire.signing.signature import recover
 
 
-async def check(parts: Parts, owner: Owner, offer: RegisterNode, now: datetime) -> None:
+async def check(services: Services, owner: Owner, offer: RegisterNode, now: datetime) -> None:
     """Raises InvalidInput where a statement is missing, or does not hold here and now."""
     assert owner.node_key_id is not None, "only a node key registers a node"
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         key = await node_keys.address(connection, owner.node_key_id)
-    stated = {one.uuid for one in offer.statements if _holds(parts, one, key, now)}
+    stated = {one.uuid for one in offer.statements if _holds(services, one, key, now)}
     for device in offer.description.devices:
         if device.uuid not in stated:
             raise InvalidInput(
@@ -25,10 +25,10 @@ async def check(parts: Parts, owner: Owner, offer: RegisterNode, now: datetime) 
             )
 
 
-def _holds(parts: Parts, statement: DeviceStatement, key: str, now: datetime) -> bool:
-    if statement.origin not in parts.origins:
+def _holds(services: Services, statement: DeviceStatement, key: str, now: datetime) -> bool:
+    if statement.origin not in services.origins:
         return False
-    if abs(now.timestamp() - statement.stated_at) > parts.settings.nonce_seconds:
+    if abs(now.timestamp() - statement.stated_at) > services.settings.nonce_seconds:
         return False
     digest = statement_digest(statement.uuid, key, statement.origin, statement.stated_at)
     signed = statement.signature.removeprefix("0x")

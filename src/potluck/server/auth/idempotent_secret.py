@@ -19,14 +19,14 @@ from msgspec import Struct
 from potluck.model.error import Conflict
 from potluck.model.ids import AccountId
 from potluck.server.auth.tokens import new_secret
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.identity import nonces
 
 KEPT: Final = timedelta(days=7)
 
 
-class Asked(Struct, frozen=True):
+class IdempotentRequest(Struct, frozen=True):
     """Who asked for what, under which key, as hashes."""
 
     name: str  # of the key; another body has the same
@@ -34,18 +34,20 @@ class Asked(Struct, frozen=True):
 
 
 def asked(
-    parts: Parts, account_id: AccountId, operation: str, key: str | None, body: Any
-) -> Asked | None:
+    services: Services, account_id: AccountId, operation: str, key: str | None, body: Any
+) -> IdempotentRequest | None:
     """None without a key: then every request is a new one."""
     if key is None:
         return None
     said = f"{operation}\n{account_id}\n{key}\n".encode()
-    name = hmac.digest(parts.keys.request, said, "sha256").hex()
+    name = hmac.digest(services.keys.request, said, "sha256").hex()
     whole = said + msgspec.json.encode(body, order="deterministic")
-    return Asked(f"repeat_{name}", f"{hmac.digest(parts.keys.request, whole, 'sha256').hex()}")
+    return IdempotentRequest(
+        f"repeat_{name}", f"{hmac.digest(services.keys.request, whole, 'sha256').hex()}"
+    )
 
 
-async def is_first(connection: Connection, request: Asked | None) -> bool:
+async def is_first(connection: Connection, request: IdempotentRequest | None) -> bool:
     """Whether it is to be done now. Raises Conflict for another body under a key that was used.
 
     Two at once: the second waits here until the first is done or has failed.
@@ -62,17 +64,17 @@ async def is_first(connection: Connection, request: Asked | None) -> bool:
     return is_new
 
 
-def secret(parts: Parts, prefix: str, request: Asked | None) -> str:
+def secret(services: Services, prefix: str, request: IdempotentRequest | None) -> str:
     """A new one, or the one that belongs to this request."""
     if request is None:
         return new_secret(prefix)
-    digest = secret_bytes(parts, prefix, request)
+    digest = secret_bytes(services, prefix, request)
     return prefix + base64.urlsafe_b64encode(digest).decode().rstrip("=")
 
 
-def secret_bytes(parts: Parts, purpose: str, request: Asked) -> bytes:
+def secret_bytes(services: Services, purpose: str, request: IdempotentRequest) -> bytes:
     """Nobody else can tell them, and the same request has them again."""
-    return hmac.digest(parts.keys.secret, f"{purpose}{request.whole}".encode(), "sha256")
+    return hmac.digest(services.keys.secret, f"{purpose}{request.whole}".encode(), "sha256")
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from potluck.server.auth import access_tokens
 from potluck.server.auth.access_tokens import Claims
 from potluck.server.auth.caller import suspended
 from potluck.server.auth.tokens import REFRESH_PREFIX, new_secret, secret_hash
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.identity import audit, sessions
 from potluck.store.identity.accounts import Account
@@ -17,35 +17,35 @@ from potluck.wire.identity import Tokens
 
 
 async def open_session(
-    connection: Connection, parts: Parts, account: Account, machine: str
+    connection: Connection, services: Services, account: Account, machine: str
 ) -> Tokens:
     """For somebody whose signature held, in the transaction that used up its nonce."""
     refresh_token = new_secret(REFRESH_PREFIX)
     session_id = await sessions.open_session(
-        connection, account.id, machine, secret_hash(refresh_token), _lasting(parts)
+        connection, account.id, machine, secret_hash(refresh_token), _lasting(services)
     )
     await audit.append(
         connection,
-        parts.keys.audit,
+        services.keys.audit,
         AuditKind.SIGNED_IN,
         account.id,
         session_id,
         {"machine": machine},
     )
-    return _tokens(parts, account, session_id, refresh_token)
+    return _tokens(services, account, session_id, refresh_token)
 
 
-async def refresh(parts: Parts, used: str) -> Tokens:
+async def refresh(services: Services, used: str) -> Tokens:
     """The next pair. A token that comes twice ends the session: one of the two is a thief."""
     following = new_secret(REFRESH_PREFIX)
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         turned = await sessions.rotate(
-            connection, secret_hash(used), secret_hash(following), _lasting(parts)
+            connection, secret_hash(used), secret_hash(following), _lasting(services)
         )
         if turned is not None and turned.was_reused:
             await audit.append(
                 connection,
-                parts.keys.audit,
+                services.keys.audit,
                 AuditKind.REFRESH_REUSED,
                 turned.account.id,
                 turned.session_id,
@@ -55,25 +55,25 @@ async def refresh(parts: Parts, used: str) -> Tokens:
         raise NotSignedIn("The refresh token is not valid.", "Sign in again: potluck login")
     if turned.account.suspended_at is not None:
         raise suspended(turned.account)
-    return _tokens(parts, turned.account, turned.session_id, following)
+    return _tokens(services, turned.account, turned.session_id, following)
 
 
 async def end_session(
-    connection: Connection, parts: Parts, account: Account, session_id: str, kind: AuditKind
+    connection: Connection, services: Services, account: Account, session_id: str, kind: AuditKind
 ) -> bool:
     """Whether there was such a session; its tokens are worth nothing from now on."""
     if not await sessions.revoke(connection, session_id, account.id):
         return False
-    await audit.append(connection, parts.keys.audit, kind, account.id, session_id)
+    await audit.append(connection, services.keys.audit, kind, account.id, session_id)
     return True
 
 
-def _tokens(parts: Parts, account: Account, session_id: str, refresh_token: str) -> Tokens:
-    lifetime = timedelta(seconds=parts.settings.access_seconds)
+def _tokens(services: Services, account: Account, session_id: str, refresh_token: str) -> Tokens:
+    lifetime = timedelta(seconds=services.settings.access_seconds)
     claims = Claims(account.id, Credential.SESSION, session_id)
-    token = access_tokens.issue(parts.keys.access, claims, datetime.now(UTC), lifetime)
+    token = access_tokens.issue(services.keys.access, claims, datetime.now(UTC), lifetime)
     return Tokens(token, lifetime.total_seconds(), refresh_token, account.id, account.address)
 
 
-def _lasting(parts: Parts) -> timedelta:
-    return timedelta(seconds=parts.settings.session_seconds)
+def _lasting(services: Services) -> timedelta:
+    return timedelta(seconds=services.settings.session_seconds)

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 
 from potluck.model.error import InvalidInput, NotSignedIn
 from potluck.server.auth import nonce
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.identity import nonces
 from potluck.wire.signing import sign_in_message
@@ -18,7 +18,7 @@ from potluck.wire.signing.signature import recover, text_digest
 
 
 async def verify(
-    parts: Parts,
+    services: Services,
     message: str,
     signature: str,
     now: datetime,
@@ -35,17 +35,17 @@ async def verify(
     except InvalidInput as error:
         raise refused() from error
     wanted = said.statement == statement if statement else _is_login(said)
-    if not (wanted and is_for(parts, said) and is_current(said, now, _lifetime(parts))):
+    if not (wanted and is_for(services, said) and is_current(said, now, _lifetime(services))):
         raise refused()
-    if nonce.expiry(parts.keys.nonce, said.nonce, now, _lifetime(parts)) is None:
+    if nonce.expiry(services.keys.nonce, said.nonce, now, _lifetime(services)) is None:
         raise refused()
     chain_id = said.chain_id if may_be_contract else None
-    await verify_signature(parts, said.address, text_digest(message), signature, chain_id)
+    await verify_signature(services, said.address, text_digest(message), signature, chain_id)
     return said
 
 
 async def verify_signature(
-    parts: Parts, address: str, digest: bytes, signature: str, chain_id: int | None
+    services: Services, address: str, digest: bytes, signature: str, chain_id: int | None
 ) -> None:
     """A key's signature is recovered; what is none may be a contract's, which the chain knows.
 
@@ -54,23 +54,25 @@ async def verify_signature(
     signed = bytes.fromhex(signature.removeprefix("0x")) if len(signature) % 2 == 0 else b""
     if recover(digest, signed) == address:
         return
-    wallets = parts.contract_wallets
+    wallets = services.contract_wallets
     if chain_id is None or not await wallets.accept(chain_id, address, digest, signed):
         raise refused()
 
 
-async def use_nonce(connection: Connection, parts: Parts, said_nonce: str, now: datetime) -> None:
+async def use_nonce(
+    connection: Connection, services: Services, said_nonce: str, now: datetime
+) -> None:
     """The first to come gets through, and only the first."""
-    expires_at = nonce.expiry(parts.keys.nonce, said_nonce, now, _lifetime(parts))
+    expires_at = nonce.expiry(services.keys.nonce, said_nonce, now, _lifetime(services))
     if expires_at is None or not await nonces.use(connection, said_nonce, expires_at):
         raise refused()
 
 
-def is_for(parts: Parts, said: SignIn) -> bool:
+def is_for(services: Services, said: SignIn) -> bool:
     """Whether it is meant for this server: one of its origins, one of its chains."""
-    named = {origin.partition("://")[2]: origin for origin in parts.origins}
+    named = {origin.partition("://")[2]: origin for origin in services.origins}
     origin = named.get(said.domain)
-    if origin is None or said.chain_id not in parts.settings.chain_ids:
+    if origin is None or said.chain_id not in services.settings.chain_ids:
         return False
     scheme = origin.partition("://")[0]
     is_same = said.uri == origin or said.uri.startswith(f"{origin}/")
@@ -98,5 +100,5 @@ def refused() -> NotSignedIn:
     )
 
 
-def _lifetime(parts: Parts) -> timedelta:
-    return timedelta(seconds=parts.settings.nonce_seconds)
+def _lifetime(services: Services) -> timedelta:
+    return timedelta(seconds=services.settings.nonce_seconds)

@@ -16,7 +16,7 @@ _ENTRY = re.compile(
 )
 
 
-class Entry(Struct, frozen=True):
+class AllowedDestination(Struct, frozen=True):
     host: str  # empty for a network
     network: Network | None
     port: int | None  # none: any
@@ -25,7 +25,7 @@ class Entry(Struct, frozen=True):
 class Allowed(Struct, frozen=True):
     """Empty unless the operator says something."""
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[AllowedDestination, ...] = ()
 
     def host(self, host: str, port: int) -> bool:
         """Is the operator at home there? Then nobody asks where the name leads."""
@@ -50,7 +50,7 @@ def read_allowed(said: Sequence[str]) -> Allowed:
     return Allowed(tuple(_entry(text) for text in said))
 
 
-def _entry(text: str) -> Entry:
+def _entry(text: str) -> AllowedDestination:
     found = _ENTRY.fullmatch(text.strip().lower())
     port = None if found is None or found["port"] is None else int(found["port"])
     if found is None or (port is not None and not 0 < port < 65_536):
@@ -59,7 +59,7 @@ def _entry(text: str) -> Entry:
     network = _network(name)
     if network is None and (found["host"] is None or "/" in name):
         raise _unreadable(text)
-    return Entry("" if network is not None else name, network, port)
+    return AllowedDestination("" if network is not None else name, network, port)
 
 
 def _network(text: str) -> Network | None:

@@ -14,7 +14,7 @@ from potluck import __version__
 from potluck.local import trust
 from potluck.server.egress.addresses import Address
 from potluck.server.egress.destination import Destination
-from potluck.server.egress.types import Answered, Unreachable
+from potluck.server.egress.types import EgressResponse, Unreachable
 
 MOST_ANSWER_BYTES = 64 * 1024
 _HEADERS = {
@@ -30,7 +30,7 @@ async def post(
     open_socket: Callable[[Address, int], socket.socket],
     headers: Mapping[str, str],
     body: bytes,
-) -> Answered:
+) -> EgressResponse:
     """Raises Unreachable, and what `open_socket` raises. How long it may take is the caller's."""
     connector = aiohttp.TCPConnector(
         resolver=_Pinned(addresses),
@@ -58,7 +58,7 @@ async def post(
         ):
             wait = _seconds(response.headers.get("Retry-After", ""))
             body_start = await _start(response.content)
-            return Answered(response.status, body_start, retry_after_seconds=wait)
+            return EgressResponse(response.status, body_start, retry_after_seconds=wait)
     except aiohttp.ClientError as error:
         raise Unreachable(_sentence(error)) from error
 

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from potluck.server.egress.addresses import Address
 from potluck.server.egress.allow_list import Allowed
 from potluck.server.egress.destination import Destination, check_addresses, read_destination
-from potluck.server.egress.types import Answered, Busy, Unreachable
+from potluck.server.egress.types import Busy, EgressResponse, Unreachable
 
 _MOST_ADDRESSES = 16
 # A name server that never answers keeps a thread for longer than anybody waits for it. It is one of
@@ -28,7 +28,7 @@ NAMES_AT_ONCE = 64
 NAMES_OF_ONE = 8
 
 
-class Names(Protocol):
+class Resolver(Protocol):
     """Who knows where a name leads."""
 
     async def addresses(self, host: str, port: int, whose: str) -> Sequence[str]:
@@ -73,7 +73,7 @@ class Outward:
         self,
         allowed: Allowed,
         seconds: float = 5.0,
-        names: Names | None = None,
+        names: Resolver | None = None,
         connector: Connector | None = None,
     ) -> None:
         self._allowed = allowed
@@ -84,7 +84,9 @@ class Outward:
     def check(self, url: str) -> str:
         return read_destination(url, self._allowed).host
 
-    async def send(self, url: str, headers: Mapping[str, str], body: bytes, whose: str) -> Answered:
+    async def send(
+        self, url: str, headers: Mapping[str, str], body: bytes, whose: str
+    ) -> EgressResponse:
         from potluck.server.egress.post import post  # large, and many servers never send anything
 
         destination = read_destination(url, self._allowed)

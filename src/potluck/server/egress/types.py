@@ -6,7 +6,7 @@ from typing import Protocol
 from msgspec import Struct
 
 
-class Answered(Struct, frozen=True):
+class EgressResponse(Struct, frozen=True):
     """What the other side said. A redirection is an answer like any other: nobody follows it."""
 
     status: int
@@ -31,11 +31,13 @@ class Busy(Exception):
     """Nothing was sent, for want of room here: nobody outside has done anything wrong."""
 
 
-class Sender(Protocol):
+class EgressSender(Protocol):
     """What the stages know of it."""
 
     def check(self, url: str) -> str:
         """The host. Raises DestinationRefused for an address that could never be sent to."""
 
-    async def send(self, url: str, headers: Mapping[str, str], body: bytes, whose: str) -> Answered:
+    async def send(
+        self, url: str, headers: Mapping[str, str], body: bytes, whose: str
+    ) -> EgressResponse:
         """For one account. Raises DestinationRefused, Unreachable or Busy."""

@@ -12,11 +12,11 @@ from potluck.model.audit import AuditKind
 from potluck.model.error import Conflict
 from potluck.model.ids import AccountId
 from potluck.server.encryption.key_sources import KeyFile
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.identity import audit
 from potluck.store.sealing import installation, sealed_values
-from potluck.store.sealing.sealed_values import Place
+from potluck.store.sealing.sealed_values import SealedPlace
 from potluck.store.sealing.vault import Vault, key_id, new_key
 from potluck.wire.identity import RotationProgress
 
@@ -26,33 +26,35 @@ log = structlog.get_logger()
 _ROWS_PER_CALL = 20 * sealed_values.BATCH
 
 
-async def begin(parts: Parts, actor: AccountId) -> RotationProgress:
+async def begin(services: Services, actor: AccountId) -> RotationProgress:
     """A new key, current from now on."""
-    place = parts.vault.place
+    place = services.vault.place
     if not isinstance(place, KeyFile):
         raise Conflict(
             f"The server does not keep its key itself: it is {place.name}.",
             "Put a new key in front of the old one there, restart every instance, then rewrite:"
             " `potluck admin rotate-key --rewrite`.",
         )
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         await installation.lock(connection)  # one rotation after the other
         ring, needed = place.read(), await sealed_values.keys_in_use(connection)
         older = [key for key in ring.keys[1:] if key_id(key) in needed]
         place.put([new_key(ring), ring.keys[0], *older])
-    return await rewrite(parts, actor, rows=0)
+    return await rewrite(services, actor, rows=0)
 
 
-async def rewrite(parts: Parts, actor: AccountId, rows: int = _ROWS_PER_CALL) -> RotationProgress:
+async def rewrite(
+    services: Services, actor: AccountId, rows: int = _ROWS_PER_CALL
+) -> RotationProgress:
     """Some of what older keys sealed, and how much is left. Any number may do it at once.
 
     What does not open is passed over, so that it keeps nothing else from being rewritten; its key
     stays where it is, as long as there is such a row.
     """
-    vault, rewritten = parts.vault, await _reseal_secret(parts, actor)
-    unreadable: list[Place] = []
+    vault, rewritten = services.vault, await _reseal_secret(services, actor)
+    unreadable: list[SealedPlace] = []
     while rewritten < rows:
-        async with parts.database.transaction() as connection:
+        async with services.database.transaction() as connection:
             older, _ = await _older(connection, vault)
             batch = await sealed_values.rewrite(connection, vault, older, unreadable)
         rewritten += batch.rewritten
@@ -64,17 +66,17 @@ async def rewrite(parts: Parts, actor: AccountId, rows: int = _ROWS_PER_CALL) ->
             "sealed values that do not open",
             rows=[f"{each.table}.{each.column} {each.row}" for each in unreadable],
         )
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         older, lost = await _older(connection, vault)
         left = await sealed_values.count_of(connection, older)
         hopeless = await sealed_values.count_of(connection, lost) + len(unreadable)
     return RotationProgress(vault.key_id, rewritten, max(0, left - len(unreadable)), hopeless)
 
 
-async def _reseal_secret(parts: Parts, actor: AccountId) -> int:
+async def _reseal_secret(services: Services, actor: AccountId) -> int:
     """The secret comes first: with it the new key is in use, and the record says so."""
-    vault = parts.vault
-    async with parts.database.transaction() as connection:
+    vault = services.vault
+    async with services.database.transaction() as connection:
         before = await installation.lock(connection)
         vault.follow()
         if before == vault.ring.current:
@@ -82,7 +84,7 @@ async def _reseal_secret(parts: Parts, actor: AccountId) -> int:
         await installation.reseal_secret(connection, vault)
         changed = {"before": before.hex(), "after": vault.key_id}
         kind = AuditKind.ENCRYPTION_KEY_ROTATED
-        await audit.append(connection, parts.keys.audit, kind, actor, vault.key_id, changed)
+        await audit.append(connection, services.keys.audit, kind, actor, vault.key_id, changed)
     return 1
 
 

@@ -27,7 +27,7 @@ _REMIND_SECONDS = 60.0
 log = structlog.get_logger()
 
 
-class Room:
+class ConnectionBudget:
     """How many connections there are, in all and by holder; and how many there may be."""
 
     def __init__(self, settings: HttpSettings, open_files: int) -> None:
@@ -69,7 +69,7 @@ class Door:
     ) -> None:
         self._listener = listener
         self._let_in = let_in
-        self._room = Room(settings, _open_files())
+        self._room = ConnectionBudget(settings, _open_files())
         self._entering: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         self._retry: asyncio.TimerHandle | None = None
@@ -103,11 +103,13 @@ class Door:
                 connection.close()
                 self._tell(peer[0])
                 continue
-            task = self._loop.create_task(self._enter(_Counted(connection, self._room, names)))
+            task = self._loop.create_task(
+                self._enter(_CountedConnection(connection, self._room, names))
+            )
             self._entering.add(task)
             task.add_done_callback(self._entering.discard)
 
-    async def _enter(self, connection: "_Counted") -> None:
+    async def _enter(self, connection: "_CountedConnection") -> None:
         try:
             await self._let_in(connection)
         except OSError as error:  # the handshake failed, or took too long
@@ -127,10 +129,12 @@ class Door:
             log.warning("turned a connection away; there are too many", address=address)
 
 
-class _Counted(socket.socket):
+class _CountedConnection(socket.socket):
     """A connection that says when it is over; loops close it, detach it, or forget it."""
 
-    def __init__(self, connection: socket.socket, room: Room, names: Sequence[str]) -> None:
+    def __init__(
+        self, connection: socket.socket, room: ConnectionBudget, names: Sequence[str]
+    ) -> None:
         kind = (connection.family, connection.type, connection.proto)
         super().__init__(*kind, fileno=connection.detach())
         self.setblocking(False)

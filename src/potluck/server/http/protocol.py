@@ -32,7 +32,7 @@ _LINGER_SECONDS = 1.0
 _TOKEN_HEADER = b"authorization:"
 
 
-class Phase(Enum):
+class ConnectionPhase(Enum):
     """What the connection waits for."""
 
     HEAD = auto()  # the request line and the headers
@@ -55,7 +55,7 @@ class EdgeProtocol(HttpToolsProtocol):
         super().__init__(config, server_state, app_state)
         self._settings = settings
         self._peers = peers
-        self._phase = Phase.HEAD
+        self._phase = ConnectionPhase.HEAD
         self._since = self._heard_at = self._stuck_since = self.loop.time()
         self._header_bytes = 0
         self._body_bytes = 0
@@ -75,15 +75,15 @@ class EdgeProtocol(HttpToolsProtocol):
 
     def _deadline(self) -> float:
         match self._phase:
-            case Phase.HEAD:
+            case ConnectionPhase.HEAD:
                 return self._since + self._settings.header_seconds
-            case Phase.BODY:
+            case ConnectionPhase.BODY:
                 return self._body_deadline()
-            case Phase.REST:
+            case ConnectionPhase.REST:
                 return self._since + self._settings.body_seconds
-            case Phase.REFUSED:
+            case ConnectionPhase.REFUSED:
                 return self._since + _LINGER_SECONDS
-            case Phase.ANSWER | Phase.IDLE:
+            case ConnectionPhase.ANSWER | ConnectionPhase.IDLE:
                 return math.inf
 
     def _body_deadline(self) -> float:
@@ -93,14 +93,14 @@ class EdgeProtocol(HttpToolsProtocol):
         earned = self._body_bytes / rate if rate else math.inf
         return min(silent, self._since + self._settings.body_seconds + earned)
 
-    def _enter(self, phase: Phase) -> None:
+    def _enter(self, phase: ConnectionPhase) -> None:
         self._phase = phase
         self._since = self.loop.time()
         self._body_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._enter(Phase.HEAD)
+        self._enter(ConnectionPhase.HEAD)
         if not self._peers.may_connect(self.client[0] if self.client else ""):
             transport.abort()
 
@@ -116,10 +116,10 @@ class EdgeProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
-        if self._phase is Phase.REFUSED or self.transport.is_closing():
+        if self._phase is ConnectionPhase.REFUSED or self.transport.is_closing():
             return
-        if self._phase is Phase.IDLE:
-            self._enter(Phase.HEAD)
+        if self._phase is ConnectionPhase.IDLE:
+            self._enter(ConnectionPhase.HEAD)
         self._heard_at = self.loop.time()
         self._unread_bytes += len(data)
         try:
@@ -176,7 +176,7 @@ class EdgeProtocol(HttpToolsProtocol):
             self.scope["scheme"] = said.scheme
         super().on_headers_complete()
         self._asked.append(self.cycle)
-        self._enter(Phase.BODY)
+        self._enter(ConnectionPhase.BODY)
 
     def on_body(self, body: bytes) -> None:
         self._unread_bytes = 0
@@ -186,7 +186,9 @@ class EdgeProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         self._unread_bytes = 0
         super().on_message_complete()
-        self._enter(Phase.HEAD if self._phase is Phase.REST else Phase.ANSWER)
+        self._enter(
+            ConnectionPhase.HEAD if self._phase is ConnectionPhase.REST else ConnectionPhase.ANSWER
+        )
 
     def on_response_complete(self) -> None:
         is_next_here = bool(self.pipeline)
@@ -194,18 +196,18 @@ class EdgeProtocol(HttpToolsProtocol):
         super().on_response_complete()
         if is_next_here:
             return
-        if self._phase is Phase.BODY:
-            self._enter(Phase.REST)
-        elif self._phase is Phase.ANSWER:
+        if self._phase is ConnectionPhase.BODY:
+            self._enter(ConnectionPhase.REST)
+        elif self._phase is ConnectionPhase.ANSWER:
             # The beginning of the next request may have come together with this one.
-            self._enter(Phase.HEAD if self._has_begun else Phase.IDLE)
+            self._enter(ConnectionPhase.HEAD if self._has_begun else ConnectionPhase.IDLE)
 
     def _refuse(self, error: PotluckError) -> None:
         """Answers if nothing was answered yet, and hears no more of this client."""
         cycle = self._unanswered()
         if cycle is None or not (cycle.response_started or self.pipeline):
             self.transport.write(_answer(error, self.scheme == "https"))
-            self._enter(Phase.REFUSED)
+            self._enter(ConnectionPhase.REFUSED)
         else:
             self.transport.abort()
         if cycle is not None:

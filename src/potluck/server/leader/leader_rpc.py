@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from potluck.decide.types import WaitingTask
 from potluck.server import topics
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.wire import codec
 
 log = structlog.get_logger()
@@ -34,55 +34,55 @@ class Supposed(Struct, frozen=True):
 About = str | Supposed
 
 
-class Question(Struct, frozen=True):
+class LeaderQuestion(Struct, frozen=True):
     id: str
     about: About
 
 
-async def ask(parts: Parts, about: About) -> bytes | None:
+async def ask(services: Services, about: About) -> bytes | None:
     """Nothing when no leader answers in time."""
-    question = Question(secrets.token_hex(8), about)
+    question = LeaderQuestion(secrets.token_hex(8), about)
     clock = asyncio.get_running_loop()
-    deadline = clock.time() + parts.settings.answer_seconds
+    deadline = clock.time() + services.settings.answer_seconds
     name = topics.answer(question.id)
-    async with parts.live.listen(name) as listener:
-        await parts.live.post(topics.QUESTIONS, codec.encode_json(question))
-        await parts.live.wake(topics.QUESTIONS)
+    async with services.live.listen(name) as listener:
+        await services.live.post(topics.QUESTIONS, codec.encode_json(question))
+        await services.live.wake(topics.QUESTIONS)
         while (rest_seconds := deadline - clock.time()) > 0:
             await listener.wait(min(rest_seconds, _LOOK_SECONDS))
-            said = await parts.live.get(name)
+            said = await services.live.get(name)
             if said is not None:
                 return said
     return None
 
 
-async def answer_all(parts: Parts, answer: Callable[[About], Struct]) -> int:
+async def answer_all(services: Services, answer: Callable[[About], Struct]) -> int:
     """The leader's part: answers what was asked, and tells about how many things.
 
     However much is asked, the leader has half of its time for all else: after each answer it rests
     for as long as that took. What nobody waits for any more is not answered.
     """
     asked: dict[About, list[str]] = {}
-    for each in await parts.live.collect(topics.QUESTIONS):
-        question = codec.decode_json(each, Question)
+    for each in await services.live.collect(topics.QUESTIONS):
+        question = codec.decode_json(each, LeaderQuestion)
         asked.setdefault(question.about, []).append(question.id)
     clock = asyncio.get_running_loop()
-    until = clock.time() + parts.settings.answer_seconds
+    until = clock.time() + services.settings.answer_seconds
     for count, (about, question_ids) in enumerate(asked.items()):
         began_at = clock.time()
         if began_at >= until:
             return count
         said = _said(answer, about)
         if said is not None:
-            await _tell(parts, question_ids, said)
+            await _tell(services, question_ids, said)
         await asyncio.sleep(clock.time() - began_at)
     return len(asked)
 
 
-async def _tell(parts: Parts, question_ids: Sequence[str], said: bytes) -> None:
+async def _tell(services: Services, question_ids: Sequence[str], said: bytes) -> None:
     for name in map(topics.answer, question_ids):
-        await parts.live.put(name, said, _KEPT_SECONDS)
-        await parts.live.wake(name)
+        await services.live.put(name, said, _KEPT_SECONDS)
+        await services.live.wake(name)
 
 
 def _said(answer: Callable[[About], Struct], about: About) -> bytes | None:

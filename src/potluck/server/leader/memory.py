@@ -14,11 +14,11 @@ from potluck.decide.scheduler import Scheduler
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.server.leader.scheduler_input import Doubts, Known
 from potluck.server.policies import order_by_name, placement_by_name
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.scheduler import scheduler_feed
 from potluck.store.scheduler.interning import Shapes
-from potluck.store.scheduler.scheduler_feed import Position, TaskNow
+from potluck.store.scheduler.scheduler_feed import FeedPosition, TaskNow
 
 # For a start, of all accounts together.
 _MOST_HEADS = 20_000
@@ -31,20 +31,20 @@ _NODES_AT_ONCE = 100
 T = TypeVar("T")
 
 
-class Memory:
-    def __init__(self, parts: Parts, reserve: ReserveSettings | None = None) -> None:
-        settings = parts.settings
+class LeaderMemory:
+    def __init__(self, services: Services, reserve: ReserveSettings | None = None) -> None:
+        settings = services.settings
         order = order_by_name(settings.order_policy)
         placement = placement_by_name(settings.placement_policy)
         self.known = Known(Scheduler(order, placement, reserve))
-        self.position = Position("", 0.0)
+        self.position = FeedPosition("", 0.0)
         self.has_decided = False  # whether one that others wait for had ended, when last asked
         self.has_begun = False
         self.is_loaded = False
         shapes, durations = Shapes(), Durations()
-        self.tasks = scheduler_feed.Tasks(shapes, durations)
+        self.tasks = scheduler_feed.TaskFeed(shapes, durations)
         self.nodes = scheduler_feed.Nodes(shapes, durations)
-        self._parts = parts
+        self._services = services
         self._behind = ""  # up to where the queue has been loaded
 
     @property
@@ -54,17 +54,17 @@ class Memory:
 
     async def begin(self) -> None:
         """Loads who can pay, all that is free, and the head of each account's queue."""
-        async with self._parts.database.statement() as connection:
+        async with self._services.database.statement() as connection:
             self.position = await scheduler_feed.position(connection)
         async for account_ids in self.pages(scheduler_feed.all_accounts, self._page):
             await self.read_accounts(account_ids)
         async for node_ids in self.pages(scheduler_feed.online_nodes, _NODES_AT_ONCE):
             await self.read_nodes(node_ids)
-        async with self._parts.database.statement() as connection:
+        async with self._services.database.statement() as connection:
             waiting = await scheduler_feed.waiting_accounts(connection)
         each = max(1, min(_MOST_HEADS_EACH, _MOST_HEADS // max(1, len(waiting))))
         for some in _slices(waiting, max(1, self._page // each)):
-            async with self._parts.database.statement() as connection:
+            async with self._services.database.statement() as connection:
                 heads = await self.tasks.heads(connection, some, each)
             await self._put_tasks(heads)
         self.has_begun = True
@@ -87,7 +87,7 @@ class Memory:
             await self._put_tasks(found)
 
     async def _next_page(self) -> list[TaskNow]:
-        async with self._parts.database.statement() as connection:
+        async with self._services.database.statement() as connection:
             return await self.tasks.waiting(connection, self._behind, self._page)
 
     async def catch_up(self) -> None:
@@ -100,8 +100,8 @@ class Memory:
             self.known.doubts = doubts
             raise
 
-    async def _catch_up(self, since: Position, doubts: Doubts) -> None:
-        async with self._parts.database.statement() as connection:
+    async def _catch_up(self, since: FeedPosition, doubts: Doubts) -> None:
+        async with self._services.database.statement() as connection:
             news = await self.tasks.news(connection, since, min(_FIRST_TASKS, self._page))
         self.position, self.has_decided = news.position, news.has_decided
         doubts.tasks.update(self.known.due(self.now))
@@ -110,27 +110,27 @@ class Memory:
         await self._put_tasks(news.tasks)
         behind = news.behind
         while behind is not None:
-            async with self._parts.database.statement() as connection:
+            async with self._services.database.statement() as connection:
                 tasks, behind = await self.tasks.changed(connection, since, behind, self._page)
             await self._put_tasks(tasks)
         await self.read_tasks(sorted(doubts.tasks))
 
     async def read_accounts(self, ids: Sequence[AccountId]) -> None:
-        quota = self._parts.settings.quota_running_devices
+        quota = self._services.settings.quota_running_devices
         for some in _slices(ids, self._page):
-            async with self._parts.database.statement() as connection:
+            async with self._services.database.statement() as connection:
                 found = await scheduler_feed.accounts(connection, some, quota)
             self.known.put_accounts(found)
 
     async def read_nodes(self, ids: Sequence[NodeId]) -> None:
         for some in _slices(ids, _NODES_AT_ONCE):
-            async with self._parts.database.statement() as connection:
+            async with self._services.database.statement() as connection:
                 found = await self.nodes.of_ids(connection, some)
             self.known.put_nodes(found, self.now)
 
     async def read_tasks(self, ids: Sequence[TaskId]) -> None:
         for some in _slices(ids, self._page):
-            async with self._parts.database.statement() as connection:
+            async with self._services.database.statement() as connection:
                 found = await self.tasks.of_ids(connection, some)
             await self._put_tasks(found)
 
@@ -138,7 +138,7 @@ class Memory:
         self.known.put_tasks(found, self.now)
         arrays = [each.id for each in found if each.task is not None and each.task.pending]
         if arrays:
-            async with self._parts.database.statement() as connection:
+            async with self._services.database.statement() as connection:
                 self.known.put_paces(await scheduler_feed.paces(connection, arrays))
         await asyncio.sleep(0)
 
@@ -148,7 +148,7 @@ class Memory:
         """Ids, page by page, in their order."""
         behind = ""
         while True:
-            async with self._parts.database.statement() as connection:
+            async with self._services.database.statement() as connection:
                 page = await read(connection, behind, most)
             if page:
                 yield page
@@ -158,7 +158,7 @@ class Memory:
 
     @property
     def _page(self) -> int:
-        return self._parts.settings.most_tasks_per_page
+        return self._services.settings.most_tasks_per_page
 
 
 def _slices(values: Sequence[T], most: int) -> list[Sequence[T]]:

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from potluck.decide.types import FreeNode, WaitingTask
 from potluck.model.ids import NodeId, TaskId
-from potluck.server.leader.memory import Memory
-from potluck.server.services import Parts
+from potluck.server.leader.memory import LeaderMemory
+from potluck.server.services import Services
 from potluck.store.scheduler import scheduler_feed
 from potluck.store.scheduler.scheduler_feed import NodeNow, WaitingId
 
@@ -25,8 +25,8 @@ _NODES_AT_ONCE = 100
 class Sweep:
     """One comparison of everything; made anew for the next."""
 
-    def __init__(self, parts: Parts, memory: Memory) -> None:
-        self._parts = parts
+    def __init__(self, services: Services, memory: LeaderMemory) -> None:
+        self._services = services
         self._memory = memory
         self._known = memory.known
         self._steps = [self._waiting, self._in_line, self._nodes, self._accounts]
@@ -47,7 +47,7 @@ class Sweep:
 
     async def _waiting(self) -> bool:
         """What is ready must be in line, with the same items left. Answers if there is more."""
-        async with self._parts.database.transaction() as connection:
+        async with self._services.database.transaction() as connection:
             page = await scheduler_feed.waiting_ids(
                 connection, self._behind, self._most, self._memory.position
             )
@@ -68,7 +68,7 @@ class Sweep:
             self._task_ids = self._known.scheduler.task_ids()
         ids, self._task_ids = self._task_ids[: self._most], self._task_ids[self._most :]
         still = [each for each in ids if self._known.scheduler.task(each) is not None]
-        async with self._parts.database.transaction() as connection:
+        async with self._services.database.transaction() as connection:
             wrong = await scheduler_feed.not_waiting(connection, still, self._memory.position)
         self._note("task", wrong)
         await self._memory.read_tasks(wrong)
@@ -79,7 +79,7 @@ class Sweep:
         if self._node_ids is None:
             self._node_ids = await self._all_nodes()
         ids, self._node_ids = self._node_ids[:_NODES_AT_ONCE], self._node_ids[_NODES_AT_ONCE:]
-        async with self._parts.database.transaction() as connection:
+        async with self._services.database.transaction() as connection:
             found = await self._memory.nodes.of_ids(connection, ids)
             changed = set(await scheduler_feed.changed_nodes(connection, self._memory.position))
         other = [each for each in found if self._known.nodes.get(each.id) != each]
@@ -95,8 +95,8 @@ class Sweep:
         return sorted(ids)
 
     async def _accounts(self) -> bool:
-        quota = self._parts.settings.quota_running_devices
-        async with self._parts.database.transaction() as connection:
+        quota = self._services.settings.quota_running_devices
+        async with self._services.database.transaction() as connection:
             ids = await scheduler_feed.all_accounts(connection, self._behind, self._most)
             found = await scheduler_feed.accounts(connection, ids, quota)
             changed = set(await scheduler_feed.changed_accounts(connection, self._memory.position))
@@ -118,7 +118,7 @@ class Sweep:
 
     @property
     def _most(self) -> int:
-        return self._parts.settings.most_tasks_per_page
+        return self._services.settings.most_tasks_per_page
 
 
 def _agrees(known: WaitingTask | None, now: WaitingId) -> bool:

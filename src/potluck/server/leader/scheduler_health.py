@@ -6,7 +6,7 @@ everybody may read it.
 
 from potluck.model.task import WaitingReason
 from potluck.server import topics
-from potluck.server.services import Parts
+from potluck.server.services import Services
 
 REASON = WaitingReason(
     "scheduler_fails",
@@ -16,9 +16,9 @@ REASON = WaitingReason(
 _KEPT_SECONDS = 30.0
 
 
-class Trouble:
-    def __init__(self, parts: Parts) -> None:
-        self._live = parts.live
+class SchedulerTrouble:
+    def __init__(self, services: Services) -> None:
+        self._live = services.live
         self._may_be_told = True  # by a leader before this one
 
     async def begin(self) -> None:
@@ -31,5 +31,5 @@ class Trouble:
             self._may_be_told = False
 
 
-async def is_in_trouble(parts: Parts) -> bool:
-    return await parts.live.get(topics.TROUBLE) is not None
+async def is_in_trouble(services: Services) -> bool:
+    return await services.live.get(topics.TROUBLE) is not None

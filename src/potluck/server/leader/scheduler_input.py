@@ -11,12 +11,17 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from potluck.decide.arrays.node_speed import Seen
+from potluck.decide.arrays.node_speed import ArrayProgress
 from potluck.decide.scheduler import Scheduler
 from potluck.decide.types import AccountShare, Assignment, FreeDevice, FreeNode
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.store.attempts.assign import Assigned
-from potluck.store.scheduler.scheduler_feed import NodeNow, Pace, TaskNow, WalletLists
+from potluck.store.scheduler.scheduler_feed import (
+    NodeNow,
+    NodeSpeed,
+    TaskNow,
+    WalletLists,
+)
 
 
 class Wallets:
@@ -178,10 +183,10 @@ class Known:
             self.accounts[each.id] = each
             self.scheduler.put_account(each)
 
-    def put_paces(self, found: Iterable[Pace]) -> None:
-        seen: dict[TaskId, dict[NodeId, Seen]] = {}
+    def put_paces(self, found: Iterable[NodeSpeed]) -> None:
+        seen: dict[TaskId, dict[NodeId, ArrayProgress]] = {}
         for each in found:
-            here = Seen(each.item_seconds, each.in_vain)
+            here = ArrayProgress(each.item_seconds, each.in_vain)
             seen.setdefault(each.task_id, {})[each.node_id] = here
         for task_id, nodes in seen.items():
             self.scheduler.observed(task_id, nodes)

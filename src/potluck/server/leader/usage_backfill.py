@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from potluck.decide.account import lately_used
 from potluck.model.ids import AccountId, first_id_at
-from potluck.server.leader.memory import Memory
-from potluck.server.services import Parts
+from potluck.server.leader.memory import LeaderMemory
+from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.scheduler import recent_usage
-from potluck.store.scheduler.recent_usage import Use
+from potluck.store.scheduler.recent_usage import RecentUse
 
 _BACK = timedelta(days=1)
 # However busy the day was: these are a few seconds of reading, between rounds.
@@ -25,24 +25,24 @@ _MOST_ATTEMPTS = 200_000
 _BEHIND_ALL = "attempt_z"
 
 
-class _Span(NamedTuple):
+class _IdSpan(NamedTuple):
     """What is read slice by slice, each before an id."""
 
-    read: Callable[[Connection, str, int], Awaitable[list[Use]]]
+    read: Callable[[Connection, str, int], Awaitable[list[RecentUse]]]
     behind: str
 
 
-class Recall:
-    def __init__(self, parts: Parts, memory: Memory) -> None:
-        self._parts = parts
+class UsageBackfill:
+    def __init__(self, services: Services, memory: LeaderMemory) -> None:
+        self._services = services
         self._memory = memory
         self._until = memory.now  # from here on the scheduler counts by itself
         self._since = datetime.fromtimestamp(memory.now, UTC) - _BACK
         self._first = first_id_at("attempt", self._since)
         # What ran into this day goes first: it is little to read, and counts for much.
         self._spans = [
-            _Span(self._before_the_day, self._first),
-            _Span(self._of_the_day, _BEHIND_ALL),
+            _IdSpan(self._before_the_day, self._first),
+            _IdSpan(self._of_the_day, _BEHIND_ALL),
         ]
         self._left = _MOST_ATTEMPTS
         self.is_over = False
@@ -50,8 +50,8 @@ class Recall:
     async def run_once(self) -> None:
         """The next slice."""
         span = self._spans[0]
-        most = min(self._left, self._parts.settings.most_tasks_per_page)
-        async with self._parts.database.transaction() as connection:
+        most = min(self._left, self._services.settings.most_tasks_per_page)
+        async with self._services.database.transaction() as connection:
             page = await span.read(connection, span.behind, most)
         for account_id, used in self._by_account(page).items():
             self._memory.known.scheduler.recall(account_id, used, self._until)
@@ -62,13 +62,15 @@ class Recall:
             self._spans[0] = span._replace(behind=page[-1].attempt_id)
         self.is_over = not self._spans or not self._left
 
-    async def _before_the_day(self, connection: Connection, behind: str, most: int) -> list[Use]:
+    async def _before_the_day(
+        self, connection: Connection, behind: str, most: int
+    ) -> list[RecentUse]:
         return await recent_usage.long_uses(connection, self._since, behind, most)
 
-    async def _of_the_day(self, connection: Connection, behind: str, most: int) -> list[Use]:
+    async def _of_the_day(self, connection: Connection, behind: str, most: int) -> list[RecentUse]:
         return await recent_usage.uses(connection, self._first, behind, most)
 
-    def _by_account(self, page: list[Use]) -> dict[AccountId, float]:
+    def _by_account(self, page: list[RecentUse]) -> dict[AccountId, float]:
         used: dict[AccountId, float] = defaultdict(float)
         for each in page:
             ended_at = self._until if each.ended_at is None else min(each.ended_at, self._until)

@@ -15,7 +15,7 @@ from potluck.decide.explain.reason_updates import Waiting
 from potluck.decide.queue.task_groups import LineKey
 from potluck.decide.scheduler import Scheduler
 from potluck.server import topics
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.wire import codec
 
 # Long enough to outlive a quiet spell between rounds, short enough not to lie for long.
@@ -30,8 +30,8 @@ class _Published(NamedTuple):
 
 
 class Reasons:
-    def __init__(self, parts: Parts, scheduler: Scheduler) -> None:
-        self._parts = parts
+    def __init__(self, services: Services, scheduler: Scheduler) -> None:
+        self._services = services
         self._scheduler = scheduler
         self._clock = asyncio.get_running_loop()
         self._published: OrderedDict[LineKey, _Published] = OrderedDict()  # the oldest first
@@ -48,7 +48,9 @@ class Reasons:
             known = self._published.get(key)
             if known is None or known.encoded != encoded:
                 await self._put(key, encoded)
-                await self._parts.live.wake(topics.line(_name(key._replace(failed_on=frozenset()))))
+                await self._services.live.wake(
+                    topics.line(_name(key._replace(failed_on=frozenset())))
+                )
         await self._refresh()
 
     @property
@@ -69,7 +71,7 @@ class Reasons:
 
     async def _put(self, key: LineKey, encoded: bytes) -> None:
         name = _name(key)
-        await self._parts.live.put(topics.waiting(name), encoded, _REASON_SECONDS)
+        await self._services.live.put(topics.waiting(name), encoded, _REASON_SECONDS)
         self._published[key] = _Published(encoded, self._clock.time())
         self._published.move_to_end(key)
         self._of_name.setdefault(name, {})[key] = None
@@ -85,7 +87,7 @@ class Reasons:
             await self._put(other, self._published[other].encoded)
         else:
             del self._of_name[name]
-            await self._parts.live.drop(topics.waiting(name))
+            await self._services.live.drop(topics.waiting(name))
 
 
 def _name(key: LineKey) -> str:

@@ -11,11 +11,11 @@ import structlog
 
 from potluck.model.error import Unavailable
 from potluck.server.flow.housekeeping import garbage
-from potluck.server.services import Parts
+from potluck.server.services import Services
 
 log = structlog.get_logger()
 
-_STEPS: tuple[Callable[[Parts], Awaitable[None]], ...] = (
+_STEPS: tuple[Callable[[Services], Awaitable[None]], ...] = (
     garbage.clear_tasks,
     garbage.drop_idle_uploads,
     garbage.give_up_claims,
@@ -24,22 +24,22 @@ _STEPS: tuple[Callable[[Parts], Awaitable[None]], ...] = (
 
 
 class CollectLoop:
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, services: Services) -> None:
+        self._services = services
         # Who just began to lead has enough to do.
-        self._sweep_at = time.monotonic() + parts.settings.collect_wait_seconds
+        self._sweep_at = time.monotonic() + services.settings.collect_wait_seconds
 
     async def run_once(self) -> None:
         for step in _STEPS:
             await self._survive(step)
         if time.monotonic() >= self._sweep_at:
             await self._survive(garbage.sweep)
-            self._sweep_at = time.monotonic() + self._parts.settings.sweep_objects_seconds
-        await asyncio.sleep(self._parts.settings.collect_seconds)
+            self._sweep_at = time.monotonic() + self._services.settings.sweep_objects_seconds
+        await asyncio.sleep(self._services.settings.collect_seconds)
 
-    async def _survive(self, step: Callable[[Parts], Awaitable[None]]) -> None:
+    async def _survive(self, step: Callable[[Services], Awaitable[None]]) -> None:
         try:
-            await step(self._parts)
+            await step(self._services)
         except Unavailable:  # for the others too; the leader waits and comes again
             raise
         except Exception:

@@ -9,10 +9,10 @@ import asyncio
 import structlog
 
 from potluck.decide.invariants import violations
-from potluck.server.leader.memory import Memory
-from potluck.server.services import Parts
+from potluck.server.leader.memory import LeaderMemory
+from potluck.server.services import Services
 from potluck.store.scheduler import invariant_snapshot, scheduler_feed
-from potluck.store.scheduler.invariant_snapshot import Part
+from potluck.store.scheduler.invariant_snapshot import SnapshotScope
 
 log = structlog.get_logger()
 
@@ -23,8 +23,8 @@ _ATTEMPTS = 200
 
 
 class WatchLoop:
-    def __init__(self, parts: Parts, memory: Memory) -> None:
-        self._parts = parts
+    def __init__(self, services: Services, memory: LeaderMemory) -> None:
+        self._services = services
         self._nodes = memory.nodes
         self._behind_node = ""
         self._behind_account = ""
@@ -32,18 +32,18 @@ class WatchLoop:
 
     async def run_once(self) -> None:
         await self.look()
-        await asyncio.sleep(self._parts.settings.watch_seconds)
+        await asyncio.sleep(self._services.settings.watch_seconds)
 
     async def look(self) -> None:
         part = await self._next_part()
-        async with self._parts.database.transaction() as connection:
+        async with self._services.database.transaction() as connection:
             found = violations(await invariant_snapshot.sample(connection, part))
         for sentence in found:
             log.error("something that must always be true is not", sentence=sentence)
         self.violations += len(found)
 
-    async def _next_part(self) -> Part:
-        async with self._parts.database.transaction() as connection:
+    async def _next_part(self) -> SnapshotScope:
+        async with self._services.database.transaction() as connection:
             node_ids = await scheduler_feed.online_nodes(connection, self._behind_node, _NODES)
             account_ids = await scheduler_feed.all_accounts(
                 connection, self._behind_account, _ACCOUNTS
@@ -52,7 +52,7 @@ class WatchLoop:
         self._behind_node = node_ids[-1] if len(node_ids) == _NODES else ""
         self._behind_account = account_ids[-1] if len(account_ids) == _ACCOUNTS else ""
         attempts = [attempt for node in nodes for attempt in node.attempts][:_ATTEMPTS]
-        return Part(
+        return SnapshotScope(
             task_ids=sorted({attempt.task_id for attempt in attempts}),
             attempt_ids=[attempt.id for attempt in attempts],
             node_ids=node_ids,

@@ -12,7 +12,7 @@ import structlog
 
 from potluck.model.error import Unavailable
 from potluck.server.flow.housekeeping.expire import begin_term
-from potluck.server.leader.memory import Memory
+from potluck.server.leader.memory import LeaderMemory
 from potluck.server.loops.expire import ExpireLoop
 from potluck.server.loops.garbage import CollectLoop
 from potluck.server.loops.invariant_check import WatchLoop
@@ -21,7 +21,7 @@ from potluck.server.loops.outbox import NotifyLoop
 from potluck.server.loops.retention import TidyLoop
 from potluck.server.loops.schedule import ScheduleLoop
 from potluck.server.loops.webhook_delivery import DeliverLoop
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.scheduler import leader
 from potluck.store.scheduler.leader import Leadership
 
@@ -38,11 +38,11 @@ class Loop(Protocol):
 
 
 class LeadLoop:
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, services: Services) -> None:
+        self._services = services
         self._duties: list[asyncio.Task[None]] = []
         self._term = 0  # that the duties are done in; an answer that told of a new one may be lost
-        self._pause_seconds = parts.settings.leader_renew_seconds
+        self._pause_seconds = services.settings.leader_renew_seconds
 
     async def run(self) -> None:
         """Until cancelled; then the duties end and the row is free for the next."""
@@ -55,7 +55,7 @@ class LeadLoop:
             await self._survive(self._resign)
 
     async def run_once(self) -> None:
-        self._pause_seconds = self._parts.settings.leader_renew_seconds
+        self._pause_seconds = self._services.settings.leader_renew_seconds
         leadership = await self._lead()
         if leadership is None:
             if self._duties:
@@ -71,9 +71,9 @@ class LeadLoop:
         A connection that is dead without anybody having said so is not waited for: by then the term
         has run out.
         """
-        parts, seconds = self._parts, self._parts.settings.leader_seconds
-        async with asyncio.timeout(seconds), parts.database.kept_transaction() as connection:
-            leadership = await leader.lead(connection, parts.instance, seconds)
+        services, seconds = self._services, self._services.settings.leader_seconds
+        async with asyncio.timeout(seconds), services.database.kept_transaction() as connection:
+            leadership = await leader.lead(connection, services.instance, seconds)
             if leadership is None:
                 remaining = await leader.remaining_seconds(connection)
                 self._pause_seconds = min(
@@ -84,28 +84,28 @@ class LeadLoop:
     async def _start_duties(self, leadership: Leadership) -> None:
         log.info("leading", term=leadership.term)
         self._term = leadership.term
-        await begin_term(self._parts, leadership)
+        await begin_term(self._services, leadership)
         duties = self._loops(leadership)
         self._duties = [asyncio.create_task(self._repeat(loop.run_once)) for loop in duties]
 
     def _loops(self, leadership: Leadership) -> tuple[Loop, ...]:
         """What a leader does, each by itself."""
-        memory = Memory(self._parts)
+        memory = LeaderMemory(self._services)
         return (
-            ScheduleLoop(self._parts, leadership, memory),
-            AnswerLoop(self._parts, memory),
-            ExpireLoop(self._parts, leadership),
-            NotifyLoop(self._parts),
-            DeliverLoop(self._parts),
-            TidyLoop(self._parts),
-            CollectLoop(self._parts),
-            WatchLoop(self._parts, memory),
+            ScheduleLoop(self._services, leadership, memory),
+            AnswerLoop(self._services, memory),
+            ExpireLoop(self._services, leadership),
+            NotifyLoop(self._services),
+            DeliverLoop(self._services),
+            TidyLoop(self._services),
+            CollectLoop(self._services),
+            WatchLoop(self._services, memory),
         )
 
     async def _repeat(self, run_once: Callable[[], Awaitable[None]]) -> None:
         while True:
             if not await self._survive(run_once):
-                await asyncio.sleep(self._parts.settings.leader_renew_seconds)
+                await asyncio.sleep(self._services.settings.leader_renew_seconds)
 
     async def _survive(self, duty: Callable[[], Awaitable[None]]) -> bool:
         """A duty that fails is logged and tried again: the database may be away for a while."""
@@ -126,5 +126,5 @@ class LeadLoop:
         await asyncio.gather(*duties, return_exceptions=True)
 
     async def _resign(self) -> None:
-        async with self._parts.database.kept_transaction() as connection:
-            await leader.resign(connection, self._parts.instance)
+        async with self._services.database.kept_transaction() as connection:
+            await leader.resign(connection, self._services.instance)

@@ -8,27 +8,27 @@ import asyncio
 
 from potluck.server import topics
 from potluck.server.flow.notify.notify import BATCH, notify_once, tell_again
-from potluck.server.services import Parts
+from potluck.server.services import Services
 
 _GATHER_SECONDS = 0.01
 
 
 class NotifyLoop:
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, services: Services) -> None:
+        self._services = services
         self._told: int | None = None  # up to where everybody was; none: whoever led before knows
 
     async def run_once(self) -> None:
-        async with self._parts.live.listen(topics.OUTBOX) as listener:
+        async with self._services.live.listen(topics.OUTBOX) as listener:
             while await self._notify() == BATCH:
                 pass
-            await listener.wait(self._parts.settings.notify_poll_seconds)
+            await listener.wait(self._services.settings.notify_poll_seconds)
         await asyncio.sleep(_GATHER_SECONDS)
 
     async def _notify(self) -> int:
         if self._told is None:
-            done = await tell_again(self._parts)
+            done = await tell_again(self._services)
         else:
-            done = await notify_once(self._parts, self._told)
+            done = await notify_once(self._services, self._told)
         self._told = done.place
         return done.count

@@ -15,7 +15,7 @@ import structlog
 from potluck.model.error import Unavailable
 from potluck.server.accounts.first_admin import withdraw_invite
 from potluck.server.accounts.roles import evict_once
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.server.settings import ServerSettings
 from potluck.store.database import Connection
 from potluck.store.events import deliveries, event_list
@@ -43,20 +43,20 @@ def _kept(settings: ServerSettings) -> dict[_Forget, timedelta]:
 
 
 class TidyLoop:
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, services: Services) -> None:
+        self._services = services
 
     async def run_once(self) -> None:
-        for forget, kept in {**_KEPT, **_kept(self._parts.settings)}.items():
+        for forget, kept in {**_KEPT, **_kept(self._services.settings)}.items():
             await _survive(forget.__module__, self._forget_all(forget, kept))
         for duty in (evict_once, withdraw_invite):
-            await _survive(duty.__module__, duty(self._parts))
-        await asyncio.sleep(self._parts.settings.tidy_seconds)
+            await _survive(duty.__module__, duty(self._services))
+        await asyncio.sleep(self._services.settings.tidy_seconds)
 
     async def _forget_all(self, forget: _Forget, kept: timedelta) -> None:
         gone = _ROWS_AT_ONCE
         while gone == _ROWS_AT_ONCE:
-            async with self._parts.database.transaction() as connection:
+            async with self._services.database.transaction() as connection:
                 gone = await forget(connection, kept, _ROWS_AT_ONCE)
 
 

@@ -13,12 +13,12 @@ from potluck.model.error import Unavailable
 from potluck.server import topics
 from potluck.server.flow.schedule.dependents import decide_once
 from potluck.server.flow.schedule.schedule import schedule_once
-from potluck.server.leader.memory import Memory
+from potluck.server.leader.memory import LeaderMemory
 from potluck.server.leader.memory_audit import Sweep
-from potluck.server.leader.scheduler_health import Trouble
-from potluck.server.leader.usage_backfill import Recall
+from potluck.server.leader.scheduler_health import SchedulerTrouble
+from potluck.server.leader.usage_backfill import UsageBackfill
 from potluck.server.leader.waiting_reasons import Reasons
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.scheduler.leader import Leadership, TermOver
 
 log = structlog.get_logger()
@@ -29,18 +29,18 @@ _REST_SECONDS = 0.02
 
 
 class ScheduleLoop:
-    def __init__(self, parts: Parts, leadership: Leadership, memory: Memory) -> None:
-        self._parts = parts
+    def __init__(self, services: Services, leadership: Leadership, memory: LeaderMemory) -> None:
+        self._services = services
         self._leadership = leadership
         self._memory = memory
-        self._reasons = Reasons(parts, memory.known.scheduler)
-        self._trouble = Trouble(parts)
+        self._reasons = Reasons(services, memory.known.scheduler)
+        self._trouble = SchedulerTrouble(services)
         self._clock = asyncio.get_running_loop()
         self._began_at = self._clock.time()
         self._has_more_to_tell = False
-        self._recall: Recall | None = None
+        self._recall: UsageBackfill | None = None
         self._sweep: Sweep | None = None
-        self._sweep_at = self._clock.time() + parts.settings.sweep_seconds
+        self._sweep_at = self._clock.time() + services.settings.sweep_seconds
 
     async def run_once(self) -> None:
         """A database that is away is waited for; all else that is raised is trouble."""
@@ -56,8 +56,8 @@ class ScheduleLoop:
     async def _run_once(self) -> None:
         if not self._memory.has_begun:
             await self._memory.begin()
-            self._recall = Recall(self._parts, self._memory)
-        async with self._parts.live.listen(topics.SCHEDULE) as listener:
+            self._recall = UsageBackfill(self._services, self._memory)
+        async with self._services.live.listen(topics.SCHEDULE) as listener:
             is_placed = await self._round()
             if not self._memory.is_loaded:
                 await self._memory.load_more(_LOAD_SECONDS)
@@ -70,10 +70,10 @@ class ScheduleLoop:
 
     async def _round(self) -> bool:
         try:
-            done = await schedule_once(self._parts, self._leadership, self._memory)
+            done = await schedule_once(self._services, self._leadership, self._memory)
             were_decided = await self._decide()
         except TermOver:  # the renewal will find out, too, and end this loop
-            await asyncio.sleep(self._parts.settings.leader_renew_seconds)
+            await asyncio.sleep(self._services.settings.leader_renew_seconds)
             return False
         await self._reasons.publish(done.waiting, done.emptied)
         self._has_more_to_tell = not done.is_complete
@@ -83,7 +83,7 @@ class ScheduleLoop:
         """What comes after others, if one of those has ended. What is let go is placed at once."""
         if not self._memory.has_decided:
             return False
-        return bool(await decide_once(self._parts, self._leadership))
+        return bool(await decide_once(self._services, self._leadership))
 
     def _say_if_loaded(self) -> None:
         if self._memory.is_loaded:
@@ -101,8 +101,8 @@ class ScheduleLoop:
     async def _compare(self) -> None:
         """A slice, when it is time."""
         if self._sweep is None and self._clock.time() >= self._sweep_at:
-            self._sweep = Sweep(self._parts, self._memory)
-            self._sweep_at = self._clock.time() + self._parts.settings.sweep_seconds
+            self._sweep = Sweep(self._services, self._memory)
+            self._sweep_at = self._clock.time() + self._services.settings.sweep_seconds
         if self._sweep is not None:
             await self._sweep.run_once()
             if self._sweep.is_over:
@@ -113,6 +113,8 @@ class ScheduleLoop:
         has_more_to_read = self._recall is not None or self._sweep is not None
         if has_more_to_read or self._reasons.is_behind or self._has_more_to_tell:
             return _REST_SECONDS
-        rest = min(self._parts.settings.schedule_poll_seconds, self._sweep_at - self._clock.time())
+        rest = min(
+            self._services.settings.schedule_poll_seconds, self._sweep_at - self._clock.time()
+        )
         due = self._memory.known.next_due
         return max(0.0, rest if due is None else min(rest, due - self._memory.now))

@@ -13,7 +13,7 @@ import structlog
 from potluck.model.ids import AccountId
 from potluck.server import topics
 from potluck.server.flow.notify.webhook_delivery import claim_once, deliver, queue_once
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.events import deliveries
 from potluck.store.events.deliveries import Claimed
 
@@ -21,8 +21,8 @@ log = structlog.get_logger()
 
 
 class DeliverLoop:
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+    def __init__(self, services: Services) -> None:
+        self._services = services
         self._sending: dict[asyncio.Task[None], AccountId] = {}
 
     async def run_once(self) -> None:
@@ -37,20 +37,20 @@ class DeliverLoop:
             await asyncio.gather(*sending, return_exceptions=True)
 
     async def _round(self) -> None:
-        parts = self._parts
-        async with parts.live.listen(topics.WEBHOOKS) as listener:
-            async with parts.database.statement() as connection:
+        services = self._services
+        async with services.live.listen(topics.WEBHOOKS) as listener:
+            async with services.database.statement() as connection:
                 is_any = await deliveries.is_any(connection)
             if not (is_any and await self._look()):
-                await listener.wait(parts.settings.webhook_poll_seconds)
+                await listener.wait(services.settings.webhook_poll_seconds)
 
     async def _look(self) -> bool:
         """Whether there was something to do, so that there may be more."""
-        parts = self._parts
-        async with parts.database.statement() as connection:
+        services = self._services
+        async with services.database.statement() as connection:
             now = await deliveries.moment(connection)
-        is_more = await queue_once(parts, now) > 0
-        claimed = await claim_once(parts, now, Counter(self._sending.values()))
+        is_more = await queue_once(services, now) > 0
+        claimed = await claim_once(services, now, Counter(self._sending.values()))
         for each in claimed:
             self._begin(each)
         return is_more or bool(claimed)
@@ -63,8 +63,8 @@ class DeliverLoop:
     async def _deliver(self, claimed: Claimed) -> None:
         """What fails here keeps its claim until that is over, and is then tried again."""
         try:
-            async with self._parts.database.statement() as connection:
+            async with self._services.database.statement() as connection:
                 now = await deliveries.moment(connection)
-            await deliver(self._parts, claimed, now)
+            await deliver(self._services, claimed, now)
         except Exception:
             log.exception("delivering failed", delivery=claimed.id)

@@ -11,6 +11,6 @@ The caller holds the lock on the server's data directory, so that whatever still
 leftover of an earlier server, and is ended.
 """
 
-from potluck.server.postgres.launcher import EmbeddedPostgres, Patience, embedded_postgres
+from potluck.server.postgres.launcher import EmbeddedPostgres, StartTimeouts, embedded_postgres
 
-__all__ = ["EmbeddedPostgres", "Patience", "embedded_postgres"]
+__all__ = ["EmbeddedPostgres", "StartTimeouts", "embedded_postgres"]

@@ -60,7 +60,7 @@ _SETTINGS = MappingProxyType(
 log = structlog.get_logger()
 
 
-class Patience(Struct, frozen=True):
+class StartTimeouts(Struct, frozen=True):
     """How long to wait. Crash recovery after much writing takes minutes on a slow disk."""
 
     start_seconds: float = 600.0
@@ -75,7 +75,7 @@ class EmbeddedPostgres:
     def __init__(
         self,
         directory: Path,
-        patience: Patience = Patience(),  # noqa: B008 (frozen)
+        patience: StartTimeouts = StartTimeouts(),  # noqa: B008 (frozen)
         settings: Mapping[str, str] = MappingProxyType({}),
     ):
         self._directory = directory.absolute()

@@ -16,7 +16,7 @@ from potluck.store.sql_files import bind_many, load
 _sql = load("assign")
 
 
-class Planned(Struct, frozen=True):
+class PlannedAttempt(Struct, frozen=True):
     """An assignment, and the attempt that it becomes."""
 
     attempt_id: AttemptId
@@ -34,7 +34,7 @@ class Assigned(Struct, frozen=True):
 
 async def assign(
     connection: Connection,
-    planned: Sequence[Planned],
+    planned: Sequence[PlannedAttempt],
     leadership: Leadership,
     fetch_seconds: float,
 ) -> list[Assigned]:
@@ -65,7 +65,9 @@ async def _lock(
         raise TermOver
 
 
-def _values(planned: Planned, leadership: Leadership, fetch_seconds: float) -> dict[str, Any]:
+def _values(
+    planned: PlannedAttempt, leadership: Leadership, fetch_seconds: float
+) -> dict[str, Any]:
     assignment = planned.assignment
     items = assignment.items
     return {

@@ -21,7 +21,7 @@ from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason, ItemRange, Limits, Requirements, TaskState
 from potluck.model.task_spec import TaskSpec
 from potluck.model.terms import TaskKind
-from potluck.store.attempts.leases import Held, held_of
+from potluck.store.attempts.leases import NodeLeases, held_of
 from potluck.store.database import Connection
 from potluck.store.item_ranges import item_ranges
 from potluck.store.nodes.nodes import Owner
@@ -87,7 +87,7 @@ async def fetch(
     held: Sequence[AttemptId],
     lease_seconds: float,
     most: int,
-) -> tuple[Held, Fetched]:
+) -> tuple[NodeLeases, Fetched]:
     """What the node has, and what it was granted and does not list: leased from now on."""
     lease = timedelta(seconds=lease_seconds)
     rows = await connection.fetch(

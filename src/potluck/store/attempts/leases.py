@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from potluck.decide.lease_grace import Grace, Silence, Times
+from potluck.decide.lease_grace import Grace, HeartbeatGaps, Times
 from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
 from potluck.model.lease import AttemptState
 from potluck.model.node import NodeState
@@ -19,7 +19,7 @@ from potluck.store.sql_files import load
 _sql = load("leases")
 
 
-class Held(Struct, frozen=True):
+class NodeLeases(Struct, frozen=True):
     """What the server knows about the leases of a node."""
 
     live: frozenset[AttemptId]
@@ -27,19 +27,19 @@ class Held(Struct, frozen=True):
     has_wishes: bool = False  # its owner has asked for something
 
 
-class Asked(Struct, frozen=True):
+class PollState(Struct, frozen=True):
     """What a node that asks for work had been until then, and what it has."""
 
     state: NodeState
     is_news: bool  # it had let an assignment lie
-    held: Held
+    held: NodeLeases
 
 
 class Beat(Struct, frozen=True):
     """What a heartbeat found."""
 
     node_state: NodeState
-    held: Held
+    held: NodeLeases
     has_concerns: bool  # about whose its devices are
     known: dict[str, tuple[str, str]]  # availability and why of its devices, by uuid
     last_wish: int  # the number of the last that its owner asked for, carried out or not
@@ -95,7 +95,7 @@ async def ask(
     owner: Owner,
     held: Sequence[AttemptId],
     moment_seconds: float,
-) -> Asked:
+) -> PollState:
     """Heard from it just now, and it will fetch what it is given; unless something was lost."""
     row = await connection.fetchrow(
         *_sql.ask(
@@ -107,18 +107,18 @@ async def ask(
     )
     if row is None:
         raise no_such_node(node_id)
-    return Asked(NodeState(row["state"]), row["is_news"], held_of(row))
+    return PollState(NodeState(row["state"]), row["is_news"], held_of(row))
 
 
 async def look(
     connection: Connection, node_id: NodeId, owner: Owner, held: Sequence[AttemptId]
-) -> Held:
+) -> NodeLeases:
     row = await connection.fetchrow(*_sql.look(node_id=node_id, owner=owner, held_ids=held))
     return held_of(row)
 
 
-def held_of(row: Any) -> Held:
-    return Held(frozenset(row["live"]), tuple(row["lost"]), row["has_wishes"])
+def held_of(row: Any) -> NodeLeases:
+    return NodeLeases(frozenset(row["live"]), tuple(row["lost"]), row["has_wishes"])
 
 
 async def adopt(
@@ -158,9 +158,9 @@ async def expired(connection: Connection) -> list[AttemptId]:
     return [AttemptId(row["id"]) for row in await connection.fetch(*_sql.expired())]
 
 
-async def silence(connection: Connection, led_until: datetime, times: Times) -> Silence:
+async def silence(connection: Connection, led_until: datetime, times: Times) -> HeartbeatGaps:
     row = await connection.fetchrow(*_sql.silence(led_until=led_until, times=times))
-    return Silence(**row)
+    return HeartbeatGaps(**row)
 
 
 async def forgive(connection: Connection, leadership: Leadership, grace: Grace) -> bool:

@@ -18,7 +18,7 @@ _DATA: type[dict[str, Any]] = dict[str, Any]
 _EVERY_KIND = tuple(EventKind)
 
 
-class Wanted(Struct, frozen=True):
+class EventFilter(Struct, frozen=True):
     """Some of an account's events; all of them, if nothing is said."""
 
     kinds: tuple[EventKind, ...] = ()
@@ -44,7 +44,7 @@ async def head(connection: Connection) -> int:
 
 
 async def behind(
-    connection: Connection, account_id: AccountId, wanted: Wanted, place: int, limit: int
+    connection: Connection, account_id: AccountId, wanted: EventFilter, place: int, limit: int
 ) -> Behind:
     """The first ones behind this place."""
     query = _sql.behind if wanted.task_id is None else _sql.behind_of_task
@@ -54,7 +54,7 @@ async def behind(
 
 
 async def newest(
-    connection: Connection, account_id: AccountId, wanted: Wanted, before: int, limit: int
+    connection: Connection, account_id: AccountId, wanted: EventFilter, before: int, limit: int
 ) -> list[Placed]:
     """The last ones before this place, newest first."""
     query = _sql.newest if wanted.task_id is None else _sql.newest_of_task
@@ -71,7 +71,7 @@ async def _read(
     connection: Connection,
     query: Query,
     account_id: AccountId,
-    wanted: Wanted,
+    wanted: EventFilter,
     limit: int,
     **place: int,
 ) -> list[Any]:

@@ -20,7 +20,7 @@ _sql = load("webhooks")
 DESTINATION: Final = ("webhooks", "sealed_destination")
 
 
-class Addressee(Struct, frozen=True):
+class WebhookTarget(Struct, frozen=True):
     """Where, and signed by what; the first secret is the current one."""
 
     url: str
@@ -31,7 +31,7 @@ class Webhook(Struct, frozen=True):
     """As it is kept."""
 
     view: WebhookView
-    destination: Addressee
+    destination: WebhookTarget
 
 
 async def add(
@@ -41,7 +41,7 @@ async def add(
     name: str,
     kinds: Sequence[EventKind],
     task_id: TaskId | None,
-    destination: Addressee,
+    destination: WebhookTarget,
     now: datetime,
 ) -> Webhook:
     webhook_id = new_webhook_id()
@@ -143,11 +143,11 @@ async def note_given_up(connection: Connection, webhook_id: str) -> None:
     await connection.execute(*_sql.given_up(webhook_id=webhook_id))
 
 
-def opened(vault: Vault, webhook_id: str, sealed: bytes) -> Addressee:
-    return codec.decode_json(vault.open(*DESTINATION, webhook_id, sealed), Addressee)
+def opened(vault: Vault, webhook_id: str, sealed: bytes) -> WebhookTarget:
+    return codec.decode_json(vault.open(*DESTINATION, webhook_id, sealed), WebhookTarget)
 
 
-def _sealed(vault: Vault, webhook_id: str, destination: Addressee) -> bytes:
+def _sealed(vault: Vault, webhook_id: str, destination: WebhookTarget) -> bytes:
     return vault.seal(*DESTINATION, webhook_id, codec.encode_json(destination))
 
 

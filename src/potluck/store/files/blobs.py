@@ -26,7 +26,7 @@ class Stored(Struct, frozen=True):
     object_key: str
 
 
-class Source(Struct, frozen=True):
+class BlobSource(Struct, frozen=True):
     """An attempt, and whose task it is about."""
 
     attempt_id: AttemptId
@@ -34,13 +34,13 @@ class Source(Struct, frozen=True):
     account_id: AccountId
 
 
-class Sender(Source, frozen=True):
+class SendingAttempt(BlobSource, frozen=True):
     """A live one that sends something, and from where."""
 
     node_id: NodeId
 
 
-class Use(Struct, frozen=True):
+class StorageUse(Struct, frozen=True):
     """How much an account has, and the most that an admin lets it have, if one said so."""
 
     used_bytes: int
@@ -62,10 +62,10 @@ class End(Struct, frozen=True):
 
 async def lock_use(
     connection: Connection, account_id: AccountId, new_sizes: Sequence[int] = ()
-) -> Use:
+) -> StorageUse:
     """Nobody else adds to what the account has before this transaction ends."""
     row = await connection.fetchrow(*_sql.lock_use(account_id=account_id, new_sizes=new_sizes))
-    return Use(row["used_bytes"], row["max_blob_bytes"], row["added_bytes"])
+    return StorageUse(row["used_bytes"], row["max_blob_bytes"], row["added_bytes"])
 
 
 async def used_bytes(connection: Connection, account_id: AccountId) -> int:
@@ -152,21 +152,25 @@ def not_yours(blob: BlobRef) -> InvalidInput:
     )
 
 
-async def sender(connection: Connection, attempt_id: AttemptId, node_id: NodeId) -> Sender | None:
+async def sender(
+    connection: Connection, attempt_id: AttemptId, node_id: NodeId
+) -> SendingAttempt | None:
     row = await connection.fetchrow(*_sql.sender(attempt_id=attempt_id, node_id=node_id))
     if row is None:
         return None
-    return Sender(attempt_id, row["task_id"], row["account_id"], node_id)
+    return SendingAttempt(attempt_id, row["task_id"], row["account_id"], node_id)
 
 
-async def lock_sender(connection: Connection, sender: Sender) -> bool:
+async def lock_sender(connection: Connection, sender: SendingAttempt) -> bool:
     """Whether the attempt is live; it is until this transaction ends."""
     await connection.execute(*_sql.lock_task_of_sender(attempt_id=sender.attempt_id))
     found = await connection.fetchval(*_sql.lock_sender(sender=sender))
     return found is not None
 
 
-async def hold_for(connection: Connection, sender: Sender, blobs: Sequence[BlobRef]) -> None:
+async def hold_for(
+    connection: Connection, sender: SendingAttempt, blobs: Sequence[BlobRef]
+) -> None:
     """The attempt has sent these, and may say what they are."""
     files = [NamedFile(each.sha256, each) for each in blobs]
     await _name(connection, sender, "held", files)
@@ -192,7 +196,9 @@ async def check_sent(
         )
 
 
-async def leave_files(connection: Connection, sender: Sender, files: Sequence[NamedFile]) -> int:
+async def leave_files(
+    connection: Connection, sender: SendingAttempt, files: Sequence[NamedFile]
+) -> int:
     """What the attempt has left, all of it sent before. Returns how many files it has left now."""
     await _name(connection, sender, "output", files)
     await _let_go(connection, sender.attempt_id, [each.blob for each in files])
@@ -213,11 +219,11 @@ async def keep_values(
     blobs = [blob for _, blob in values]
     await check_sent(connection, attempt_id, blobs)
     files = [NamedFile(str(item), blob) for item, blob in values]
-    await _name(connection, Source(attempt_id, task_id, account_id), "result", files)
+    await _name(connection, BlobSource(attempt_id, task_id, account_id), "result", files)
     await _let_go(connection, attempt_id, blobs)
 
 
-async def keep_checkpoint(connection: Connection, sender: Sender, blob: BlobRef) -> None:
+async def keep_checkpoint(connection: Connection, sender: SendingAttempt, blob: BlobRef) -> None:
     """In the place of any other; the attempt has sent it, perhaps with this very call before.
 
     The caller has the account's use locked: of two at once, the later one is kept.
@@ -293,7 +299,7 @@ async def end_of(connection: Connection, task_id: TaskId, account_id: AccountId)
 
 
 async def _name(
-    connection: Connection, source: Source, role: str, files: Sequence[NamedFile]
+    connection: Connection, source: BlobSource, role: str, files: Sequence[NamedFile]
 ) -> None:
     """Of two with the same path the last counts."""
     last = {each.path: each.blob for each in files}

@@ -14,7 +14,7 @@ from potluck.store.sql_files import load
 _sql = load("uploads")
 
 
-class Upload(Struct, frozen=True):
+class StoredUpload(Struct, frozen=True):
     id: str
     account_id: AccountId
     attempt_id: AttemptId | None  # that sends it, if it is not the account itself
@@ -40,7 +40,7 @@ async def begin(
     attempt_id: AttemptId | None,
     blob: BlobRef,
     part_bytes: int,
-) -> Upload:
+) -> StoredUpload:
     """The one that is under way, or a new one; the caller has the account's use locked."""
     row = await connection.fetchrow(
         *_sql.begin(
@@ -57,7 +57,7 @@ async def begin(
 
 async def under_way(
     connection: Connection, account_id: AccountId, attempt_id: AttemptId | None, sha256: str
-) -> Upload | None:
+) -> StoredUpload | None:
     row = await connection.fetchrow(
         *_sql.under_way(account_id=account_id, attempt_id=attempt_id, sha256=bytes.fromhex(sha256))
     )
@@ -66,17 +66,17 @@ async def under_way(
 
 async def of_account(
     connection: Connection, upload_id: str, account_id: AccountId
-) -> Upload | None:
+) -> StoredUpload | None:
     row = await connection.fetchrow(*_sql.of_account(upload_id=upload_id, account_id=account_id))
     return None if row is None else _upload(row)
 
 
-async def of_node(connection: Connection, upload_id: str, node_id: NodeId) -> Upload | None:
+async def of_node(connection: Connection, upload_id: str, node_id: NodeId) -> StoredUpload | None:
     row = await connection.fetchrow(*_sql.of_node(upload_id=upload_id, node_id=node_id))
     return None if row is None else _upload(row)
 
 
-async def count_part(connection: Connection, upload_id: str, number: int) -> Upload | None:
+async def count_part(connection: Connection, upload_id: str, number: int) -> StoredUpload | None:
     """None if it was counted before, or the upload is no more."""
     row = await connection.fetchrow(*_sql.count_part(upload_id=upload_id, number=number))
     return None if row is None else _upload(row)
@@ -112,9 +112,9 @@ async def known(connection: Connection, upload_ids: list[str]) -> set[str]:
     return {row["id"] for row in await connection.fetch(*_sql.known(upload_ids=upload_ids))}
 
 
-def _upload(row: Any) -> Upload:
+def _upload(row: Any) -> StoredUpload:
     blob = BlobRef(row["sha256"].hex(), row["size_bytes"])
-    return Upload(
+    return StoredUpload(
         row["id"],
         row["account_id"],
         row["attempt_id"],

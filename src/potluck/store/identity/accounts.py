@@ -27,7 +27,7 @@ class Account(Struct, frozen=True):
     suspended_for: str = ""
 
 
-class Balance(Struct, frozen=True):
+class AccountBalance(Struct, frozen=True):
     available_micro: int
     held_micro: int
 
@@ -110,9 +110,9 @@ async def page(connection: Connection, after: str, limit: int) -> list[AccountVi
     ]
 
 
-async def balance(connection: Connection, account_id: AccountId) -> Balance | None:
+async def balance(connection: Connection, account_id: AccountId) -> AccountBalance | None:
     row = await connection.fetchrow(*_sql.balance(account_id=account_id))
-    return Balance(row["available_micro"], row["held_micro"]) if row else None
+    return AccountBalance(row["available_micro"], row["held_micro"]) if row else None
 
 
 async def quota(connection: Connection, account_id: AccountId) -> Quota:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from potluck.decide.charges import Entry
+from potluck.decide.charges import LedgerSide
 from potluck.model.ids import AttemptId
 from potluck.store.database import Connection
 from potluck.store.sql_files import load
@@ -15,18 +15,18 @@ _sql = load("ledger")
 class Movement(Struct, frozen=True):
     """Entries that sum to zero, for one life of an attempt or for none."""
 
-    entries: Sequence[Entry]
+    entries: Sequence[LedgerSide]
     attempt_id: AttemptId | None = None
     adoption: int = 0  # which life: an attempt that was taken back is held for and settled anew
 
 
 class Side(Struct, frozen=True):
     movement: Movement
-    entry: Entry
+    entry: LedgerSide
 
 
 async def append(
-    connection: Connection, entries: Sequence[Entry], attempt_id: AttemptId | None = None
+    connection: Connection, entries: Sequence[LedgerSide], attempt_id: AttemptId | None = None
 ) -> None:
     await append_many(connection, [Movement(entries, attempt_id)])
 

@@ -17,7 +17,7 @@ _sql = load("ledger_list")
 _MOST_LINES = 1_000
 
 
-class Place(Struct, frozen=True, order=True):
+class LedgerPosition(Struct, frozen=True, order=True):
     """Where something stands in the order of the ledger."""
 
     at: datetime
@@ -31,14 +31,16 @@ class EntryFilter(Struct, frozen=True):
 
     kinds: Sequence[EntryKind]
     since: datetime
-    before: Place
+    before: LedgerPosition
     task_id: TaskId | None = None
 
 
-async def place(connection: Connection, entry_id: int, account_id: AccountId) -> Place | None:
+async def place(
+    connection: Connection, entry_id: int, account_id: AccountId
+) -> LedgerPosition | None:
     """Where an entry stands; None if it is not the account's."""
     row = await connection.fetchrow(*_sql.place(entry_id=entry_id, account_id=account_id))
-    return None if row is None else Place(row["created_at"], row["id"])
+    return None if row is None else LedgerPosition(row["created_at"], row["id"])
 
 
 async def newest(

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from potluck.decide.binding import Contest, Side
+from potluck.decide.binding import BindingClaim, Contest
 from potluck.model.device import Standing
 from potluck.model.ids import AccountId, NodeId
 from potluck.store.database import Connection
@@ -153,6 +153,6 @@ def _contest(row: Any) -> Contest:
     return Contest(
         row["uuid"],
         row["seed"],
-        Side(row["incumbent_id"], row["incumbent_by"], row["incumbent_was_right"]),
-        Side(row["contender_id"], row["contender_by"], row["contender_was_right"]),
+        BindingClaim(row["incumbent_id"], row["incumbent_by"], row["incumbent_was_right"]),
+        BindingClaim(row["contender_id"], row["contender_by"], row["contender_was_right"]),
     )

@@ -29,7 +29,7 @@ class Owner(Struct, frozen=True):
     node_key_id: str | None = None
 
 
-class Registered(Struct, frozen=True):
+class RegisteredNode(Struct, frozen=True):
     node_id: NodeId
     device_ids: list[DeviceId]  # in the order of the description
     was_online: bool
@@ -54,7 +54,7 @@ async def of_key(connection: Connection, node_key_id: str) -> NodeId | None:
 
 async def register(
     connection: Connection, owner: Owner, known_id: NodeId | None, offer: RegisterNode, most: int
-) -> Registered:
+) -> RegisteredNode:
     """The node as it describes itself now; the same node keeps its id and its devices' ids."""
     if await connection.fetchval(*_sql.count_others(owner=owner, node_id=known_id)) >= most:
         raise _too_many(most)
@@ -71,7 +71,7 @@ async def register(
     await connection.execute(*_sql.forget_devices(node_id=node_id))
     devices = enumerate(offer.description.devices)
     device_ids = [await _offer(connection, node_id, place, device) for place, device in devices]
-    return Registered(node_id, device_ids, before == NodeState.ONLINE)
+    return RegisteredNode(node_id, device_ids, before == NodeState.ONLINE)
 
 
 async def _offer(

@@ -12,8 +12,8 @@ from potluck.decide.invariants import (
     ArrayFact,
     AttemptFact,
     DeviceFact,
+    InvariantSnapshot,
     NodeFact,
-    Picture,
     PurseFact,
     Spans,
     TaskFact,
@@ -29,7 +29,7 @@ _SPAN = re.compile(r"\[(\d+),(\d+)\)")
 Fact = TypeVar("Fact", bound=msgspec.Struct)
 
 
-class Part(Struct, frozen=True):
+class SnapshotScope(Struct, frozen=True):
     """What to look at. A node is looked at with its devices."""
 
     task_ids: Sequence[str] = ()
@@ -38,10 +38,10 @@ class Part(Struct, frozen=True):
     account_ids: Sequence[str] = ()
 
 
-async def take(connection: Connection) -> Picture:
+async def take(connection: Connection) -> InvariantSnapshot:
     """Of everything. First in its transaction: all parts are of one moment."""
     await connection.execute(*_sql.one_moment())
-    whole = Part(
+    whole = SnapshotScope(
         await _ids(connection, _sql.all_tasks),
         await _ids(connection, _sql.all_attempts),
         await _ids(connection, _sql.all_nodes),
@@ -52,7 +52,7 @@ async def take(connection: Connection) -> Picture:
     return replace(picture, entries_sum_micro=entries_sum_micro)
 
 
-async def with_histories(connection: Connection, picture: Picture) -> Picture:
+async def with_histories(connection: Connection, picture: InvariantSnapshot) -> InvariantSnapshot:
     """With the states that each of its tasks went through."""
     task_ids = [task.id for task in picture.tasks]
     rows = await connection.fetch(*_sql.histories(task_ids=task_ids)) if task_ids else []
@@ -61,7 +61,7 @@ async def with_histories(connection: Connection, picture: Picture) -> Picture:
     return replace(picture, tasks=tuple(tasks))
 
 
-async def sample(connection: Connection, part: Part) -> Picture:
+async def sample(connection: Connection, part: SnapshotScope) -> InvariantSnapshot:
     """Of what is named, at the cost of that. First in its transaction, as the whole is.
 
     A purse is added up from all its entries: of accounts with very many it is left out, as it would
@@ -73,9 +73,9 @@ async def sample(connection: Connection, part: Part) -> Picture:
     return await read_part(connection, replace(part, account_ids=account_ids))
 
 
-async def read_part(connection: Connection, part: Part) -> Picture:
+async def read_part(connection: Connection, part: SnapshotScope) -> InvariantSnapshot:
     """Of what is named, as each statement sees it."""
-    return Picture(
+    return InvariantSnapshot(
         tasks=tuple(map(_task_fact, await _rows(connection, _sql.tasks, part, part.task_ids))),
         attempts=_facts(
             await _rows(connection, _sql.attempts, part, part.attempt_ids), AttemptFact
@@ -86,7 +86,9 @@ async def read_part(connection: Connection, part: Part) -> Picture:
     )
 
 
-async def _rows(connection: Connection, query: Query, part: Part, ids: Sequence[str]) -> list[Any]:
+async def _rows(
+    connection: Connection, query: Query, part: SnapshotScope, ids: Sequence[str]
+) -> list[Any]:
     return await connection.fetch(*query(part=part)) if ids else []
 
 

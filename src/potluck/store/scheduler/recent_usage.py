@@ -12,7 +12,7 @@ from potluck.store.sql_files import load
 _sql = load("recent")
 
 
-class Use(Struct, frozen=True):
+class RecentUse(Struct, frozen=True):
     """What an attempt has, or had, of devices, and from when until when."""
 
     attempt_id: AttemptId
@@ -22,18 +22,20 @@ class Use(Struct, frozen=True):
     ended_at: float | None  # None while it is live
 
 
-async def uses(connection: Connection, since: str, behind: str, most: int) -> list[Use]:
+async def uses(connection: Connection, since: str, behind: str, most: int) -> list[RecentUse]:
     """A page of the attempts whose ids are from one on and before another, the newest first."""
     return _uses(await connection.fetch(*_sql.uses(since_id=since, before_id=behind, limit=most)))
 
 
-async def long_uses(connection: Connection, since: datetime, behind: str, most: int) -> list[Use]:
+async def long_uses(
+    connection: Connection, since: datetime, behind: str, most: int
+) -> list[RecentUse]:
     """A page of those that still run, or did so until after a moment and for more than an hour."""
     return _uses(await connection.fetch(*_sql.long_uses(since=since, before_id=behind, limit=most)))
 
 
-def _uses(rows: Any) -> list[Use]:
+def _uses(rows: Any) -> list[RecentUse]:
     return [
-        Use(row["id"], row["account_id"], row["milli"], row["began_at"], row["ended_at"])
+        RecentUse(row["id"], row["account_id"], row["milli"], row["began_at"], row["ended_at"])
         for row in rows
     ]

@@ -32,7 +32,7 @@ from potluck.wire import codec
 _sql = load("feed")
 
 
-class Position(Struct, frozen=True):
+class FeedPosition(Struct, frozen=True):
     """Up to where the database has been read, and its clock at that moment."""
 
     snapshot: str
@@ -42,7 +42,7 @@ class Position(Struct, frozen=True):
 class News(Struct, frozen=True):
     """What a position did not see."""
 
-    position: Position  # that has seen it
+    position: FeedPosition  # that has seen it
     tasks: "list[TaskNow]"  # the first page of them
     behind: "Page | None"  # where the next page begins, if there is one
     node_ids: list[NodeId]
@@ -93,7 +93,7 @@ class _Terms(Struct, frozen=True):
         return bool(self.allow or self.deny)
 
 
-class _Device(Struct, frozen=True):
+class _OfferedDevice(Struct, frozen=True):
     """A device that its node offers."""
 
     id: DeviceId
@@ -131,7 +131,7 @@ class _Attempt(Struct, frozen=True):
     shares: list[tuple[DeviceId, int, int]]
 
 
-class Pace(Struct, frozen=True):
+class NodeSpeed(Struct, frozen=True):
     """How an array goes on a node."""
 
     task_id: TaskId
@@ -146,26 +146,26 @@ class WaitingId(Struct, frozen=True, gc=False):
     pending: tuple[ItemRange, ...]
 
 
-async def position(connection: Connection) -> Position:
+async def position(connection: Connection) -> FeedPosition:
     row = await connection.fetchrow(*_sql.position())
     assert row is not None
-    return Position(row["position"], row["now"])
+    return FeedPosition(row["position"], row["now"])
 
 
-class Tasks:
+class TaskFeed:
     """Reads tasks; remembers what they ask for and how long they take, so that equal is one."""
 
     def __init__(self, shapes: Shapes, durations: Durations) -> None:
         self._shapes = shapes
         self._durations = durations
 
-    async def news(self, connection: Connection, since: Position, most: int) -> News:
+    async def news(self, connection: Connection, since: FeedPosition, most: int) -> News:
         """All that has changed, and no more than so many tasks in full."""
         rows = await connection.fetch(*_sql.news(snapshot=since.snapshot, limit=most))
         first = rows[0]
         tasks = [] if first["id"] is None else rows
         return News(
-            Position(first["position"], first["now"]),
+            FeedPosition(first["position"], first["now"]),
             [self._now(row) for row in tasks],
             _behind(tasks, most),
             first["node_ids"],
@@ -174,7 +174,7 @@ class Tasks:
         )
 
     async def changed(
-        self, connection: Connection, since: Position, behind: Page, most: int
+        self, connection: Connection, since: FeedPosition, behind: Page, most: int
     ) -> tuple[list[TaskNow], Page | None]:
         """A further page, and where the next one begins; None after the last."""
         rows = await connection.fetch(
@@ -240,7 +240,7 @@ async def waiting_accounts(connection: Connection) -> list[AccountId]:
 
 
 async def waiting_ids(
-    connection: Connection, behind: str, most: int, seen_by: Position
+    connection: Connection, behind: str, most: int, seen_by: FeedPosition
 ) -> list[WaitingId]:
     """A page of what waits and is as it was when the position was taken."""
     rows = await connection.fetch(*_sql.waiting_ids(after_id=behind, limit=most, position=seen_by))
@@ -248,18 +248,18 @@ async def waiting_ids(
 
 
 async def not_waiting(
-    connection: Connection, ids: Sequence[TaskId], seen_by: Position
+    connection: Connection, ids: Sequence[TaskId], seen_by: FeedPosition
 ) -> list[TaskId]:
     """Those of these that are in no line, and were not when the position was taken."""
     rows = await connection.fetch(*_sql.not_waiting(task_ids=ids, snapshot=seen_by.snapshot))
     return [row["id"] for row in rows]
 
 
-async def paces(connection: Connection, arrays: Sequence[TaskId]) -> list[Pace]:
-    return [Pace(*row) for row in await connection.fetch(*_sql.paces(task_ids=arrays))]
+async def paces(connection: Connection, arrays: Sequence[TaskId]) -> list[NodeSpeed]:
+    return [NodeSpeed(*row) for row in await connection.fetch(*_sql.paces(task_ids=arrays))]
 
 
-async def changed_nodes(connection: Connection, since: Position) -> list[NodeId]:
+async def changed_nodes(connection: Connection, since: FeedPosition) -> list[NodeId]:
     rows = await connection.fetch(*_sql.changed_nodes(snapshot=since.snapshot))
     return [row["id"] for row in rows]
 
@@ -288,7 +288,7 @@ class Nodes:
             is_sharer = self._shapes.requirements(bytes(each.requirements)).shares_device
             for device_id, *_ in each.shares:
                 uses.setdefault(device_id, []).append((each.consumer_id, is_sharer))
-        devices = codec.decode_json(row["devices"], list[_Device])
+        devices = codec.decode_json(row["devices"], list[_OfferedDevice])
         free = [_device(each, uses.get(each.id, [])) for each in devices]
         lists = {each.id: _lists(each.terms) for each in devices if each.terms.names_wallets}
         node = None if row["account_id"] is None else self._node(row, free)
@@ -355,7 +355,7 @@ def _lists(terms: _Terms) -> WalletLists:
     )
 
 
-def _device(device: "_Device", uses: list[tuple[AccountId, bool]]) -> FreeDevice:
+def _device(device: "_OfferedDevice", uses: list[tuple[AccountId, bool]]) -> FreeDevice:
     accounts = {account_id for account_id, _ in uses}
     return FreeDevice(
         id=device.id,
@@ -377,7 +377,7 @@ def _device(device: "_Device", uses: list[tuple[AccountId, bool]]) -> FreeDevice
     )
 
 
-async def changed_accounts(connection: Connection, since: Position) -> list[AccountId]:
+async def changed_accounts(connection: Connection, since: FeedPosition) -> list[AccountId]:
     rows = await connection.fetch(*_sql.changed_accounts(snapshot=since.snapshot))
     return [row["account_id"] for row in rows]
 

@@ -23,7 +23,7 @@ _sql = load("sealed")
 BATCH = 32
 
 
-class Place(Struct, frozen=True):
+class SealedPlace(Struct, frozen=True):
     """Where something is sealed."""
 
     table: str
@@ -31,12 +31,12 @@ class Place(Struct, frozen=True):
     row: str
 
 
-class Batch(Struct, frozen=True):
+class SealedBatch(Struct, frozen=True):
     rewritten: int
-    unreadable: list[Place]  # damaged, or moved from elsewhere; left as they are
+    unreadable: list[SealedPlace]  # damaged, or moved from elsewhere; left as they are
 
 
-class _Column(Struct, frozen=True):
+class _SealedColumn(Struct, frozen=True):
     table: str
     column: str
     of_keys: Query
@@ -44,10 +44,10 @@ class _Column(Struct, frozen=True):
 
 
 _COLUMNS = (
-    _Column(*SPEC, _sql.specs_of_keys, _sql.replace_specs),
-    _Column(*SECRETS, _sql.secrets_of_keys, _sql.replace_secrets),
-    _Column(*VALUE, _sql.values_of_keys, _sql.replace_values),
-    _Column(*DESTINATION, _sql.destinations_of_keys, _sql.replace_destinations),
+    _SealedColumn(*SPEC, _sql.specs_of_keys, _sql.replace_specs),
+    _SealedColumn(*SECRETS, _sql.secrets_of_keys, _sql.replace_secrets),
+    _SealedColumn(*VALUE, _sql.values_of_keys, _sql.replace_values),
+    _SealedColumn(*DESTINATION, _sql.destinations_of_keys, _sql.replace_destinations),
 )
 
 
@@ -62,8 +62,11 @@ async def count_of(connection: Connection, keys: Collection[bytes]) -> int:
 
 
 async def rewrite(
-    connection: Connection, vault: Vault, keys: Collection[bytes], passed_over: Collection[Place]
-) -> Batch:
+    connection: Connection,
+    vault: Vault,
+    keys: Collection[bytes],
+    passed_over: Collection[SealedPlace],
+) -> SealedBatch:
     """Seals some of what these keys sealed with the current one, column by column."""
     for column in _COLUMNS:
         at = (column.table, column.column)
@@ -73,24 +76,24 @@ async def rewrite(
         )
         if rows:
             return await _rewrite(connection, vault, column, rows)
-    return Batch(0, [])
+    return SealedBatch(0, [])
 
 
 async def _rewrite(
-    connection: Connection, vault: Vault, column: _Column, rows: Sequence[Any]
-) -> Batch:
+    connection: Connection, vault: Vault, column: _SealedColumn, rows: Sequence[Any]
+) -> SealedBatch:
     at = (column.table, column.column)
     anew: dict[str, bytes] = {}
-    unreadable: list[Place] = []
+    unreadable: list[SealedPlace] = []
     for row in rows:
         try:
             plain = vault.open(*at, row["row"], row["sealed"])
         except Unopenable:
-            unreadable.append(Place(*at, row["row"]))
+            unreadable.append(SealedPlace(*at, row["row"]))
             continue
         anew[row["row"]] = vault.seal(*at, row["row"], plain)
     await connection.execute(*column.replace(rows=list(anew), sealed_values=list(anew.values())))
-    return Batch(len(anew), unreadable)
+    return SealedBatch(len(anew), unreadable)
 
 
 async def seal_clear(connection: Connection, vault: Vault, request_key: bytes) -> int:

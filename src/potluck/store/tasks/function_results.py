@@ -22,7 +22,7 @@ _sql = load("results")
 VALUE = ("results", "sealed_value")
 
 
-class Progress(Struct, frozen=True):
+class ResultProgress(Struct, frozen=True):
     """How far a task is, and what it has given that is not known yet, as far as that fits."""
 
     task_id: TaskId
@@ -53,7 +53,7 @@ async def look(
     behind: dict[TaskId, int],
     most_bytes: int,
     most_pieces: int,
-) -> dict[TaskId, Progress]:
+) -> dict[TaskId, ResultProgress]:
     """Those of these tasks that are the account's, with what is behind so many pieces of each."""
     each = max(1, most_pieces // max(1, len(behind)))
     rows = await connection.fetch(
@@ -65,7 +65,7 @@ async def look(
             limit=each,
         )
     )
-    found: dict[TaskId, Progress] = {}
+    found: dict[TaskId, ResultProgress] = {}
     for row in rows:
         task = found.get(row["id"])
         if task is None:
@@ -75,9 +75,9 @@ async def look(
     return found
 
 
-def _progress(row: Any) -> Progress:
+def _progress(row: Any) -> ResultProgress:
     reason = None if row["reason"] is None else EndReason(row["reason"])
-    return Progress(
+    return ResultProgress(
         row["id"],
         TaskState(row["state"]),
         reason,

@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from potluck.decide.arrays.retry_items import Again
+from potluck.decide.arrays.retry_items import RetryPlan
 from potluck.model.error import NotFound
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.model.lease import AttemptState
@@ -44,7 +44,7 @@ class Origin(Struct, frozen=True):
     """The task that a new one is tried again for; of an array, which of its items are."""
 
     task_id: TaskId
-    items: Again | None = None
+    items: RetryPlan | None = None
     all_items: bool = False  # as it was asked for, for whoever asks again
 
 
@@ -128,12 +128,12 @@ def _values(vault: Vault, task: NewTask, waits_for: int) -> dict[str, Any]:
     }
 
 
-def _left(task: NewTask) -> Again:
+def _left(task: NewTask) -> RetryPlan:
     """The items that are to be run, and what is taken over of the others."""
     if task.origin is not None and task.origin.items is not None:
         return task.origin.items
     items = task.request.items
-    return Again(() if items is None else (ItemRange(0, items),))
+    return RetryPlan(() if items is None else (ItemRange(0, items),))
 
 
 def _sealed_secrets(vault: Vault, task: NewTask) -> bytes | None:

@@ -25,7 +25,7 @@ def decode(data: bytes) -> Any:
     """Raises PlainError for anything that `encode` would not have written, more or less."""
     if not data:
         _refuse()
-    reader = _Reader(data)
+    reader = _ValueReader(data)
     try:
         value = reader.value(kinds.MOST_DEPTH + kinds.SPARE_DEPTH)
     except PlainError:
@@ -38,7 +38,7 @@ def decode(data: bytes) -> Any:
     return value
 
 
-class _Reader:
+class _ValueReader:
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._left = kinds.MOST_MEMBERS

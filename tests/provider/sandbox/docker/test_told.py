@@ -18,7 +18,7 @@ from aiohttp import web
 from potluck.model.error import BadSettings, SandboxUnavailable
 from potluck.model.task import MIB, EndReason
 from potluck.provider.sandbox import seccomp
-from potluck.provider.sandbox.choose import Place, _beside
+from potluck.provider.sandbox.choose import DriverSite, _beside
 from potluck.provider.sandbox.docker import container_init, nvidia
 from potluck.provider.sandbox.docker import engine as engines
 from potluck.provider.sandbox.docker.bridge import wait_status
@@ -38,8 +38,13 @@ from potluck.provider.sandbox.docker.root import on_any_image, own_image
 from potluck.provider.sandbox.docker.run import ContainerRun, Yard
 from potluck.provider.sandbox.docker.seccomp_profile import profile
 from potluck.provider.sandbox.docker.work_directory import Work
-from potluck.provider.sandbox.driver import Confinement, Mount, Recall, unnoticed
-from potluck.provider.sandbox.syscalls import ABSENT, FORBIDDEN, Machine
+from potluck.provider.sandbox.driver import (
+    Confinement,
+    Mount,
+    StopRequest,
+    unnoticed,
+)
+from potluck.provider.sandbox.syscalls import ABSENT, FORBIDDEN, Processor
 from tests.provider.sandbox.conftest import confinement
 
 CARD = (Mount(Path("/dev/null"), "/dev/nvidia0"),)
@@ -142,8 +147,8 @@ def refusing(rules: list[dict[str, object]], call: str, *arguments: int) -> int 
     return None
 
 
-@pytest.mark.parametrize("machine", Machine)
-def test_the_filter_has_the_rules_of_bubblewraps(machine: Machine) -> None:
+@pytest.mark.parametrize("machine", Processor)
+def test_the_filter_has_the_rules_of_bubblewraps(machine: Processor) -> None:
     rules = profile(machine)["syscalls"]
     assert isinstance(rules, list)
     assert {refusing(rules, name) for name in FORBIDDEN} == {errno.EPERM}
@@ -165,7 +170,7 @@ def test_the_filter_has_the_rules_of_bubblewraps(machine: Machine) -> None:
 
 
 def test_gvisor_is_left_its_own_word_on_what_programs_can_do_without() -> None:
-    rules = profile(Machine.X86_64, is_for_gvisor=True)["syscalls"]
+    rules = profile(Processor.X86_64, is_for_gvisor=True)["syscalls"]
     assert isinstance(rules, list)
     assert refusing(rules, "clone3") is None
     assert refusing(rules, "io_uring_setup") is not None
@@ -186,7 +191,7 @@ async def test_nobody_holds_a_device_for_an_image_that_does_not_come(
 
     async def unheard(_: str, __: bytes) -> None: ...
 
-    none, recall = cast(Any, None), Recall()
+    none, recall = cast(Any, None), StopRequest()
     yard = Yard(none, "test", tmp_path, none, none, none, "own", none, never)
     wanted = confinement(image="large", image_seconds=image_seconds)
     run = ContainerRun(yard, wanted, unheard, recall=recall)
@@ -349,7 +354,7 @@ async def test_an_engine_that_starts_nothing_is_told_in_its_own_words(tmp_path: 
 
     async with _engine(tmp_path, web.route("*", "/{path:.*}", answer)) as socket:
         with pytest.raises(SandboxUnavailable, match=f": {why}$") as refused:
-            await _beside(Place(tmp_path / "data", "test", f"unix://{socket}"))
+            await _beside(DriverSite(tmp_path / "data", "test", f"unix://{socket}"))
     assert "`podman run" in refused.value.hint
     assert "POTLUCK_PROVIDER_DOCKER_URL" in refused.value.hint
 

@@ -20,7 +20,7 @@ from potluck.server.flow.settle import cancel
 from potluck.server.flow.submit import file_access, submit, upload
 from potluck.server.loops.garbage import CollectLoop
 from potluck.server.loops.leadership import LeadLoop
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.files import garbage as store_collect
 from potluck.wire.files import AddedFile, AddFiles, KeepCheckpoint
 from potluck.wire.provider import Finished
@@ -39,13 +39,13 @@ BRIEF = {
 }
 
 
-def hurried(pool: Pool, **changes: float) -> Parts:
+def hurried(pool: Pool, **changes: float) -> Services:
     """The same pool, which forgets at once."""
-    settings = replace(pool.parts.settings, **{**BRIEF, **changes})
-    return replace(pool.parts, settings=settings)
+    settings = replace(pool.services.settings, **{**BRIEF, **changes})
+    return replace(pool.services, settings=settings)
 
 
-async def collected(parts: Parts) -> None:
+async def collected(services: Services) -> None:
     for step in (
         garbage.clear_tasks,
         garbage.drop_idle_uploads,
@@ -54,7 +54,7 @@ async def collected(parts: Parts) -> None:
         garbage.sweep,
     ):
         await asyncio.sleep(0.005)
-        await step(parts)
+        await step(services)
 
 
 async def rows(pool: Pool) -> dict[str, int]:
@@ -73,23 +73,23 @@ async def check_books(pool: Pool) -> None:
     named = await pool.sql(
         "SELECT coalesce(array_agg(object_key ORDER BY object_key), '{}') FROM blobs"
     )
-    assert await pool.parts.blobs.list("objects/") == named
+    assert await pool.services.blobs.list("objects/") == named
 
 
-async def submit_with(parts: Parts, pool: Pool, blob: BlobRef) -> TaskId:
+async def submit_with(services: Services, pool: Pool, blob: BlobRef) -> TaskId:
     spec = ScriptSpec("a.py", "print(1)", files=(NamedFile("data", blob),))
-    return (await submit.submit(parts, pool.alice, TaskRequest(spec), None)).id
+    return (await submit.submit(services, pool.alice, TaskRequest(spec), None)).id
 
 
 async def test_an_upload_that_no_task_names_goes_after_a_while(pool: Pool) -> None:
     blob = await send(pool, b"weights")
-    await collected(pool.parts)
+    await collected(pool.services)
     assert (await rows(pool))["blobs"] == 1, "it is pinned"
     await pool.sql("UPDATE blob_claims SET pinned_until = now(), look_at = now()")
-    await collected(pool.parts)
+    await collected(pool.services)
     with pytest.raises(NotFound):
-        await file_access.of_account(pool.parts, pool.alice, blob.sha256)
-    assert len(await pool.parts.blobs.list("objects/")) == 1, "it is only marked"
+        await file_access.of_account(pool.services, pool.alice, blob.sha256)
+    assert len(await pool.services.blobs.list("objects/")) == 1, "it is only marked"
     await collected(hurried(pool))
     assert (await rows(pool))["blobs"] == 0
     await check_books(pool)
@@ -98,7 +98,7 @@ async def test_an_upload_that_no_task_names_goes_after_a_while(pool: Pool) -> No
 async def test_whoever_uploads_it_again_before_its_end_keeps_it(pool: Pool) -> None:
     await send(pool, b"weights")
     await pool.sql("UPDATE blob_claims SET pinned_until = now(), look_at = now()")
-    await collected(pool.parts)
+    await collected(pool.services)
     assert await pool.sql("SELECT marked_at IS NOT NULL FROM blobs")
     await send(pool, b"weights", pool.bob)
     assert not await pool.sql("SELECT marked_at IS NOT NULL FROM blobs")
@@ -169,22 +169,22 @@ async def test_files_results_checkpoint_and_log_go_with_the_policy(pool: Pool) -
     node_id, grant = await pool.started()
     await pool.say(node_id, lease_of(grant), 0, "a line")
     left = AddFiles(lease_of(grant), (AddedFile("out", b"small"),))
-    await file_access.add(pool.parts, pool.bobs, node_id, left)
+    await file_access.add(pool.services, pool.bobs, node_id, left)
     kept = await send_from_node(pool, node_id, grant, b"a checkpoint")
     asked = KeepCheckpoint(lease_of(grant), kept)
-    await file_access.keep_checkpoint(pool.parts, pool.bobs, node_id, asked)
+    await file_access.keep_checkpoint(pool.services, pool.bobs, node_id, asked)
     await send_from_node(pool, node_id, grant, b"never said what for")
     await pool.finish(grant)
-    found = await file_access.of_task(pool.parts, pool.alice, grant.task_id, None, None, 10)
+    found = await file_access.of_task(pool.services, pool.alice, grant.task_id, None, None, 10)
     assert found.kept_until is not None and not found.cleared
-    log = await attempt_log.read_log(pool.parts, pool.alice, grant.task_id, None, 0)
+    log = await attempt_log.read_log(pool.services, pool.alice, grant.task_id, None, 0)
     assert log.pieces and not log.cleared
     await collected(hurried(pool))
-    assert await pool.parts.blobs.list("") == []
+    assert await pool.services.blobs.list("") == []
     assert set((await rows(pool)).values()) == {0}
-    found = await file_access.of_task(pool.parts, pool.alice, grant.task_id, None, None, 10)
+    found = await file_access.of_task(pool.services, pool.alice, grant.task_id, None, None, 10)
     assert found.files == [] and found.cleared
-    log = await attempt_log.read_log(pool.parts, pool.alice, grant.task_id, None, 0)
+    log = await attempt_log.read_log(pool.services, pool.alice, grant.task_id, None, 0)
     assert log.complete and log.cleared and not log.elsewhere and log.pieces == []
     assert (await pool.task(grant.task_id)).state == "succeeded", "what it was stays"
     (told,) = await ask(pool, grant.task_id)
@@ -196,11 +196,11 @@ async def test_what_a_task_left_goes_a_part_at_a_time(pool: Pool) -> None:
     """No transaction is long, however many files an array has left."""
     node_id, grant = await pool.started()
     left = tuple(AddedFile(f"out-{number}", b"small") for number in range(5))
-    await file_access.add(pool.parts, pool.bobs, node_id, AddFiles(lease_of(grant), left))
+    await file_access.add(pool.services, pool.bobs, node_id, AddFiles(lease_of(grant), left))
     await pool.finish(grant)
     seen = []
     for _ in range(3):
-        async with pool.parts.database.transaction() as connection:
+        async with pool.services.database.transaction() as connection:
             is_all = await store_collect.clear(connection, grant.task_id, 2)
         seen.append((is_all, await pool.sql("SELECT count(*) FROM task_blobs")))
     assert seen == [(False, 3), (False, 1), (True, 0)]
@@ -215,7 +215,7 @@ async def test_a_task_that_is_cleared_in_part_has_given_nothing(pool: Pool) -> N
     assert await pool.report(node.node_id, *items, ended) == ["accepted"] * 4
     (told,) = await ask(pool, task.id)
     assert told.behind == 3
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         assert not await store_collect.clear(connection, task.id, 2)
     assert await pool.sql("SELECT count(*) FROM results") == 1
     for behind in (0, 1, 3):
@@ -238,7 +238,7 @@ async def test_claims_that_are_due_are_found_without_a_look_at_the_others(pool: 
         pool.alice,
     )
     await pool.sql("UPDATE blob_claims SET look_at = now() WHERE size_bytes > 1")
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         statement, *values = store_collect._sql.look_at(account_id=pool.alice, limit=500)
         plan = await connection.fetch(f"EXPLAIN (ANALYZE) {statement}", *values)
     told = "\n".join(line for (line,) in plan)
@@ -250,35 +250,35 @@ async def test_an_old_checkpoint_goes_while_the_task_runs(pool: Pool) -> None:
     for step in (b"first", b"second"):
         blob = await send_from_node(pool, node_id, grant, step)
         asked = KeepCheckpoint(lease_of(grant), blob)
-        await file_access.keep_checkpoint(pool.parts, pool.bobs, node_id, asked)
+        await file_access.keep_checkpoint(pool.services, pool.bobs, node_id, asked)
     await collected(hurried(pool))
     with pytest.raises(NotFound):
-        await file_access.of_account(pool.parts, pool.alice, ref(b"first").sha256)
-    await file_access.of_account(pool.parts, pool.alice, ref(b"second").sha256)
+        await file_access.of_account(pool.services, pool.alice, ref(b"first").sha256)
+    await file_access.of_account(pool.services, pool.alice, ref(b"second").sha256)
     await check_books(pool)
 
 
 async def test_an_upload_that_does_not_go_on_is_given_up(pool: Pool) -> None:
-    begun = await upload.begin(pool.parts, pool.alice, ref(b"weights"))
-    await collected(pool.parts)
+    begun = await upload.begin(pool.services, pool.alice, ref(b"weights"))
+    await collected(pool.services)
     assert (await rows(pool))["uploads"] == 1
     await collected(hurried(pool))
     with pytest.raises(NotFound):
-        await upload.of_account(pool.parts, pool.alice, begun.upload_id)
+        await upload.of_account(pool.services, pool.alice, begun.upload_id)
     await check_books(pool)
 
 
 async def test_what_a_crash_left_is_swept_up_and_nothing_else(pool: Pool) -> None:
-    begun = await upload.begin(pool.parts, pool.alice, ref(b"under way"))
+    begun = await upload.begin(pool.services, pool.alice, ref(b"under way"))
     await send(pool, b"weights")
     hour = first_id_at("upload", datetime.now(UTC) - timedelta(hours=2))
     young = first_id_at("upload", datetime.now(UTC))
     named = {name: upload.new_object_key(name) for name in (hour, young, begun.upload_id)}
     for key in (*named.values(), f"uploads/{hour}/0000000", f"uploads/{begun.upload_id}/0000000"):
-        await pool.parts.blobs.put(key, b"left behind")
+        await pool.services.blobs.put(key, b"left behind")
     await pool.sql("UPDATE uploads SET used_at = now() + interval '1 hour'")
-    await garbage.sweep(pool.parts)
-    there = await pool.parts.blobs.list("")
+    await garbage.sweep(pool.services)
+    there = await pool.services.blobs.list("")
     assert named[hour] not in there and f"uploads/{hour}/0000000" not in there
     assert named[young] in there and named[begun.upload_id] in there
     assert f"uploads/{begun.upload_id}/0000000" in there
@@ -288,11 +288,11 @@ async def test_what_a_crash_left_is_swept_up_and_nothing_else(pool: Pool) -> Non
 async def test_what_fails_keeps_no_other_step_waiting(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await upload.begin(pool.parts, pool.alice, ref(b"weights"))
+    await upload.begin(pool.services, pool.alice, ref(b"weights"))
     await asyncio.sleep(0.005)
     await pool.sql("ALTER TABLE results RENAME TO elsewhere")
     task = await pool.submit()
-    await cancel.cancel(pool.parts, pool.alice, task.id)
+    await cancel.cancel(pool.services, pool.alice, task.id)
     await asyncio.sleep(0.005)
     await CollectLoop(hurried(pool)).run_once()
     assert (await rows(pool))["uploads"] == 0
@@ -306,7 +306,7 @@ async def test_a_task_that_can_not_be_cleared_keeps_no_other_waiting(
     for node_id, grant in started:
         await pool.say(node_id, lease_of(grant), 0, "a line")
         await pool.finish(grant)
-    blobs = pool.parts.blobs
+    blobs = pool.services.blobs
     list_them = blobs.list
 
     async def list_some(prefix: str) -> list[str]:
@@ -331,9 +331,9 @@ async def test_the_database_says_what_is_old(pool: Pool, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(garbage, "datetime", Ahead, raising=False)
     key = upload.new_object_key(first_id_at("upload", datetime.now(UTC)))
-    await pool.parts.blobs.put(key, b"young")
-    await garbage.sweep(pool.parts)
-    assert await pool.parts.blobs.list("objects/") == [key]
+    await pool.services.blobs.put(key, b"young")
+    await garbage.sweep(pool.services)
+    assert await pool.services.blobs.list("objects/") == [key]
 
 
 async def test_whoever_leads_sees_to_it(pool: Pool) -> None:
@@ -342,7 +342,7 @@ async def test_whoever_leads_sees_to_it(pool: Pool) -> None:
     leading = asyncio.create_task(LeadLoop(replace(hurried(pool), instance="me")).run())
     try:
         async with asyncio.timeout(30):
-            while await pool.parts.blobs.list(""):
+            while await pool.services.blobs.list(""):
                 await asyncio.sleep(0.01)
     finally:
         leading.cancel()
@@ -392,7 +392,7 @@ async def test_uploads_and_submissions_win_or_lose_against_collection_but_never_
     assert set((await rows(pool)).values()) == {0}
 
 
-async def read(parts: Parts, pool: Pool, blob: BlobRef) -> bytes:
-    stored = await file_access.of_account(parts, pool.alice, blob.sha256)
-    stream = parts.blobs.stream(stored.object_key, 0, blob.size_bytes)
+async def read(services: Services, pool: Pool, blob: BlobRef) -> bytes:
+    stored = await file_access.of_account(services, pool.alice, blob.sha256)
+    stream = services.blobs.stream(stored.object_key, 0, blob.size_bytes)
     return b"".join([piece async for piece in stream])

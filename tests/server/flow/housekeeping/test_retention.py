@@ -32,8 +32,8 @@ NOT_YET = {
 
 @pytest.fixture
 def tidy(pool: Pool) -> TidyLoop:
-    quick = replace(pool.parts.settings, tidy_seconds=0.01)
-    return TidyLoop(replace(pool.parts, settings=quick))
+    quick = replace(pool.services.settings, tidy_seconds=0.01)
+    return TidyLoop(replace(pool.services, settings=quick))
 
 
 @pytest.mark.parametrize("table", ENDED)

@@ -41,12 +41,12 @@ class Side:
 
     async def register(self, *, contest: bool = True, **changes: Any) -> NodeRegistered:
         offer = RegisterNode(description(**changes), self.node_id or None, contest=contest)
-        registered = await lease.register(self.pool.parts, self.owner, offer)
+        registered = await lease.register(self.pool.services, self.owner, offer)
         self.node_id = registered.node_id
         return registered
 
     async def beat(self) -> HeartbeatAnswer:
-        return await lease.heartbeat(self.pool.parts, self.owner, self.node_id, Heartbeat())
+        return await lease.heartbeat(self.pool.services, self.owner, self.node_id, Heartbeat())
 
     async def challenge(self) -> DeviceChallenge:
         (challenge,) = (await self.beat()).challenges
@@ -57,12 +57,12 @@ class Side:
             challenge.uuid, challenge.seed, product or plain_product(challenge.seed)
         )
         answers = ChallengeAnswers((given,))
-        parts = self.pool.parts
+        parts = self.pool.services
         answered = await lease.answer_challenges(parts, self.owner, self.node_id, answers)
         return answered.accepted
 
     async def leave(self) -> None:
-        await lease.leave(self.pool.parts, self.owner, self.node_id)
+        await lease.leave(self.pool.services, self.owner, self.node_id)
 
     async def standing(self) -> Standing:
         unbound = (await self.beat()).unbound
@@ -77,7 +77,7 @@ class Side:
 
 
 async def side(pool: Pool, name: str) -> Side:
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         account = await accounts.add(connection, Wallet(name).address, {Role.PROVIDER})
     assert account is not None
     return Side(pool, Owner(account.id))
@@ -101,7 +101,7 @@ async def over(pool: Pool) -> None:
 
 
 async def facts(pool: Pool) -> list[str]:
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         entries = await audit.newest(connection, 2**40, 100)
     return [f"{each.kind} {each.actor}" for each in reversed(entries) if each.subject == CARD]
 
@@ -299,7 +299,7 @@ async def test_there_is_one_answer_for_each_device_in_a_request(
     given = ChallengeAnswer(asked.uuid, asked.seed, wrong(asked))
     with pytest.raises(InvalidInput):
         await lease.answer_challenges(
-            pool.parts, owner.owner, owner.node_id, ChallengeAnswers((given, given))
+            pool.services, owner.owner, owner.node_id, ChallengeAnswers((given, given))
         )
     assert await owner.answer(asked) == [CARD], "and none of them was looked at"
 
@@ -378,7 +378,7 @@ async def test_the_servers_own_absence_moves_no_device(
     await _pass(pool, "10 minutes")  # in the middle of that hour
     assert await other.standing() is Standing.CONTESTED, "nobody leads: no time passes"
     await pool.sql("UPDATE leader SET expires_at = now() + interval '1 hour'")
-    await expire.begin_term(pool.parts, pool.leads)
+    await expire.begin_term(pool.services, pool.leads)
     assert await other.standing() is Standing.CONTESTED, "the gap is forgiven"
     assert await owner.answer(asked) == [CARD]
     assert await owner.standing() is Standing.BOUND
@@ -406,7 +406,7 @@ async def test_leaving_frees_a_device_for_who_waits(pool: Pool, owner: Side, oth
 
 async def test_leaving_ends_an_open_poll(pool: Pool, owner: Side) -> None:
     await owner.register()
-    async with pool.parts.live.listen(topics.node(owner.node_id)) as listener:
+    async with pool.services.live.listen(topics.node(owner.node_id)) as listener:
         await owner.leave()
         async with asyncio.timeout(10):
             await listener.wait(60)
@@ -471,8 +471,8 @@ async def test_many_wallets_that_register_one_device_at_once_leave_one_binding(
     assert await pool.sql("SELECT count(*) FROM bindings") == 3
     bound = "SELECT count(*) FROM devices WHERE standing = 'bound'"
     assert await pool.sql(bound) == 3
-    async with pool.parts.database.transaction() as connection:
-        assert (await audit.verify(connection, pool.parts.keys.audit)).holds
+    async with pool.services.database.transaction() as connection:
+        assert (await audit.verify(connection, pool.services.keys.audit)).holds
 
 
 async def test_a_card_that_is_no_longer_shown_is_in_nobodys_way(
@@ -481,7 +481,7 @@ async def test_a_card_that_is_no_longer_shown_is_in_nobodys_way(
     """Its node is not locked, so its row is not touched."""
     await owner.register()
     await owner.register(devices=())
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         await connection.execute("SELECT FROM devices WHERE node_id = $1 FOR UPDATE", owner.node_id)
         async with asyncio.timeout(30):
             await other.register()
@@ -494,8 +494,8 @@ async def test_many_devices_of_one_node_are_one_entry_of_the_audits_lock(
     bound = "SELECT count(*) FROM audit WHERE kind = 'device_bound'"
     assert await pool.sql(bound) == 64
     assert await pool.sql("SELECT count(DISTINCT at) FROM audit") == 1, "its head was taken once"
-    async with pool.parts.database.transaction() as connection:
-        assert (await audit.verify(connection, pool.parts.keys.audit)).holds
+    async with pool.services.database.transaction() as connection:
+        assert (await audit.verify(connection, pool.services.keys.audit)).holds
 
 
 async def test_one_key_has_one_node_whatever_it_remembers(pool: Pool, owner: Side) -> None:
@@ -511,7 +511,7 @@ async def test_one_key_has_one_node_whatever_it_remembers(pool: Pool, owner: Sid
 
 
 async def test_a_wallet_has_so_many_nodes_and_no_more(pool: Pool, owner: Side) -> None:
-    few = replace(pool.parts, settings=replace(pool.parts.settings, nodes_per_account=2))
+    few = replace(pool.services, settings=replace(pool.services.settings, nodes_per_account=2))
     owner.pool = Pool(few, pool.alice, pool.bob, pool.leads)
     first, second, third = (Side(owner.pool, owner.owner) for _ in range(3))
     await first.register()
@@ -542,7 +542,7 @@ async def test_an_open_poll_gets_nothing_once_its_key_is_worth_nothing(
     assert len((await pool.plan()).assigned) == 1
     await pool.sql(OUT_OF_FORCE[end])  # after the poll was let in
     asked = AcquireLeases(wait_seconds=0)
-    answer = await lease.acquire(pool.parts, owner.owner, owner.node_id, asked)
+    answer = await lease.acquire(pool.services, owner.owner, owner.node_id, asked)
     assert answer.grants == []
 
 
@@ -561,15 +561,15 @@ async def test_a_node_key_speaks_for_its_own_node_only(pool: Pool, owner: Side) 
     key_id = await _key(pool, owner.owner, "the other machine's key")
     foreign = Owner(owner.owner.account_id, key_id)
     for call in (
-        lease.heartbeat(pool.parts, foreign, owner.node_id, Heartbeat()),
-        lease.leave(pool.parts, foreign, owner.node_id),
-        lease.heartbeat(pool.parts, owner.owner, new_node_id(), Heartbeat()),
+        lease.heartbeat(pool.services, foreign, owner.node_id, Heartbeat()),
+        lease.leave(pool.services, foreign, owner.node_id),
+        lease.heartbeat(pool.services, owner.owner, new_node_id(), Heartbeat()),
     ):
         with pytest.raises(NotFound):
             await call
     assert await owner.standing() is Standing.BOUND, "and whoever may not leave frees nothing"
     taken = RegisterNode(description(), owner.node_id)
-    registered = await lease.register(pool.parts, foreign, taken)
+    registered = await lease.register(pool.services, foreign, taken)
     assert registered.node_id != owner.node_id
 
 
@@ -587,5 +587,5 @@ async def _key(pool: Pool, owner: Owner, name: str) -> str:
     from potluck.wire.identity import Delegation
 
     word = Delegation("0x", Wallet(name).address, "o", ("node",), 1, 2**32, "nonce-of-it", "0x")
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         return (await node_keys.add(connection, owner.account_id, word, "box")).id

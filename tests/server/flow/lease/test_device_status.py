@@ -31,7 +31,7 @@ HOT = DeviceStatus(
 
 async def offer(pool: Pool, cards: int = 1, **said: Any) -> NodeId:
     registered = await lease.register(
-        pool.parts, pool.bobs, RegisterNode(description(cards), **said)
+        pool.services, pool.bobs, RegisterNode(description(cards), **said)
     )
     return registered.node_id
 
@@ -40,7 +40,7 @@ async def beat(
     pool: Pool, node_id: NodeId, *statuses: DeviceStatus, wish: int = 0
 ) -> HeartbeatAnswer:
     said = Heartbeat(devices=statuses, wish=wish)
-    return await lease.heartbeat(pool.parts, pool.bobs, node_id, said)
+    return await lease.heartbeat(pool.services, pool.bobs, node_id, said)
 
 
 async def known(pool: Pool, uuid: str = "GPU-0") -> tuple[str, str]:
@@ -70,7 +70,7 @@ async def test_a_device_that_is_not_available_gets_no_work(pool: Pool) -> None:
 
 async def test_the_scheduler_is_woken_by_a_change_and_by_nothing_else(pool: Pool) -> None:
     node_id = await offer(pool)
-    async with pool.parts.live.listen(topics.SCHEDULE) as listener:
+    async with pool.services.live.listen(topics.SCHEDULE) as listener:
         await beat(pool, node_id, DeviceStatus("GPU-0"))
         assert not await listener.wait(0.01)
         await beat(pool, node_id, DeviceStatus("GPU-0", Availability.IN_USE, "In use."))
@@ -124,7 +124,7 @@ async def test_what_a_node_says_with_its_registration_holds_from_the_start(pool:
     away = DeviceStatus(first.uuid, Availability.OUTSIDE_HOURS, "It is not Friday.")
     said = RegisterNode(replace(offered, devices=(first, second)), statuses=(away,))
     await pool.submit()
-    await lease.register(pool.parts, pool.bobs, said)
+    await lease.register(pool.services, pool.bobs, said)
     assert await known(pool) == ("outside_hours", "It is not Friday.")
     assert (await known(pool, second.uuid))[0] == "paused"
     assert not (await pool.plan()).assigned
@@ -137,12 +137,12 @@ async def test_new_terms_are_registered_without_a_word_to_anybody(pool: Pool) ->
     (card,) = offered.devices
     half = replace(card, terms=replace(card.terms, memory_share=0.5, price_micro_per_hour=7))
     again = RegisterNode(replace(offered, devices=(half,)), node_id)
-    assert (await lease.register(pool.parts, pool.bobs, again)).node_id == node_id
+    assert (await lease.register(pool.services, pool.bobs, again)).node_id == node_id
     found = await pool.sql("SELECT ARRAY[memory_bytes, price_micro_per_hour] FROM devices")
     assert found == [card.memory_bytes // 2, 7]
     assert await told(pool, "node.online") == ["node.online "]
     await pool.sql("UPDATE nodes SET state = 'silent'")
-    await lease.register(pool.parts, pool.bobs, again)
+    await lease.register(pool.services, pool.bobs, again)
     assert len(await told(pool, "node.online")) == 2, "it was away"
 
 
@@ -152,17 +152,17 @@ async def test_samples_are_shown_and_kept_for_an_hour(pool: Pool) -> None:
         await beat(pool, node_id, replace(HOT, utilisation_percent=percent))
     await beat(pool, node_id, HOT)
     device_id = DeviceId(await pool.sql("SELECT id FROM devices"))
-    kept = (await device_status.history(pool.parts, pool.bob, device_id)).samples
+    kept = (await device_status.history(pool.services, pool.bob, device_id)).samples
     assert [each.utilisation_percent for each in kept] == [10.0, 20.0, 97.5]
     assert kept[-1].others == 2 and datetime.now(UTC) - kept[-1].at < timedelta(minutes=1)
     with pytest.raises(NotFound):
-        await device_status.history(pool.parts, pool.alice, device_id)
+        await device_status.history(pool.services, pool.alice, device_id)
     for viewer, others in ((pool.bob, 2), (pool.alice, None)):
-        async with pool.parts.database.transaction() as connection:
+        async with pool.services.database.transaction() as connection:
             found = await nodes.page(connection, viewer, None, 10)
             listed = await device_list.page(connection, viewer, DeviceFilter(), None, 10)
-        (node,) = await device_status.with_telemetry(pool.parts, found)
-        (device,) = await device_status.with_samples(pool.parts, listed)
+        (node,) = await device_status.with_telemetry(pool.services, found)
+        (device,) = await device_status.with_samples(pool.services, listed)
         assert node.devices[0].sample == device.sample and device.sample is not None
         seen = device.sample
         assert (seen.temperature_celsius, seen.power_watts, seen.others) == (81.0, 300.5, others)
@@ -174,7 +174,7 @@ async def test_an_older_sample_is_not_shown(pool: Pool, monkeypatch: pytest.Monk
     monkeypatch.setattr(device_status, "_KEPT", timedelta(0))
     await asyncio.sleep(0.001)
     device_id = DeviceId(await pool.sql("SELECT id FROM devices"))
-    assert not (await device_status.history(pool.parts, pool.bob, device_id)).samples
+    assert not (await device_status.history(pool.services, pool.bob, device_id)).samples
 
 
 async def test_a_beat_takes_little_room_whatever_it_says(pool: Pool) -> None:
@@ -183,11 +183,11 @@ async def test_a_beat_takes_little_room_whatever_it_says(pool: Pool) -> None:
     offered = description(2)
     cards = [replace(each, uuid=f"{long}{place}") for place, each in enumerate(offered.devices)]
     said = RegisterNode(replace(offered, devices=tuple(cards)))
-    node_id = (await lease.register(pool.parts, pool.bobs, said)).node_id
+    node_id = (await lease.register(pool.services, pool.bobs, said)).node_id
     strangers = [DeviceStatus(f"{long}{place}", others=place) for place in range(60)]
     await beat(pool, node_id, *strangers, DeviceStatus(cards[0].uuid, others=7))
-    (kept,) = await pool.parts.live.series(topics.samples(node_id))
+    (kept,) = await pool.services.live.series(topics.samples(node_id))
     assert len(kept) < 200
     device_id = DeviceId(await pool.sql("SELECT id FROM devices WHERE position = 0"))
-    (sample,) = (await device_status.history(pool.parts, pool.bob, device_id)).samples
+    (sample,) = (await device_status.history(pool.services, pool.bob, device_id)).samples
     assert sample.others == 7, "the last word, as for the planning"

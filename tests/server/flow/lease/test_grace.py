@@ -21,12 +21,12 @@ leases, nodes = load("leases"), load("nodes")
 async def pool(pool: Pool) -> Pool:
     """With the times of a real pool."""
     settings = replace(
-        pool.parts.settings,
+        pool.services.settings,
         lease_seconds=90.0,
         heartbeat_seconds=20.0,
         silent_after_seconds=60.0,
     )
-    pool.parts = replace(pool.parts, settings=settings)
+    pool.services = replace(pool.services, settings=settings)
     return pool
 
 
@@ -44,16 +44,16 @@ async def sleep(pool: Pool, seconds: float) -> None:
 
 async def take_over(pool: Pool) -> None:
     """The next leader, as its loop begins."""
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         await connection.execute("UPDATE leader SET expires_at = least(expires_at, now())")
         leads = await leader.lead(connection, "next", 3600)
     assert leads is not None
     pool.leads = leads
-    await expire.begin_term(pool.parts, pool.leads)
+    await expire.begin_term(pool.services, pool.leads)
 
 
 async def expired(pool: Pool) -> int:
-    return await expire.expire_once(pool.parts, pool.leads)
+    return await expire.expire_once(pool.services, pool.leads)
 
 
 async def state(pool: Pool, node_id: NodeId) -> NodeState:
@@ -83,11 +83,11 @@ async def test_a_gap_is_forgiven_also_when_the_first_answer_was_lost(pool: Pool)
     await sleep(pool, 3600)
     assert await pool.beat(other, lease_of(grant)) == []
     for _ in range(2):  # the first answer is lost, and the term is already the own one
-        async with pool.parts.database.transaction() as connection:
+        async with pool.services.database.transaction() as connection:
             leads = await leader.lead(connection, "next", 3600)
     assert leads is not None
     pool.leads = leads
-    await expire.begin_term(pool.parts, pool.leads)
+    await expire.begin_term(pool.services, pool.leads)
     assert await expired(pool) == 0
 
 
@@ -207,7 +207,7 @@ async def test_an_old_leader_forgives_nothing(pool: Pool) -> None:
     await sleep(pool, 120)
     old = pool.leads
     await pool.sql("UPDATE leader SET term = term + 1, expires_at = now() + interval '1 hour'")
-    await expire.begin_term(pool.parts, old)
+    await expire.begin_term(pool.services, old)
     assert await pool.sql("SELECT forgiven_beat_at FROM leader") is None
 
 
@@ -228,7 +228,7 @@ async def test_who_is_silent_is_found_without_a_look_at_all_nodes(pool: Pool) ->
         (leases.silence(led_until=moment, times=times), "nodes_heard"),
         (nodes.fall_silent(silent_after=minute), "nodes_online"),
     ]
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         for (statement, *values), index in asked:
             plan = await connection.fetch(f"EXPLAIN {statement}", *values)
             told = "\n".join(line for (line,) in plan)

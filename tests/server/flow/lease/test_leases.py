@@ -56,7 +56,7 @@ async def paid(pool: Pool) -> tuple[NodeId, Grant]:
 
 async def lose(pool: Pool) -> None:
     await pool.sql("UPDATE attempts SET lease_expires_at = now() - interval '1 second'")
-    assert await expire.expire_once(pool.parts, pool.leads) == 1
+    assert await expire.expire_once(pool.services, pool.leads) == 1
     await pool.check()
 
 
@@ -81,7 +81,7 @@ async def test_whatever_the_node_says_takes_a_lost_attempt_back(pool: Pool, say:
     assert await pool.sql("SELECT losses FROM tasks") == 0
     assert await pool.sql("SELECT lost_attempts FROM nodes") == 0
     await pool.check()
-    assert await expire.expire_once(pool.parts, pool.leads) == 0, "its lease is as good as new"
+    assert await expire.expire_once(pool.services, pool.leads) == 0, "its lease is as good as new"
     assert await pool.report(node_id, done(grant, usage=used(0.0))) == ["accepted"]
     assert (await pool.task(grant.task_id)).state is TaskState.SUCCEEDED
     await pool.check()
@@ -130,11 +130,11 @@ async def _given_away(pool: Pool, grant: Grant) -> None:
 async def _given_away_and_back(pool: Pool, grant: Grant) -> None:
     await _given_away(pool, grant)
     await pool.sql("UPDATE attempts SET lease_expires_at = now() - interval '1 second'")
-    await expire.expire_once(pool.parts, pool.leads)
+    await expire.expire_once(pool.services, pool.leads)
 
 
 async def _cancelled(pool: Pool, grant: Grant) -> None:
-    await cancel.cancel(pool.parts, pool.alice, grant.task_id)
+    await cancel.cancel(pool.services, pool.alice, grant.task_id)
 
 
 async def _device_taken(pool: Pool, grant: Grant) -> None:
@@ -223,8 +223,8 @@ async def test_what_is_in_the_way_makes_the_lease_stale(
     node_id, grant = await paid(pool)
     await obstacle(pool, grant)
     before = await _all_rows(pool)
-    async with pool.parts.database.transaction() as connection:
-        assert not await readopt(pool.parts, connection, grant.attempt_id, node_id)
+    async with pool.services.database.transaction() as connection:
+        assert not await readopt(pool.services, connection, grant.attempt_id, node_id)
     assert await _all_rows(pool) == before, "nothing has changed"
 
 
@@ -242,7 +242,9 @@ async def test_the_node_is_told_to_stop_what_is_not_its_own_any_more(pool: Pool)
     held = lease_of(grant)
     assert await pool.beat(node_id, held) == [grant.attempt_id]
     asked = AcquireLeases((held,), wait_seconds=0)
-    assert (await lease.acquire(pool.parts, pool.bobs, node_id, asked)).stop == [grant.attempt_id]
+    assert (await lease.acquire(pool.services, pool.bobs, node_id, asked)).stop == [
+        grant.attempt_id
+    ]
     assert await pool.report(node_id, Started(held), done(grant)) == ["stale_lease"] * 2
     with pytest.raises(StaleLease):
         await pool.say(node_id, held, 0, "hello")
@@ -298,7 +300,7 @@ async def test_a_node_that_comes_back_has_its_work_before_it_is_given_any(
             if topic == topics.SCHEDULE:
                 await pool.plan()
 
-    pool.parts = replace(pool.parts, live=Hurried())
+    pool.services = replace(pool.services, live=Hurried())
     await say(pool, node_id, grant)
     assert await pool.sql("SELECT count(*) FROM attempts") == 1
     assert (await pool.task(grant.task_id)).state is TaskState.RUNNING
@@ -314,7 +316,7 @@ async def test_two_calls_at_once_take_it_back_once_and_neither_calls_it_off(pool
     for adoptions in range(1, 6):
         stopped, polled = await asyncio.gather(
             pool.beat(node_id, lease_of(grant)),
-            lease.acquire(pool.parts, pool.bobs, node_id, asked),
+            lease.acquire(pool.services, pool.bobs, node_id, asked),
         )
         assert (stopped, polled.stop) == ([], [])
         assert await pool.sql("SELECT adoptions FROM attempts") == adoptions
@@ -333,8 +335,8 @@ async def test_a_node_is_silent_before_its_work_waits_again(pool: Pool) -> None:
             if topic == topics.SCHEDULE or topic.startswith("node"):
                 states.append(await pool.sql("SELECT state FROM nodes"))
 
-    pool.parts = replace(pool.parts, live=Watched())
-    assert await expire.expire_once(pool.parts, pool.leads) == 2
+    pool.services = replace(pool.services, live=Watched())
+    assert await expire.expire_once(pool.services, pool.leads) == 2
     assert set(states) == {"silent"}, "whoever is woken sees that it is silent"
 
 
@@ -349,7 +351,7 @@ async def test_a_call_about_one_lease_does_not_bring_back_a_node_that_had_two(po
         await pool.report(node.node_id, Started(lease_of(each)))
     await pool.sql("UPDATE attempts SET lease_expires_at = now() - interval '1 second'")
     await pool.sql("UPDATE nodes SET heartbeat_at = now() - interval '1 day'")
-    assert await expire.expire_once(pool.parts, pool.leads) == 3
+    assert await expire.expire_once(pool.services, pool.leads) == 3
     await pool.say(node.node_id, lease_of(first), 0, "hello")
     assert await pool.report(node.node_id, Started(lease_of(first))) == ["accepted"]
     assert not (await pool.plan()).assigned
@@ -365,7 +367,7 @@ async def test_a_lease_that_can_not_be_ended_does_not_keep_the_others(pool: Pool
     await pool.sql("UPDATE attempts SET lease_expires_at = now() - interval '1 second'")
     late = "UPDATE attempts SET lease_expires_at = now() - interval '1 hour' WHERE id = $1"
     await pool.sql(late, bad.attempt_id)
-    assert await expire.expire_once(pool.parts, pool.leads) == 1
+    assert await expire.expire_once(pool.services, pool.leads) == 1
     lost = "SELECT id FROM attempts WHERE state = 'lost'"
     assert await pool.sql(lost) == good.attempt_id
 
@@ -373,9 +375,9 @@ async def test_a_lease_that_can_not_be_ended_does_not_keep_the_others(pool: Pool
 async def test_nothing_more_is_tried_of_a_database_that_does_not_answer(pool: Pool) -> None:
     """Each hundred would wait for it once more."""
     many = [AttemptId(f"attempt_{number}") for number in range(250)]
-    await pool.parts.database.close()
+    await pool.services.database.close()
     with capture_logs() as told:
-        assert await end_many(pool.parts, many, lambda _: EndReason.NODE_LEFT) == []
+        assert await end_many(pool.services, many, lambda _: EndReason.NODE_LEFT) == []
     assert [each["count"] for each in told] == [250]
 
 
@@ -390,20 +392,20 @@ async def test_what_was_heard_a_moment_ago_is_not_written_down_again(pool: Pool)
     await pool.sql("UPDATE nodes SET heartbeat_at = now() - interval '2 seconds'")
     await pool.report(node_id, Started(lease_of(grant)))
     assert await pool.sql("SELECT heartbeat_at < now() - interval '1 second' FROM nodes")
-    pool.parts = replace(pool.parts, recently_seen=RecentlySeen())  # as another instance
+    pool.services = replace(pool.services, recently_seen=RecentlySeen())  # as another instance
     await pool.report(node_id, Started(lease_of(grant)))
     assert await pool.sql("SELECT heartbeat_at > now() - interval '1 second' FROM nodes")
 
 
 async def test_an_open_poll_is_no_sign_of_life(pool: Pool) -> None:
     """Its node may be gone; what was said when it came in is said no more."""
-    settings = replace(pool.parts.settings, poll_seconds=20.0, lease_poll_seconds=0.01)
-    pool.parts = replace(pool.parts, settings=settings)
+    settings = replace(pool.services.settings, poll_seconds=20.0, lease_poll_seconds=0.01)
+    pool.services = replace(pool.services, settings=settings)
     node_id, grant = await pool.started()
     asked = AcquireLeases((lease_of(grant),), wait_seconds=0.8)
     ago = "now() - interval '5 seconds'"
     await pool.sql(f"UPDATE nodes SET registered_at = {ago}, heartbeat_at = {ago}")
-    polling = asyncio.create_task(lease.acquire(pool.parts, pool.bobs, node_id, asked))
+    polling = asyncio.create_task(lease.acquire(pool.services, pool.bobs, node_id, asked))
     while not await pool.sql("SELECT heartbeat_at > registered_at FROM nodes"):
         pass
     await asyncio.sleep(0.2)  # until it has looked for the first time
@@ -421,7 +423,7 @@ async def _grant_range(
     share = DeviceShare(node.device_ids[0], 250)
     wanted, limits = Requirements(), Limits(run_seconds=10.0)
     assignment = Assignment(task_id, node.node_id, (share,), wanted, limits, 0, 0, items)
-    (made,) = await apply(pool.parts, pool.leads, [assignment])
+    (made,) = await apply(pool.services, pool.leads, [assignment])
     granted = {each.attempt_id: each for each in await pool.fetch(node.node_id)}
     return granted[made.attempt_id]
 
@@ -472,7 +474,7 @@ async def test_one_answer_carries_a_few_grants_and_the_next_one_the_rest(pool: P
 
     async def ask(*held: Grant) -> LeasesGranted:
         asked = AcquireLeases(tuple(map(lease_of, held)), wait_seconds=0, most=3)
-        return await lease.acquire(pool.parts, pool.bobs, node.node_id, asked)
+        return await lease.acquire(pool.services, pool.bobs, node.node_id, asked)
 
     first = (await ask()).grants
     rest = (await ask(*first)).grants
@@ -486,7 +488,7 @@ async def test_one_answer_carries_no_more_than_a_few_large_sources(pool: Pool) -
     spec = ScriptSpec("large.py", "#" + "é" * (450 * 1024))
     large = replace(request(), spec=spec)
     for _ in range(7):
-        await submit.submit(pool.parts, pool.alice, large, None)
+        await submit.submit(pool.services, pool.alice, large, None)
     await pool.plan()
     first = await pool.fetch(node.node_id)
     rest = await pool.fetch(node.node_id, *map(lease_of, first))
@@ -503,11 +505,11 @@ class DeafLive(InProcessLive):
 
 
 async def test_a_poll_finds_its_grant_though_the_wake_up_was_lost(pool: Pool) -> None:
-    settings = replace(pool.parts.settings, poll_seconds=20.0, lease_poll_seconds=0.05)
-    pool.parts = replace(pool.parts, live=DeafLive(), settings=settings)
+    settings = replace(pool.services.settings, poll_seconds=20.0, lease_poll_seconds=0.05)
+    pool.services = replace(pool.services, live=DeafLive(), settings=settings)
     node = await pool.offer()
     asked = AcquireLeases(wait_seconds=20.0)
-    polling = asyncio.create_task(lease.acquire(pool.parts, pool.bobs, node.node_id, asked))
+    polling = asyncio.create_task(lease.acquire(pool.services, pool.bobs, node.node_id, asked))
     await pool.submit()
     await pool.plan()
     assert len((await asyncio.wait_for(polling, 10)).grants) == 1

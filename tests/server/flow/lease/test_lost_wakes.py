@@ -12,7 +12,7 @@ from potluck.live.in_process import InProcessLive
 from potluck.model.task import TaskState
 from potluck.server.flow.lease import lease
 from potluck.server.flow.notify import task_stream
-from potluck.server.flow.notify.task_stream import Position
+from potluck.server.flow.notify.task_stream import StreamPosition
 from potluck.server.flow.schedule.explain_task import explain
 from potluck.server.loops.leadership import LeadLoop
 from potluck.wire.consumer import FollowedState
@@ -39,12 +39,12 @@ async def deaf(pool: Pool) -> AsyncIterator[Pool]:
     polls = ("lease", "schedule", "notify", "follow", "expire")
     times = {f"{name}_poll_seconds": POLL_SECONDS for name in polls}
     settings = replace(
-        pool.parts.settings, poll_seconds=10.0, answer_seconds=2 * POLL_SECONDS, **times
+        pool.services.settings, poll_seconds=10.0, answer_seconds=2 * POLL_SECONDS, **times
     )
-    parts = replace(pool.parts, live=DeafLive(), settings=settings)
+    parts = replace(pool.services, live=DeafLive(), settings=settings)
     await pool.sql("UPDATE leader SET expires_at = now()")
     leading = asyncio.create_task(LeadLoop(parts).run())
-    pool.parts = parts
+    pool.services = parts
     try:
         yield pool
     finally:
@@ -67,10 +67,10 @@ async def test_nothing_waits_longer_than_a_poll(pool: Pool) -> None:
     async with deaf(pool):
         node = await pool.offer()
         asked = AcquireLeases((), wait_seconds=10.0)
-        polling = asyncio.create_task(lease.acquire(pool.parts, pool.bobs, node.node_id, asked))
+        polling = asyncio.create_task(lease.acquire(pool.services, pool.bobs, node.node_id, asked))
         await asyncio.sleep(POLL_SECONDS)  # both have looked, and found nothing
         task = await pool.submit()
-        following = task_stream.follow(pool.parts, pool.alice, task.id, Position())
+        following = task_stream.follow(pool.services, pool.alice, task.id, StreamPosition())
         told = await _told(following, TaskState.QUEUED)
         (grant,) = (await soon(polling)).grants
         assert grant.task_id == task.id
@@ -86,12 +86,12 @@ async def test_a_question_is_answered_without_a_wake_up(pool: Pool) -> None:
         task = await pool.submit()
 
         async def is_answered() -> bool:
-            return (await explain(pool.parts, pool.alice, task.id)).position == 1
+            return (await explain(pool.services, pool.alice, task.id)).position == 1
 
         await until(is_answered)
 
 
-async def _told(following: AsyncIterator[task_stream.Followed], state: TaskState) -> bool:
+async def _told(following: AsyncIterator[task_stream.TaskStreamItem], state: TaskState) -> bool:
     """Until the stream tells that the task has come so far."""
     async for followed in following:
         if isinstance(followed.event, FollowedState) and followed.event.task.state is state:

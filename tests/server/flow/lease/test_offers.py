@@ -16,7 +16,7 @@ from tests.server.flow.pool import Pool, description
 
 
 async def listed(pool: Pool, **wanted: Any) -> list[PoolDevice]:
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         return await device_list.page(connection, pool.alice, DeviceFilter(**wanted), None, 10)
 
 
@@ -35,7 +35,7 @@ async def listed(pool: Pool, **wanted: Any) -> list[PoolDevice]:
 )
 async def test_asked_for_as_a_task_asks(pool: Pool, wanted: dict[str, Any], count: int) -> None:
     said = description(2, 7, labels=("fast", "region=eu"))
-    await lease.register(pool.parts, pool.bobs, RegisterNode(said))
+    await lease.register(pool.services, pool.bobs, RegisterNode(said))
     await pool.sql("UPDATE nodes SET finished_attempts = 1, lost_attempts = 3")
     assert len(await listed(pool, **wanted)) == count
 
@@ -52,17 +52,17 @@ async def test_it_is_as_reliable_as_the_scheduler_says(pool: Pool) -> None:
 
 
 async def counted(pool: Pool) -> PoolView:
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         return await numbers.counted(connection)
 
 
 async def test_each_device_is_free_busy_or_away(pool: Pool) -> None:
     assert (await counted(pool)).gpus == DeviceCounts()
     said = RegisterNode(description(3))
-    node_id = (await lease.register(pool.parts, pool.bobs, said)).node_id
+    node_id = (await lease.register(pool.services, pool.bobs, said)).node_id
     assert (await counted(pool)).gpus == DeviceCounts(free=3)
     paused = DeviceStatus("GPU-2", Availability.PAUSED, "Lunch.")
-    await lease.heartbeat(pool.parts, pool.bobs, node_id, Heartbeat(devices=(paused,)))
+    await lease.heartbeat(pool.services, pool.bobs, node_id, Heartbeat(devices=(paused,)))
     await pool.submit()
     await pool.plan()
     found = await counted(pool)

@@ -33,7 +33,7 @@ async def lost(pool: Pool, items: int | None = None) -> tuple[NodeId, Grant]:
     await pool.report(node.node_id, Started(lease_of(grant)))
     await pool.sql("UPDATE attempts SET lease_expires_at = now() - interval '1 second'")
     await pool.sql("UPDATE nodes SET heartbeat_at = now() - interval '1 day'")
-    assert await expire.expire_once(pool.parts, pool.leads) == 2
+    assert await expire.expire_once(pool.services, pool.leads) == 2
     return node.node_id, grant
 
 
@@ -56,13 +56,13 @@ async def test_who_comes_while_another_call_takes_the_attempt_back_finds_it_aliv
 ) -> None:
     """Else a result would be refused, and dropped, because a heartbeat was a moment quicker."""
     node_id, grant = await lost(pool, items)
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         await attempts.lock_task(connection, grant.attempt_id)
         slower = asyncio.create_task(say(pool, node_id, grant))
         async with asyncio.timeout(20):
             while not await pool.sql(WAITING):
                 await asyncio.sleep(0.01)
-        assert await readopt(pool.parts, connection, grant.attempt_id, node_id)
+        assert await readopt(pool.services, connection, grant.attempt_id, node_id)
     await slower
     await pool.check()
 
@@ -76,7 +76,7 @@ async def test_a_node_that_starts_anew_has_its_work_before_it_is_given_any(pool:
             if topic == topics.SCHEDULE:
                 await pool.plan()
 
-    pool.parts = replace(pool.parts, live=Hurried())
+    pool.services = replace(pool.services, live=Hurried())
     assert (await pool.offer(node_id)).node_id == node_id
     assert await pool.fetch(node_id, lease_of(grant)) == []
     assert await pool.sql("SELECT count(*) FROM attempts") == 1

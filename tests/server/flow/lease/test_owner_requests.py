@@ -35,20 +35,20 @@ class Machine:
         self.pool, self.owner, self.node_id = pool, owner, node_id
 
     async def wish(self, change: TermsChange) -> Any:
-        return await owner_requests.change(self.pool.parts, self.owner, self.node_id, change)
+        return await owner_requests.change(self.pool.services, self.owner, self.node_id, change)
 
     async def order(self, order: Order, *devices: str) -> Any:
         said = OwnerOrder(order, devices)
-        return await owner_requests.order(self.pool.parts, self.owner, self.node_id, said)
+        return await owner_requests.order(self.pool.services, self.owner, self.node_id, said)
 
     async def beat(self, wish: int = 0, *statuses: DeviceStatus) -> list[Wish]:
         beat = Heartbeat(devices=statuses, wish=wish)
-        answer = await lease.heartbeat(self.pool.parts, self.pool.bobs, self.node_id, beat)
+        answer = await lease.heartbeat(self.pool.services, self.pool.bobs, self.node_id, beat)
         return answer.wishes
 
     async def register(self, wish: int = 0) -> None:
         offer = RegisterNode(description(2), self.node_id, wish=wish)
-        await lease.register(self.pool.parts, self.pool.bobs, offer)
+        await lease.register(self.pool.services, self.pool.bobs, offer)
 
     async def states(self) -> list[str]:
         found: list[str] = await self.pool.sql(
@@ -58,7 +58,7 @@ class Machine:
 
 
 async def caller(pool: Pool, account_id: AccountId) -> Caller:
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         account = await accounts.by_id(connection, account_id)
     assert account is not None
     return Caller(account, Credential.KEY, "key_1", frozenset({Scope.NODES_WRITE}))
@@ -67,7 +67,7 @@ async def caller(pool: Pool, account_id: AccountId) -> Caller:
 @pytest.fixture
 async def machine(pool: Pool) -> Machine:
     offer = RegisterNode(description(2))
-    registered = await lease.register(pool.parts, pool.bobs, offer)
+    registered = await lease.register(pool.services, pool.bobs, offer)
     return Machine(pool, await caller(pool, pool.bob), registered.node_id)
 
 
@@ -120,7 +120,7 @@ async def test_what_was_not_fetched_is_not_handed_out_once_a_device_is_closed(
             await machine.beat(0, paused)
         case _:
             offer = RegisterNode(description(2), machine.node_id, statuses=(paused,))
-            await lease.register(pool.parts, pool.bobs, offer)
+            await lease.register(pool.services, pool.bobs, offer)
     found = await pool.task(task.id)
     assert (found.state, found.attempts[0].reason) == (TaskState.QUEUED, EndReason.WITHDRAWN)
     assert not await pool.fetch(machine.node_id)
@@ -181,12 +181,12 @@ async def test_an_order_to_drain_holds_until_the_node_has_drained(
     pool: Pool, machine: Machine
 ) -> None:
     await machine.order(Order.DRAIN)
-    await lease.leave(pool.parts, pool.bobs, machine.node_id)  # before it has heard of it
+    await lease.leave(pool.services, pool.bobs, machine.node_id)  # before it has heard of it
     await machine.register()
     (drain,) = await machine.beat()
     assert drain.order == OwnerOrder(Order.DRAIN)
     assert await machine.states() == ["draining", "draining"]
-    await lease.leave(pool.parts, pool.bobs, machine.node_id, wish=drain.number)
+    await lease.leave(pool.services, pool.bobs, machine.node_id, wish=drain.number)
     await machine.register(drain.number)
     assert await machine.beat(drain.number) == [], "its next start is not to end at once"
     assert await machine.states() == ["available", "available"]
@@ -222,7 +222,7 @@ async def test_a_wish_that_crosses_a_beat_is_not_taken_for_one_that_was_forgotte
     pool: Pool, machine: Machine
 ) -> None:
     """The beat waits for the node's row, and then sees its new number with the old wishes."""
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         await nodes.lock_own(connection, machine.node_id, pool.bob, also_left=False)
         beat = asyncio.create_task(machine.beat())
         await asyncio.sleep(0.2)
@@ -237,41 +237,45 @@ async def test_a_device_that_comes_after_a_pause_of_the_whole_node_is_paused(
     await machine.register()
     await machine.wish(PAUSE)
     offer = RegisterNode(description(3), machine.node_id)
-    await lease.register(pool.parts, pool.bobs, offer)
+    await lease.register(pool.services, pool.bobs, offer)
     assert await machine.states() == ["paused"] * 3
-    await lease.register(pool.parts, pool.bobs, RegisterNode(description(1), machine.node_id))
+    await lease.register(pool.services, pool.bobs, RegisterNode(description(1), machine.node_id))
     (wish,) = await machine.beat()
     await machine.order(Order.RECLAIM)  # while two are not there
     await pool.sql("UPDATE devices SET availability = 'available'")
-    await lease.register(pool.parts, pool.bobs, replace(offer, wish=wish.number))
+    await lease.register(pool.services, pool.bobs, replace(offer, wish=wish.number))
     assert await machine.states() == ["paused"] * 3
 
 
 async def test_an_open_poll_ends_when_there_is_a_wish(pool: Pool, machine: Machine) -> None:
-    pool.parts = replace(pool.parts, settings=replace(pool.parts.settings, poll_seconds=30.0))
+    pool.services = replace(
+        pool.services, settings=replace(pool.services.settings, poll_seconds=30.0)
+    )
     asked = AcquireLeases(wait_seconds=30)
-    polling = asyncio.create_task(lease.acquire(pool.parts, pool.bobs, machine.node_id, asked))
+    polling = asyncio.create_task(lease.acquire(pool.services, pool.bobs, machine.node_id, asked))
     async with asyncio.timeout(10):
-        while not pool.parts.live._listeners._by_topic:  # type: ignore[attr-defined]
+        while not pool.services.live._listeners._by_topic:  # type: ignore[attr-defined]
             await asyncio.sleep(0.01)
         await machine.wish(PAUSE)
         answer = await polling
     assert answer.has_wishes and not answer.grants
     asked = AcquireLeases(wait_seconds=0)
-    assert (await lease.acquire(pool.parts, pool.bobs, machine.node_id, asked)).has_wishes
+    assert (await lease.acquire(pool.services, pool.bobs, machine.node_id, asked)).has_wishes
 
 
 async def test_only_the_owner_may_wish_and_sees_the_wishes(pool: Pool, machine: Machine) -> None:
     stranger = await caller(pool, pool.alice)
     with pytest.raises(NotFound, match="no node") as told:
-        await owner_requests.change(pool.parts, stranger, machine.node_id, PAUSE)
+        await owner_requests.change(pool.services, stranger, machine.node_id, PAUSE)
     assert "potluck nodes" in told.value.hint
     with pytest.raises(NotFound, match="no node"):
-        await owner_requests.order(pool.parts, stranger, machine.node_id, OwnerOrder(Order.RECLAIM))
+        await owner_requests.order(
+            pool.services, stranger, machine.node_id, OwnerOrder(Order.RECLAIM)
+        )
     assert await machine.states() == ["available", "available"]
     await machine.wish(PAUSE)
-    assert (await owner_requests.show(pool.parts, pool.bob, machine.node_id)).wishes
-    assert not (await owner_requests.show(pool.parts, pool.alice, machine.node_id)).wishes
+    assert (await owner_requests.show(pool.services, pool.bob, machine.node_id)).wishes
+    assert not (await owner_requests.show(pool.services, pool.alice, machine.node_id)).wishes
 
 
 async def test_wallets_of_the_terms_are_shown_to_the_owner_alone(
@@ -282,9 +286,9 @@ async def test_wallets_of_the_terms_are_shown_to_the_owner_alone(
     first, second = offered.devices
     choosy = replace(first, terms=replace(first.terms, deny=(denied.lower(),)))
     offer = RegisterNode(replace(offered, devices=(choosy, second)), machine.node_id)
-    await lease.register(pool.parts, pool.bobs, offer)
-    mine = await owner_requests.show(pool.parts, pool.bob, machine.node_id)
-    theirs = await owner_requests.show(pool.parts, pool.alice, machine.node_id)
+    await lease.register(pool.services, pool.bobs, offer)
+    mine = await owner_requests.show(pool.services, pool.bob, machine.node_id)
+    theirs = await owner_requests.show(pool.services, pool.alice, machine.node_id)
     assert mine.devices[0].description.terms.deny == (denied,), "in the one spelling"
     assert theirs.devices[0].description.terms.deny == ()
     for node in (mine, theirs):
@@ -306,7 +310,7 @@ async def test_wishes_that_nobody_fetches_are_bounded_in_size_too(machine: Machi
         for _ in range(10):
             await machine.wish(many)
     pending = (
-        await owner_requests.show(machine.pool.parts, machine.pool.bob, machine.node_id)
+        await owner_requests.show(machine.pool.services, machine.pool.bob, machine.node_id)
     ).wishes
     assert 1 <= len(pending) < 10
 
@@ -329,11 +333,11 @@ async def test_who_asked_for_what_is_in_the_audit(pool: Pool, machine: Machine) 
 async def test_a_node_that_has_ended_hears_of_a_pause_when_it_starts_and_of_no_order(
     pool: Pool, machine: Machine
 ) -> None:
-    await lease.leave(pool.parts, pool.bobs, machine.node_id)
+    await lease.leave(pool.services, pool.bobs, machine.node_id)
     with pytest.raises(NotFound):
         await machine.order(Order.DRAIN)
     with pytest.raises(NotFound):
-        await owner_requests.show(pool.parts, pool.bob, machine.node_id)
+        await owner_requests.show(pool.services, pool.bob, machine.node_id)
     assert (await machine.wish(PAUSE)).wishes
     await machine.register()
     assert await machine.states() == ["paused", "paused"]
@@ -347,12 +351,12 @@ async def test_when_an_owner_uses_a_device_is_his_own_affair(pool: Pool, machine
     shy = replace(card, terms=replace(card.terms, idle_minutes=10.0, hours="sat, sun"))
     in_use = DeviceStatus(card.uuid, Availability.IN_USE, "Its owner uses it.")
     said = RegisterNode(replace(offered, devices=(shy,)), machine.node_id, statuses=(in_use,))
-    await lease.register(pool.parts, pool.bobs, said)
+    await lease.register(pool.services, pool.bobs, said)
     for viewer, seen, minutes in (
         (pool.bob, (Availability.IN_USE, "Its owner uses it."), 10.0),
         (pool.alice, (Availability.PAUSED, ""), 0),
     ):
-        async with pool.parts.database.transaction() as connection:
+        async with pool.services.database.transaction() as connection:
             (listed,) = await device_list.page(connection, viewer, DeviceFilter(), None, 10)
             node = await nodes.get(connection, machine.node_id, viewer)
         for each in (listed, node.devices[0]):
@@ -365,5 +369,5 @@ async def test_another_key_of_the_wallet_speaks_for_no_wish(pool: Pool, machine:
     await machine.wish(PAUSE)
     with pytest.raises(NotFound):
         beat = Heartbeat(wish=2**62)
-        await lease.heartbeat(pool.parts, Owner(pool.bob, "nodekey_1"), machine.node_id, beat)
+        await lease.heartbeat(pool.services, Owner(pool.bob, "nodekey_1"), machine.node_id, beat)
     assert len(await machine.beat()) == 1

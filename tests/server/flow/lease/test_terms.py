@@ -12,7 +12,7 @@ from potluck.model.task import GIB, EndReason, TaskState
 from potluck.model.terms import DeviceTerms, TaskKind
 from potluck.server.flow.housekeeping import expire
 from potluck.server.flow.submit import submit
-from potluck.server.leader.memory import Memory
+from potluck.server.leader.memory import LeaderMemory
 from tests.server.flow.pool import (
     Pool,
     description,
@@ -76,7 +76,7 @@ async def test_owners_take_their_own_tasks_whatever_their_lists_say(pool: Pool) 
     """Planned and assigned: lists are about others."""
     bob = Wallet("bob").address
     node_id = await says(pool, None, deny=(bob.lower(),), allow=(ALICE, "0x" + "ab" * 20))
-    await submit.submit(pool.parts, pool.bob, request(), None)
+    await submit.submit(pool.services, pool.bob, request(), None)
     assert await waits_for(pool) == []
     assert len(await pool.fetch(node_id)) == 1
     await pool.check()
@@ -87,7 +87,7 @@ async def test_what_is_away_is_planned_with_when_it_is_back(pool: Pool) -> None:
     await pool.offer()
     await pool.submit()
     await pool.sql("UPDATE devices SET availability = 'in_use', why = 'somebody plays'")
-    memory = Memory(pool.parts)
+    memory = LeaderMemory(pool.services)
     await memory.begin()
     plan = memory.known.scheduler.plan(memory.now, 10)
     assert [each.reason.code for each in plan.waiting.values()] == ["device_away"]
@@ -102,7 +102,7 @@ async def test_a_wallet_is_allowed_before_it_has_an_account(pool: Pool) -> None:
     carol = Wallet("carol").address
     await says(pool, None, allow=(carol,))
     await pool.submit()
-    memory = Memory(pool.parts)
+    memory = LeaderMemory(pool.services)
     await memory.begin()
     assert memory.known.scheduler.plan(memory.now, 10).assignments == ()
     # As if the account were carol's, and came only now.
@@ -114,7 +114,7 @@ async def test_a_wallet_is_allowed_before_it_has_an_account(pool: Pool) -> None:
 
 async def test_a_list_that_the_leader_has_missed_is_found_and_mended(pool: Pool) -> None:
     node_id = await says(pool, None, deny=(ALICE,))
-    memory = Memory(pool.parts)
+    memory = LeaderMemory(pool.services)
     await memory.begin()
     known = memory.known.nodes[node_id]
     memory.known.put_nodes([replace(known, lists={})], memory.now)
@@ -192,8 +192,8 @@ async def test_a_declined_task_says_why_and_waits_longer_each_time(
 ) -> None:
     """What a node lacks may never come: nobody asks it every second for ever."""
     back_off = {"back_off_first_seconds": 100.0, "back_off_longest_seconds": 1000.0}
-    settings = replace(pool.parts.settings, **back_off)
-    pool.parts = replace(pool.parts, settings=settings)
+    settings = replace(pool.services.settings, **back_off)
+    pool.services = replace(pool.services, settings=settings)
     monkeypatch.setattr(random, "random", lambda: 1.0)
     node_id, grant = await pool.started()
     waits = []
@@ -217,7 +217,7 @@ async def test_a_declined_task_says_why_and_waits_longer_each_time(
 async def lost(pool: Pool) -> None:
     """All leases run out, and nobody else is given the work."""
     await pool.sql("UPDATE attempts SET lease_expires_at = now() - interval '1 second'")
-    await expire.expire_once(pool.parts, pool.leads)
+    await expire.expire_once(pool.services, pool.leads)
 
 
 async def test_what_runs_is_taken_back_whatever_was_said_since(pool: Pool) -> None:
@@ -233,7 +233,7 @@ async def test_what_runs_is_taken_back_whatever_was_said_since(pool: Pool) -> No
     assert await pool.beat(node_id, lease_of(grant)) == []
     assert await pool.sql("SELECT state FROM attempts") == "granted"
     await pool.check()
-    memory = Memory(pool.parts)
+    memory = LeaderMemory(pool.services)
     await memory.begin()
     node = memory.known.nodes[node_id].node
     assert node is not None and (node.free_cores, node.free_memory_bytes) == (0, 0)

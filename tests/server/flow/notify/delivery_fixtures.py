@@ -29,28 +29,30 @@ class Delivering:
 
     @classmethod
     async def begin(cls, pool: Pool) -> "Delivering":
-        async with pool.parts.database.transaction() as connection:
+        async with pool.services.database.transaction() as connection:
             # Ahead of the database's clock, which is the one that webhooks are made by.
             return cls(pool, await deliveries.moment(connection) + timedelta(minutes=1))
 
     async def make(self, url: str, *kinds: EventKind) -> WebhookMade:
-        return await webhooks.make(self.pool.parts, self.pool.alice, NewWebhook(url, kinds=kinds))
+        return await webhooks.make(
+            self.pool.services, self.pool.alice, NewWebhook(url, kinds=kinds)
+        )
 
     async def show(self, webhook_id: str) -> WebhookView:
-        return await webhooks.show(self.pool.parts, self.pool.alice, webhook_id)
+        return await webhooks.show(self.pool.services, self.pool.alice, webhook_id)
 
     async def happen(self, task_id: TaskId | None, *numbers: int) -> None:
-        async with self.pool.parts.database.transaction() as connection:
+        async with self.pool.services.database.transaction() as connection:
             told = [
                 Event(self.pool.alice, EventKind.TASK_RUNNING, task_id, data={"number": number})
                 for number in numbers
             ]
             await notify.tell(connection, *told)
-        await notify.notify_once(self.pool.parts, 0)
+        await notify.notify_once(self.pool.services, 0)
 
     async def settle(self) -> None:
         """All that is due at this moment."""
-        parts = self.pool.parts
+        parts = self.pool.services
         while True:
             seen = await webhook_delivery.queue_once(parts, self.now)
             claimed = await webhook_delivery.claim_once(parts, self.now, {})

@@ -12,7 +12,7 @@ from potluck.model.event import EventKind
 from potluck.model.webhook import DeliveryState, PauseReason
 from potluck.server.flow.notify import event_stream, webhook_delivery, webhooks
 from potluck.server.loops.webhook_delivery import DeliverLoop
-from potluck.store.events.event_list import Wanted
+from potluck.store.events.event_list import EventFilter
 from potluck.webhook import ReceivedEvent
 from potluck.wire.webhooks import NewWebhook
 from tests.server.flow.notify.delivery_fixtures import Delivering
@@ -28,7 +28,7 @@ def numbers(found: list[ReceivedEvent], task_id: str | None = None) -> list[int]
 
 async def listed(delivering: Delivering, webhook_id: str) -> list[str]:
     page = await webhooks.deliveries_of(
-        delivering.pool.parts, delivering.pool.alice, webhook_id, None, 100
+        delivering.pool.services, delivering.pool.alice, webhook_id, None, 100
     )
     return [each.state.value for each in page.deliveries]
 
@@ -59,7 +59,7 @@ async def test_a_receiver_that_is_down_for_an_hour_gets_all_in_order_once_it_is_
     assert len(receiver.requests) == len(receiver.effects) + 1 == 41
     assert set(await listed(delivering, made.webhook.id)) == {DeliveryState.DELIVERED}
     assert (await delivering.show(made.webhook.id)).failing_since is None
-    kept = await event_stream.page(pool.parts, pool.alice, Wanted((RUNNING,)), 0, 100)
+    kept = await event_stream.page(pool.services, pool.alice, EventFilter((RUNNING,)), 0, 100)
     assert {each.id for each in found} == {each.id for each in kept.events}
     assert time.monotonic() - began_at < 60, "nobody has waited for that hour"
 
@@ -67,7 +67,7 @@ async def test_a_receiver_that_is_down_for_an_hour_gets_all_in_order_once_it_is_
 async def test_who_fails_is_asked_with_one_event_at_a_time(
     delivering: Delivering, receiver: Receiver
 ) -> None:
-    parts, tasks = delivering.pool.parts, [(await delivering.pool.submit()).id for _ in range(9)]
+    parts, tasks = delivering.pool.services, [(await delivering.pool.submit()).id for _ in range(9)]
     await delivering.make(receiver.url, RUNNING)
     receiver.mood = lambda _: 503
     for number, task_id in enumerate(tasks):
@@ -116,12 +116,12 @@ async def test_after_a_day_in_vain_it_is_paused_said_and_resumed_where_it_was(
     await delivering.pass_by(hours=30)
     assert delivering.tries == tries, "nothing is sent while it is paused"
     page = await event_stream.page(
-        pool.parts, pool.alice, Wanted((EventKind.WEBHOOK_PAUSED,)), 0, 9
+        pool.services, pool.alice, EventFilter((EventKind.WEBHOOK_PAUSED,)), 0, 9
     )
     (said,) = page.events
     assert said.data["webhook_id"] == made.webhook.id and said.data["reason"] == "failing"
     await receiver.open()
-    await webhooks.resume(pool.parts, pool.alice, made.webhook.id, skip_missed=False)
+    await webhooks.resume(pool.services, pool.alice, made.webhook.id, skip_missed=False)
     await delivering.pass_by(minutes=1)
     assert numbers(receiver.events(made.secret, delivering.now.timestamp())) == [1, 2, 3]
 
@@ -132,10 +132,10 @@ async def test_what_was_missed_may_be_skipped(delivering: Delivering, receiver: 
     receiver.mood = lambda _: 503
     await delivering.happen(task.id, 1)
     await delivering.settle()
-    await webhooks.pause(pool.parts, pool.alice, made.webhook.id)
+    await webhooks.pause(pool.services, pool.alice, made.webhook.id)
     await delivering.happen(task.id, 2)
     receiver.mood = lambda _: 200
-    await webhooks.resume(pool.parts, pool.alice, made.webhook.id, skip_missed=True)
+    await webhooks.resume(pool.services, pool.alice, made.webhook.id, skip_missed=True)
     await delivering.happen(task.id, 3)
     await delivering.pass_by(minutes=1)
     assert numbers(receiver.events(made.secret, delivering.now.timestamp())) == [3]
@@ -171,7 +171,7 @@ async def test_nobody_is_followed_elsewhere_and_a_pause_that_was_asked_for_is_ke
         assert len(receiver.requests) == 2 and canary.requests == []
     (shown,) = (
         await webhooks.deliveries_of(
-            delivering.pool.parts, delivering.pool.alice, made.webhook.id, None, 9
+            delivering.pool.services, delivering.pool.alice, made.webhook.id, None, 9
         )
     ).deliveries
     last, first = shown.newest_tries
@@ -186,14 +186,14 @@ async def test_a_try_whose_sender_ended_is_made_again_and_the_old_one_changes_no
     pool, task = delivering.pool, await delivering.pool.submit()
     made = await delivering.make(receiver.url, RUNNING)
     await delivering.happen(task.id, 1, 2)
-    await webhook_delivery.queue_once(pool.parts, delivering.now)
-    (lost,) = await webhook_delivery.claim_once(pool.parts, delivering.now, {})
+    await webhook_delivery.queue_once(pool.services, delivering.now)
+    (lost,) = await webhook_delivery.claim_once(pool.services, delivering.now, {})
     await delivering.settle()
     assert receiver.requests == [], "it is somebody's"
     await delivering.pass_by(minutes=1)
     assert numbers(receiver.events(made.secret, delivering.now.timestamp())) == [1, 2]
     receiver.mood = lambda _: 500
-    await webhook_delivery.deliver(pool.parts, lost, delivering.now)  # it wakes up, and sends
+    await webhook_delivery.deliver(pool.services, lost, delivering.now)  # it wakes up, and sends
     assert len(receiver.requests) == 3 and len(receiver.effects) == 2
     assert await listed(delivering, made.webhook.id) == ["delivered", "delivered"]
     assert (await delivering.show(made.webhook.id)).failing_since is None
@@ -204,7 +204,7 @@ async def test_both_secrets_sign_for_a_day_after_a_rotation(
 ) -> None:
     pool, task = delivering.pool, await delivering.pool.submit()
     made = await delivering.make(receiver.url, RUNNING)
-    rotated = await webhooks.rotate(pool.parts, pool.alice, made.webhook.id)
+    rotated = await webhooks.rotate(pool.services, pool.alice, made.webhook.id)
     assert rotated.secret != made.secret and rotated.webhook.old_secret_until is not None
     await delivering.happen(task.id, 1)
     await delivering.settle()
@@ -225,8 +225,10 @@ async def test_a_delivery_is_sent_again_with_the_same_id(
     made = await delivering.make(receiver.url, RUNNING)
     await delivering.happen(task.id, 1)
     await delivering.settle()
-    page = await webhooks.deliveries_of(pool.parts, pool.alice, made.webhook.id, None, 9)
-    again = await webhooks.redeliver(pool.parts, pool.alice, made.webhook.id, page.deliveries[0].id)
+    page = await webhooks.deliveries_of(pool.services, pool.alice, made.webhook.id, None, 9)
+    again = await webhooks.redeliver(
+        pool.services, pool.alice, made.webhook.id, page.deliveries[0].id
+    )
     assert again.id != page.deliveries[0].id and again.event_id == page.deliveries[0].event_id
     await delivering.pass_by(minutes=1)
     assert len(receiver.requests) == 2 and len(receiver.effects) == 1
@@ -240,7 +242,7 @@ async def test_only_what_is_wanted_is_sent_and_only_what_is_ones_own(
     made = await delivering.make(receiver.url)
     only = await delivering.make(receiver.url, EventKind.TASK_FINISHED)
     asked = NewWebhook(receiver.url, task_id=(await pool.submit()).id)
-    about = await webhooks.make(pool.parts, pool.alice, asked)
+    about = await webhooks.make(pool.services, pool.alice, asked)
     await pool.offer()  # Bob's node is Bob's matter
     await delivering.happen(task.id, 1)
     await delivering.settle()
@@ -271,8 +273,8 @@ async def test_a_long_backlog_goes_in_pieces(delivering: Delivering, receiver: R
 
 async def test_one_slow_receiver_does_not_hold_the_others(pool: Pool, receiver: Receiver) -> None:
     """By the loop itself, and the real clock: two places in all, and one for each."""
-    settings = replace(pool.parts.settings, webhook_concurrency=2, webhook_concurrency_each=1)
-    quick = replace(pool.parts, settings=settings)
+    settings = replace(pool.services.settings, webhook_concurrency=2, webhook_concurrency_each=1)
+    quick = replace(pool.services, settings=settings)
     delivering = await Delivering.begin(pool)
     tasks = [(await pool.submit()).id for _ in range(3)]
     async with receiving() as slow:

@@ -19,7 +19,7 @@ from potluck.server.flow.notify import (
     webhooks,
 )
 from potluck.server.loops.webhook_delivery import DeliverLoop
-from potluck.store.events.event_list import Wanted
+from potluck.store.events.event_list import EventFilter
 from potluck.store.events.outbox import Event
 from potluck.wire.webhooks import ChangeWebhook, DeliveryView, NewWebhook
 from tests.server.flow.notify.delivery_fixtures import Delivering
@@ -31,26 +31,26 @@ RUNNING = EventKind.TASK_RUNNING
 
 async def log_of(delivering: Delivering, webhook_id: str) -> list[DeliveryView]:
     pool = delivering.pool
-    page = await webhooks.deliveries_of(pool.parts, pool.alice, webhook_id, None, 500)
+    page = await webhooks.deliveries_of(pool.services, pool.alice, webhook_id, None, 500)
     return page.deliveries
 
 
 async def resume(delivering: Delivering, webhook_id: str, *, skip: bool = False) -> None:
     pool = delivering.pool
-    await webhooks.resume(pool.parts, pool.alice, webhook_id, skip_missed=skip)
+    await webhooks.resume(pool.services, pool.alice, webhook_id, skip_missed=skip)
 
 
 @pytest.mark.parametrize("skip", [False, True])
 async def test_resuming_again_and_again_gives_no_more_places(
     delivering: Delivering, receiver: Receiver, skip: bool
 ) -> None:
-    pool, most = delivering.pool, delivering.pool.parts.settings.webhook_concurrency_each
+    pool, most = delivering.pool, delivering.pool.services.settings.webhook_concurrency_each
     made = await delivering.make(receiver.url, RUNNING)
     claimed = 0
     for number in range(5):
         await delivering.happen(None, *range(number * 10, number * 10 + 10))
-        await webhook_delivery.queue_once(pool.parts, delivering.now)
-        claimed += len(await webhook_delivery.claim_once(pool.parts, delivering.now, {}))
+        await webhook_delivery.queue_once(pool.services, delivering.now)
+        claimed += len(await webhook_delivery.claim_once(pool.services, delivering.now, {}))
         await resume(delivering, made.webhook.id, skip=skip)
     assert claimed == most
 
@@ -61,11 +61,11 @@ async def test_a_try_in_flight_does_not_undo_its_owners_resume(
     pool, task = delivering.pool, await delivering.pool.submit()
     made = await delivering.make(receiver.url, RUNNING)
     await delivering.happen(task.id, 1)
-    await webhook_delivery.queue_once(pool.parts, delivering.now)
-    (flying,) = await webhook_delivery.claim_once(pool.parts, delivering.now, {})
+    await webhook_delivery.queue_once(pool.services, delivering.now)
+    (flying,) = await webhook_delivery.claim_once(pool.services, delivering.now, {})
     await resume(delivering, made.webhook.id)
     receiver.mood = lambda _: 410
-    await webhook_delivery.deliver(pool.parts, flying, delivering.now)
+    await webhook_delivery.deliver(pool.services, flying, delivering.now)
     assert (await delivering.show(made.webhook.id)).pause is None
     receiver.mood = lambda _: 200
     await delivering.pass_by(minutes=1)
@@ -78,10 +78,10 @@ async def test_one_pause_is_told_once(delivering: Delivering, receiver: Receiver
     receiver.mood = lambda _: 410
     await delivering.happen(None, 1, 2, 3, 4)
     await delivering.settle()
-    await notify.notify_once(pool.parts, 0)
+    await notify.notify_once(pool.services, 0)
     assert len(receiver.requests) == 4
     page = await event_stream.page(
-        pool.parts, pool.alice, Wanted((EventKind.WEBHOOK_PAUSED,)), 0, 9
+        pool.services, pool.alice, EventFilter((EventKind.WEBHOOK_PAUSED,)), 0, 9
     )
     assert len(page.events) == 1
 
@@ -95,7 +95,7 @@ async def test_a_redelivery_is_one_however_often_it_is_asked_for(
     await delivering.settle()
     (first,) = await log_of(delivering, made.webhook.id)
     ids = {
-        (await webhooks.redeliver(pool.parts, pool.alice, made.webhook.id, first.id)).id
+        (await webhooks.redeliver(pool.services, pool.alice, made.webhook.id, first.id)).id
         for _ in range(5)
     }
     assert len(ids) == 1 and len(await log_of(delivering, made.webhook.id)) == 2
@@ -112,11 +112,11 @@ async def test_no_redelivery_is_added_where_too_many_wait(
     await delivering.settle()
     (first,) = await log_of(delivering, made.webhook.id)
     await delivering.happen(None, *range(webhook_delivery.WAITING))
-    while await webhook_delivery.queue_once(pool.parts, delivering.now):
+    while await webhook_delivery.queue_once(pool.services, delivering.now):
         pass
     assert (await delivering.show(made.webhook.id)).waiting == webhook_delivery.WAITING
     with pytest.raises(QuotaExceeded, match="wait for this webhook already"):
-        await webhooks.redeliver(pool.parts, pool.alice, made.webhook.id, first.id)
+        await webhooks.redeliver(pool.services, pool.alice, made.webhook.id, first.id)
 
 
 async def test_what_is_redelivered_does_not_wait_for_the_pause_of_one_that_fails(
@@ -131,11 +131,11 @@ async def test_what_is_redelivered_does_not_wait_for_the_pause_of_one_that_fails
     (waiting,) = await log_of(delivering, made.webhook.id)
     assert waiting.next_try_at is not None and waiting.next_try_at > delivering.now
     receiver.mood = lambda _: 200
-    await webhooks.redeliver(pool.parts, pool.alice, made.webhook.id, waiting.id)
+    await webhooks.redeliver(pool.services, pool.alice, made.webhook.id, waiting.id)
     await delivering.settle()
     assert len(receiver.effects) == 1
-    await webhooks.pause(pool.parts, pool.alice, made.webhook.id)
-    again = await webhooks.redeliver(pool.parts, pool.alice, made.webhook.id, waiting.id)
+    await webhooks.pause(pool.services, pool.alice, made.webhook.id)
+    again = await webhooks.redeliver(pool.services, pool.alice, made.webhook.id, waiting.id)
     assert again.state == "pending" and again.next_try_at is None, "it waits until it is resumed"
 
 
@@ -148,7 +148,7 @@ async def test_at_another_address_nothing_has_failed_yet(
     await delivering.settle()
     assert (await delivering.show(made.webhook.id)).failing_since is not None
     changed = ChangeWebhook(url=receiver.url)
-    shown = await webhooks.change(pool.parts, pool.alice, made.webhook.id, changed)
+    shown = await webhooks.change(pool.services, pool.alice, made.webhook.id, changed)
     assert shown.failing_since is None and shown.next_try_at is None
     await delivering.settle()
     assert len(receiver.effects) == 3
@@ -182,11 +182,11 @@ async def test_a_failure_long_after_one_that_was_given_up_is_the_first(
 async def test_the_limit_of_webhooks_holds_for_those_made_at_once(pool: Pool) -> None:
     async def make(number: int) -> Any:
         asked = NewWebhook("http://127.0.0.1:9/", name=f"hook {number}")
-        return await webhooks.make(pool.parts, pool.alice, asked)
+        return await webhooks.make(pool.services, pool.alice, asked)
 
     made = await asyncio.gather(*(make(n) for n in range(30)), return_exceptions=True)
     refused = [each for each in made if isinstance(each, QuotaExceeded)]
-    most = pool.parts.settings.webhooks_per_account
+    most = pool.services.settings.webhooks_per_account
     assert len(made) - len(refused) == most
     assert await pool.sql("SELECT count(*) FROM webhooks") == most
 
@@ -195,10 +195,10 @@ async def test_ten_slow_webhooks_of_one_account_do_not_hold_another(
     pool: Pool, receiver: Receiver
 ) -> None:
     """By the loop itself, and the real clock; the slow ones would fill every place."""
-    settings = replace(pool.parts.settings, webhook_concurrency=8, webhook_concurrency_account=6)
-    parts = replace(pool.parts, settings=settings)
+    settings = replace(pool.services.settings, webhook_concurrency=8, webhook_concurrency_account=6)
+    parts = replace(pool.services, settings=settings)
     delivering = await Delivering.begin(pool)
-    await webhooks.make(pool.parts, pool.bob, NewWebhook(receiver.url, kinds=(RUNNING,)))
+    await webhooks.make(pool.services, pool.bob, NewWebhook(receiver.url, kinds=(RUNNING,)))
     async with AsyncExitStack() as stack:
         slow = [await stack.enter_async_context(receiving()) for _ in range(10)]
         for each in slow:
@@ -210,10 +210,10 @@ async def test_ten_slow_webhooks_of_one_account_do_not_hold_another(
             async with asyncio.timeout(20):
                 while sum(len(each.requests) for each in slow) < 6:
                     await asyncio.sleep(0.01)
-                async with pool.parts.database.transaction() as connection:
+                async with pool.services.database.transaction() as connection:
                     await notify.tell(connection, Event(pool.bob, RUNNING))
-                await notify.notify_once(pool.parts, 0)
-                await pool.parts.live.wake("webhooks")
+                await notify.notify_once(pool.services, 0)
+                await pool.services.live.wake("webhooks")
                 while not receiver.effects:
                     await asyncio.sleep(0.01)
             assert sum(len(each.requests) for each in slow) == 6, "and no try of theirs was over"
@@ -236,13 +236,13 @@ class Failing:
 
 
 def sending_by(pool: Pool, sender: Any) -> None:
-    pool.parts = replace(pool.parts, outward=sender)
+    pool.services = replace(pool.services, outward=sender)
 
 
 async def test_want_of_room_is_counted_against_nobody(
     delivering: Delivering, receiver: Receiver
 ) -> None:
-    pool, real = delivering.pool, delivering.pool.parts.outward
+    pool, real = delivering.pool, delivering.pool.services.outward
     made = await delivering.make(receiver.url, RUNNING)
     await delivering.happen(None, 1)
     sending_by(pool, Failing(Busy()))

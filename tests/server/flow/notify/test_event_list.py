@@ -11,17 +11,17 @@ from msgspec.structs import replace
 from potluck.model.event import EventKind
 from potluck.model.ids import TaskId
 from potluck.server.flow.notify import event_stream, notify
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.events import event_list
 from potluck.store.events import outbox as store
-from potluck.store.events.event_list import Wanted
+from potluck.store.events.event_list import EventFilter
 from potluck.store.events.outbox import Event
 from potluck.wire.events import EventGap, EventView
 from tests.server.flow.pool import Pool
 
 pytestmark = pytest.mark.every_postgres
 
-ALL = Wanted()
+ALL = EventFilter()
 
 
 def about(pool: Pool, number: int, task_id: TaskId | None = None) -> Event:
@@ -29,12 +29,12 @@ def about(pool: Pool, number: int, task_id: TaskId | None = None) -> Event:
 
 
 async def say(pool: Pool, *numbers: int) -> None:
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         await notify.tell(connection, *(about(pool, number) for number in numbers))
 
 
 async def place(pool: Pool) -> None:
-    await notify.notify_once(pool.parts, 0)
+    await notify.notify_once(pool.services, 0)
 
 
 def numbers(found: list[EventView]) -> list[int]:
@@ -46,7 +46,7 @@ async def read_all(pool: Pool, limit: int) -> list[int]:
     found: list[int] = []
     cursor = 0
     while True:
-        page = await event_stream.page(pool.parts, pool.alice, ALL, cursor, limit)
+        page = await event_stream.page(pool.services, pool.alice, ALL, cursor, limit)
         found += numbers(page.events)
         cursor = int(page.next_cursor or "")
         if len(page.events) < limit:
@@ -55,14 +55,16 @@ async def read_all(pool: Pool, limit: int) -> list[int]:
 
 async def test_what_is_committed_late_is_not_missed(pool: Pool) -> None:
     """Its id is the smaller one, and whoever has read on behind the larger comes back for it."""
-    async with pool.parts.database.transaction() as late:
+    async with pool.services.database.transaction() as late:
         await notify.tell(late, about(pool, 1))
         await say(pool, 2)
         await place(pool)
-        first = await event_stream.page(pool.parts, pool.alice, ALL, 0, 10)
+        first = await event_stream.page(pool.services, pool.alice, ALL, 0, 10)
         assert numbers(first.events) == [2]
     await place(pool)
-    second = await event_stream.page(pool.parts, pool.alice, ALL, int(first.next_cursor or ""), 10)
+    second = await event_stream.page(
+        pool.services, pool.alice, ALL, int(first.next_cursor or ""), 10
+    )
     assert numbers(second.events) == [1]
 
 
@@ -70,15 +72,17 @@ async def test_of_one_task_the_order_is_that_in_which_it_happened(pool: Pool) ->
     """Also if the transaction that came second had begun to write before the first."""
     task = await pool.submit()
     lock = "SELECT id FROM tasks WHERE id = $1 FOR UPDATE"
-    async with pool.parts.database.transaction() as second:
+    async with pool.services.database.transaction() as second:
         await second.execute("SELECT pg_current_xact_id()")
-        async with pool.parts.database.transaction() as first:
+        async with pool.services.database.transaction() as first:
             await first.fetchval(lock, task.id)
             await notify.tell(first, about(pool, 1, task.id))
         await second.fetchval(lock, task.id)
         await notify.tell(second, about(pool, 2, task.id))
     await place(pool)
-    page = await event_stream.page(pool.parts, pool.alice, Wanted((EventKind.TASK_RUNNING,)), 0, 10)
+    page = await event_stream.page(
+        pool.services, pool.alice, EventFilter((EventKind.TASK_RUNNING,)), 0, 10
+    )
     assert numbers(page.events) == [1, 2]
 
 
@@ -86,11 +90,13 @@ async def test_two_that_place_at_once_place_each_event_once(pool: Pool) -> None:
     """As a leader does that does not know yet that another one leads."""
     for number in range(50):
         await say(pool, number)
-    placing = [notify.notify_once(pool.parts, 0) for _ in range(6)]
+    placing = [notify.notify_once(pool.services, 0) for _ in range(6)]
     done = await asyncio.gather(*placing)
     assert sum(each.count for each in done) == 50
     assert await read_all(pool, 7) == list(range(50))
-    ids = [each.id for each in (await event_stream.page(pool.parts, pool.alice, ALL, 0, 50)).events]
+    ids = [
+        each.id for each in (await event_stream.page(pool.services, pool.alice, ALL, 0, 50)).events
+    ]
     assert len(set(ids)) == 50
 
 
@@ -102,7 +108,7 @@ async def test_readers_among_writers_see_each_event_once(pool: Pool) -> None:
         cursor = 0
         while True:
             was_over = is_over
-            page = await event_stream.page(pool.parts, pool.alice, ALL, cursor, 5)
+            page = await event_stream.page(pool.services, pool.alice, ALL, cursor, 5)
             seen.extend(numbers(page.events))
             cursor = int(page.next_cursor or "")
             if was_over and len(page.events) < 5:
@@ -110,7 +116,7 @@ async def test_readers_among_writers_see_each_event_once(pool: Pool) -> None:
 
     async def write(first: int) -> None:
         for number in range(first, first + 20):
-            async with pool.parts.database.transaction() as connection:
+            async with pool.services.database.transaction() as connection:
                 await notify.tell(connection, about(pool, number))
                 await asyncio.sleep(0.001 * (number % 3))
             await place(pool)
@@ -127,70 +133,78 @@ async def test_readers_among_writers_see_each_event_once(pool: Pool) -> None:
 
 async def test_some_are_asked_for_by_kind_by_task_and_from_the_end(pool: Pool) -> None:
     one, other = await pool.submit(), await pool.submit()
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         await notify.tell(connection, *(about(pool, number, one.id) for number in range(5)))
     await place(pool)
 
-    async def asked(wanted: Wanted) -> list[str]:
-        page = await event_stream.page(pool.parts, pool.alice, wanted, 0, 100)
+    async def asked(wanted: EventFilter) -> list[str]:
+        page = await event_stream.page(pool.services, pool.alice, wanted, 0, 100)
         assert {each.task_name for each in page.events} <= {"hello.py"}
         return [f"{each.kind} {each.task_id}" for each in page.events]
 
     queued = [f"task.queued {one.id}", f"task.queued {other.id}"]
-    assert await asked(Wanted((EventKind.TASK_QUEUED,))) == queued
-    assert await asked(Wanted(task_id=other.id)) == queued[1:]
-    assert await asked(Wanted((EventKind.TASK_FINISHED,), one.id)) == []
-    only = Wanted((EventKind.TASK_RUNNING,), one.id)
-    last = await event_stream.newest(pool.parts, pool.alice, only, None, 2)
+    assert await asked(EventFilter((EventKind.TASK_QUEUED,))) == queued
+    assert await asked(EventFilter(task_id=other.id)) == queued[1:]
+    assert await asked(EventFilter((EventKind.TASK_FINISHED,), one.id)) == []
+    only = EventFilter((EventKind.TASK_RUNNING,), one.id)
+    last = await event_stream.newest(pool.services, pool.alice, only, None, 2)
     assert numbers(last.events) == [4, 3]
-    older = await event_stream.newest(pool.parts, pool.alice, only, int(last.next_cursor or ""), 4)
+    older = await event_stream.newest(
+        pool.services, pool.alice, only, int(last.next_cursor or ""), 4
+    )
     assert numbers(older.events) == [2, 1, 0] and older.next_cursor is None
-    mine = await event_stream.page(pool.parts, pool.bob, ALL, 0, 100)
+    mine = await event_stream.page(pool.services, pool.bob, ALL, 0, 100)
     assert mine.events == [], "what is somebody else's is not told"
     assert (
-        await event_stream.page(pool.parts, pool.bob, Wanted(task_id=one.id), 0, 9)
+        await event_stream.page(pool.services, pool.bob, EventFilter(task_id=one.id), 0, 9)
     ).events == []
 
 
 async def test_what_is_no_longer_kept_is_a_gap_to_whom_it_concerns(pool: Pool) -> None:
     await say(pool, 1, 2, 3)
     await place(pool)
-    page = await event_stream.page(pool.parts, pool.alice, ALL, 0, 1)
+    page = await event_stream.page(pool.services, pool.alice, ALL, 0, 1)
     behind_first = int(page.next_cursor or "")
     await pool.sql("UPDATE events SET created_at = now() - interval '2 days'")
     await say(pool, 4)
     await place(pool)
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         assert await event_list.forget(connection, timedelta(days=3), 100) == 0
         assert await event_list.forget(connection, timedelta(days=1), 2) == 2
         assert await event_list.forget(connection, timedelta(days=1), 100) == 1
-    late = await event_stream.page(pool.parts, pool.alice, ALL, behind_first, 10)
+    late = await event_stream.page(pool.services, pool.alice, ALL, behind_first, 10)
     assert late.gap is not None and numbers(late.events) == [4]
-    assert (await event_stream.page(pool.parts, pool.alice, ALL, 0, 10)).gap is None, "asks for all"
-    assert (await event_stream.page(pool.parts, pool.alice, ALL, behind_first + 2, 10)).gap is None
-    assert (await event_stream.page(pool.parts, pool.bob, ALL, 1, 10)).gap is None, "lost nothing"
-    future = await event_stream.page(pool.parts, pool.alice, ALL, 10**9, 10)
+    assert (await event_stream.page(pool.services, pool.alice, ALL, 0, 10)).gap is None, (
+        "asks for all"
+    )
+    assert (
+        await event_stream.page(pool.services, pool.alice, ALL, behind_first + 2, 10)
+    ).gap is None
+    assert (await event_stream.page(pool.services, pool.bob, ALL, 1, 10)).gap is None, (
+        "lost nothing"
+    )
+    future = await event_stream.page(pool.services, pool.alice, ALL, 10**9, 10)
     assert future.gap is not None and int(future.next_cursor or "") < 10**9
 
 
 async def test_a_stream_tells_where_it_is_then_what_happens_then_of_a_gap(pool: Pool) -> None:
     await say(pool, 1)
     await place(pool)
-    async with aclosing(_follow(pool.parts, pool, None)) as stream:
+    async with aclosing(_follow(pool.services, pool, None)) as stream:
         here = await anext(stream)
         assert here.said is None, "what was before is not told"
         await say(pool, 2)
         await place(pool)
         told = await anext(stream)
         assert isinstance(told.said, EventView) and told.said.data == {"number": 2}
-    async with aclosing(_follow(pool.parts, pool, here.position)) as stream:
+    async with aclosing(_follow(pool.services, pool, here.position)) as stream:
         await anext(stream)
         again = await anext(stream)
         assert again == told, "a stream that was cut goes on where it was"
     await pool.sql("UPDATE events SET created_at = now() - interval '2 days'")
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         await event_list.forget(connection, timedelta(days=1), 100)
-    async with aclosing(_follow(pool.parts, pool, here.position)) as stream:
+    async with aclosing(_follow(pool.services, pool, here.position)) as stream:
         await anext(stream)
         gap = await anext(stream)
         assert isinstance(gap.said, EventGap) and gap.position >= told.position
@@ -198,12 +212,12 @@ async def test_a_stream_tells_where_it_is_then_what_happens_then_of_a_gap(pool: 
 
 async def test_a_quiet_stream_gives_signs_of_life_and_keeps_no_connection(pool: Pool) -> None:
     """More of them than there are connections, and their positions go on with what others do."""
-    quick = _with(pool.parts, follow_poll_seconds=0.05)
+    quick = _with(pool.services, follow_poll_seconds=0.05)
     streams = [_follow(quick, pool, None) for _ in range(30)]
     first = [await anext(each) for each in streams]
     waiting = [asyncio.ensure_future(anext(each)) for each in streams]
     await asyncio.sleep(0)
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         event = Event(pool.bob, EventKind.NODE_ONLINE)
         await store.append(connection, [event])
     await place(pool)
@@ -212,17 +226,17 @@ async def test_a_quiet_stream_gives_signs_of_life_and_keeps_no_connection(pool: 
         waiting = [asyncio.ensure_future(anext(each)) for each in streams]
     assert all(each.said is None for each in signs)
     assert signs[0].position > first[0].position
-    pool.parts.stopping.set()
+    pool.services.stopping.set()
     ended = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 10)
     assert all(isinstance(each, StopAsyncIteration) or each.said is None for each in ended)  # type: ignore[union-attr]
 
 
 def _follow(
-    parts: Parts, pool: Pool, position: int | None
-) -> AsyncGenerator[event_stream.Followed]:
-    return event_stream.follow(parts, pool.alice, ALL, position)
+    services: Services, pool: Pool, position: int | None
+) -> AsyncGenerator[event_stream.EventStreamItem]:
+    return event_stream.follow(services, pool.alice, ALL, position)
 
 
-def _with(parts: Parts, **changes: float) -> Parts:
-    settings = replace(parts.settings, **changes)
-    return replace(parts, settings=settings)
+def _with(services: Services, **changes: float) -> Services:
+    settings = replace(services.settings, **changes)
+    return replace(services, settings=settings)

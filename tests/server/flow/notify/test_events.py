@@ -56,7 +56,7 @@ async def test_a_task_is_told_from_the_queue_to_its_end(pool: Pool) -> None:
 async def test_a_lost_attempt_that_comes_back_is_told(pool: Pool) -> None:
     node_id, grant = await pool.started()
     await pool.sql("UPDATE attempts SET lease_expires_at = now() - interval '1 second'")
-    await expire.expire_once(pool.parts, pool.leads)
+    await expire.expire_once(pool.services, pool.leads)
     await pool.report(node_id, done(grant))
     assert (await _told(pool, grant.task_id))[-6:] == [
         ("attempt.ended", "lost", "lease_expired"),
@@ -76,7 +76,7 @@ async def test_ranges_are_told_one_by_one_and_their_array_as_a_whole(pool: Pool)
     second = await _granted(pool, other.node_id, task.id, await assign(pool, other, task.id, 2, 4))
     await pool.report(other.node_id, Started(lease_of(second)), succeeded(second, 2, 3))
     await pool.report(other.node_id, done(second))
-    await cancel.cancel(pool.parts, pool.alice, task.id)
+    await cancel.cancel(pool.services, pool.alice, task.id)
     assert await _told(pool, task.id) == [
         ("task.queued", "queued", None),
         ("attempt.granted", "granted", None),
@@ -95,10 +95,10 @@ async def test_an_end_in_the_queue_is_told_with_its_reason(pool: Pool) -> None:
     late = await pool.submit(start_within_seconds=60.0)
     after = await pool.submit(after=(late.id,))
     await pool.sql("UPDATE tasks SET start_before = now() WHERE id = $1", late.id)
-    await expire.expire_once(pool.parts, pool.leads)
-    await dependents.decide_once(pool.parts, pool.leads)
+    await expire.expire_once(pool.services, pool.leads)
+    await dependents.decide_once(pool.services, pool.leads)
     called_off = await pool.submit()
-    await cancel.cancel(pool.parts, pool.alice, called_off.id)
+    await cancel.cancel(pool.services, pool.alice, called_off.id)
     ends = [(await _told(pool, task_id))[-1] for task_id in (late.id, after.id, called_off.id)]
     assert ends == [
         ("task.finished", "expired", "deadline"),
@@ -111,9 +111,9 @@ async def test_a_node_is_told_when_it_comes_falls_silent_speaks_and_leaves(pool:
     node = await pool.offer()
     await pool.sql("UPDATE nodes SET heartbeat_at = now() - interval '1 hour'")
     await pool.sql("UPDATE leader SET forgiven_beat_at = (SELECT max(heartbeat_at) FROM nodes)")
-    await expire.expire_once(pool.parts, pool.leads)
+    await expire.expire_once(pool.services, pool.leads)
     await pool.beat(node.node_id)
-    await lease.leave(pool.parts, pool.bobs, node.node_id)
+    await lease.leave(pool.services, pool.bobs, node.node_id)
     kinds = await pool.sql(
         "SELECT array_agg(kind ORDER BY id) FROM events WHERE task_id IS NULL AND node_id = $1",
         node.node_id,
@@ -130,7 +130,7 @@ async def _granted(pool: Pool, node_id: NodeId, task_id: TaskId, is_placed: bool
 
 async def _told(pool: Pool, task_id: TaskId) -> list[tuple[str, str, str | None]]:
     statement = "SELECT kind, data FROM events WHERE task_id = $1 ORDER BY id"
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         rows = await connection.fetch(statement, task_id)
     data: list[dict[str, Any]] = [msgspec.json.decode(row["data"]) for row in rows]
     return [

@@ -26,24 +26,24 @@ async def test_logs_are_idempotent_by_offset_and_capped(pool: Pool) -> None:
         await pool.say(node_id, held, 9, "gap")
     with pytest.raises(TooLarge):
         await pool.say(node_id, held, 3, "x" * 100_000)
-    page = await attempt_log.read_log(pool.parts, pool.alice, grant.task_id, None, 1)
+    page = await attempt_log.read_log(pool.services, pool.alice, grant.task_id, None, 1)
     assert [piece.text for piece in page.pieces] == ["b", "c"]
     assert (page.next_offset, page.complete) == (3, False)
     await pool.report(node_id, done(grant))
-    assert (await attempt_log.read_log(pool.parts, pool.alice, grant.task_id, None, 3)).complete
+    assert (await attempt_log.read_log(pool.services, pool.alice, grant.task_id, None, 3)).complete
 
 
 async def test_a_log_that_another_instance_keeps_is_said_to_be_elsewhere(
     pool: Pool, tmp_path: Path
 ) -> None:
     node_id, grant = await pool.started()
-    before = await attempt_log.read_log(pool.parts, pool.alice, grant.task_id, None, 0)
+    before = await attempt_log.read_log(pool.services, pool.alice, grant.task_id, None, 0)
     assert not before.elsewhere, "nothing was written yet"
     await pool.say(node_id, lease_of(grant), 0, "a", "b")
-    other = replace(pool.parts, blobs=DirectoryBlobs(tmp_path / "others"))
+    other = replace(pool.services, blobs=DirectoryBlobs(tmp_path / "others"))
     page = await attempt_log.read_log(other, pool.alice, grant.task_id, None, 0)
     assert page.elsewhere and not page.pieces
-    page = await attempt_log.read_log(pool.parts, pool.alice, grant.task_id, None, 2)
+    page = await attempt_log.read_log(pool.services, pool.alice, grant.task_id, None, 2)
     assert not page.elsewhere and not page.pieces
 
 
@@ -51,8 +51,8 @@ async def test_following_sees_every_state_and_every_piece_and_resumes(pool: Pool
     node_id, grant = await pool.started()
     held = lease_of(grant)
     seen: list[str] = []
-    position = task_stream.Position()
-    stream = task_stream.follow(pool.parts, pool.alice, grant.task_id, position)
+    position = task_stream.StreamPosition()
+    stream = task_stream.follow(pool.services, pool.alice, grant.task_id, position)
     await pool.say(node_id, held, 0, "one")
     async for followed in stream:
         seen.append(_told(followed))
@@ -63,38 +63,38 @@ async def test_following_sees_every_state_and_every_piece_and_resumes(pool: Pool
     await pool.say(node_id, held, 1, "two")
     await pool.report(node_id, done(grant))
     position = task_stream.parse_position(str(position))
-    async for followed in task_stream.follow(pool.parts, pool.alice, grant.task_id, position):
+    async for followed in task_stream.follow(pool.services, pool.alice, grant.task_id, position):
         seen.append(_told(followed))
     assert seen == ["one", "running", "two", "succeeded"]
 
 
 async def test_followers_are_woken_by_the_outbox(pool: Pool) -> None:
     task = await pool.submit()
-    async with pool.parts.live.listen(f"task:{task.id}") as listener:
-        told = await notify.notify_once(pool.parts, 0)
+    async with pool.services.live.listen(f"task:{task.id}") as listener:
+        told = await notify.notify_once(pool.services, 0)
         assert told.count == 1
         assert await listener.wait(10)
-        assert await notify.tell_again(pool.parts) == told, "whoever ends before the mark"
+        assert await notify.tell_again(pool.services) == told, "whoever ends before the mark"
         assert await listener.wait(10)
-    assert await notify.notify_once(pool.parts, told.place) == notify.Told(0, told.place)
-    assert await notify.tell_again(pool.parts) == notify.Told(0, 0), "all is noted"
+    assert await notify.notify_once(pool.services, told.place) == notify.OutboxBatch(0, told.place)
+    assert await notify.tell_again(pool.services) == notify.OutboxBatch(0, 0), "all is noted"
 
 
 async def test_following_sees_the_end_of_an_attempt_that_failed(pool: Pool) -> None:
     node_id, grant = await pool.started(max_attempts=2)
     await pool.say(node_id, lease_of(grant), 0, "one")
-    position = task_stream.Position(99, grant.attempt_id, 1)
+    position = task_stream.StreamPosition(99, grant.attempt_id, 1)
     await pool.say(node_id, lease_of(grant), 1, "two")
     await pool.report(node_id, done(grant, EndReason.EXIT_STATUS, exit_code=1))
     await pool.plan()
     (second,) = await pool.fetch(node_id)
     await pool.say(node_id, lease_of(second), 0, "three")
     await pool.report(node_id, done(second))
-    seen = task_stream.follow(pool.parts, pool.alice, grant.task_id, position)
+    seen = task_stream.follow(pool.services, pool.alice, grant.task_id, position)
     assert [_told(each) async for each in seen] == ["two", "three"]
 
 
-def _told(followed: task_stream.Followed) -> str:
+def _told(followed: task_stream.TaskStreamItem) -> str:
     match followed.event:
         case FollowedState(task):
             return task.state.value

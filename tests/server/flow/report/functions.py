@@ -25,7 +25,7 @@ def function(**changes: Any) -> TaskRequest:
 
 
 async def call(pool: Pool, **changes: Any) -> TaskView:
-    return await submit.submit(pool.parts, pool.alice, function(**changes), None)
+    return await submit.submit(pool.services, pool.alice, function(**changes), None)
 
 
 def returned(grant: Grant, start: int, end: int, values: Value | None = None) -> ItemsDone:
@@ -46,7 +46,7 @@ def gave(grant: Grant, data: bytes, reason: EndReason = EndReason.COMPLETED) -> 
 
 async def ask(pool: Pool, task_id: TaskId, behind: int = 0, wait: float = 0.0) -> list[TaskResult]:
     asked = AskResults((Wanted(task_id, behind),), wait)
-    return (await result_poll.ask(pool.parts, pool.alice, asked)).results
+    return (await result_poll.ask(pool.services, pool.alice, asked)).results
 
 
 def shown(pieces: list[ResultPiece]) -> list[tuple[int, int, bytes, bool]]:

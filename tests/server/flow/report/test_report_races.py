@@ -44,7 +44,7 @@ async def _canceller(pool: Pool, tasks: list[TaskId], finished: set[TaskId]) -> 
         while (await pool.task(task_id)).state is TaskState.QUEUED and random.random() < 0.9:
             await asyncio.sleep(0)
         try:
-            await cancel.cancel(pool.parts, pool.alice, task_id)
+            await cancel.cancel(pool.services, pool.alice, task_id)
         except Conflict:
             continue  # it had already ended
         finished.add(task_id)
@@ -80,18 +80,18 @@ async def test_the_same_chunk_twice_at_once_is_one_chunk(pool: Pool) -> None:
     have = max(answers)
     assert await pool.say(node_id, held, 0, "a", "b", "c", "d", "e") == 5
     for offset in range(6):
-        page = await attempt_log.read_log(pool.parts, pool.alice, grant.task_id, None, offset)
+        page = await attempt_log.read_log(pool.services, pool.alice, grant.task_id, None, offset)
         assert "".join(piece.text for piece in page.pieces) == "abcde"[offset:], (offset, have)
     await pool.report(node_id, done(grant))
-    assert (await attempt_log.read_log(pool.parts, pool.alice, grant.task_id, None, 5)).complete
+    assert (await attempt_log.read_log(pool.services, pool.alice, grant.task_id, None, 5)).complete
 
 
 async def test_two_cancellations_and_a_report_agree(pool: Pool) -> None:
     node_id, grant = await pool.started()
     outcomes = await asyncio.gather(
-        cancel.cancel(pool.parts, pool.alice, grant.task_id),
+        cancel.cancel(pool.services, pool.alice, grant.task_id),
         pool.report(node_id, done(grant)),
-        cancel.cancel(pool.parts, pool.alice, grant.task_id),
+        cancel.cancel(pool.services, pool.alice, grant.task_id),
         pool.report(node_id, done(grant, EndReason.EXIT_STATUS, exit_code=1)),
         return_exceptions=True,
     )

@@ -35,7 +35,7 @@ async def test_each_has_its_own_answer_in_its_own_place(pool: Pool) -> None:
     node_id, grants = await _busy_node(pool)
     other = await pool.offer()
     good, forged, odd, gone, repeated, changed, lost, *rest = grants
-    await cancel.cancel(pool.parts, pool.alice, gone.task_id)
+    await cancel.cancel(pool.services, pool.alice, gone.task_id)
     assert await pool.report(node_id, done(repeated), done(changed)) == ["accepted"] * 2
     await _lose(pool, lost)
     codes = await pool.report(
@@ -134,7 +134,7 @@ async def test_all_that_is_said_of_a_range_is_one_transaction_and_one_history(po
         kinds = "SELECT array_agg(kind ORDER BY id) FROM events WHERE task_id = $1"
         told.append((after.state, after.items, await pool.sql(kinds, task.id)))
         assert (after.items.succeeded, after.items.pending) == (3, 1)
-        await cancel.cancel(pool.parts, pool.alice, task.id)
+        await cancel.cancel(pool.services, pool.alice, task.id)
         await pool.check()
     assert told[0] == told[1]
 
@@ -169,13 +169,13 @@ async def _run(pool: Pool, node_id: NodeId, grants: list[Grant]) -> None:
 
 async def _cancel(pool: Pool, task_id: TaskId) -> None:
     with contextlib.suppress(Conflict):  # it may have ended already
-        await cancel.cancel(pool.parts, pool.alice, task_id)
+        await cancel.cancel(pool.services, pool.alice, task_id)
 
 
 async def _lose(pool: Pool, grant: Grant) -> None:
     late = "UPDATE attempts SET lease_expires_at = now() WHERE id = $1"
     await pool.sql(late, grant.attempt_id)
-    assert await expire.expire_once(pool.parts, pool.leads) == 1
+    assert await expire.expire_once(pool.services, pool.leads) == 1
 
 
 async def test_a_nodes_ends_are_counted_for_and_against_it(pool: Pool) -> None:
@@ -190,7 +190,7 @@ async def test_a_nodes_ends_are_counted_for_and_against_it(pool: Pool) -> None:
         done(left, EndReason.NODE_LEFT),
         done(silent, EndReason.SILENCE),
     )
-    await cancel.cancel(pool.parts, pool.alice, called_off.task_id)
+    await cancel.cancel(pool.services, pool.alice, called_off.task_id)
     await _lose(pool, lost)
     assert await _counted(pool, node_id) == [2, 3]
     await pool.beat(node_id, lease_of(lost))

@@ -29,8 +29,8 @@ from tests.wallets import Wallet
 def patient(pool: Pool) -> Pool:
     """Polls wait for as long as they are asked to, and look only when they are woken."""
     seconds = {"poll_seconds": 60.0, "follow_poll_seconds": 60.0}
-    settings = replace(pool.parts.settings, **seconds)
-    parts = replace(pool.parts, settings=settings)
+    settings = replace(pool.services.settings, **seconds)
+    parts = replace(pool.services, settings=settings)
     return Pool(parts, pool.alice, pool.bob, pool.leads)
 
 
@@ -186,4 +186,4 @@ async def test_results_are_sealed_and_nobody_elses(pool: Pool) -> None:
     await pool.report(node.node_id, Started(lease_of(grant)), gave(grant, b"planted-secret"))
     assert b"planted" not in await pool.sql("SELECT sealed_value FROM results")
     with pytest.raises(NotFound):
-        await result_poll.ask(pool.parts, pool.bob, AskResults((Wanted(task.id),)))
+        await result_poll.ask(pool.services, pool.bob, AskResults((Wanted(task.id),)))

@@ -35,7 +35,7 @@ async def place(
         hold_micro=hold_micro(price, task.limits.run_seconds * (len(items) if items else 1)),
         items=items,
     )
-    return bool(await apply(pool.parts, pool.leads, [assignment]))
+    return bool(await apply(pool.services, pool.leads, [assignment]))
 
 
 async def give(

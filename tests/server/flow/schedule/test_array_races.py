@@ -94,7 +94,7 @@ async def _finish(pool: Pool, node: NodeRegistered, grant: Grant) -> None:
 async def _cancel_soon(pool: Pool, task_id: TaskId) -> None:
     for _ in range(random.randrange(8)):
         await pool.task(task_id)
-    await cancel.cancel(pool.parts, pool.alice, task_id)
+    await cancel.cancel(pool.services, pool.alice, task_id)
 
 
 async def test_reports_and_an_expiry_agree(pool: Pool) -> None:
@@ -107,7 +107,7 @@ async def test_reports_and_an_expiry_agree(pool: Pool) -> None:
         await pool.sql("UPDATE attempts SET lease_expires_at = now() WHERE finished_at IS NULL")
         told, _ = await asyncio.gather(
             pool.report(node.node_id, succeeded(grant, 1, 2, 3), done(grant)),
-            expire.expire_once(pool.parts, pool.leads),
+            expire.expire_once(pool.services, pool.leads),
         )
         after = await pool.task(task.id)
         # All items may have been accepted before the lease ran out: then nothing is left to end.
@@ -123,7 +123,7 @@ async def test_a_lost_range_and_its_new_owner_never_both_count(pool: Pool) -> No
         task = await pool.submit(items=3)
         grant = await give(pool, old, task.id, 0, 3)
         await pool.sql("UPDATE attempts SET lease_expires_at = now() WHERE finished_at IS NULL")
-        await expire.expire_once(pool.parts, pool.leads)
+        await expire.expire_once(pool.services, pool.leads)
         told, granted = await asyncio.gather(
             pool.report(old.node_id, succeeded(grant, 0, 1, 2), done(grant)),
             assign(pool, new, task.id, 0, 3),
@@ -154,9 +154,9 @@ async def test_cancelling_many_ranges_takes_the_rows_kind_by_kind(
     task = await pool.submit(items=3, run_seconds=10.0)
     for item in range(3):
         await give(pool, await pool.offer(price_micro_per_hour=1000), task.id, item, item + 1, 1000)
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         await connection.execute(held)
-        running = asyncio.ensure_future(cancel.cancel(pool.parts, pool.alice, task.id))
+        running = asyncio.ensure_future(cancel.cancel(pool.services, pool.alice, task.id))
         waiting = (
             "SELECT count(*) FROM pg_stat_activity"
             " WHERE datname = current_database() AND wait_event_type = 'Lock'"

@@ -107,7 +107,7 @@ async def test_a_failed_item_is_tried_again_and_fails_nobody_else(pool: Pool) ->
     after = await pool.task(task.id)
     assert (after.state, after.reason) == (TaskState.FAILED, EndReason.ITEMS_FAILED)
     assert (after.detail, after.items) == ("1 of 3 items failed.", ItemCounts(3, 0, 2, 1))
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         (bad,) = await item_failures.page(connection, task.id, -1, 10)
     assert bad == FailedItem(1, 2, True, again.attempt_id, EndReason.EXIT_STATUS, 1, "no luck")
     await pool.check()
@@ -131,7 +131,7 @@ async def test_what_a_lost_range_has_done_stays_done_and_is_paid(pool: Pool) -> 
     await pool.sql(f"UPDATE attempts SET {LONG_AGO('fetched_at')}, {LONG_AGO('started_at')}")
     await pool.report(node.node_id, succeeded(grant, 0, 1, seconds=2.0))
     await _run_out(pool)
-    assert await expire.expire_once(pool.parts, pool.leads) == 1
+    assert await expire.expire_once(pool.services, pool.leads) == 1
     lost = await pool.task(task.id)
     assert (lost.state, lost.items) == (TaskState.QUEUED, ItemCounts(6, 4, 2, 0))
     assert lost.charge_micro == 4_000_000
@@ -153,7 +153,7 @@ async def test_a_range_that_was_taken_back_is_not_paid_twice(pool: Pool) -> None
     await pool.sql(f"UPDATE attempts SET {LONG_AGO('fetched_at')}, {LONG_AGO('started_at')}")
     await pool.report(node.node_id, succeeded(grant, 0, 1, seconds=2.0))
     await _run_out(pool)
-    await expire.expire_once(pool.parts, pool.leads)
+    await expire.expire_once(pool.services, pool.leads)
     assert await pool.report(
         node.node_id, succeeded(grant, 2, 3, seconds=2.0), done(grant, usage=used(8.0))
     ) == ["accepted", "accepted"]
@@ -179,7 +179,7 @@ async def test_an_item_that_takes_three_nodes_with_it_is_given_up_and_the_rest_g
     last = await give(pool, nodes[3], task.id, 2, 5)
     await pool.report(nodes[3].node_id, succeeded(last, 2, 3, 4), done(last))
     assert (await pool.task(task.id)).state is TaskState.SUCCEEDED
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         (poison,) = await item_failures.page(connection, task.id, -1, 10)
     assert (poison.item, poison.is_final, poison.reason) == (1, True, EndReason.POISON)
     await pool.check()
@@ -254,15 +254,15 @@ async def test_ranges_that_can_not_be_prepared_end_the_array_though_others_are_a
 async def test_a_range_that_gets_nowhere_is_lost_though_its_node_is_lively(pool: Pool) -> None:
     node, task = await pool.offer(), await pool.submit(items=1000, run_seconds=60.0)
     grant = await give(pool, node, task.id, 0, 1000)
-    overrun = pool.parts.settings.overrun_seconds
+    overrun = pool.services.settings.overrun_seconds
     late = "UPDATE attempts SET lease_expires_at = now(), started_at = now() - $1::interval"
     await pool.sql(late, timedelta(seconds=120 + overrun))
     await pool.report(node.node_id, succeeded(grant, 0))
     await pool.beat(node.node_id, lease_of(grant))
-    assert await expire.expire_once(pool.parts, pool.leads) == 0, "the clock began anew"
+    assert await expire.expire_once(pool.services, pool.leads) == 0, "the clock began anew"
     await pool.sql("UPDATE attempts SET lease_expires_at = now(), progressed_at = started_at")
     await pool.beat(node.node_id, lease_of(grant))
-    assert await expire.expire_once(pool.parts, pool.leads) == 1
+    assert await expire.expire_once(pool.services, pool.leads) == 1
     assert (await pool.task(task.id)).items == ItemCounts(1000, 999, 1, 0)
     await pool.check()
 
@@ -280,7 +280,7 @@ async def test_what_is_scattered_beyond_measure_stays_quick_and_is_not_tried_aga
     await pool.report(node.node_id, failed(grant, 39_100), failed(grant, 39_200))
     counts = (await pool.task(task.id)).items
     assert counts is not None and (counts.pending, counts.failed) == (MOST_PIECES, 1)
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         shown = "SELECT pending FROM scheduled_tasks"
         assert len(await connection.fetchval(shown)) == 1_000
     other = await pool.offer()
@@ -309,7 +309,7 @@ async def test_an_end_whose_outcomes_came_too_late_is_stale_as_they_were(pool: P
     grant = await give(pool, node, task.id, 0, 2)
     await pool.sql("UPDATE attempts SET started_at = now() - interval '1 day'")
     await _run_out(pool)
-    assert await expire.expire_once(pool.parts, pool.leads) == 1
+    assert await expire.expire_once(pool.services, pool.leads) == 1
     told = await pool.report(node.node_id, succeeded(grant, 0, 1), done(grant))
     assert told == ["stale_lease", "stale_lease"]
     assert (await pool.task(task.id)).items == ItemCounts(2, 2, 0, 0)
@@ -328,7 +328,7 @@ async def test_cancelling_ends_every_live_range_at_once(pool: Pool) -> None:
     task = await pool.submit(items=10, run_seconds=10.0)
     grants = [await give(pool, node, task.id, n, n + 1, 1000) for n, node in enumerate(nodes)]
     await pool.report(nodes[0].node_id, succeeded(grants[0], 0))
-    cancelled = await cancel.cancel(pool.parts, pool.alice, task.id)
+    cancelled = await cancel.cancel(pool.services, pool.alice, task.id)
     assert (cancelled.state, cancelled.items) == (TaskState.CANCELLED, ItemCounts(10, 9, 1, 0))
     assert {each.state for each in cancelled.attempts} == {AttemptState.CANCELLED}
     for node, grant in zip(nodes, grants, strict=True):
@@ -345,7 +345,7 @@ async def test_an_array_that_starts_too_late_expires(pool: Pool) -> None:
     grant = await give(pool, node, started.id, 0, 1)
     await pool.report(node.node_id, succeeded(grant, 0), done(grant))
     await pool.sql("UPDATE tasks SET start_before = now() - interval '1 second'")
-    assert await expire.expire_once(pool.parts, pool.leads) == 1
+    assert await expire.expire_once(pool.services, pool.leads) == 1
     assert (await pool.task(late.id)).state is TaskState.EXPIRED
     assert (await pool.task(started.id)).state is TaskState.QUEUED
     await pool.check()
@@ -385,7 +385,7 @@ async def test_all_attempts_are_listed_in_pages_and_those_at_one_item(
     assert (len(task.attempts), task.attempt_count) == (2, 5)
 
     async def numbers(cursor: int | None, limit: int, item: int | None = None) -> object:
-        async with pool.parts.database.transaction() as connection:
+        async with pool.services.database.transaction() as connection:
             page = await attempt_list.page(connection, task, cursor, limit, item)
         return [each.number for each in page.attempts], page.next_cursor
 

@@ -41,11 +41,11 @@ async def test_what_comes_after_one_that_did_not_succeed_is_called_off(
     last = await pool.submit(after=(first.id,))
     await _end(pool, first.id, how)
     assert (await pool.task(first.id)).state == how
-    assert await dependents.decide_once(pool.parts, pool.leads) == 1
+    assert await dependents.decide_once(pool.services, pool.leads) == 1
     after = await pool.task(last.id)
     assert (after.state, after.reason) == (TaskState.CANCELLED, EndReason.DEPENDENCY)
     assert first.id in after.detail
-    assert await dependents.decide_once(pool.parts, pool.leads) == 0
+    assert await dependents.decide_once(pool.services, pool.leads) == 0
     await pool.check()
 
 
@@ -62,8 +62,8 @@ async def _chain_falls(pool: Pool, length: int) -> None:
     first = previous = (await pool.submit()).id
     for _ in range(length):
         previous = (await pool.submit(after=(previous,))).id
-    await cancel.cancel(pool.parts, pool.alice, first)
-    assert await dependents.decide_once(pool.parts, pool.leads) == length
+    await cancel.cancel(pool.services, pool.alice, first)
+    assert await dependents.decide_once(pool.services, pool.leads) == length
     count = "SELECT count(*) FROM tasks WHERE state = 'cancelled' AND reason = 'dependency'"
     assert await pool.sql(count) == length
     await pool.check()
@@ -91,9 +91,9 @@ async def test_whoever_ends_a_task_writes_one_row_for_all_that_wait_for_it(pool:
     await _end(pool, first.id, "succeeded")
     assert await pool.sql(waiting) == before
     assert await pool.sql("SELECT count(*) FROM ended_tasks") == 1
-    assert await dependents.decide_once(pool.parts, pool.leads) == 1000
-    assert await dependents.decide_once(pool.parts, pool.leads) == 501
-    assert await dependents.decide_once(pool.parts, pool.leads) == 0
+    assert await dependents.decide_once(pool.services, pool.leads) == 1000
+    assert await dependents.decide_once(pool.services, pool.leads) == 501
+    assert await dependents.decide_once(pool.services, pool.leads) == 0
     assert await pool.sql("SELECT count(*) FROM ended_tasks") == 0
     await pool.check()
 
@@ -134,8 +134,8 @@ async def test_a_diamond_falls_once(pool: Pool) -> None:
     top = await pool.submit()
     left, right = await pool.submit(after=(top.id,)), await pool.submit(after=(top.id,))
     bottom = await pool.submit(after=(left.id, right.id))
-    await cancel.cancel(pool.parts, pool.alice, top.id)
-    await dependents.decide_once(pool.parts, pool.leads)
+    await cancel.cancel(pool.services, pool.alice, top.id)
+    await dependents.decide_once(pool.services, pool.leads)
     assert (await pool.task(bottom.id)).reason is EndReason.DEPENDENCY
     finished = "SELECT count(*) FROM events WHERE task_id = $1 AND kind = 'task.finished'"
     assert await pool.sql(finished, bottom.id) == 1
@@ -145,7 +145,7 @@ async def test_a_diamond_falls_once(pool: Pool) -> None:
 async def test_what_has_ended_before_is_not_waited_for(pool: Pool) -> None:
     good, bad = await pool.submit(), await pool.submit()
     await _succeed(pool, good.id)
-    await cancel.cancel(pool.parts, pool.alice, bad.id)
+    await cancel.cancel(pool.services, pool.alice, bad.id)
     assert (await pool.submit(after=(good.id,))).waiting is None
     called_off = await pool.submit(after=(good.id, bad.id))
     assert (called_off.state, called_off.reason) == (TaskState.CANCELLED, EndReason.DEPENDENCY)
@@ -161,18 +161,18 @@ async def test_a_task_that_ends_at_the_very_moment_of_the_submission_is_not_miss
         ends = asyncio.ensure_future(_end(pool, first.id, how))
         waiting = await asyncio.gather(*(pool.submit(after=(first.id,)) for _ in range(6)))
         await ends
-        await dependents.decide_once(pool.parts, pool.leads)
+        await dependents.decide_once(pool.services, pool.leads)
         for each in waiting:
             after = await pool.task(each.id)
             expected = TaskState.QUEUED if how == "succeeded" else TaskState.CANCELLED
             assert (after.state, after.waiting) == (expected, None), how
             if how == "succeeded":
-                await cancel.cancel(pool.parts, pool.alice, each.id)
+                await cancel.cancel(pool.services, pool.alice, each.id)
     await pool.check()
 
 
 async def test_others_tasks_and_no_tasks_are_refused_alike(pool: Pool) -> None:
-    theirs = await submit.submit(pool.parts, pool.bob, request(), None)
+    theirs = await submit.submit(pool.services, pool.bob, request(), None)
     sentences = []
     for task_id in (theirs.id, new_task_id()):
         with pytest.raises(InvalidInput) as refused:
@@ -188,9 +188,9 @@ async def test_one_that_waits_can_be_cancelled_and_can_expire(pool: Pool) -> Non
     first = await pool.submit()
     called_off = await pool.submit(after=(first.id,))
     late = await pool.submit(after=(first.id,), start_within_seconds=60.0)
-    assert (await cancel.cancel(pool.parts, pool.alice, called_off.id)).state.is_final
+    assert (await cancel.cancel(pool.services, pool.alice, called_off.id)).state.is_final
     await pool.sql("UPDATE tasks SET start_before = now() WHERE id = $1", late.id)
-    assert await expire.expire_once(pool.parts, pool.leads) == 1
+    assert await expire.expire_once(pool.services, pool.leads) == 1
     await _succeed(pool, first.id)
     assert (await pool.task(called_off.id)).state is TaskState.CANCELLED
     assert (await pool.task(late.id)).state is TaskState.EXPIRED
@@ -209,9 +209,9 @@ async def test_the_same_key_waits_once(pool: Pool) -> None:
 async def test_an_old_leader_lets_nobody_go(pool: Pool) -> None:
     first = await pool.submit()
     last = await pool.submit(after=(first.id,))
-    await cancel.cancel(pool.parts, pool.alice, first.id)
+    await cancel.cancel(pool.services, pool.alice, first.id)
     await pool.sql("UPDATE leader SET term = term + 1")
-    assert await dependents.decide_once(pool.parts, pool.leads) == 0
+    assert await dependents.decide_once(pool.services, pool.leads) == 0
     assert (await pool.task(last.id)).state is TaskState.QUEUED
 
 
@@ -223,16 +223,16 @@ async def _waits(pool: Pool, task: TaskView) -> str:
 
 async def _succeed(pool: Pool, task_id: TaskId) -> None:
     await _end(pool, task_id, "succeeded")
-    await dependents.decide_once(pool.parts, pool.leads)
+    await dependents.decide_once(pool.services, pool.leads)
 
 
 async def _end(pool: Pool, task_id: TaskId, how: str) -> None:
     if how == "cancelled":
-        await cancel.cancel(pool.parts, pool.alice, task_id)
+        await cancel.cancel(pool.services, pool.alice, task_id)
         return
     if how == "expired":
         await pool.sql("UPDATE tasks SET start_before = now() WHERE id = $1", task_id)
-        assert await expire.expire_once(pool.parts, pool.leads) == 1
+        assert await expire.expire_once(pool.services, pool.leads) == 1
         return
     node = await pool.offer()
     assert await place(pool, node, task_id)

@@ -16,8 +16,8 @@ from potluck.server.flow.notify.task_stream import view
 from potluck.server.flow.schedule.explain_node import explain_node
 from potluck.server.flow.schedule.explain_task import answer_once, explain
 from potluck.server.flow.settle import cancel
-from potluck.server.leader.leader_rpc import Question
-from potluck.server.leader.memory import Memory
+from potluck.server.leader.leader_rpc import LeaderQuestion
+from potluck.server.leader.memory import LeaderMemory
 from potluck.store.tasks import tasks
 from potluck.wire import codec
 from potluck.wire.consumer import Explanation
@@ -30,7 +30,7 @@ from tests.server.flow.schedule.arrays import give, succeeded
 async def explained(pool: Pool, task_id: TaskId) -> Explanation:
     async with leading(pool) as memory:
         memory.known.scheduler.plan(memory.now, 10)
-        return await explain(pool.parts, pool.alice, task_id)
+        return await explain(pool.services, pool.alice, task_id)
 
 
 async def test_refusals_are_counted_and_what_would_help_is_said(pool: Pool) -> None:
@@ -53,24 +53,24 @@ async def test_what_runs_or_is_over_does_not_wait(pool: Pool) -> None:
     node = await pool.offer()
     task = await pool.submit()
     await pool.plan()
-    said = await explain(pool.parts, pool.alice, task.id)
+    said = await explain(pool.services, pool.alice, task.id)
     assert said.sentence.startswith("It does not wait") and said.position is None
     await pool.fetch(node.node_id)
-    await cancel.cancel(pool.parts, pool.alice, task.id)
-    assert "cancelled" in (await explain(pool.parts, pool.alice, task.id)).sentence
+    await cancel.cancel(pool.services, pool.alice, task.id)
+    assert "cancelled" in (await explain(pool.services, pool.alice, task.id)).sentence
 
 
 async def test_what_waits_for_its_time_says_that(pool: Pool) -> None:
     task = await pool.submit(delay_seconds=3600.0)
-    said = await explain(pool.parts, pool.alice, task.id)
+    said = await explain(pool.services, pool.alice, task.id)
     assert "not to start before" in said.sentence
 
 
 async def test_without_a_leader_the_answer_says_so(pool: Pool) -> None:
-    settings = replace(pool.parts.settings, answer_seconds=0.2)
-    pool.parts = replace(pool.parts, settings=settings)
+    settings = replace(pool.services.settings, answer_seconds=0.2)
+    pool.services = replace(pool.services, settings=settings)
     task = await pool.submit()
-    said = await explain(pool.parts, pool.alice, task.id)
+    said = await explain(pool.services, pool.alice, task.id)
     assert "does not answer" in said.sentence and said.position is None
 
 
@@ -78,13 +78,13 @@ async def test_a_leader_that_is_still_loading_names_no_place(pool: Pool) -> None
     task = await pool.submit()
     async with leading(pool) as memory:
         memory.is_loaded = False
-        assert (await explain(pool.parts, pool.alice, task.id)).position is None
+        assert (await explain(pool.services, pool.alice, task.id)).position is None
 
 
 async def test_somebody_elses_task_is_not_found(pool: Pool) -> None:
     task = await pool.submit()
     with pytest.raises(NotFound):
-        await explain(pool.parts, pool.bob, task.id)
+        await explain(pool.services, pool.bob, task.id)
 
 
 async def test_an_array_is_explained_also_when_its_reason_is_known(pool: Pool) -> None:
@@ -113,8 +113,8 @@ async def test_an_array_that_is_at_work_says_how_far_it_has_come(pool: Pool) -> 
 
 async def test_a_reason_is_not_said_twice(pool: Pool) -> None:
     task = await pool.submit()
-    await cancel.cancel(pool.parts, pool.alice, task.id)
-    said = await explain(pool.parts, pool.alice, task.id)
+    await cancel.cancel(pool.services, pool.alice, task.id)
+    said = await explain(pool.services, pool.alice, task.id)
     assert said.sentence == "It does not wait: it is over, cancelled."
 
 
@@ -122,9 +122,9 @@ async def test_many_questions_leave_the_leader_half_of_its_time(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each answer takes a while; what nobody waits for any more is not answered."""
-    settings = replace(pool.parts.settings, answer_seconds=0.2)
-    pool.parts = replace(pool.parts, settings=settings)
-    memory = Memory(pool.parts)
+    settings = replace(pool.services.settings, answer_seconds=0.2)
+    pool.services = replace(pool.services, settings=settings)
+    memory = LeaderMemory(pool.services)
     slow = memory.known.scheduler.explain
 
     def take_a_while(task_id: TaskId, now: float) -> None:
@@ -134,8 +134,8 @@ async def test_many_questions_leave_the_leader_half_of_its_time(
     monkeypatch.setattr(memory.known.scheduler, "explain", take_a_while)
     for number in range(100):
         for who in ("one", "other"):
-            question = Question(f"{who}-{number}", TaskId(f"task_{number}"))
-            await pool.parts.live.post(topics.QUESTIONS, codec.encode_json(question))
+            question = LeaderQuestion(f"{who}-{number}", TaskId(f"task_{number}"))
+            await pool.services.live.post(topics.QUESTIONS, codec.encode_json(question))
     idle = 0.0
 
     async def other_work() -> None:
@@ -145,11 +145,11 @@ async def test_many_questions_leave_the_leader_half_of_its_time(
             idle += 0.001
 
     working = asyncio.create_task(other_work())
-    assert 1 <= await answer_once(pool.parts, memory) <= 10
+    assert 1 <= await answer_once(pool.services, memory) <= 10
     working.cancel()
     assert idle >= 0.02
     for who in ("one", "other"):
-        assert await pool.parts.live.get(topics.answer(f"{who}-0")) is not None
+        assert await pool.services.live.get(topics.answer(f"{who}-0")) is not None
 
 
 async def test_an_array_that_was_lost_long_ago_has_its_lines_reason(
@@ -165,14 +165,14 @@ async def test_an_array_that_was_lost_long_ago_has_its_lines_reason(
     await pool.report(good.node_id, succeeded(grant, 1), done(grant))
     await pool.sql("UPDATE nodes SET state = 'left'")
     await pool.plan()
-    seen = await view(pool.parts, pool.alice, task.id)
+    seen = await view(pool.services, pool.alice, task.id)
     assert len(seen.attempts) == 1 and seen.waiting is not None
 
 
 async def node_explained(pool: Pool, node_id: NodeId) -> NodeExplanation:
     async with leading(pool) as memory:
         memory.known.scheduler.plan(memory.now, 10)
-        return await explain_node(pool.parts, pool.bob, node_id)
+        return await explain_node(pool.services, pool.bob, node_id)
 
 
 async def test_why_a_node_gets_no_work(pool: Pool) -> None:
@@ -211,17 +211,17 @@ async def test_a_node_that_is_not_planned_with_is_told_of_without_a_leader(
 ) -> None:
     node_id, _ = await pool.started()
     await pool.sql(change)
-    said = await explain_node(pool.parts, pool.bob, node_id)
+    said = await explain_node(pool.services, pool.bob, node_id)
     assert said.sentence.startswith(sentence) and said.running == 1
 
 
 async def test_a_node_is_explained_to_its_owner_alone(pool: Pool) -> None:
     node = await pool.offer()
     with pytest.raises(NotFound):
-        await explain_node(pool.parts, pool.alice, node.node_id)
+        await explain_node(pool.services, pool.alice, node.node_id)
 
 
 async def test_without_a_leader_the_answer_about_a_node_says_so(pool: Pool) -> None:
     node = await pool.offer()
-    said = await explain_node(pool.parts, pool.bob, node.node_id)
+    said = await explain_node(pool.services, pool.bob, node.node_id)
     assert "does not answer just now" in said.sentence and said.at is None

@@ -3,7 +3,7 @@
 import pytest
 
 from potluck.server.flow.schedule.assign import apply
-from potluck.server.leader.memory import Memory
+from potluck.server.leader.memory import LeaderMemory
 from tests.server.flow.pool import Pool
 
 _SAYS = "UPDATE devices SET description = jsonb_set(description, '{{terms}}', '{}')"
@@ -33,18 +33,18 @@ CHANGES = {
 async def test_a_plan_that_no_longer_holds_changes_nothing(pool: Pool, change: str) -> None:
     await pool.offer()
     await pool.submit()
-    memory = Memory(pool.parts)
+    memory = LeaderMemory(pool.services)
     await memory.begin()
     (planned,) = memory.known.scheduler.plan(memory.now, 10).assignments
     await pool.sql(change)
-    assert await apply(pool.parts, pool.leads, [planned]) == []
+    assert await apply(pool.services, pool.leads, [planned]) == []
     assert await pool.sql("SELECT count(*) FROM attempts") == 0
 
 
 async def test_a_plan_that_holds_comes_true(pool: Pool) -> None:
     await pool.offer()
     await pool.submit()
-    memory = Memory(pool.parts)
+    memory = LeaderMemory(pool.services)
     await memory.begin()
     (planned,) = memory.known.scheduler.plan(memory.now, 10).assignments
-    assert len(await apply(pool.parts, pool.leads, [planned])) == 1
+    assert len(await apply(pool.services, pool.leads, [planned])) == 1

@@ -12,7 +12,7 @@ from potluck.model.ids import NodeId, TaskId
 from potluck.model.task import EndReason, TaskState
 from potluck.server.flow.housekeeping import expire
 from potluck.server.flow.schedule import schedule
-from potluck.server.leader.memory import Memory
+from potluck.server.leader.memory import LeaderMemory
 from potluck.wire.provider import Grant, ItemOutcome, ItemsDone, Started
 from tests.server.flow.pool import (
     Pool,
@@ -45,7 +45,7 @@ class Herd:
         self.ends: list[tuple[float, str, NodeId, Grant]] = []
         self.last_end: dict[NodeId, float] = {}
         self.longest_range = 0.0
-        self._memory = Memory(pool.parts)
+        self._memory = LeaderMemory(pool.services)
 
     async def run(self, kill: NodeId | None = None) -> None:
         await self._memory.begin()
@@ -62,7 +62,7 @@ class Herd:
 
     async def _hand_out(self) -> None:
         while not (
-            await schedule.schedule_once(self.pool.parts, self.pool.leads, self._memory)
+            await schedule.schedule_once(self.pool.services, self.pool.leads, self._memory)
         ).is_complete:
             pass
         for node_id, seconds in self.item_seconds.items():
@@ -124,7 +124,7 @@ class Herd:
         late = "UPDATE attempts SET lease_expires_at = now() WHERE node_id = $1"
         await self.pool.sql(late, self.killed)
         await self.pool.sql("UPDATE nodes SET state = 'silent' WHERE id = $1", self.killed)
-        assert await expire.expire_once(self.pool.parts, self.pool.leads) == 1
+        assert await expire.expire_once(self.pool.services, self.pool.leads) == 1
 
 
 def _count(grant: Grant) -> int:

@@ -11,7 +11,7 @@ from potluck.decide.placement import PLACEMENTS
 from potluck.model.error import BadSettings
 from potluck.server.flow.notify import task_stream
 from potluck.server.flow.schedule import explain_task
-from potluck.server.leader.memory import Memory
+from potluck.server.leader.memory import LeaderMemory
 from potluck.server.loops.schedule import ScheduleLoop
 from potluck.server.policies import order_by_name, placement_by_name
 from potluck.server.settings import ServerSettings
@@ -67,8 +67,8 @@ def near_the_door(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("near_the_door")
 async def test_a_placement_of_ones_own_is_chosen_by_its_name(pool: Pool) -> None:
-    settings = replace(pool.parts.settings, placement_policy="near-the-door")
-    pool.parts = replace(pool.parts, settings=settings)
+    settings = replace(pool.services.settings, placement_policy="near-the-door")
+    pool.services = replace(pool.services, settings=settings)
     nodes = [
         (await pool.offer(labels=labels)).node_id
         for labels in ((), ("zone=door",), ("zone=cellar",))
@@ -103,18 +103,18 @@ def moody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_that_a_policy_raises_is_told_to_those_who_wait_until_it_is_over(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = replace(pool.parts.settings, order_policy="moody")
-    pool.parts = replace(pool.parts, settings=settings)
+    settings = replace(pool.services.settings, order_policy="moody")
+    pool.services = replace(pool.services, settings=settings)
     task = await pool.submit()
-    loop = ScheduleLoop(pool.parts, pool.leads, Memory(pool.parts))
+    loop = ScheduleLoop(pool.services, pool.leads, LeaderMemory(pool.services))
     with pytest.raises(BadSettings, match="order policy 'moody' raised ValueError: oops"):
         await loop.run_once()
-    waits = (await task_stream.view(pool.parts, pool.alice, task.id)).waiting
+    waits = (await task_stream.view(pool.services, pool.alice, task.id)).waiting
     assert waits is not None and waits.code == "scheduler_fails" and "log" in waits.sentence
-    said = await explain_task.explain(pool.parts, pool.alice, task.id)
+    said = await explain_task.explain(pool.services, pool.alice, task.id)
     assert said.sentence == waits.sentence
 
     monkeypatch.setattr("moody_order.is_broken", False)
     await loop.run_once()
-    waits = (await task_stream.view(pool.parts, pool.alice, task.id)).waiting
+    waits = (await task_stream.view(pool.services, pool.alice, task.id)).waiting
     assert waits is not None and waits.code == "no_nodes"

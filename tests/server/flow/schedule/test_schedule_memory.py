@@ -14,10 +14,10 @@ from potluck.server.flow.notify import task_stream
 from potluck.server.flow.schedule import schedule
 from potluck.server.flow.settle import cancel
 from potluck.server.leader import waiting_reasons
-from potluck.server.leader.memory import Memory
+from potluck.server.leader.memory import LeaderMemory
 from potluck.server.leader.memory_audit import Sweep
 from potluck.server.leader.scheduler_input import Later
-from potluck.store.attempts.assign import Planned, assign
+from potluck.store.attempts.assign import PlannedAttempt, assign
 from potluck.store.new_ids import new_attempt_id
 from potluck.store.scheduler import scheduler_feed
 from potluck.wire.provider import Started
@@ -25,26 +25,26 @@ from tests.server.flow.pool import Pool, done, lease_of
 from tests.server.flow.schedule.arrays import succeeded
 
 
-async def begun(pool: Pool) -> Memory:
-    memory = Memory(pool.parts)
+async def begun(pool: Pool) -> LeaderMemory:
+    memory = LeaderMemory(pool.services)
     await memory.begin()
     return memory
 
 
-async def placed(pool: Pool, memory: Memory) -> list[TaskId]:
+async def placed(pool: Pool, memory: LeaderMemory) -> list[TaskId]:
     """What the leader places until there is nothing more to place."""
     found: list[TaskId] = []
     while True:
-        slice_ = await schedule.schedule_once(pool.parts, pool.leads, memory)
+        slice_ = await schedule.schedule_once(pool.services, pool.leads, memory)
         found += [each.task_id for each in slice_.assigned]
         if slice_.is_complete:
             return found
 
 
-async def swept(pool: Pool, memory: Memory) -> int:
+async def swept(pool: Pool, memory: LeaderMemory) -> int:
     """How many differences a comparison of everything finds."""
     await memory.catch_up()
-    sweep = Sweep(pool.parts, memory)
+    sweep = Sweep(pool.services, memory)
     while not sweep.is_over:
         await sweep.run_once()
     return sweep.differences
@@ -63,9 +63,9 @@ async def test_what_commits_late_is_not_missed(pool: Pool) -> None:
     late = await pool.submit()
     early = await pool.submit()
     await memory.catch_up()
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         await connection.execute("UPDATE tasks SET failures = 1 WHERE id = $1", late.id)
-        await cancel.cancel(pool.parts, pool.alice, early.id)
+        await cancel.cancel(pool.services, pool.alice, early.id)
         await memory.catch_up()
         assert memory.known.scheduler.task_ids() == [late.id]
         await connection.execute(
@@ -77,7 +77,7 @@ async def test_what_commits_late_is_not_missed(pool: Pool) -> None:
 
 async def test_a_long_transaction_of_others_holds_nothing_up(pool: Pool) -> None:
     memory = await begun(pool)
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         await connection.execute("SELECT pg_current_xact_id()")
         for _ in range(3):
             task = await pool.submit()
@@ -86,8 +86,8 @@ async def test_a_long_transaction_of_others_holds_nothing_up(pool: Pool) -> None
 
 
 async def test_a_page_at_a_time_reads_everything_once_it_changed(pool: Pool) -> None:
-    settings = replace(pool.parts.settings, most_tasks_per_page=3)
-    pool.parts = replace(pool.parts, settings=settings)
+    settings = replace(pool.services.settings, most_tasks_per_page=3)
+    pool.services = replace(pool.services, settings=settings)
     memory = await begun(pool)
     for _ in range(10):
         await pool.submit()
@@ -97,15 +97,15 @@ async def test_a_page_at_a_time_reads_everything_once_it_changed(pool: Pool) -> 
 
 
 async def test_heads_come_first_and_the_rest_behind(pool: Pool) -> None:
-    settings = replace(pool.parts.settings, most_tasks_per_page=3)
-    pool.parts = replace(pool.parts, settings=settings)
+    settings = replace(pool.services.settings, most_tasks_per_page=3)
+    pool.services = replace(pool.services, settings=settings)
     low = [(await pool.submit(priority=-1)).id for _ in range(5)]
     high = (await pool.submit(priority=7)).id
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         (account,) = await scheduler_feed.waiting_accounts(connection)
-        heads = await Memory(pool.parts).tasks.heads(connection, [account], 2)
+        heads = await LeaderMemory(pool.services).tasks.heads(connection, [account], 2)
     assert [each.id for each in heads] == [high, low[0]]
-    memory = Memory(pool.parts)
+    memory = LeaderMemory(pool.services)
     while not memory.is_loaded:
         await memory.load_more()
     assert set(memory.known.scheduler.task_ids()) == {high, *low}
@@ -162,7 +162,7 @@ async def test_news_do_not_go_through_all_that_wait_for_others(pool: Pool) -> No
     await pool.sql(
         "INSERT INTO ended_tasks (after_id, outcome) SELECT unnest($1::text[]), 'succeeded'", others
     )
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         now = await connection.fetchval("SELECT pg_current_snapshot()::text")
         statement, *values = scheduler_feed._sql.news(snapshot=now, limit=100)
         plan = await connection.fetch(f"EXPLAIN (ANALYZE) {statement}", *values)
@@ -188,7 +188,7 @@ async def test_a_node_that_failed_a_task_is_not_asked_again(pool: Pool) -> None:
     (grant,) = await pool.fetch(bad.node_id)
     await pool.report(bad.node_id, done(grant, EndReason.EXIT_STATUS, exit_code=1))
     good = await pool.offer()
-    done_with = await schedule.schedule_once(pool.parts, pool.leads, memory)
+    done_with = await schedule.schedule_once(pool.services, pool.leads, memory)
     assert [each.node_id for each in done_with.assigned] == [good.node_id]
 
 
@@ -202,7 +202,7 @@ async def test_a_difference_is_mended_counted_and_logged(
     missed, ghost = tasks[0], memory.known.scheduler.task(tasks[1])
     assert ghost is not None
     memory.known.scheduler.drop_task(missed)
-    await cancel.cancel(pool.parts, pool.alice, ghost.id)
+    await cancel.cancel(pool.services, pool.alice, ghost.id)
     await memory.catch_up()
     memory.known.scheduler.put_task(ghost)
     (node_id,) = memory.known.nodes
@@ -227,7 +227,7 @@ async def test_what_happens_meanwhile_is_no_difference(pool: Pool) -> None:
         await placed(pool, memory)
         for grant in await pool.fetch(node.node_id):
             await pool.report(node.node_id, done(grant))
-        sweep = Sweep(pool.parts, memory)  # as far as its position, which is behind by now
+        sweep = Sweep(pool.services, memory)  # as far as its position, which is behind by now
         while not sweep.is_over:
             await sweep.run_once()
         assert sweep.differences == 0
@@ -244,7 +244,7 @@ async def test_a_batch_that_fails_is_tried_one_by_one(pool: Pool) -> None:
     assert len(plan.assignments) == 2
     await pool.give(pool.bob, 1)
     await pool.sql("UPDATE balances SET available_micro = 150000 WHERE account_id = $1", pool.alice)
-    came_true = await schedule._apply(pool.parts, pool.leads, memory, plan.assignments)
+    came_true = await schedule._apply(pool.services, pool.leads, memory, plan.assignments)
     assert len(came_true) == 1
     states = {(await pool.task(task_id)).state for task_id in tasks}
     assert states == {TaskState.ASSIGNED, TaskState.QUEUED}
@@ -258,14 +258,14 @@ async def test_what_was_refused_is_read_again_and_placed(pool: Pool) -> None:
     memory = await begun(pool)
     plan = memory.known.scheduler.plan(memory.now, 10)
     await pool.sql("UPDATE devices SET price_micro_per_hour = 20")
-    assert await schedule._apply(pool.parts, pool.leads, memory, plan.assignments) == []
+    assert await schedule._apply(pool.services, pool.leads, memory, plan.assignments) == []
     assert await placed(pool, memory) == [task.id]
 
 
 async def test_what_is_refused_again_and_again_is_set_aside_for_a_while(pool: Pool) -> None:
     """So that a plan that can never hold does not keep the leader from everything else."""
-    settings = replace(pool.parts.settings, schedule_poll_seconds=3.0)
-    pool.parts = replace(pool.parts, settings=settings)
+    settings = replace(pool.services.settings, schedule_poll_seconds=3.0)
+    pool.services = replace(pool.services, settings=settings)
     await pool.offer()
     task = await pool.submit()
     await pool.sql("ALTER TABLE attempts ADD CONSTRAINT never CHECK (false) NOT VALID")
@@ -290,9 +290,9 @@ async def test_a_round_that_is_cut_off_leaves_nothing_behind_in_memory(pool: Poo
         "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
         " WHERE datname = current_database() AND wait_event_type = 'Lock'"
     )
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         await connection.execute("SELECT FROM nodes FOR UPDATE")
-        running = asyncio.ensure_future(schedule.schedule_once(pool.parts, pool.leads, memory))
+        running = asyncio.ensure_future(schedule.schedule_once(pool.services, pool.leads, memory))
         while not await pool.sql(end_waiting):
             await asyncio.sleep(0.01)
         with pytest.raises(Unavailable):
@@ -314,8 +314,8 @@ async def test_ranges_of_an_array_are_taken_out_of_what_is_pending(pool: Pool) -
 
     async def grant(start: int, end: int) -> int:
         assignment = replace(whole, items=ItemRange(start, end))
-        async with pool.parts.database.transaction() as connection:
-            planned = [Planned(new_attempt_id(), assignment)]
+        async with pool.services.database.transaction() as connection:
+            planned = [PlannedAttempt(new_attempt_id(), assignment)]
             return len(await assign(connection, planned, pool.leads, 15.0))
 
     assert (await grant(2, 5), await grant(4, 6), await grant(9, 11), await grant(5, 10)) == (
@@ -352,7 +352,7 @@ async def test_what_was_set_aside_and_then_cancelled_is_forgotten(pool: Pool) ->
     await memory.read_tasks([task.id])
     before = (known.next_due, len(known.set_aside))
     assert before[0] is not None and before[1] == 1
-    await cancel.cancel(pool.parts, pool.alice, task.id)
+    await cancel.cancel(pool.services, pool.alice, task.id)
     await memory.catch_up()
     assert (known.next_due, len(known.set_aside)) == (None, 0)
 
@@ -364,10 +364,10 @@ async def test_reasons_are_put_again_a_few_at_a_time(
     ids = [(await pool.submit(device_model=f"H{number}")).id for number in range(20)]
     memory = await begun(pool)
     scheduler = memory.known.scheduler
-    published = waiting_reasons.Reasons(pool.parts, scheduler)
+    published = waiting_reasons.Reasons(pool.services, scheduler)
     for _ in range(10):
         await published.publish(scheduler.plan(memory.now, 100).waiting)
-    puts, put_at_once = 0, pool.parts.live.put
+    puts, put_at_once = 0, pool.services.live.put
 
     async def put(key: str, value: bytes, ttl_seconds: float) -> None:
         nonlocal puts
@@ -375,7 +375,7 @@ async def test_reasons_are_put_again_a_few_at_a_time(
         await asyncio.sleep(0.02)
         await put_at_once(key, value, ttl_seconds)
 
-    monkeypatch.setattr(pool.parts.live, "put", put)
+    monkeypatch.setattr(pool.services.live, "put", put)
     monkeypatch.setattr(waiting_reasons, "_REASON_SECONDS", 0.0)
     await published.publish({})
     assert 1 <= puts <= 5 and published.is_behind
@@ -399,18 +399,18 @@ async def test_what_was_just_placed_is_expected_to_end_as_the_plan_said(pool: Po
 async def test_who_comes_into_a_line_that_was_left_empty_is_told_nothing_old(pool: Pool) -> None:
     await pool.submit()
     memory = await begun(pool)
-    published = waiting_reasons.Reasons(pool.parts, memory.known.scheduler)
-    slice_ = await schedule.schedule_once(pool.parts, pool.leads, memory)
+    published = waiting_reasons.Reasons(pool.services, memory.known.scheduler)
+    slice_ = await schedule.schedule_once(pool.services, pool.leads, memory)
     await published.publish(slice_.waiting, slice_.emptied)
     second = await pool.submit()
-    waits = (await task_stream.view(pool.parts, pool.alice, second.id)).waiting
+    waits = (await task_stream.view(pool.services, pool.alice, second.id)).waiting
     assert waits is not None and waits.code == "no_nodes", "it stands behind one of whom that holds"
     await pool.offer(devices=2)
-    slice_ = await schedule.schedule_once(pool.parts, pool.leads, memory)
+    slice_ = await schedule.schedule_once(pool.services, pool.leads, memory)
     await published.publish(slice_.waiting, slice_.emptied)
     assert len(slice_.assigned) == 2
     third = await pool.submit()
-    assert (await task_stream.view(pool.parts, pool.alice, third.id)).waiting is None
+    assert (await task_stream.view(pool.services, pool.alice, third.id)).waiting is None
 
 
 async def test_lines_that_only_the_leader_can_tell_apart_share_a_name(pool: Pool) -> None:
@@ -418,7 +418,7 @@ async def test_lines_that_only_the_leader_can_tell_apart_share_a_name(pool: Pool
     quick = await pool.submit(expected_seconds=1.0)
     long = await pool.submit(expected_seconds=1000.0)
     memory = await begun(pool)
-    published = waiting_reasons.Reasons(pool.parts, memory.known.scheduler)
+    published = waiting_reasons.Reasons(pool.services, memory.known.scheduler)
     plan = memory.known.scheduler.plan(memory.now, 100)
     assert len(plan.waiting) == 2
     await published.publish(plan.waiting, plan.emptied)
@@ -426,7 +426,7 @@ async def test_lines_that_only_the_leader_can_tell_apart_share_a_name(pool: Pool
     plan = memory.known.scheduler.plan(memory.now, 100)
     assert len(plan.emptied) == 1
     await published.publish(plan.waiting, plan.emptied)
-    assert (await task_stream.view(pool.parts, pool.alice, long.id)).waiting is not None
+    assert (await task_stream.view(pool.services, pool.alice, long.id)).waiting is not None
 
 
 async def test_an_array_begins_with_what_those_of_its_name_have_shown(pool: Pool) -> None:
@@ -443,12 +443,12 @@ async def test_an_array_begins_with_what_those_of_its_name_have_shown(pool: Pool
         await ranges(pool, memory)
     other = await pool.submit(name="other", items=40)
     assert await ranges(pool, memory) == [ItemRange(0, 1), ItemRange(1, 2)]
-    await cancel.cancel(pool.parts, pool.alice, other.id)
+    await cancel.cancel(pool.services, pool.alice, other.id)
     await pool.submit(name="same", items=40)
     assert await ranges(pool, memory) == [ItemRange(0, 20), ItemRange(20, 40)]
 
 
-async def ranges(pool: Pool, memory: Memory) -> list[ItemRange | None]:
+async def ranges(pool: Pool, memory: LeaderMemory) -> list[ItemRange | None]:
     """Which items a round grants."""
-    slice_ = await schedule.schedule_once(pool.parts, pool.leads, memory)
+    slice_ = await schedule.schedule_once(pool.services, pool.leads, memory)
     return [each.items for each in slice_.assigned]

@@ -5,11 +5,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from potluck.decide.account import HALF_LIFE_SECONDS, Account, lately_used
+from potluck.decide.account import HALF_LIFE_SECONDS, SchedulerAccount, lately_used
 from potluck.model.ids import AccountId, TaskId, first_id_at
 from potluck.server.flow.submit import submit
-from potluck.server.leader.memory import Memory
-from potluck.server.leader.usage_backfill import Recall
+from potluck.server.leader.memory import LeaderMemory
+from potluck.server.leader.usage_backfill import UsageBackfill
 from potluck.server.loops.schedule import ScheduleLoop
 from potluck.store.database import Connection
 from potluck.store.sql_files import load
@@ -20,14 +20,14 @@ HOUR = 3600.0
 
 async def test_a_new_leader_knows_who_has_just_used_the_pool(pool: Pool) -> None:
     """Alice asks first, and Bob has had nothing yet."""
-    settings = replace(pool.parts.settings, schedule_poll_seconds=0.05)
-    pool.parts = replace(pool.parts, settings=settings)
+    settings = replace(pool.services.settings, schedule_poll_seconds=0.05)
+    pool.services = replace(pool.services, settings=settings)
     await _use_for_hours(pool)
-    loop = ScheduleLoop(pool.parts, pool.leads, Memory(pool.parts))
+    loop = ScheduleLoop(pool.services, pool.leads, LeaderMemory(pool.services))
     for _ in range(4):  # loads, and then remembers
         await loop.run_once()
     alices = await pool.submit()
-    bobs = await submit.submit(pool.parts, pool.bob, request(), None)
+    bobs = await submit.submit(pool.services, pool.bob, request(), None)
     await loop.run_once()
     assert [await _state(pool, each) for each in (alices.id, bobs.id)] == ["queued", "assigned"]
 
@@ -41,7 +41,7 @@ async def test_what_began_longer_than_a_day_ago_counts_as_if_it_had_been_counted
     await pool.submit()
     await pool.plan()
     attempt_id = first_id_at("attempt", datetime.now(UTC) - timedelta(hours=31))
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         await connection.execute("SET LOCAL session_replication_role = replica")
         await connection.execute(
             f"""
@@ -50,9 +50,9 @@ async def test_what_began_longer_than_a_day_ago_counts_as_if_it_had_been_counted
             """
         )
         await connection.execute(f"UPDATE attempt_devices SET attempt_id = '{attempt_id}'")
-    memory = Memory(pool.parts)
+    memory = LeaderMemory(pool.services)
     await memory.begin()
-    recall = Recall(pool.parts, memory)
+    recall = UsageBackfill(pool.services, memory)
     while not recall.is_over:
         await recall.run_once()
     has, ended_at = (1000, memory.now) if end == "NULL" else (0, memory.now - HOUR)
@@ -82,12 +82,12 @@ async def _state(pool: Pool, task_id: TaskId) -> str:
 
 def test_what_was_used_before_counts_as_if_it_had_been_counted() -> None:
     """The same use, counted all along by one leader and read back by the next."""
-    counted, recalled = Account(AccountId("a")), Account(AccountId("b"))
+    counted, recalled = SchedulerAccount(AccountId("a")), SchedulerAccount(AccountId("b"))
     counted.have(500, 0.0)
     counted.have(-500, 3 * HOUR)
     recalled.recall(lately_used(500, 0.0, 3 * HOUR, 5 * HOUR), 5 * HOUR)
     assert recalled.use(8 * HOUR) == pytest.approx(counted.use(8 * HOUR))
-    late = Account(AccountId("c"))
+    late = SchedulerAccount(AccountId("c"))
     late.use(7 * HOUR)  # had its turns before the reading came to it
     late.recall(lately_used(500, 0.0, 3 * HOUR, 5 * HOUR), 5 * HOUR)
     assert late.use(8 * HOUR) == pytest.approx(counted.use(8 * HOUR))
@@ -117,7 +117,7 @@ async def test_a_day_of_attempts_is_a_range_of_the_primary_key(pool: Pool, mode:
         SELECT attempts.id, devices.id, 1000 FROM attempts, devices WHERE number > 1
         """
     )
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         await connection.execute("ANALYZE attempts, attempt_devices")
         await connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
         day = await _explain(

@@ -26,7 +26,7 @@ async def earned(
     pool: Pool, since: datetime | None = None, until: datetime | None = None
 ) -> Earnings:
     now = datetime.now(UTC)
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         return await earnings.earned(connection, pool.bob, since or now - DAY, until or now + DAY)
 
 
@@ -48,7 +48,7 @@ async def work(
 
 async def _put_back(pool: Pool, grant: Grant, ago: timedelta) -> None:
     """As if it had ended, and been paid, so long ago."""
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         await connection.execute("SET LOCAL session_replication_role = replica")
         await connection.execute(
             "UPDATE attempts SET finished_at = finished_at - $2::interval,"
@@ -108,7 +108,7 @@ async def test_what_was_paid_stays_so_when_an_attempt_is_taken_back(pool: Pool) 
     await pool.sql("UPDATE attempts SET started_at = started_at - interval '50 s'")
     await pool.report(node.node_id, succeeded(grant, grant.items[0].start, seconds=5.0))
     await pool.sql("UPDATE attempts SET lease_expires_at = now() - interval '1 s'")
-    await expire.expire_once(pool.parts, pool.leads)
+    await expire.expire_once(pool.services, pool.leads)
     paid = (await pool.balance(pool.bob)).available_micro
     lost = await earned(pool)
     assert paid > 0 and (lost.reward_micro, lost.attempts) == (paid, 1)

@@ -10,22 +10,23 @@ from tests.server.flow.pool import Pool
 
 async def test_requests_that_wait_for_one_row_leave_the_leader_a_connection(pool: Pool) -> None:
     task = await pool.submit()
-    await pool.sql("UPDATE leader SET holder = $1", pool.parts.instance)
-    async with pool.parts.database.transaction() as connection:
+    await pool.sql("UPDATE leader SET holder = $1", pool.services.instance)
+    async with pool.services.database.transaction() as connection:
         await connection.execute("SELECT FROM tasks WHERE id = $1 FOR UPDATE", task.id)
         asking = [
-            asyncio.create_task(cancel.cancel(pool.parts, pool.alice, task.id)) for _ in range(12)
+            asyncio.create_task(cancel.cancel(pool.services, pool.alice, task.id))
+            for _ in range(12)
         ]
         await asyncio.sleep(0.3)
         async with asyncio.timeout(3):
-            leads = await LeadLoop(pool.parts)._lead()
+            leads = await LeadLoop(pool.services)._lead()
     await asyncio.gather(*asking, return_exceptions=True)
     assert leads is not None and leads.term == pool.leads.term
 
 
 async def test_who_holds_on_to_the_leaders_row_does_not_wait_for_long(pool: Pool) -> None:
     """The renewal waits for it."""
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         assert await leader.holds(connection, pool.leads)
         assert await connection.fetchval("SHOW lock_timeout") == "1s"
     assert await pool.sql("SHOW lock_timeout") == "10s"

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from potluck.model.credit import EntryKind
 from potluck.model.ids import AccountId, TaskId
 from potluck.store.ledger import statement
-from potluck.store.ledger.statement import EntryFilter, Place
+from potluck.store.ledger.statement import EntryFilter, LedgerPosition
 from potluck.wire.ledger import LedgerEntry, LedgerSummary, LineBy
 from potluck.wire.provider import Grant, NodeRegistered, Started
 from tests.server.flow.pool import (
@@ -18,7 +18,7 @@ from tests.server.flow.pool import (
 HOUR_MICRO = 3_600_000_000  # a micro-credit for each microsecond
 DAY = timedelta(days=1)
 ALL = tuple(EntryKind)
-BEHIND_ALL = Place(datetime(9999, 1, 1, tzinfo=UTC))
+BEHIND_ALL = LedgerPosition(datetime(9999, 1, 1, tzinfo=UTC))
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
 
@@ -27,18 +27,18 @@ async def entries(
     account_id: AccountId,
     *kinds: EntryKind,
     since: datetime = LONG_AGO,
-    before: Place = BEHIND_ALL,
+    before: LedgerPosition = BEHIND_ALL,
     task_id: TaskId | None = None,
     limit: int = 100,
 ) -> list[LedgerEntry]:
     wanted = EntryFilter(kinds or ALL, since, before, task_id)
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         return await statement.newest(connection, account_id, wanted, limit)
 
 
 async def summary(pool: Pool, account_id: AccountId, by: LineBy = LineBy.DAY) -> LedgerSummary:
     now = datetime.now(UTC)
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         return await statement.summary(connection, account_id, now - 30 * DAY, now + DAY, by)
 
 
@@ -99,7 +99,7 @@ async def test_pages_have_every_entry_once_and_newest_first(pool: Pool) -> None:
     read, before = [], BEHIND_ALL
     while page := await entries(pool, pool.alice, before=before, limit=3):
         read += page
-        async with pool.parts.database.transaction() as connection:
+        async with pool.services.database.transaction() as connection:
             place = await statement.place(connection, page[-1].id, pool.alice)
             assert await statement.place(connection, page[-1].id, pool.bob) is None
         assert place is not None
@@ -116,7 +116,7 @@ async def test_entries_by_kind_time_and_task(pool: Pool) -> None:
     of_kind = await entries(pool, pool.alice, EntryKind.HOLD, task_id=first.task_id)
     assert [each.kind for each in of_kind] == [EntryKind.HOLD]
     assert await entries(pool, pool.alice, since=datetime.now(UTC) + DAY) == []
-    assert await entries(pool, pool.alice, before=Place(datetime.now(UTC) - DAY)) == []
+    assert await entries(pool, pool.alice, before=LedgerPosition(datetime.now(UTC) - DAY)) == []
     (reward,) = await entries(pool, pool.bob, task_id=first.task_id)
     assert reward.kind is EntryKind.REWARD, "the owner of the machine sees his side alone"
 
@@ -154,7 +154,7 @@ async def test_whether_the_pool_is_free(pool: Pool) -> None:
 
 async def test_what_was_long_ago_is_not_in_the_summary(pool: Pool) -> None:
     await priced(pool)
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         await connection.execute("SET LOCAL session_replication_role = replica")
         await connection.execute(
             "UPDATE ledger_entries SET created_at = created_at - interval '40 days'"

@@ -14,7 +14,7 @@ from potluck.model.task_spec import ScriptSpec
 from potluck.server.flow.settle import cancel
 from potluck.server.flow.submit.estimate import estimate
 from potluck.server.leader import leader_rpc
-from potluck.server.leader.scheduler_health import Trouble
+from potluck.server.leader.scheduler_health import SchedulerTrouble
 from potluck.wire.estimate import Estimate, Outlook
 from potluck.wire.events import EventGap
 from tests.server.flow.leading import leading
@@ -26,7 +26,7 @@ HOUR = 3600.0
 async def estimated(pool: Pool, **wanted: Any) -> Estimate:
     async with leading(pool) as memory:
         memory.known.scheduler.plan(memory.now, 10)
-        return await estimate(pool.parts, pool.alice, request(**wanted))
+        return await estimate(pool.services, pool.alice, request(**wanted))
 
 
 async def test_what_is_free_is_counted_and_priced(pool: Pool) -> None:
@@ -53,7 +53,7 @@ async def test_nothing_is_stored_and_its_files_need_not_be_there(pool: Pool) -> 
     tables = ("tasks", "events", "ledger_entries", "attempts", "dependencies")
     before = [await pool.sql(f"SELECT count(*) FROM {each}") for each in tables]
     async with leading(pool):
-        said = await estimate(pool.parts, pool.alice, asked)
+        said = await estimate(pool.services, pool.alice, asked)
     assert said.outlook is Outlook.NEVER, "secrets go to nodes of the account's own"
     assert [each.code for each in said.refusals] == ["owner"]
     assert [await pool.sql(f"SELECT count(*) FROM {each}") for each in tables] == before
@@ -61,14 +61,14 @@ async def test_nothing_is_stored_and_its_files_need_not_be_there(pool: Pool) -> 
 
 async def test_what_would_be_refused_is_refused(pool: Pool) -> None:
     with pytest.raises(InvalidInput, match="empty"):
-        await estimate(pool.parts, pool.alice, request(device_model="RTX|"))
+        await estimate(pool.services, pool.alice, request(device_model="RTX|"))
     with pytest.raises(InvalidInput, match="come after"):
         ghost = "task_01jd0000000000000000000000"
-        await estimate(pool.parts, pool.alice, request(after=(ghost,)))
+        await estimate(pool.services, pool.alice, request(after=(ghost,)))
     await pool.sql("UPDATE accounts SET max_queued_tasks = 1")
     await pool.submit()
     with pytest.raises(QuotaExceeded):
-        await estimate(pool.parts, pool.alice, request())
+        await estimate(pool.services, pool.alice, request())
 
 
 async def test_who_can_not_pay_is_told_how_much_it_would_be(pool: Pool) -> None:
@@ -123,7 +123,7 @@ async def test_what_comes_after_others_waits_for_them(pool: Pool) -> None:
     said = await estimated(pool, after=(first.id,))
     assert said.outlook is Outlook.LATER and said.estimated_start is None
     assert said.sentence.startswith("It waits for 1 task to succeed first. Then: It would start")
-    await cancel.cancel(pool.parts, pool.alice, first.id)
+    await cancel.cancel(pool.services, pool.alice, first.id)
     assert (await estimated(pool, after=(first.id,))).outlook is Outlook.NEVER
 
 
@@ -140,23 +140,23 @@ async def test_how_long_it_takes_is_learned_by_its_name(pool: Pool) -> None:
     await pool.finish(grant)
     async with leading(pool) as memory:
         await memory.read_tasks([grant.task_id])
-        said = await estimate(pool.parts, pool.alice, request())
+        said = await estimate(pool.services, pool.alice, request())
     assert said.expected_seconds is not None
 
 
 async def test_whoever_asks_waits_for_nobody_and_holds_nobody(pool: Pool) -> None:
     await pool.offer()
     first = await pool.submit(device_model="H100")
-    async with leading(pool), pool.parts.database.transaction() as connection:
+    async with leading(pool), pool.services.database.transaction() as connection:
         await connection.execute("SELECT FROM tasks WHERE id = $1 FOR UPDATE", first.id)
         async with asyncio.timeout(5):
-            said = await estimate(pool.parts, pool.alice, request(after=(first.id,)))
+            said = await estimate(pool.services, pool.alice, request(after=(first.id,)))
     assert said.outlook is Outlook.LATER
 
 
 async def test_a_fault_in_one_answer_is_no_matter_to_the_others(pool: Pool) -> None:
-    settings = replace(pool.parts.settings, answer_seconds=0.5)
-    parts = replace(pool.parts, settings=settings)
+    settings = replace(pool.services.settings, answer_seconds=0.5)
+    parts = replace(pool.services, settings=settings)
 
     def answer(about: leader_rpc.About) -> msgspec.Struct:
         if about == "task_bad":
@@ -175,10 +175,10 @@ async def test_a_fault_in_one_answer_is_no_matter_to_the_others(pool: Pool) -> N
 
 
 async def test_without_a_leader_it_may_be_asked_again(pool: Pool) -> None:
-    settings = replace(pool.parts.settings, answer_seconds=0.1)
-    pool.parts = replace(pool.parts, settings=settings)
+    settings = replace(pool.services.settings, answer_seconds=0.1)
+    pool.services = replace(pool.services, settings=settings)
     with pytest.raises(Unavailable, match="does not answer"):
-        await estimate(pool.parts, pool.alice, request())
-    await Trouble(pool.parts).begin()
+        await estimate(pool.services, pool.alice, request())
+    await SchedulerTrouble(pool.services).begin()
     with pytest.raises(Unavailable, match="scheduler fails"):
-        await estimate(pool.parts, pool.alice, request())
+        await estimate(pool.services, pool.alice, request())

@@ -23,27 +23,27 @@ from tests.server.flow.sending import ref, send, send_from_node
 async def listed(
     pool: Pool, task_id: TaskId, limit: int = 500, cursor: str | None = None
 ) -> TaskFiles:
-    return await file_access.of_task(pool.parts, pool.alice, task_id, None, cursor, limit)
+    return await file_access.of_task(pool.services, pool.alice, task_id, None, cursor, limit)
 
 
 async def leave(pool: Pool, node_id: NodeId, grant: Grant, *left: AddedFile) -> None:
-    await file_access.add(pool.parts, pool.bobs, node_id, AddFiles(lease_of(grant), left))
+    await file_access.add(pool.services, pool.bobs, node_id, AddFiles(lease_of(grant), left))
 
 
 async def keep(pool: Pool, node_id: NodeId, grant: Grant, blob: BlobRef) -> None:
     asked = KeepCheckpoint(lease_of(grant), blob)
-    await file_access.keep_checkpoint(pool.parts, pool.bobs, node_id, asked)
+    await file_access.keep_checkpoint(pool.services, pool.bobs, node_id, asked)
 
 
 async def test_a_node_reads_what_its_task_names_and_nothing_else(pool: Pool) -> None:
     weights, other = await send(pool, b"weights"), await send(pool, b"of another task")
     node_id, grant = await pool.started()
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         await blobs.claim_inputs(connection, pool.alice, {grant.task_id: [weights]})
     held = lease_of(grant)
 
     async def read(lease: Lease, blob: BlobRef) -> BlobRef:
-        found = await file_access.of_attempt(pool.parts, pool.bobs, node_id, lease, blob.sha256)
+        found = await file_access.of_attempt(pool.services, pool.bobs, node_id, lease, blob.sha256)
         return found.blob
 
     assert await read(held, weights) == weights
@@ -70,7 +70,7 @@ async def test_a_submission_names_only_what_the_account_has(pool: Pool, lie: str
     node_id, grant = await pool.started()
     assert node_id
     with pytest.raises(InvalidInput, match="There is no blob"):
-        async with pool.parts.database.transaction() as connection:
+        async with pool.services.database.transaction() as connection:
             named_for = {grant.task_id: [mine, named]}
             await blobs.claim_inputs(connection, pool.alice, named_for)
     assert await pool.sql("SELECT count(*) FROM task_blobs") == 0
@@ -114,7 +114,7 @@ async def test_the_ranges_of_an_array_leave_their_files_together(pool: Pool) -> 
     assert found.files[2].blob == ref(f"{grants[1][1].attempt_id} 3/a".encode())
     behind = await listed(pool, task.id, 2, cursor="0/a")
     assert [each.path for each in behind.files] == ["2/a", "3/a"]
-    of_one = await file_access.of_task(pool.parts, pool.alice, task.id, 1, None, 10)
+    of_one = await file_access.of_task(pool.services, pool.alice, task.id, 1, None, 10)
     assert [each.path for each in of_one.files] == ["0/a", "3/a"] and of_one.attempt == 1
 
 
@@ -133,7 +133,7 @@ async def test_others_are_not_told_of_it(pool: Pool) -> None:
     node_id, grant = await pool.started()
     await leave(pool, node_id, grant, AddedFile("a", b"small"))
     with pytest.raises(NotFound):
-        await file_access.of_task(pool.parts, pool.bob, grant.task_id, None, None, 10)
+        await file_access.of_task(pool.services, pool.bob, grant.task_id, None, None, 10)
 
 
 async def test_it_is_kept_for_a_while_after_the_end(pool: Pool) -> None:
@@ -143,7 +143,7 @@ async def test_it_is_kept_for_a_while_after_the_end(pool: Pool) -> None:
     found = await listed(pool, grant.task_id)
     assert [each.path for each in found.files] == ["a"] and found.kept_until is not None
     assert (
-        await task_stream.view(pool.parts, pool.alice, grant.task_id)
+        await task_stream.view(pool.services, pool.alice, grant.task_id)
     ).kept_until == found.kept_until
     with pytest.raises(StaleLease):
         await leave(pool, node_id, grant, AddedFile("b", b"late"))
@@ -158,12 +158,12 @@ async def test_an_attempt_names_only_what_it_has_sent_itself(pool: Pool) -> None
     with pytest.raises(InvalidInput, match="has not sent"):
         await keep(pool, node_id, grant, secret)
     with pytest.raises(InvalidInput, match="has not sent"):
-        async with pool.parts.database.transaction() as connection:
+        async with pool.services.database.transaction() as connection:
             await blobs.keep_values(
                 connection, pool.alice, grant.task_id, grant.attempt_id, [(0, secret)]
             )
     assert await pool.sql("SELECT count(*) FROM task_blobs") == 0
-    assert len(await pool.parts.blobs.list("objects/")) == 1
+    assert len(await pool.services.blobs.list("objects/")) == 1
 
 
 async def test_a_checkpoint_takes_the_place_of_the_last_and_is_given_back(pool: Pool) -> None:
@@ -175,7 +175,7 @@ async def test_a_checkpoint_takes_the_place_of_the_last_and_is_given_back(pool: 
     kept = await pool.sql("SELECT array_agg(sha256) FROM task_blobs WHERE role = 'checkpoint'")
     assert [each.hex() for each in kept] == [ref(b"second").sha256]
     found = await file_access.of_attempt(
-        pool.parts, pool.bobs, node_id, lease_of(grant), ref(b"second").sha256
+        pool.services, pool.bobs, node_id, lease_of(grant), ref(b"second").sha256
     )
     assert found.blob == ref(b"second")
 
@@ -184,7 +184,7 @@ async def test_of_two_checkpoints_at_once_one_is_kept(pool: Pool) -> None:
     node_id, grant = await pool.started()
     sent = [await send_from_node(pool, node_id, grant, step) for step in (b"one", b"two")]
     hold = "SELECT FROM blob_use FOR UPDATE"
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         await connection.execute(hold)  # so that both are on their way before one of them is kept
         keeping = [asyncio.create_task(keep(pool, node_id, grant, blob)) for blob in sent]
         await asyncio.wait(keeping, timeout=0.1)
@@ -207,7 +207,7 @@ async def test_files_count_in_the_quota_of_the_tasks_account(pool: Pool) -> None
     with pytest.raises(QuotaExceeded):
         await leave(pool, node_id, grant, AddedFile("b", b"y" * 8000))
     assert [each.path for each in (await listed(pool, grant.task_id)).files] == ["a"]
-    assert len(await pool.parts.blobs.list("objects/")) == 1, "what was refused is not kept"
+    assert len(await pool.services.blobs.list("objects/")) == 1, "what was refused is not kept"
 
 
 async def test_small_files_count_as_much_as_they_are_counted_afterwards(pool: Pool) -> None:
@@ -235,7 +235,7 @@ async def test_an_attempt_leaves_only_so_many_files(
 async def test_values_that_are_blobs_are_held_by_the_task(pool: Pool) -> None:
     node_id, grant = await pool.started()
     blob = await send_from_node(pool, node_id, grant, b"a large value")
-    async with pool.parts.database.transaction() as connection:
+    async with pool.services.database.transaction() as connection:
         await blobs.keep_values(
             connection, pool.alice, grant.task_id, grant.attempt_id, [(0, blob)]
         )

@@ -37,7 +37,7 @@ BOB = Wallet("bob").address
 
 async def test_a_node_is_given_every_kind_as_it_was_submitted(pool: Pool) -> None:
     for spec in KINDS:
-        await submit.submit(pool.parts, pool.alice, TaskRequest(spec), None)
+        await submit.submit(pool.services, pool.alice, TaskRequest(spec), None)
     node = await pool.offer(devices=4)
     await pool.plan()
     grants = await pool.fetch(node.node_id)
@@ -46,7 +46,7 @@ async def test_a_node_is_given_every_kind_as_it_was_submitted(pool: Pool) -> Non
 
 async def test_secrets_are_in_the_grant_and_nowhere_else(pool: Pool) -> None:
     request = TaskRequest(KINDS[0], secrets={"TOKEN": SECRET}, trust=(BOB,))
-    task = await submit.submit(pool.parts, pool.alice, request, "once")
+    task = await submit.submit(pool.services, pool.alice, request, "once")
     assert await pool.sql("SELECT count(*) FROM tasks WHERE tasks::text ~ $1", SECRET) == 0
     assert SECRET.encode() not in codec.encode_json(await pool.task(task.id))
     assert task.requirements.owners == tuple(sorted({Wallet("alice").address.lower(), BOB.lower()}))
@@ -54,7 +54,7 @@ async def test_secrets_are_in_the_grant_and_nowhere_else(pool: Pool) -> None:
     await pool.plan()
     (grant,) = await pool.fetch(node.node_id)
     assert grant.secrets == {"TOKEN": SECRET}
-    again = await submit.submit(pool.parts, pool.alice, request, "once")
+    again = await submit.submit(pool.services, pool.alice, request, "once")
     assert again.id == task.id, "the same request, whatever it came to mean"
 
 
@@ -62,7 +62,7 @@ async def test_secrets_are_in_the_grant_and_nowhere_else(pool: Pool) -> None:
 async def test_secrets_go_with_the_end_of_the_task(pool: Pool, how: str) -> None:
     kept = "SELECT sealed_secrets IS NOT NULL FROM tasks"
     request = TaskRequest(KINDS[0], secrets={"TOKEN": SECRET}, trust=(BOB,), max_attempts=2)
-    task = await submit.submit(pool.parts, pool.alice, request, None)
+    task = await submit.submit(pool.services, pool.alice, request, None)
     if how == "finished":
         node = await pool.offer()
         await pool.plan()
@@ -77,13 +77,13 @@ async def test_secrets_go_with_the_end_of_the_task(pool: Pool, how: str) -> None
         assert second.secrets == {"TOKEN": SECRET}
         await pool.report(node.node_id, Started(lease_of(second)), done(second))
     else:
-        await cancel.cancel(pool.parts, pool.alice, task.id)
+        await cancel.cancel(pool.services, pool.alice, task.id)
     assert (await pool.task(task.id)).state.is_final and not await pool.sql(kept)
 
 
 async def test_secrets_that_nobody_can_open_end_the_task(pool: Pool) -> None:
     request = TaskRequest(KINDS[0], secrets={"TOKEN": SECRET}, trust=(BOB,), max_attempts=3)
-    task = await submit.submit(pool.parts, pool.alice, request, None)
+    task = await submit.submit(pool.services, pool.alice, request, None)
     await pool.sql("UPDATE tasks SET sealed_secrets = sealed_spec")
     node = await pool.offer()
     await pool.plan()
@@ -95,14 +95,14 @@ async def test_secrets_that_nobody_can_open_end_the_task(pool: Pool) -> None:
 async def test_secrets_wait_for_a_node_that_may_have_them(pool: Pool) -> None:
     node = await pool.offer()
     request = TaskRequest(KINDS[0], secrets={"TOKEN": SECRET})
-    task = await submit.submit(pool.parts, pool.alice, request, None)
+    task = await submit.submit(pool.services, pool.alice, request, None)
     await pool.plan()
     assert await pool.fetch(node.node_id) == []
-    waiting = (await task_stream.view(pool.parts, pool.alice, task.id)).waiting
+    waiting = (await task_stream.view(pool.services, pool.alice, task.id)).waiting
     assert waiting is not None and waiting.code == "owner"
     assert not await place(pool, node, task.id), "whatever the leader plans"
     mine = replace(request, trust=(BOB.upper().replace("X", "x"),))
-    trusting = await submit.submit(pool.parts, pool.alice, mine, None)
+    trusting = await submit.submit(pool.services, pool.alice, mine, None)
     await pool.plan()
     assert [grant.task_id for grant in await pool.fetch(node.node_id)] == [trusting.id]
 
@@ -114,21 +114,23 @@ async def test_a_mistyped_wallet_is_trusted_with_nothing(pool: Pool) -> None:
     asking = TaskRequest(KINDS[0], requirements=Requirements(owners=(mistyped,)))
     for request in (trusting, asking):
         with pytest.raises(InvalidInput, match=f"checksum of the address {mistyped} is wrong"):
-            await submit.submit(pool.parts, pool.alice, request, None)
-        listed = await submit_many(pool.parts, pool.alice, [request], None)
+            await submit.submit(pool.services, pool.alice, request, None)
+        listed = await submit_many(pool.services, pool.alice, [request], None)
         assert listed.tasks[0].task_id is None
     plain = replace(trusting, trust=(BOB.lower(),))
-    assert (await submit.submit(pool.parts, pool.alice, plain, None)).state is TaskState.QUEUED
+    assert (await submit.submit(pool.services, pool.alice, plain, None)).state is TaskState.QUEUED
 
 
 async def test_a_node_is_given_what_it_can_run(pool: Pool) -> None:
     plain = SandboxReport("bwrap", kinds=(TaskKind.SCRIPT, TaskKind.FUNCTION))
     node = await pool.offer(devices=4, sandbox=plain, python_version="3.12.1")
-    told = [await submit.submit(pool.parts, pool.alice, TaskRequest(spec), None) for spec in KINDS]
+    told = [
+        await submit.submit(pool.services, pool.alice, TaskRequest(spec), None) for spec in KINDS
+    ]
     await pool.plan()
     assert [grant.task_id for grant in await pool.fetch(node.node_id)] == [told[0].id]
     reasons = [
-        (await task_stream.view(pool.parts, pool.alice, each.id)).waiting for each in told[1:]
+        (await task_stream.view(pool.services, pool.alice, each.id)).waiting for each in told[1:]
     ]
     assert [reason and reason.code for reason in reasons] == ["python", "kind", "kind"]
     await pool.offer(node.node_id, devices=4, sandbox=plain, containers=SandboxReport("docker"))
@@ -140,5 +142,5 @@ async def test_a_node_is_given_what_it_can_run(pool: Pool) -> None:
 async def test_a_task_names_only_blobs_of_its_own_account(pool: Pool) -> None:
     spec = FunctionSpec("f", Value(blob=BlobRef("ab" * 32, 7)), Value(b""), "3.11")
     with pytest.raises(InvalidInput, match="There is no blob abab"):
-        await submit.submit(pool.parts, pool.alice, TaskRequest(spec), None)
+        await submit.submit(pool.services, pool.alice, TaskRequest(spec), None)
     assert await pool.sql("SELECT count(*) FROM tasks") == 0

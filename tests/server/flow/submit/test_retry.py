@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from potluck.decide.arrays.retry_items import Again, ArrayEnd, again
+from potluck.decide.arrays.retry_items import ArrayEnd, RetryPlan, again
 from potluck.model.blob import NamedFile
 from potluck.model.error import Conflict, InvalidInput, NotFound
 from potluck.model.task import EndReason, ItemRange, TaskRequest, TaskState
@@ -21,12 +21,12 @@ from tests.server.flow.sending import send
 
 
 async def tried_again(pool: Pool, task_id: Any, key: str | None = None, **asked: Any) -> TaskView:
-    return await retry_task(pool.parts, pool.alice, task_id, RetryTask(**asked), key)
+    return await retry_task(pool.services, pool.alice, task_id, RetryTask(**asked), key)
 
 
 async def as_asked(pool: Pool, task_id: Any) -> TaskRequest:
-    async with pool.parts.database.transaction() as connection:
-        found = await retry_source.once(connection, pool.parts.vault, task_id, pool.alice)
+    async with pool.services.database.transaction() as connection:
+        found = await retry_source.once(connection, pool.services.vault, task_id, pool.alice)
     return found.request
 
 
@@ -41,7 +41,7 @@ async def test_it_is_the_same_task_with_another_id(pool: Pool) -> None:
         "run_seconds": 60.0,
     }
     first = await pool.submit(**wanted)
-    await cancel.cancel(pool.parts, pool.alice, first.id)
+    await cancel.cancel(pool.services, pool.alice, first.id)
     second = await tried_again(pool, first.id)
     assert second.id != first.id and second.retry_of == first.id
     assert second.state is TaskState.QUEUED
@@ -54,8 +54,8 @@ async def test_it_is_the_same_task_with_another_id(pool: Pool) -> None:
 async def test_what_it_waited_for_is_not_waited_for_again(pool: Pool) -> None:
     before = await pool.submit()
     task = await pool.submit(after=(before.id,), delay_seconds=1000.0)
-    await cancel.cancel(pool.parts, pool.alice, before.id)
-    await cancel.cancel(pool.parts, pool.alice, task.id)
+    await cancel.cancel(pool.services, pool.alice, before.id)
+    await cancel.cancel(pool.services, pool.alice, task.id)
     second = await tried_again(pool, task.id)
     assert (second.after, second.not_before, second.waiting) == ([], None, None)
 
@@ -64,7 +64,7 @@ async def test_with_a_key_it_is_tried_again_once(pool: Pool) -> None:
     first = await pool.submit(key="submitted")
     other = await pool.submit()
     for each in (first, other):
-        await cancel.cancel(pool.parts, pool.alice, each.id)
+        await cancel.cancel(pool.services, pool.alice, each.id)
     second = await tried_again(pool, first.id, "key")
     assert (await tried_again(pool, first.id, "key")).id == second.id
     with pytest.raises(Conflict, match="used for another task"):
@@ -76,14 +76,14 @@ async def test_only_what_is_over_and_ones_own(pool: Pool) -> None:
     task = await pool.submit()
     with pytest.raises(Conflict, match="has not ended yet: it is queued"):
         await tried_again(pool, task.id)
-    await cancel.cancel(pool.parts, pool.alice, task.id)
+    await cancel.cancel(pool.services, pool.alice, task.id)
     with pytest.raises(NotFound):
-        await retry_task(pool.parts, pool.bob, task.id, RetryTask(), None)
+        await retry_task(pool.services, pool.bob, task.id, RetryTask(), None)
 
 
 async def test_secrets_ended_with_it_and_are_given_again(pool: Pool) -> None:
     task = await pool.submit(secrets={"API_TOKEN": "very secret"})
-    await cancel.cancel(pool.parts, pool.alice, task.id)
+    await cancel.cancel(pool.services, pool.alice, task.id)
     with pytest.raises(InvalidInput, match="had a secret, forgotten when it ended") as raised:
         await tried_again(pool, task.id)
     assert "--secret NAME" in raised.value.hint
@@ -96,12 +96,12 @@ async def test_secrets_ended_with_it_and_are_given_again(pool: Pool) -> None:
 async def test_files_come_along_as_long_as_they_are_kept(pool: Pool) -> None:
     data = await send(pool, b"data")
     spec = ScriptSpec("a.py", "1", files=(NamedFile("data.csv", data),))
-    task = await submit.submit(pool.parts, pool.alice, TaskRequest(spec), None)
-    await cancel.cancel(pool.parts, pool.alice, task.id)
+    task = await submit.submit(pool.services, pool.alice, TaskRequest(spec), None)
+    await cancel.cancel(pool.services, pool.alice, task.id)
     second = await tried_again(pool, task.id)
     named = await pool.sql("SELECT count(*) FROM task_blobs WHERE task_id = $1", second.id)
     assert named == 1
-    await cancel.cancel(pool.parts, pool.alice, second.id)
+    await cancel.cancel(pool.services, pool.alice, second.id)
     await pool.sql("DELETE FROM task_blobs")
     await pool.sql("DELETE FROM blob_claims")
     with pytest.raises(Conflict, match="took a file along, no longer kept") as raised:
@@ -146,7 +146,7 @@ async def test_an_array_that_was_called_off_goes_on(pool: Pool) -> None:
     task = await pool.submit(items=10)
     grant = await give(pool, node, task.id, 0, 6)
     await pool.report(node.node_id, succeeded(grant, 0, 1))
-    await cancel.cancel(pool.parts, pool.alice, task.id)
+    await cancel.cancel(pool.services, pool.alice, task.id)
     second = await tried_again(pool, task.id)
     assert second.items is not None
     assert (second.items.pending, second.items.succeeded) == (8, 2)
@@ -165,15 +165,15 @@ async def test_how_long_items_take_is_known_from_before(pool: Pool) -> None:
 
 ROWS = [
     # (how it ended, whether all, what is run again)
-    (ArrayEnd(4, (ItemRange(1, 2),), 3, 4, 8.0), False, Again((ItemRange(1, 2),), 3, 6.0)),
-    (ArrayEnd(4, (ItemRange(1, 2),), 3, 4, 8.0), True, Again((ItemRange(0, 4),))),
+    (ArrayEnd(4, (ItemRange(1, 2),), 3, 4, 8.0), False, RetryPlan((ItemRange(1, 2),), 3, 6.0)),
+    (ArrayEnd(4, (ItemRange(1, 2),), 3, 4, 8.0), True, RetryPlan((ItemRange(0, 4),))),
     # none has succeeded: nothing is taken over
-    (ArrayEnd(4, (ItemRange(0, 4),), 0, 1, 8.0), False, Again((ItemRange(0, 4),))),
+    (ArrayEnd(4, (ItemRange(0, 4),), 0, 1, 8.0), False, RetryPlan((ItemRange(0, 4),))),
     # it is not known which are left
-    (ArrayEnd(4, (ItemRange(1, 2),), 2, 4, 8.0), False, Again((ItemRange(0, 4),))),
+    (ArrayEnd(4, (ItemRange(1, 2),), 2, 4, 8.0), False, RetryPlan((ItemRange(0, 4),))),
 ]
 
 
 @pytest.mark.parametrize(("end", "all_items", "expected"), ROWS)
-def test_which_items(end: ArrayEnd, all_items: bool, expected: Again) -> None:
+def test_which_items(end: ArrayEnd, all_items: bool, expected: RetryPlan) -> None:
     assert again(end, all_items) == expected

@@ -38,7 +38,7 @@ async def test_a_delayed_task_says_until_when(pool: Pool) -> None:
     assert task.waiting is not None and task.not_before is not None
     assert task.waiting.code == "delayed"
     assert f"{task.not_before:%H:%M:%S}" in task.waiting.sentence
-    assert (await cancel.cancel(pool.parts, pool.alice, task.id)).state is TaskState.CANCELLED
+    assert (await cancel.cancel(pool.services, pool.alice, task.id)).state is TaskState.CANCELLED
 
 
 async def test_a_delay_that_is_over_is_no_reason(pool: Pool) -> None:
@@ -56,22 +56,22 @@ async def test_the_quota_of_queued_tasks_is_exact(pool: Pool) -> None:
     assert len(refused) == 16
     assert "5 queued tasks" in refused[0].detail and refused[0].hint
     assert (await pool.submit(key="first", items=100)).id == first.id, "it was let in before"
-    await cancel.cancel(pool.parts, pool.alice, first.id)
+    await cancel.cancel(pool.services, pool.alice, first.id)
     await pool.submit()
     for _ in range(7):
-        await submit.submit(pool.parts, pool.bob, request(), None)
+        await submit.submit(pool.services, pool.bob, request(), None)
 
 
 async def test_the_same_submission_twice_at_once_takes_the_last_place_once(pool: Pool) -> None:
-    settings = replace(pool.parts.settings, quota_queued_tasks=1)
-    pool.parts = replace(pool.parts, settings=settings)
+    settings = replace(pool.services.settings, quota_queued_tasks=1)
+    pool.services = replace(pool.services, settings=settings)
     twins = await asyncio.gather(*(pool.submit(key="k") for _ in range(8)))
     assert len({twin.id for twin in twins}) == 1
 
 
 async def test_an_accounts_own_quota_goes_before_the_servers(pool: Pool) -> None:
-    settings = replace(pool.parts.settings, quota_queued_tasks=1)
-    parts = replace(pool.parts, settings=settings)
+    settings = replace(pool.services.settings, quota_queued_tasks=1)
+    parts = replace(pool.services, settings=settings)
     await submit.submit(parts, pool.alice, request(), None)
     with pytest.raises(QuotaExceeded):
         await submit.submit(parts, pool.alice, request(), None)
@@ -83,8 +83,8 @@ async def test_an_accounts_own_quota_goes_before_the_servers(pool: Pool) -> None
 
 
 async def test_the_priority_of_an_accounts_tasks_has_its_limit(pool: Pool) -> None:
-    settings = replace(pool.parts.settings, quota_priority=0)
-    parts = replace(pool.parts, settings=settings)
+    settings = replace(pool.services.settings, quota_priority=0)
+    parts = replace(pool.services, settings=settings)
     await pool.submit(priority=100)
     await submit.submit(parts, pool.alice, request(priority=0), None)
     with pytest.raises(QuotaExceeded, match="priority 1; the account's tasks may have 0"):

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.every_postgres
 
 
 async def send(pool: Pool, *requests: TaskRequest, key: str | None = None) -> list[Submitted]:
-    return (await submit_many(pool.parts, pool.alice, requests, key)).tasks
+    return (await submit_many(pool.services, pool.alice, requests, key)).tasks
 
 
 async def test_all_of_them_enter_in_their_order(pool: Pool) -> None:
@@ -77,7 +77,7 @@ async def test_the_quota_holds_for_lists_too(pool: Pool) -> None:
 
 async def test_what_comes_after_others_waits_for_them(pool: Pool) -> None:
     before, over = await pool.submit(), await pool.submit()
-    await cancel.cancel(pool.parts, pool.alice, over.id)
+    await cancel.cancel(pool.services, pool.alice, over.id)
     told = await send(pool, request(after=(before.id,)), request(), request(after=(over.id,)))
     assert all(each.task_id for each in told)
     waits = await pool.task(told[0].task_id or before.id)

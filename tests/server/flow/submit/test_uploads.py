@@ -35,13 +35,13 @@ async def pieces_of(data: bytes) -> AsyncIterator[bytes]:
 
 
 async def take(pool: Pool, upload_id: str, number: int, data: bytes) -> Any:
-    found = await upload.of_account(pool.parts, pool.alice, upload_id)
-    return await upload.take_part(pool.parts, found, number, pieces_of(data))
+    found = await upload.of_account(pool.services, pool.alice, upload_id)
+    return await upload.take_part(pool.services, found, number, pieces_of(data))
 
 
 async def read(pool: Pool, account_id: AccountId, blob: BlobRef) -> bytes:
-    stored = await file_access.of_account(pool.parts, account_id, blob.sha256)
-    stream = pool.parts.blobs.stream(stored.object_key, 0, blob.size_bytes)
+    stored = await file_access.of_account(pool.services, account_id, blob.sha256)
+    stream = pool.services.blobs.stream(stored.object_key, 0, blob.size_bytes)
     return b"".join([piece async for piece in stream])
 
 
@@ -49,14 +49,14 @@ async def read(pool: Pool, account_id: AccountId, blob: BlobRef) -> bytes:
 async def test_what_went_up_comes_down(pool: Pool, data: bytes) -> None:
     blob = await send(pool, data)
     assert await read(pool, pool.alice, blob) == data
-    assert await pool.parts.blobs.list("uploads/") == []
+    assert await pool.services.blobs.list("uploads/") == []
 
 
 async def test_it_goes_on_behind_the_parts_that_are_there(pool: Pool) -> None:
     blob = ref(LARGE)
-    first = await upload.begin(pool.parts, pool.alice, blob)
+    first = await upload.begin(pool.services, pool.alice, blob)
     await take(pool, first.upload_id, 0, LARGE[:PART_BYTES])
-    again = await upload.begin(pool.parts, pool.alice, blob)
+    again = await upload.begin(pool.services, pool.alice, blob)
     assert (again.upload_id, again.parts_done, again.complete) == (first.upload_id, 1, False)
     repeated = await take(pool, first.upload_id, 0, b"not even read")
     assert repeated.parts_done == 1
@@ -69,7 +69,7 @@ async def test_it_goes_on_behind_the_parts_that_are_there(pool: Pool) -> None:
 
 async def test_what_the_account_has_is_not_sent_again(pool: Pool) -> None:
     blob = await send(pool, b"weights")
-    begun = await upload.begin(pool.parts, pool.alice, blob)
+    begun = await upload.begin(pool.services, pool.alice, blob)
     assert (begun.complete, begun.upload_id) == (True, "")
 
 
@@ -77,22 +77,22 @@ async def test_a_hash_is_no_key(pool: Pool) -> None:
     """Bob sends all of it himself; until then it is as if nobody had it."""
     blob = await send(pool, b"weights")
     with pytest.raises(NotFound):
-        await file_access.of_account(pool.parts, pool.bob, blob.sha256)
-    assert not (await upload.begin(pool.parts, pool.bob, blob)).complete
+        await file_access.of_account(pool.services, pool.bob, blob.sha256)
+    assert not (await upload.begin(pool.services, pool.bob, blob)).complete
     await send(pool, b"weights", pool.bob)
     assert await read(pool, pool.bob, blob) == b"weights"
-    assert len(await pool.parts.blobs.list("objects/")) == 1, "the same bytes are kept once"
+    assert len(await pool.services.blobs.list("objects/")) == 1, "the same bytes are kept once"
 
 
 async def test_bytes_with_another_hash_are_refused_and_gone(pool: Pool) -> None:
-    begun = await upload.begin(pool.parts, pool.alice, ref(b"weights"))
+    begun = await upload.begin(pool.services, pool.alice, ref(b"weights"))
     await take(pool, begun.upload_id, 0, b"weightz")
     for _ in range(2):  # whoever was not told asks again, and does not begin again for nothing
         with pytest.raises(InvalidInput, match="hash"):
             await finish(pool, begun.upload_id)
-    assert await pool.parts.blobs.list("") == []
+    assert await pool.services.blobs.list("") == []
     assert await pool.sql("SELECT used_bytes FROM blob_use") == 0
-    anew = await upload.begin(pool.parts, pool.alice, ref(b"weights"))
+    anew = await upload.begin(pool.services, pool.alice, ref(b"weights"))
     assert (anew.parts_done, anew.complete) == (0, False) and anew.upload_id != begun.upload_id
 
 
@@ -100,10 +100,10 @@ async def test_bytes_are_not_removed_when_nobody_knows_whether_they_were_handed_
     pool: Pool,
 ) -> None:
     """The database may have taken it and fallen silent before it could say so."""
-    begun = await upload.begin(pool.parts, pool.alice, ref(b"weights"))
+    begun = await upload.begin(pool.services, pool.alice, ref(b"weights"))
     await take(pool, begun.upload_id, 0, b"weights")
-    found = await upload.of_account(pool.parts, pool.alice, begun.upload_id)
-    cut = replace(pool.parts, database=CommitsAndFails(pool.parts.database))
+    found = await upload.of_account(pool.services, pool.alice, begun.upload_id)
+    cut = replace(pool.services, database=CommitsAndFails(pool.services.database))
     with pytest.raises(Unavailable):
         await upload.finish(cut, found)
     assert await read(pool, pool.alice, ref(b"weights")) == b"weights"
@@ -112,24 +112,24 @@ async def test_bytes_are_not_removed_when_nobody_knows_whether_they_were_handed_
 
 @pytest.mark.parametrize("size_bytes", [0, 6, 8])
 async def test_a_part_has_exactly_its_size(pool: Pool, size_bytes: int) -> None:
-    begun = await upload.begin(pool.parts, pool.alice, ref(b"weights"))
+    begun = await upload.begin(pool.services, pool.alice, ref(b"weights"))
     with pytest.raises(InvalidInput, match="7 bytes"):
         await take(pool, begun.upload_id, 0, b"x" * size_bytes)
-    assert await pool.parts.blobs.list("") == []
+    assert await pool.services.blobs.list("") == []
 
 
 async def test_parts_come_in_order_and_all_before_the_end(pool: Pool) -> None:
-    begun = await upload.begin(pool.parts, pool.alice, ref(LARGE))
+    begun = await upload.begin(pool.services, pool.alice, ref(LARGE))
     for number in (1, 2, 99):
         with pytest.raises(Conflict, match="0 parts of 2"):
             await take(pool, begun.upload_id, number, LARGE[PART_BYTES:])
-    found = await upload.of_account(pool.parts, pool.alice, begun.upload_id)
+    found = await upload.of_account(pool.services, pool.alice, begun.upload_id)
     with pytest.raises(Conflict, match="0 parts of 2"):
-        await upload.finish(pool.parts, found)
+        await upload.finish(pool.services, found)
 
 
 async def test_the_same_part_twice_at_once_counts_once(pool: Pool) -> None:
-    begun = await upload.begin(pool.parts, pool.alice, ref(LARGE))
+    begun = await upload.begin(pool.services, pool.alice, ref(LARGE))
     both = await asyncio.gather(
         *(take(pool, begun.upload_id, 0, LARGE[:PART_BYTES]) for _ in range(2))
     )
@@ -137,16 +137,16 @@ async def test_the_same_part_twice_at_once_counts_once(pool: Pool) -> None:
 
 
 async def test_two_who_finish_at_once_are_both_told_that_it_is_complete(pool: Pool) -> None:
-    begun = await upload.begin(pool.parts, pool.alice, ref(b"weights"))
+    begun = await upload.begin(pool.services, pool.alice, ref(b"weights"))
     await take(pool, begun.upload_id, 0, b"weights")
     await asyncio.gather(*(finish(pool, begun.upload_id) for _ in range(2)))
-    assert len(await pool.parts.blobs.list("objects/")) == 1
+    assert len(await pool.services.blobs.list("objects/")) == 1
 
 
 async def test_a_full_disk_is_said_and_leaves_nothing(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun = await upload.begin(pool.parts, pool.alice, ref(b"weights"))
+    begun = await upload.begin(pool.services, pool.alice, ref(b"weights"))
     write = os.write
 
     def full(descriptor: int, data: Any) -> int:
@@ -157,7 +157,7 @@ async def test_a_full_disk_is_said_and_leaves_nothing(
     monkeypatch.setattr(os, "write", full)
     with pytest.raises(Unavailable, match="disk is full"):
         await take(pool, begun.upload_id, 0, b"weights")
-    assert await pool.parts.blobs.list("") == []
+    assert await pool.services.blobs.list("") == []
     monkeypatch.setattr(os, "write", write)
     assert (await take(pool, begun.upload_id, 0, b"weights")).parts_done == 1
 
@@ -179,21 +179,21 @@ async def test_an_account_has_no_more_than_its_quota(pool: Pool) -> None:
     await pool.sql("UPDATE accounts SET max_blob_bytes = 10000 WHERE id = $1", pool.alice)
     await send(pool, b"x" * 5000)
     with pytest.raises(QuotaExceeded, match="5000 of the 10000 bytes"):
-        await upload.begin(pool.parts, pool.alice, ref(b"y" * 5001))
-    begun = await upload.begin(pool.parts, pool.alice, ref(b"y" * 5000))
-    again = await upload.begin(pool.parts, pool.alice, ref(b"y" * 5000))
+        await upload.begin(pool.services, pool.alice, ref(b"y" * 5001))
+    begun = await upload.begin(pool.services, pool.alice, ref(b"y" * 5000))
+    again = await upload.begin(pool.services, pool.alice, ref(b"y" * 5000))
     assert again.upload_id == begun.upload_id, "what is under way is counted once"
     with pytest.raises(QuotaExceeded):
-        await upload.begin(pool.parts, pool.alice, ref(b"z"))
+        await upload.begin(pool.services, pool.alice, ref(b"z"))
 
 
 async def test_one_that_ends_meanwhile_leaves_no_room_unasked_for(pool: Pool) -> None:
     """Whoever begins it again sees it either under way, and goes on, or asks for room anew."""
     await pool.sql("UPDATE accounts SET max_blob_bytes = 5000 WHERE id = $1", pool.alice)
-    begun = await upload.begin(pool.parts, pool.alice, ref(b"x" * 5000))
-    async with pool.parts.database.transaction() as connection:
+    begun = await upload.begin(pool.services, pool.alice, ref(b"x" * 5000))
+    async with pool.services.database.transaction() as connection:
         await blobs.lock_use(connection, pool.alice)
-        again = asyncio.create_task(upload.begin(pool.parts, pool.alice, ref(b"x" * 5000)))
+        again = asyncio.create_task(upload.begin(pool.services, pool.alice, ref(b"x" * 5000)))
         await asyncio.wait([again], timeout=0.1)
         await uploads.give_up(connection, begun.upload_id)
         other = ref(b"y" * 5000)
@@ -205,7 +205,7 @@ async def test_one_that_ends_meanwhile_leaves_no_room_unasked_for(pool: Pool) ->
 async def test_many_at_once_do_not_pass_the_quota_together(pool: Pool) -> None:
     await pool.sql("UPDATE accounts SET max_blob_bytes = 50000 WHERE id = $1", pool.alice)
     begun = await asyncio.gather(
-        *(upload.begin(pool.parts, pool.alice, ref(bytes([n]) * 10_000)) for n in range(12)),
+        *(upload.begin(pool.services, pool.alice, ref(bytes([n]) * 10_000)) for n in range(12)),
         return_exceptions=True,
     )
     assert sum(isinstance(each, QuotaExceeded) for each in begun) == 7
@@ -217,29 +217,29 @@ async def test_what_an_attempt_sends_belongs_to_the_account_of_its_task(pool: Po
     blob = await send_from_node(pool, node_id, grant, LARGE)
     assert await read(pool, pool.alice, blob) == LARGE
     with pytest.raises(NotFound):
-        await file_access.of_account(pool.parts, pool.bob, blob.sha256)
+        await file_access.of_account(pool.services, pool.bob, blob.sha256)
     again = BeginNodeUpload(lease_of(grant), blob)
-    assert (await upload.begin_for_node(pool.parts, pool.bobs, node_id, again)).complete
+    assert (await upload.begin_for_node(pool.services, pool.bobs, node_id, again)).complete
 
 
 async def test_a_node_is_not_told_what_the_account_has(pool: Pool) -> None:
     secret = await send(pool, b"a secret of alice")
     node_id, grant = await pool.started()
     asked = BeginNodeUpload(lease_of(grant), secret)
-    assert not (await upload.begin_for_node(pool.parts, pool.bobs, node_id, asked)).complete
+    assert not (await upload.begin_for_node(pool.services, pool.bobs, node_id, asked)).complete
 
 
 async def test_another_node_does_not_go_on_with_it(pool: Pool) -> None:
     node_id, grant = await pool.started()
     other = await pool.offer()
     asked = BeginNodeUpload(lease_of(grant), ref(b"weights"))
-    begun = await upload.begin_for_node(pool.parts, pool.bobs, node_id, asked)
+    begun = await upload.begin_for_node(pool.services, pool.bobs, node_id, asked)
     with pytest.raises(NotFound):
-        await upload.of_node(pool.parts, pool.bobs, other.node_id, begun.upload_id)
+        await upload.of_node(pool.services, pool.bobs, other.node_id, begun.upload_id)
     with pytest.raises(NotFound):
-        await upload.of_node(pool.parts, Owner(pool.alice), node_id, begun.upload_id)
+        await upload.of_node(pool.services, Owner(pool.alice), node_id, begun.upload_id)
     with pytest.raises(NotFound):
-        await upload.of_account(pool.parts, pool.alice, begun.upload_id)
+        await upload.of_account(pool.services, pool.alice, begun.upload_id)
     await pool.finish(grant)
     with pytest.raises(NotFound):
-        await upload.of_node(pool.parts, pool.bobs, node_id, begun.upload_id)
+        await upload.of_node(pool.services, pool.bobs, node_id, begun.upload_id)

@@ -24,9 +24,9 @@ from potluck.provider.sandbox.driver import (
     Confinement,
     Errand,
     Output,
-    Recall,
     RunOutcome,
     Started,
+    StopRequest,
     small_trial,
     unnoticed,
 )
@@ -79,7 +79,7 @@ class BubblewrapDriver:
         output: Output,
         started: Started = unnoticed,
         companion: Companion | None = None,
-        recall: Recall | None = None,
+        recall: StopRequest | None = None,
         errand: Errand = NO_ERRAND,
     ) -> RunOutcome:
         run = ConfinedRun(self._candidates[0], confinement, output, companion, recall, errand)

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from potluck.local.shielded import undisturbed
 from potluck.model.task import EndReason
 from potluck.provider.sandbox.bubblewrap.launch import (
+    BwrapCommand,
     Launch,
     Remains,
     Setup,
-    Words,
     beginning_of,
 )
 from potluck.provider.sandbox.bubblewrap.root_filesystem import (
@@ -31,9 +31,9 @@ from potluck.provider.sandbox.driver import (
     Errand,
     Mount,
     Output,
-    Recall,
     RunOutcome,
     Started,
+    StopRequest,
     WorkDirectory,
     drop,
     of_translated,
@@ -51,7 +51,7 @@ from potluck.provider.sandbox.limits import (
     supervise,
     time_wall,
 )
-from potluck.provider.sandbox.output_pump import Log
+from potluck.provider.sandbox.output_pump import OutputPump
 from potluck.provider.sandbox.pidfd import HeldProcess
 
 _NAMESPACES = (
@@ -87,16 +87,16 @@ class ConfinedRun:
         confinement: Confinement,
         output: Output,
         companion: Companion | None = None,
-        recall: Recall | None = None,
+        recall: StopRequest | None = None,
         errand: Errand = NO_ERRAND,
     ) -> None:
         self._companion = companion
-        self._recall = recall or Recall()
+        self._recall = recall or StopRequest()
         self._errand = errand
         self._premises = premises
         self._confinement = confinement
         self._enclosure = Enclosure(confinement, premises.hierarchy)
-        self._log = Log(output, confinement.log_bytes)
+        self._log = OutputPump(output, confinement.log_bytes)
         self._walls: list[Wall] = []
         self._run_seconds = 0.0
         self._launch: Launch | None = None
@@ -227,7 +227,7 @@ def _launch(
         for target, content in begun.files.items():
             inlay.put(target, content, "0444")
         write_run_options(inlay, confinement, identity.uid)
-        words = Words(
+        words = BwrapCommand(
             binary=premises.binary,
             name=premises.name,
             options=(*_NAMESPACES, *identity.options, *begun.options, *premises.base_options),

@@ -44,7 +44,7 @@ _UNHEEDED = {
 }
 
 
-class Beginning(Struct, frozen=True):
+class LaunchCommand(Struct, frozen=True):
     """What bwrap executes, its options for that, and the files that are read on the way."""
 
     command: list[str]
@@ -52,7 +52,7 @@ class Beginning(Struct, frozen=True):
     files: dict[str, bytes] = {}
 
 
-def beginning_of(python: Python, confinement: Confinement) -> Beginning:
+def beginning_of(python: Python, confinement: Confinement) -> LaunchCommand:
     first, *rest = confinement.command
     program = python.path if first == PYTHON else first
     variables = {**VARIABLES, **python.environment, **confinement.environment}
@@ -60,11 +60,11 @@ def beginning_of(python: Python, confinement: Confinement) -> Beginning:
     if first == PYTHON and _are_unheeded(variables):
         options = [word for pair in variables.items() for word in ("--setenv", *pair)]
         # bwrap adds one of its own.
-        return Beginning([_ENV, "-u", "PWD", program, *rest], options)
+        return LaunchCommand([_ENV, "-u", "PWD", program, *rest], options)
     needed = [f"{name}={value}" for name, value in python.environment.items()]
     start = [_ENV, "-i", *needed, python.path, "-I", "-S"]
     files = {_BEGIN: Path(exec_env.__file__).read_bytes(), _VARIABLES: _told(variables)}
-    return Beginning([*start, _BEGIN, _VARIABLES, program, *rest], files=files)
+    return LaunchCommand([*start, _BEGIN, _VARIABLES, program, *rest], files=files)
 
 
 def _are_unheeded(variables: dict[str, str]) -> bool:
@@ -83,7 +83,7 @@ _ERROR_BYTES = 4_096
 _GLANCE_SECONDS = 0.0005
 
 
-class Words(Struct, frozen=True):
+class BwrapCommand(Struct, frozen=True):
     """What is executed, under which name, with which options (beyond those of the inlay)."""
 
     binary: Path
@@ -116,7 +116,7 @@ class Remains(Struct, frozen=True):
 class Launch:
     """One bwrap: its outer process, its inner one (pid 1 inside), and our ends of its pipes."""
 
-    def __init__(self, words: Words, inlay: Inlay, stdin: int | None = None) -> None:
+    def __init__(self, words: BwrapCommand, inlay: Inlay, stdin: int | None = None) -> None:
         self._closing = ExitStack()
         self._stdin = subprocess.DEVNULL if stdin is None else stdin
         self._status_text = b""
@@ -127,7 +127,7 @@ class Launch:
             self.outer = self._spawn(words, inlay, theirs)
             on_failure.pop_all()
 
-    def _spawn(self, words: Words, inlay: Inlay, theirs: ExitStack) -> HeldProcess:
+    def _spawn(self, words: BwrapCommand, inlay: Inlay, theirs: ExitStack) -> HeldProcess:
         gate_theirs = self._open_gate(theirs)
         status_theirs = self._open_status(theirs)
         filter_theirs = self._open_filter(theirs)

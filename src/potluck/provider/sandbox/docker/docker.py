@@ -32,9 +32,9 @@ from potluck.provider.sandbox.driver import (
     Errand,
     InputFailed,
     Output,
-    Recall,
     RunOutcome,
     Started,
+    StopRequest,
     small_trial,
     unnoticed,
 )
@@ -97,7 +97,7 @@ class DockerDriver:
             yard = self._make_yard(facts, python, image)
             try:
                 report = await self._try(yard, facts)
-            except _Failed as failure:
+            except _TrialFailed as failure:
                 failures.append(str(failure))
                 continue
             self._yard = yard
@@ -114,7 +114,7 @@ class DockerDriver:
         output: Output,
         started: Started = unnoticed,
         companion: Companion | None = None,
-        recall: Recall | None = None,
+        recall: StopRequest | None = None,
         errand: Errand = NO_ERRAND,
     ) -> RunOutcome:
         assert self._yard is not None, "probe comes first"
@@ -207,16 +207,16 @@ class DockerDriver:
         ended = await run.to_its_end(look)
         text = said.decode(errors="replace").strip()
         if ended.reason is not EndReason.COMPLETED:
-            raise _Failed("; ".join(filter(None, (ended.detail, text))))
+            raise _TrialFailed("; ".join(filter(None, (ended.detail, text))))
         return self._report(facts, seen, json.loads(text.splitlines()[-1]), trial)
 
     def _report(
         self, facts: Facts, seen: dict[str, str], inside: dict[str, object], trial: Confinement
     ) -> SandboxReport:
         if inside["capabilities"] or inside["interfaces"] != ["lo"]:
-            raise _Failed(f"the engine does not keep to what it is told: {inside}")
+            raise _TrialFailed(f"the engine does not keep to what it is told: {inside}")
         if seen["disk"] == "tmpfs" and inside["work_bytes"] != trial.disk_bytes:
-            raise _Failed("the engine does not see what is mounted on this machine")
+            raise _TrialFailed("the engine does not see what is mounted on this machine")
         is_gvisor = self._runtime == RUNSC
         own = "own uid" if os.geteuid() == 0 else "the provider's user"
         return SandboxReport(
@@ -233,7 +233,7 @@ class DockerDriver:
         )
 
 
-class _Failed(Exception):
+class _TrialFailed(Exception):
     """A trial did not end as it should have; says how it did."""
 
 

@@ -127,7 +127,7 @@ class _Made(Struct, frozen=True, rename="pascal"):
     id: str
 
 
-class _Progress(Struct, frozen=True):
+class _PullProgress(Struct, frozen=True):
     error: str = ""
 
 
@@ -268,7 +268,7 @@ def _check_progress(answer: bytes) -> None:
     """Progress comes as lines of JSON with status 200, whatever becomes of it."""
     for line in answer.splitlines():
         try:
-            progress = msgspec.json.decode(line, type=_Progress)
+            progress = msgspec.json.decode(line, type=_PullProgress)
         except msgspec.MsgspecError:
             continue
         if progress.error:

@@ -31,11 +31,11 @@ from potluck.provider.sandbox.driver import (
     Errand,
     InputFailed,
     Output,
-    Recall,
     Recalled,
     RunOutcome,
     Spent,
     Started,
+    StopRequest,
     WorkDirectory,
     drop,
     of_translated,
@@ -54,7 +54,7 @@ from potluck.provider.sandbox.limits import (
     supervise,
     time_wall,
 )
-from potluck.provider.sandbox.output_pump import Log
+from potluck.provider.sandbox.output_pump import OutputPump
 
 # Where the work directory has no size of its own, all of it is looked through each time.
 _SLOW_WATCH_SECONDS = 0.5
@@ -93,15 +93,15 @@ class ContainerRun:
         confinement: Confinement,
         output: Output,
         companion: Companion | None = None,
-        recall: Recall | None = None,
+        recall: StopRequest | None = None,
         errand: Errand = NO_ERRAND,
     ) -> None:
         self._yard = yard
         self._confinement = confinement
         self._companion = companion
-        self._recall = recall or Recall()
+        self._recall = recall or StopRequest()
         self._errand = errand
-        self._log = Log(output, confinement.log_bytes)
+        self._log = OutputPump(output, confinement.log_bytes)
         self._short_name = re.sub(r"[^A-Za-z0-9_.-]", "_", confinement.name)
         self._name = f"{yard.name}-{self._short_name}"
         self._casing: Casing | None = None

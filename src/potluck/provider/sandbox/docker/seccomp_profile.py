@@ -9,9 +9,9 @@ import errno
 from collections.abc import Iterable
 
 from potluck.provider.sandbox import seccomp
-from potluck.provider.sandbox.syscalls import ABSENT, FORBIDDEN, Machine
+from potluck.provider.sandbox.syscalls import ABSENT, FORBIDDEN, Processor
 
-_ARCHITECTURES = {Machine.X86_64: "SCMP_ARCH_X86_64", Machine.AARCH64: "SCMP_ARCH_AARCH64"}
+_ARCHITECTURES = {Processor.X86_64: "SCMP_ARCH_X86_64", Processor.AARCH64: "SCMP_ARCH_AARCH64"}
 _FAMILIES = (seccomp.AF_UNIX, seccomp.AF_INET, seccomp.AF_INET6, seccomp.AF_NETLINK)
 _LOW_HALF = 0xFFFFFFFF
 _BITS = 32
@@ -20,7 +20,7 @@ Condition = dict[str, int | str]
 Rule = dict[str, object]
 
 
-def profile(machine: Machine, is_for_gvisor: bool = False) -> dict[str, object]:
+def profile(machine: Processor, is_for_gvisor: bool = False) -> dict[str, object]:
     """gVisor knows one answer of a filter, EPERM, which programs that could do without clone3 take
     for the last word; so clone3 is left to gVisor, which has none, or one that stays inside."""
     absent = sorted(set(ABSENT) - ({"clone3"} if is_for_gvisor else set()))

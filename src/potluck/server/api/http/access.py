@@ -15,7 +15,7 @@ from potluck.server.auth import access_tokens, caller
 from potluck.server.auth.access_tokens import Claims
 from potluck.server.auth.caller import Caller, not_signed_in
 from potluck.server.auth.tokens import KEY_PREFIX, secret_hash
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.identity import (
     api_keys,
@@ -32,17 +32,17 @@ class Authentication(AbstractAuthenticationMiddleware):
     async def authenticate_request(
         self, connection: ASGIConnection[Any, Any, Any, Any]
     ) -> AuthenticationResult:
-        parts: Parts = connection.app.state.parts
+        services: Services = connection.app.state.services
         scopes, address = _scopes(connection), _address(connection)
         if not scopes:
-            await parts.limiter.check_address(address)
+            await services.limiter.check_address(address)
             return AuthenticationResult(user=None, auth=None)
         said = connection.headers.getall("authorization", [])
-        found = await _find_caller(parts, _credential(said), address)
+        found = await _find_caller(services, _credential(said), address)
         if found is None:
-            await parts.limiter.check_address(address)
+            await services.limiter.check_address(address)
             raise not_signed_in()
-        await _count(parts, found)
+        await _count(services, found)
         caller.check(found, scopes)
         return AuthenticationResult(user=found, auth=None)
 
@@ -52,13 +52,13 @@ async def still_allowed(connection: ASGIConnection[Any, Any, Any, Any]) -> bool:
 
     A token that became too old meanwhile ends nothing: what it stood for may still hold.
     """
-    parts: Parts = connection.app.state.parts
+    services: Services = connection.app.state.services
     before, scopes = connection.user, _scopes(connection)
     assert scopes, "everybody is let in there"
-    async with parts.database.transaction() as database:
+    async with services.database.transaction() as database:
         if before.credential is Credential.KEY:
             secret = _credential(connection.headers.getall("authorization", []))
-            found = await _by_key(parts, database, secret)
+            found = await _by_key(services, database, secret)
         else:
             claims = Claims(before.id, before.credential, before.credential_id)
             account = await _by_claims(database, claims)
@@ -83,21 +83,21 @@ def check_policies(app: Litestar) -> None:
                 raise AssertionError(f"{route.path} has no policy: declare it in an area")
 
 
-async def _find_caller(parts: Parts, credential: str, address: str) -> Caller | None:
+async def _find_caller(services: Services, credential: str, address: str) -> Caller | None:
     """Junk does not reach the database: it knows no more about it than we do.
 
     A token of ours is looked up whatever others at that address did. A key could be a guess.
     """
     if credential.startswith(KEY_PREFIX):
-        await parts.limiter.check_guesses(address)
-        await parts.limiter.check_crowd(address)
-        async with parts.database.transaction() as connection:
-            return await _by_key(parts, connection, credential)
-    claims = access_tokens.read(parts.keys.access, credential)
+        await services.limiter.check_guesses(address)
+        await services.limiter.check_crowd(address)
+        async with services.database.transaction() as connection:
+            return await _by_key(services, connection, credential)
+    claims = access_tokens.read(services.keys.access, credential)
     if claims is None:
         return None
-    await parts.limiter.check_crowd(address)
-    async with parts.database.statement() as connection:
+    await services.limiter.check_crowd(address)
+    async with services.database.statement() as connection:
         account = await _by_claims(connection, claims)
     if account is None:
         return None
@@ -111,23 +111,23 @@ async def _by_claims(connection: Connection, claims: Claims) -> Account | None:
     return await node_keys.caller(connection, claims.credential_id, claims.account_id)
 
 
-async def _by_key(parts: Parts, connection: Connection, secret: str) -> Caller | None:
+async def _by_key(services: Services, connection: Connection, secret: str) -> Caller | None:
     found = await api_keys.caller(connection, secret_hash(secret))
     if found is None:
         return None
     if found.is_noteworthy and await api_keys.note_use(connection, found.key_id):
         await audit.append(
-            connection, parts.keys.audit, AuditKind.KEY_USED, found.account.id, found.key_id
+            connection, services.keys.audit, AuditKind.KEY_USED, found.account.id, found.key_id
         )
     return Caller(found.account, Credential.KEY, found.key_id, found.scopes)
 
 
-async def _count(parts: Parts, found: Caller) -> None:
+async def _count(services: Services, found: Caller) -> None:
     """Machines are counted one by one as well: an account may have a thousand."""
     if found.credential is Credential.NODE:
-        await parts.limiter.check_machine(found.credential_id, found.id)
+        await services.limiter.check_machine(found.credential_id, found.id)
     else:
-        await parts.limiter.check_account(found.id)
+        await services.limiter.check_account(found.id)
 
 
 def _scopes(connection: ASGIConnection[Any, Any, Any, Any]) -> tuple[Scope, ...]:

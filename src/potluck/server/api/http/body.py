@@ -78,21 +78,21 @@ def _cut_short() -> InvalidInput:
     return InvalidInput("The connection ended before the body did.")
 
 
-class _Machine(Struct, frozen=True):
+class _AnyMachine(Struct, frozen=True):
     potluck_version: str = "of an unknown version"
 
 
-class _Registration(Struct, frozen=True):
+class _AnyRegistration(Struct, frozen=True):
     """The part of a registration that every protocol has."""
 
     protocol: int = PROTOCOL
-    description: _Machine = _Machine()
+    description: _AnyMachine = _AnyMachine()
 
 
 def _check_protocol(body: bytes) -> None:
     """Raises UpgradeRequired if a registration that cannot be read is of another protocol."""
     try:
-        registration = codec.decode_json(body, _Registration)
+        registration = codec.decode_json(body, _AnyRegistration)
     except InvalidInput:
         return
     version = plain(registration.description.potluck_version)[:200]

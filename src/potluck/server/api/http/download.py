@@ -10,7 +10,7 @@ from litestar.response import Stream
 from potluck.model.blob import Sha256Text
 from potluck.model.error import Internal, NotFound, RangeNotSatisfiable
 from potluck.server.api.http.response import is_known
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.files.blobs import Stored, no_such_blob
 
 _OCTETS = "application/octet-stream"
@@ -19,17 +19,19 @@ _SHA256 = re.compile("[0-9a-f]{64}")
 _RANGE = re.compile(r"bytes=(\d{0,99})-(\d{0,99})")
 
 
-class Span(NamedTuple):
+class ByteRange(NamedTuple):
     """From `start` up to `end`, which is not in it."""
 
     start: int
     end: int
 
 
-async def answer(request: Request[Any, Any, Any], parts: Parts, stored: Stored) -> Response[Any]:
+async def answer(
+    request: Request[Any, Any, Any], services: Services, stored: Stored
+) -> Response[Any]:
     """From the object store itself, if it signs addresses and its operator wants that."""
-    seconds = parts.settings.presign_seconds
-    address = await parts.blobs.sign(stored.object_key, seconds) if seconds else None
+    seconds = services.settings.presign_seconds
+    address = await services.blobs.sign(stored.object_key, seconds) if seconds else None
     if address is not None:
         return Response(b"", status_code=307, headers={"Location": address}, media_type=_OCTETS)
     etag = _etag(stored)
@@ -48,7 +50,7 @@ async def answer(request: Request[Any, Any, Any], parts: Parts, stored: Stored) 
     }
     if span is not None:
         headers["Content-Range"] = f"bytes {start}-{end - 1}/{size_bytes}"
-    pieces = await _begun(parts.blobs.stream(stored.object_key, start, end - start), stored)
+    pieces = await _begun(services.blobs.stream(stored.object_key, start, end - start), stored)
     status = 200 if span is None else 206
     return Stream(pieces, status_code=status, headers=headers, media_type=_OCTETS)
 
@@ -71,7 +73,7 @@ async def _begun(pieces: AsyncIterator[bytes], stored: Stored) -> AsyncIterator[
     return all_of_them()
 
 
-def wanted_span(said: str | None, size_bytes: int) -> Span | None:
+def wanted_span(said: str | None, size_bytes: int) -> ByteRange | None:
     """None for the whole: nothing was asked for, or nothing that we understand."""
     match = _RANGE.fullmatch(said or "")
     if match is None or match[1] == match[2] == "":
@@ -87,7 +89,7 @@ def wanted_span(said: str | None, size_bytes: int) -> Span | None:
             f"The blob has {size_bytes} bytes, and the range begins behind them.",
             "If you have so many already, it is whole.",
         )
-    return Span(start, min(end, size_bytes))
+    return ByteRange(start, min(end, size_bytes))
 
 
 def sha256_of(text: str) -> Sha256Text:

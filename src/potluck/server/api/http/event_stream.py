@@ -8,7 +8,7 @@ from litestar import Request
 from litestar.response import ServerSentEvent, ServerSentEventMessage
 
 from potluck.server.api.http.access import still_allowed
-from potluck.server.services import Parts
+from potluck.server.services import Services
 
 T = TypeVar("T")
 
@@ -27,10 +27,10 @@ async def _messages(
     followed: AsyncIterator[T],
     message: Callable[[T], ServerSentEventMessage],
 ) -> AsyncIterator[ServerSentEventMessage]:
-    parts: Parts = request.app.state.parts
+    services: Services = request.app.state.services
     looked_at = time.monotonic()
     async for each in followed:
-        if time.monotonic() - looked_at >= parts.settings.follow_poll_seconds:
+        if time.monotonic() - looked_at >= services.settings.follow_poll_seconds:
             if not await still_allowed(request):
                 return
             looked_at = time.monotonic()

@@ -19,7 +19,7 @@ T = TypeVar("T")
 _HASH_BYTES = 16
 
 
-class Answer(Response[T]):
+class EncodedResponse(Response[T]):
     def to_asgi_response(
         self, app: Litestar | None, request: Request[Any, Any, Any], **given: Any
     ) -> ASGIResponse:

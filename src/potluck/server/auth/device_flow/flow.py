@@ -34,7 +34,7 @@ from potluck.server.auth.device_flow.codes import (
 from potluck.server.auth.device_flow.pending_terminals import Pending
 from potluck.server.auth.device_flow.sign_in_draft import statement
 from potluck.server.auth.tokens import secret_hash
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.identity import accounts, terminal_approvals
 from potluck.store.identity.terminal_approvals import Approval
 from potluck.wire.identity import Delegation, TerminalApproval, TerminalAsk, TerminalAsked, Tokens
@@ -44,12 +44,12 @@ from potluck.wire.signing.address import checksummed
 _LEEWAY = 0.8
 
 
-async def ask(parts: Parts, wanted: TerminalAsk, now: datetime) -> TerminalAsked:
+async def ask(services: Services, wanted: TerminalAsk, now: datetime) -> TerminalAsked:
     """Keeps the question and hands out both codes."""
-    await parts.limiter.check_terminals()
-    lasting = timedelta(seconds=parts.settings.terminal_seconds)
-    user_code = await _unused_code(parts, now)
-    device_code = new_device_code(parts.keys.device, user_code, now + lasting)
+    await services.limiter.check_terminals()
+    lasting = timedelta(seconds=services.settings.terminal_seconds)
+    user_code = await _unused_code(services, now)
+    device_code = new_device_code(services.keys.device, user_code, now + lasting)
     pending = Pending(
         user_code,
         secret_hash(device_code),
@@ -58,22 +58,22 @@ async def ask(parts: Parts, wanted: TerminalAsk, now: datetime) -> TerminalAsked
         None if wanted.node_key is None else checksummed(wanted.node_key),
         wanted.invite,
     )
-    await pending_terminals.put(parts, pending, now)
-    page = f"{parts.origins[0]}/device"
+    await pending_terminals.put(services, pending, now)
+    page = f"{services.origins[0]}/device"
     return TerminalAsked(
         device_code,
         user_code,
         page,
         f"{page}#{user_code}",  # browsers keep what follows the # to themselves: no log has it
         lasting.total_seconds(),
-        parts.settings.terminal_poll_seconds,
+        services.settings.terminal_poll_seconds,
     )
 
 
-async def find(parts: Parts, typed: str, now: datetime) -> Pending:
+async def find(services: Services, typed: str, now: datetime) -> Pending:
     """The question behind a code that a person typed."""
     user_code = read_user_code(typed)
-    pending = None if user_code is None else await pending_terminals.find(parts, user_code, now)
+    pending = None if user_code is None else await pending_terminals.find(services, user_code, now)
     if pending is None or pending.was_denied:
         raise NotFound(
             "No terminal waits with this code.",
@@ -82,57 +82,59 @@ async def find(parts: Parts, typed: str, now: datetime) -> Pending:
     return pending
 
 
-async def approve(parts: Parts, pending: Pending, given: TerminalApproval, now: datetime) -> None:
+async def approve(
+    services: Services, pending: Pending, given: TerminalApproval, now: datetime
+) -> None:
     """A wallet says yes, and signs that it means this code."""
     wanted = statement(pending)
-    said = await sign_in.verify(parts, given.message, given.signature, now, wanted)
-    word = await _verified(parts, pending, given.delegation, said.address, now)
+    said = await sign_in.verify(services, given.message, given.signature, now, wanted)
+    word = await _verified(services, pending, given.delegation, said.address, now)
     approval = Approval(said.address, pending.machine)
-    async with parts.database.transaction() as connection:
-        await sign_in.use_nonce(connection, parts, said.nonce, now)
+    async with services.database.transaction() as connection:
+        await sign_in.use_nonce(connection, services, said.nonce, now)
         # First of all rows, so that of two who answer one code the second waits here.
         if not await terminal_approvals.add(
             connection, pending.code_hash, approval, pending.expires_at
         ):
             raise Conflict("This code has been answered already.", "Ask again in the terminal.")
         if word is not None:
-            await delegation.take(connection, parts, word, now)
-        account = await enter(connection, parts, said.address, pending.invite)
+            await delegation.take(connection, services, word, now)
+        account = await enter(connection, services, said.address, pending.invite)
         if word is not None:
             # Who lets a node key work for them has chosen to be a provider: the message says so.
-            account = await add_role(connection, parts, account, Role.PROVIDER, account.id)
-            await delegation.authorise(connection, parts, account, word, pending.machine)
-    await pending_terminals.drop(parts, pending.user_code)
+            account = await add_role(connection, services, account, Role.PROVIDER, account.id)
+            await delegation.authorise(connection, services, account, word, pending.machine)
+    await pending_terminals.drop(services, pending.user_code)
 
 
-async def deny(parts: Parts, pending: Pending, now: datetime) -> None:
+async def deny(services: Services, pending: Pending, now: datetime) -> None:
     """Somebody who sees the code says no. It takes no wallet to refuse."""
-    await pending_terminals.put(parts, replace(pending, was_denied=True), now)
+    await pending_terminals.put(services, replace(pending, was_denied=True), now)
 
 
-async def poll(parts: Parts, device_code: str, now: datetime) -> Tokens:
+async def poll(services: Services, device_code: str, now: datetime) -> Tokens:
     """The session, for the first who comes after the approval; before it, the reason to wait."""
-    code = read_device_code(parts.keys.device, device_code)
+    code = read_device_code(services.keys.device, device_code)
     if code is None or code.expires_at <= now:
         raise _over()
     code_hash = secret_hash(device_code)
     # Looked at before the approval: what is approved meanwhile is dropped, and must not seem lost.
-    pending = await pending_terminals.find(parts, code.user_code, now)
-    tokens = await _let_in(parts, code_hash)
+    pending = await pending_terminals.find(services, code.user_code, now)
+    tokens = await _let_in(services, code_hash)
     if tokens is not None:
         return tokens
     if pending is None or pending.code_hash != code_hash:
         raise _over()
     if pending.was_denied:
         raise AccessDenied("The request was refused in the browser.", "Ask again if it was you.")
-    await _keep_pace(parts, code_hash)
+    await _keep_pace(services, code_hash)
     raise AuthorizationPending(
-        "Nobody has approved it yet.", f"Open {parts.origins[0]}/device and enter the code."
+        "Nobody has approved it yet.", f"Open {services.origins[0]}/device and enter the code."
     )
 
 
 async def _verified(
-    parts: Parts, pending: Pending, word: Delegation | None, wallet: str, now: datetime
+    services: Services, pending: Pending, word: Delegation | None, wallet: str, now: datetime
 ) -> Delegation | None:
     """The wallet's word for the node key, where one is asked for, and only there."""
     if (word and checksummed(word.key)) != pending.node_key:
@@ -140,11 +142,11 @@ async def _verified(
             "The delegation is not for the node key that the terminal asks for.",
             "Load the page again and sign what it shows.",
         )
-    return None if word is None else await delegation.verify(parts, word, wallet, now)
+    return None if word is None else await delegation.verify(services, word, wallet, now)
 
 
-async def _let_in(parts: Parts, code_hash: bytes) -> Tokens | None:
-    async with parts.database.transaction() as connection:
+async def _let_in(services: Services, code_hash: bytes) -> Tokens | None:
+    async with services.database.transaction() as connection:
         approval = await terminal_approvals.use(connection, code_hash)
         if approval is None:
             return None
@@ -152,20 +154,20 @@ async def _let_in(parts: Parts, code_hash: bytes) -> Tokens | None:
         assert account is not None, "the approval made it, and accounts are not deleted"
         if account.suspended_at is not None:
             raise suspended(account)
-        return await sessions.open_session(connection, parts, account, approval.machine)
+        return await sessions.open_session(connection, services, account, approval.machine)
 
 
-async def _keep_pace(parts: Parts, code_hash: bytes) -> None:
-    name, interval = topics.terminal_poll(code_hash.hex()), parts.settings.terminal_poll_seconds
-    if await parts.live.get(name) is not None:
+async def _keep_pace(services: Services, code_hash: bytes) -> None:
+    name, interval = topics.terminal_poll(code_hash.hex()), services.settings.terminal_poll_seconds
+    if await services.live.get(name) is not None:
         raise SlowDown(f"Ask every {interval:g} seconds, not more often.", "Wait longer each time.")
-    await parts.live.put(name, b"1", interval * _LEEWAY)
+    await services.live.put(name, b"1", interval * _LEEWAY)
 
 
-async def _unused_code(parts: Parts, now: datetime) -> str:
+async def _unused_code(services: Services, now: datetime) -> str:
     while True:
         user_code = new_user_code()
-        if await pending_terminals.find(parts, user_code, now) is None:
+        if await pending_terminals.find(services, user_code, now) is None:
             return user_code
 
 

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from potluck.model.error import Unavailable, Unopenable
 from potluck.server import topics
-from potluck.server.services import Parts
+from potluck.server.services import Services
 
 _PLACE = ("live", "terminal_ask")
 
@@ -27,32 +27,32 @@ class Pending(Struct, frozen=True):
     was_denied: bool = False
 
 
-async def put(parts: Parts, asked: Pending, now: datetime) -> None:
-    name = _name(parts, asked.user_code)
-    sealed = parts.vault.seal(*_PLACE, name, msgspec.json.encode(asked))
-    await parts.live.put(name, sealed, max(0.001, (asked.expires_at - now).total_seconds()))
+async def put(services: Services, asked: Pending, now: datetime) -> None:
+    name = _name(services, asked.user_code)
+    sealed = services.vault.seal(*_PLACE, name, msgspec.json.encode(asked))
+    await services.live.put(name, sealed, max(0.001, (asked.expires_at - now).total_seconds()))
 
 
-async def find(parts: Parts, user_code: str, now: datetime) -> Pending | None:
+async def find(services: Services, user_code: str, now: datetime) -> Pending | None:
     """None if nobody waits with this code; that `live` is away is another matter, and raised."""
-    name = _name(parts, user_code)
-    sealed = await parts.live.get(name)
+    name = _name(services, user_code)
+    sealed = await services.live.get(name)
     if sealed is None:
-        if not await parts.live.ping():
+        if not await services.live.ping():
             raise Unavailable("The server does not know just now who waits.", "Try again.", 1.0)
         return None
     try:
-        asked = msgspec.json.decode(parts.vault.open(*_PLACE, name, sealed), type=Pending)
+        asked = msgspec.json.decode(services.vault.open(*_PLACE, name, sealed), type=Pending)
     except Unopenable:
         return None
     return asked if now < asked.expires_at else None
 
 
-async def drop(parts: Parts, user_code: str) -> None:
-    await parts.live.drop(_name(parts, user_code))
+async def drop(services: Services, user_code: str) -> None:
+    await services.live.drop(_name(services, user_code))
 
 
-def _name(parts: Parts, user_code: str) -> str:
+def _name(services: Services, user_code: str) -> str:
     """Not the code itself: who reads the names in `live` could answer in a person's place."""
-    digest = hmac.digest(parts.keys.device, f"user code {user_code}".encode(), "sha256")
+    digest = hmac.digest(services.keys.device, f"user code {user_code}".encode(), "sha256")
     return topics.terminal_ask(digest.hex())

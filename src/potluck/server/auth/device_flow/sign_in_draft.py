@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from potluck.model.error import InvalidInput
 from potluck.server.auth.device_flow.pending_terminals import Pending
 from potluck.server.auth.nonce import new_nonce
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.wire.identity import Delegation, TerminalDraft, TerminalWallet
 from potluck.wire.signing import sign_in_message
 from potluck.wire.signing.address import checksummed
@@ -22,22 +22,24 @@ def statement(pending: Pending) -> str:
     return f"{said}, and let its node key {pending.node_key} work for me."
 
 
-def draft(parts: Parts, pending: Pending, wallet: TerminalWallet, now: datetime) -> TerminalDraft:
-    if wallet.origin not in parts.origins:
+def draft(
+    services: Services, pending: Pending, wallet: TerminalWallet, now: datetime
+) -> TerminalDraft:
+    if wallet.origin not in services.origins:
         raise InvalidInput(
             f"The page was opened at {wallet.origin}, which is not a name of this server.",
-            f"Open {parts.origins[0]}/device instead.",
+            f"Open {services.origins[0]}/device instead.",
         )
-    chain_id, address = _chain(parts, wallet.chain_id), checksummed(wallet.address)
+    chain_id, address = _chain(services, wallet.chain_id), checksummed(wallet.address)
     message = SignIn(
         domain=wallet.origin.partition("://")[2],
         address=address,
         uri=f"{wallet.origin}/device",
         version="1",
         chain_id=chain_id,
-        nonce=new_nonce(parts.keys.nonce, now),
+        nonce=new_nonce(services.keys.nonce, now),
         issued_at=_written(now),
-        expiration_time=_written(now + timedelta(seconds=parts.settings.nonce_seconds)),
+        expiration_time=_written(now + timedelta(seconds=services.settings.nonce_seconds)),
         statement=statement(pending),
     )
     text = sign_in_message.write(message)
@@ -49,20 +51,20 @@ def draft(parts: Parts, pending: Pending, wallet: TerminalWallet, now: datetime)
         origin=wallet.origin,
         scopes=NODE_SCOPES,
         issued_at=int(now.timestamp()),
-        expires_at=int(now.timestamp()) + lasting_seconds(parts.settings.node_key_seconds),
-        nonce=new_nonce(parts.keys.nonce, now),
+        expires_at=int(now.timestamp()) + lasting_seconds(services.settings.node_key_seconds),
+        nonce=new_nonce(services.keys.nonce, now),
         signature="0x",
     )
     return TerminalDraft(text, chain_id, word, typed_data(word))
 
 
-def _chain(parts: Parts, of_wallet: int) -> int:
+def _chain(services: Services, of_wallet: int) -> int:
     """The wallet's own if the server knows it: a contract wallet is asked there.
 
     Otherwise the first of ours. A key's signature does not depend on the chain, so nobody has to
     switch a wallet only to sign in.
     """
-    known = parts.settings.chain_ids
+    known = services.settings.chain_ids
     return of_wallet if of_wallet in known else known[0]
 
 

@@ -15,7 +15,7 @@ from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
 from potluck.server import topics
 from potluck.server.flow.lease.adopt import find_live
 from potluck.server.flow.lease.lease import check_token, hear
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.attempts import attempts
 from potluck.store.nodes.nodes import Owner
 from potluck.wire import codec
@@ -27,25 +27,27 @@ _SLACK_BYTES = 65_536
 _PAGE_BYTES = 2**20
 
 
-async def append_log(parts: Parts, owner: Owner, node_id: NodeId, chunk: LogChunk) -> LogAppended:
+async def append_log(
+    services: Services, owner: Owner, node_id: NodeId, chunk: LogChunk
+) -> LogAppended:
     attempt_id = chunk.lease.attempt_id
-    check_token(parts, chunk.lease)
-    await hear(parts, owner, node_id)
-    have = await _log_state(parts, node_id, attempt_id)
+    check_token(services, chunk.lease)
+    await hear(services, owner, node_id)
+    have = await _log_state(services, node_id, attempt_id)
     if chunk.offset > have.pieces:
         raise Conflict(f"The log has {have.pieces} pieces, and the chunk begins at {chunk.offset}.")
     new = chunk.pieces[have.pieces - chunk.offset :]
     if not new:
         return LogAppended(have.pieces)
-    if not await _append(parts, attempt_id, have, new):
+    if not await _append(services, attempt_id, have, new):
         # The same chunk came twice at once, and the other one was counted.
-        return LogAppended((await _log_state(parts, node_id, attempt_id)).pieces)
-    await parts.live.wake(topics.task(have.task_id))
+        return LogAppended((await _log_state(services, node_id, attempt_id)).pieces)
+    await services.live.wake(topics.task(have.task_id))
     return LogAppended(have.pieces + len(new))
 
 
 async def _append(
-    parts: Parts,
+    services: Services,
     attempt_id: AttemptId,
     have: attempts.LogState,
     new: tuple[PackedLogPiece, ...],
@@ -54,28 +56,30 @@ async def _append(
     if have.bytes + size_bytes > have.bytes_limit + _SLACK_BYTES:
         raise TooLarge(f"The log of {attempt_id} is over its limit of {have.bytes_limit} bytes.")
     key = _key(attempt_id, have.pieces, len(new))
-    await parts.blobs.put(key, codec.encode_packed(new))
-    async with parts.database.transaction() as connection:
+    await services.blobs.put(key, codec.encode_packed(new))
+    async with services.database.transaction() as connection:
         return await attempts.append_log(connection, attempt_id, have.pieces, len(new), size_bytes)
 
 
-async def _log_state(parts: Parts, node_id: NodeId, attempt_id: AttemptId) -> attempts.LogState:
-    async with parts.database.transaction() as connection:
+async def _log_state(
+    services: Services, node_id: NodeId, attempt_id: AttemptId
+) -> attempts.LogState:
+    async with services.database.transaction() as connection:
         look = partial(attempts.log_state, connection, attempt_id, node_id)
-        return await find_live(parts, connection, attempt_id, node_id, look)
+        return await find_live(services, connection, attempt_id, node_id, look)
 
 
 async def read_log(
-    parts: Parts, account_id: AccountId, task_id: TaskId, number: int | None, offset: int
+    services: Services, account_id: AccountId, task_id: TaskId, number: int | None, offset: int
 ) -> LogPage:
     """A page of the log of the newest attempt, or of the one with this number."""
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         found = await attempts.log_of_task(connection, task_id, account_id, number)
     if found is None and number is not None:
         raise NotFound(f"{task_id} has no attempt number {number}.")
     if found is None:
         return LogPage(None, 0, 0, [], complete=False)
-    pieces = await _read_pieces(parts, found, offset)
+    pieces = await _read_pieces(services, found, offset)
     end = offset + len(pieces)
     done = not found.is_live and end >= found.pieces
     # What is counted was kept before; if not here, then by the instance that the node spoke to.
@@ -85,11 +89,13 @@ async def read_log(
     )
 
 
-async def _read_pieces(parts: Parts, log: attempts.AttemptLog, offset: int) -> list[LogPiece]:
+async def _read_pieces(services: Services, log: attempts.AttemptLog, offset: int) -> list[LogPiece]:
     pieces: list[LogPiece] = []
     size_bytes = 0
-    for chunk, skip in _chain(await _chunks(parts, log), offset):
-        packed = codec.decode_packed(await parts.blobs.get(chunk.key), tuple[PackedLogPiece, ...])
+    for chunk, skip in _chain(await _chunks(services, log), offset):
+        packed = codec.decode_packed(
+            await services.blobs.get(chunk.key), tuple[PackedLogPiece, ...]
+        )
         pieces.extend(LogPiece(piece.stream, piece.data) for piece in packed[skip:])
         size_bytes += sum(len(piece.data) for piece in packed[skip:])
         if size_bytes >= _PAGE_BYTES:
@@ -103,9 +109,9 @@ class _Chunk(NamedTuple):
     key: str
 
 
-async def _chunks(parts: Parts, log: attempts.AttemptLog) -> dict[int, _Chunk]:
+async def _chunks(services: Services, log: attempts.AttemptLog) -> dict[int, _Chunk]:
     """By their first piece. Of two that came at once, the longer one holds the other."""
-    keys = await parts.blobs.list(log_prefix(log.attempt_id))
+    keys = await services.blobs.list(log_prefix(log.attempt_id))
     counted = sorted(chunk for chunk in map(_chunk, keys) if chunk.end <= log.pieces)
     return {chunk.start: chunk for chunk in counted}
 

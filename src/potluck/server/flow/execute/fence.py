@@ -9,22 +9,24 @@ from potluck.model.ids import NodeId
 from potluck.model.lease import Lease
 from potluck.server.flow.lease.adopt import find_live, stale
 from potluck.server.flow.lease.lease import check_token, hear
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.files import blobs
-from potluck.store.files.blobs import Sender
+from potluck.store.files.blobs import SendingAttempt
 from potluck.store.nodes.nodes import Owner
 
 
-async def sender_of(parts: Parts, owner: Owner, node_id: NodeId, lease: Lease) -> Sender:
-    check_token(parts, lease)
-    await hear(parts, owner, node_id)
-    async with parts.database.transaction() as connection:
+async def sender_of(
+    services: Services, owner: Owner, node_id: NodeId, lease: Lease
+) -> SendingAttempt:
+    check_token(services, lease)
+    await hear(services, owner, node_id)
+    async with services.database.transaction() as connection:
         look = partial(blobs.sender, connection, lease.attempt_id, node_id)
-        return await find_live(parts, connection, lease.attempt_id, node_id, look)
+        return await find_live(services, connection, lease.attempt_id, node_id, look)
 
 
-async def hold_sender(connection: Connection, sender: Sender) -> None:
+async def hold_sender(connection: Connection, sender: SendingAttempt) -> None:
     """The attempt does not end before this transaction does."""
     if not await blobs.lock_sender(connection, sender):
         raise stale(sender.attempt_id)

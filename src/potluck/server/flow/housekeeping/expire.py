@@ -7,13 +7,13 @@ import structlog
 
 from potluck.decide import lease_grace
 from potluck.decide.attempt_change import LockedAttempt
-from potluck.decide.lease_grace import Grace, Silence, Times
+from potluck.decide.lease_grace import Grace, HeartbeatGaps, Times
 from potluck.model.event import EventKind
 from potluck.model.task import EndReason, TaskState
 from potluck.server import topics
 from potluck.server.flow.notify.notify import ended_in_queue, tell
 from potluck.server.flow.settle.end_many import end_many
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.attempts import leases
 from potluck.store.events.outbox import Event
 from potluck.store.nodes import bindings, nodes
@@ -24,37 +24,39 @@ from potluck.store.tasks import tasks
 log = structlog.get_logger()
 
 
-async def expire_once(parts: Parts, leadership: Leadership) -> int:
+async def expire_once(services: Services, leadership: Leadership) -> int:
     """Answers how many things had run out.
 
     Only within a term that still runs. What many nodes do at once is forgiven first. A silent node
     is known as such before its leases end: else it could be given the very work that it still has.
     """
-    await _forgive(parts, leadership, lease_grace.for_mass_loss)
-    silent = await _find_silent_nodes(parts, leadership)
-    ended = await _expire_leases(parts, leadership) + await _expire_deadlines(parts, leadership)
+    await _forgive(services, leadership, lease_grace.for_mass_loss)
+    silent = await _find_silent_nodes(services, leadership)
+    ended = await _expire_leases(services, leadership) + await _expire_deadlines(
+        services, leadership
+    )
     if ended:
-        await parts.live.wake(topics.SCHEDULE)
+        await services.live.wake(topics.SCHEDULE)
     if ended or silent:
-        await parts.live.wake(topics.OUTBOX)
+        await services.live.wake(topics.OUTBOX)
     return ended + silent
 
 
-async def begin_term(parts: Parts, leadership: Leadership) -> None:
+async def begin_term(services: Services, leadership: Leadership) -> None:
     """Time stood still while nobody led. If nobody could beat either, that is forgiven first."""
-    async with parts.database.transaction() as connection:
-        lasting = timedelta(seconds=parts.settings.challenge_seconds)
+    async with services.database.transaction() as connection:
+        lasting = timedelta(seconds=services.settings.challenge_seconds)
         await bindings.prolong_contests(connection, lasting)
-    await _forgive(parts, leadership, lease_grace.for_gap)
+    await _forgive(services, leadership, lease_grace.for_gap)
 
 
 async def _forgive(
-    parts: Parts,
+    services: Services,
     leadership: Leadership,
-    decide: Callable[[Silence, Times], Grace | None],
+    decide: Callable[[HeartbeatGaps, Times], Grace | None],
 ) -> None:
-    times = _times(parts)
-    async with parts.database.transaction() as connection:
+    times = _times(services)
+    async with services.database.transaction() as connection:
         silence = await leases.silence(connection, leadership.led_until, times)
         forgiven = decide(silence, times)
         if forgiven is not None and await leases.forgive(connection, leadership, forgiven):
@@ -62,8 +64,8 @@ async def _forgive(
             log.warning("forgave a silence", seconds=seconds, decided=decide.__name__)
 
 
-def _times(parts: Parts) -> Times:
-    settings = parts.settings
+def _times(services: Services) -> Times:
+    settings = services.settings
     return Times(
         heartbeat=timedelta(seconds=settings.heartbeat_seconds),
         lease=timedelta(seconds=settings.lease_seconds),
@@ -71,12 +73,12 @@ def _times(parts: Parts) -> Times:
     )
 
 
-async def _expire_leases(parts: Parts, leadership: Leadership) -> int:
-    async with parts.database.transaction() as connection:
+async def _expire_leases(services: Services, leadership: Leadership) -> int:
+    async with services.database.transaction() as connection:
         expired = await leases.expired(connection)
-    ended = await end_many(parts, expired, _expiry, leadership)
+    ended = await end_many(services, expired, _expiry, leadership)
     for node_id in sorted({attempt.node_id for attempt in ended}):
-        await parts.live.wake(topics.node(node_id))
+        await services.live.wake(topics.node(node_id))
     return len(ended)
 
 
@@ -87,9 +89,9 @@ def _expiry(attempt: LockedAttempt) -> EndReason | None:
     return EndReason.LEASE_EXPIRED if attempt.was_fetched else EndReason.WITHDRAWN
 
 
-async def _expire_deadlines(parts: Parts, leadership: Leadership) -> int:
+async def _expire_deadlines(services: Services, leadership: Leadership) -> int:
     how = TaskState.EXPIRED, EndReason.DEADLINE
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         overdue = await tasks.past_deadline(connection)
         if not overdue or not await leader.holds(connection, leadership):
             return 0
@@ -98,11 +100,11 @@ async def _expire_deadlines(parts: Parts, leadership: Leadership) -> int:
     return len(ended)
 
 
-async def _find_silent_nodes(parts: Parts, leadership: Leadership) -> int:
-    async with parts.database.transaction() as connection:
+async def _find_silent_nodes(services: Services, leadership: Leadership) -> int:
+    async with services.database.transaction() as connection:
         if not await leader.holds(connection, leadership):
             return 0
-        silent = await nodes.fall_silent(connection, parts.settings.silent_after_seconds)
+        silent = await nodes.fall_silent(connection, services.settings.silent_after_seconds)
         for node in silent:
             await tell(connection, Event(node.account_id, EventKind.NODE_SILENT, node_id=node.id))
     return len(silent)

@@ -14,7 +14,7 @@ import structlog
 from potluck.model.ids import ALPHABET, TaskId, first_id_at
 from potluck.server.flow.execute.attempt_log import log_prefix
 from potluck.server.flow.submit.upload import drop_parts, object_prefix, upload_of
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.files import blobs, garbage, uploads
 
@@ -27,14 +27,14 @@ _AT_ONCE = 500
 _MOST_FAILED = 10
 
 
-async def clear_tasks(parts: Parts) -> None:
+async def clear_tasks(services: Services) -> None:
     """One that can not be cleared keeps no other waiting; many that can not mean something else."""
-    kept = timedelta(seconds=parts.settings.keep_results_seconds)
+    kept = timedelta(seconds=services.settings.keep_results_seconds)
     failed: list[TaskId] = []
-    while due := await _look(parts, lambda c: garbage.to_clear(c, kept, _AT_ONCE, failed)):
+    while due := await _look(services, lambda c: garbage.to_clear(c, kept, _AT_ONCE, failed)):
         for task_id in due:
             try:
-                await _clear(parts, task_id)
+                await _clear(services, task_id)
             except Exception:
                 if len(failed) == _MOST_FAILED:
                     raise
@@ -42,71 +42,71 @@ async def clear_tasks(parts: Parts) -> None:
                 failed.append(task_id)
 
 
-async def _clear(parts: Parts, task_id: TaskId) -> None:
+async def _clear(services: Services, task_id: TaskId) -> None:
     """Logs first: as long as they are counted, they are looked for again."""
-    for attempt_id in await _look(parts, lambda c: garbage.attempts_with_logs(c, task_id)):
-        await parts.blobs.delete(await parts.blobs.list(log_prefix(attempt_id)))
-    while not await _look(parts, lambda c: garbage.clear(c, task_id, _AT_ONCE)):
+    for attempt_id in await _look(services, lambda c: garbage.attempts_with_logs(c, task_id)):
+        await services.blobs.delete(await services.blobs.list(log_prefix(attempt_id)))
+    while not await _look(services, lambda c: garbage.clear(c, task_id, _AT_ONCE)):
         pass
 
 
-async def drop_idle_uploads(parts: Parts) -> None:
-    kept = timedelta(seconds=parts.settings.upload_idle_seconds)
-    await _look(parts, lambda c: garbage.forget_held(c, kept))
-    await _look(parts, lambda c: uploads.forget_finished(c, kept))
-    for upload_id, account_id in await _look(parts, lambda c: uploads.idle(c, kept, _AT_ONCE)):
-        async with parts.database.transaction() as connection:
+async def drop_idle_uploads(services: Services) -> None:
+    kept = timedelta(seconds=services.settings.upload_idle_seconds)
+    await _look(services, lambda c: garbage.forget_held(c, kept))
+    await _look(services, lambda c: uploads.forget_finished(c, kept))
+    for upload_id, account_id in await _look(services, lambda c: uploads.idle(c, kept, _AT_ONCE)):
+        async with services.database.transaction() as connection:
             await blobs.lock_use(connection, account_id)
             is_gone = await uploads.drop_idle(connection, upload_id, kept)
         if is_gone:
-            await drop_parts(parts, upload_id)
+            await drop_parts(services, upload_id)
 
 
-async def give_up_claims(parts: Parts) -> None:
-    for account_id in await _look(parts, lambda c: garbage.accounts_to_look_at(c, 10_000)):
+async def give_up_claims(services: Services) -> None:
+    for account_id in await _look(services, lambda c: garbage.accounts_to_look_at(c, 10_000)):
         looked_at = _AT_ONCE
         while looked_at == _AT_ONCE:
-            async with parts.database.transaction() as connection:
+            async with services.database.transaction() as connection:
                 await blobs.lock_use(connection, account_id)
                 looked_at = await garbage.give_up(connection, account_id, _AT_ONCE)
 
 
-async def remove_marked(parts: Parts) -> None:
-    wait = timedelta(seconds=parts.settings.collect_wait_seconds)
+async def remove_marked(services: Services) -> None:
+    wait = timedelta(seconds=services.settings.collect_wait_seconds)
     while (
-        gone := await _look(parts, lambda c: garbage.remove_marked(c, wait, _AT_ONCE))
+        gone := await _look(services, lambda c: garbage.remove_marked(c, wait, _AT_ONCE))
     ) is not None:
-        await parts.blobs.delete(gone)
+        await services.blobs.delete(gone)
 
 
-async def sweep(parts: Parts) -> None:
+async def sweep(services: Services) -> None:
     """Objects and parts that no row tells of: somebody was killed between the two."""
     for shelf in ALPHABET:
-        await _sweep_objects(parts, await parts.blobs.list(object_prefix(shelf)))
-    found = {key.split("/")[1] for key in await parts.blobs.list("uploads/")}
-    for upload_id in found - await _look(parts, lambda c: uploads.known(c, sorted(found))):
-        await drop_parts(parts, upload_id)
+        await _sweep_objects(services, await services.blobs.list(object_prefix(shelf)))
+    found = {key.split("/")[1] for key in await services.blobs.list("uploads/")}
+    for upload_id in found - await _look(services, lambda c: uploads.known(c, sorted(found))):
+        await drop_parts(services, upload_id)
 
 
-async def _sweep_objects(parts: Parts, keys: list[str]) -> None:
+async def _sweep_objects(services: Services, keys: list[str]) -> None:
     """One whose upload is under way may be named in the next moment, and so may a young one.
 
     What an upload is no more, and no row names, no row ever will: both change at once. Small files
     come without an upload, with a name made just before.
     """
-    wait = timedelta(seconds=parts.settings.collect_wait_seconds)
-    youngest = first_id_at("upload", await _look(parts, lambda c: garbage.ago(c, wait)))
+    wait = timedelta(seconds=services.settings.collect_wait_seconds)
+    youngest = first_id_at("upload", await _look(services, lambda c: garbage.ago(c, wait)))
     old = {key: upload_of(key) for key in keys if upload_of(key) < youngest}
     if not old:
         return
-    under_way = await _look(parts, lambda c: uploads.known(c, sorted(old.values())))
-    known = await _look(parts, lambda c: garbage.known_objects(c, sorted(old)))
+    under_way = await _look(services, lambda c: uploads.known(c, sorted(old.values())))
+    known = await _look(services, lambda c: garbage.known_objects(c, sorted(old)))
     lost = [
         key for key, upload_id in old.items() if key not in known and upload_id not in under_way
     ]
-    await parts.blobs.delete(lost)
+    await services.blobs.delete(lost)
 
 
-async def _look(parts: Parts, question: Callable[[Connection], Awaitable[T]]) -> T:
-    async with parts.database.transaction() as connection:
+async def _look(services: Services, question: Callable[[Connection], Awaitable[T]]) -> T:
+    async with services.database.transaction() as connection:
         return await question(connection)

@@ -16,9 +16,9 @@ from potluck.model.ids import AttemptId, NodeId
 from potluck.model.lease import AttemptState
 from potluck.model.task import TaskState
 from potluck.server.flow.notify.notify import hurry, tell
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.attempts import attempts, leases
-from potluck.store.attempts.leases import Adopted, Held
+from potluck.store.attempts.leases import Adopted, NodeLeases
 from potluck.store.database import Connection
 from potluck.store.events.outbox import Event
 from potluck.store.ledger import ledger
@@ -34,7 +34,7 @@ def stale(attempt_id: AttemptId) -> StaleLease:
 
 
 async def find_live(
-    parts: Parts,
+    services: Services,
     connection: Connection,
     attempt_id: AttemptId,
     node_id: NodeId,
@@ -46,7 +46,7 @@ async def find_live(
     found = await look()
     if found is None:
         # Whatever comes of it: another call of the node may have been quicker.
-        await readopt(parts, connection, attempt_id, node_id, is_over=is_over)
+        await readopt(services, connection, attempt_id, node_id, is_over=is_over)
         found = await look()
     if found is None:
         raise stale(attempt_id)
@@ -54,7 +54,7 @@ async def find_live(
 
 
 async def readopt(
-    parts: Parts,
+    services: Services,
     connection: Connection,
     attempt_id: AttemptId,
     node_id: NodeId,
@@ -67,8 +67,8 @@ async def readopt(
         connection,
         attempt_id,
         node_id,
-        lease_seconds=parts.settings.lease_seconds,
-        overrun_seconds=parts.settings.overrun_seconds,
+        lease_seconds=services.settings.lease_seconds,
+        overrun_seconds=services.settings.overrun_seconds,
         is_over=is_over,
     )
     if adopted is None:
@@ -80,22 +80,24 @@ async def readopt(
     return True
 
 
-async def take_back(parts: Parts, owner: Owner, node_id: NodeId, known: Held) -> Held:
+async def take_back(
+    services: Services, owner: Owner, node_id: NodeId, known: NodeLeases
+) -> NodeLeases:
     """What the node holds once it has back what it may have; each in a transaction of its own.
 
     What can not be taken back may live all the same: another call of the node was quicker.
     """
     if not known.lost:
         return known
-    if any([await _take_back(parts, node_id, each) for each in known.lost]):
-        await hurry(parts)
-    async with parts.database.transaction() as connection:
+    if any([await _take_back(services, node_id, each) for each in known.lost]):
+        await hurry(services)
+    async with services.database.transaction() as connection:
         return await leases.look(connection, node_id, owner, held=())
 
 
-async def _take_back(parts: Parts, node_id: NodeId, attempt_id: AttemptId) -> bool:
-    async with parts.database.transaction() as connection:
-        return await readopt(parts, connection, attempt_id, node_id)
+async def _take_back(services: Services, node_id: NodeId, attempt_id: AttemptId) -> bool:
+    async with services.database.transaction() as connection:
+        return await readopt(services, connection, attempt_id, node_id)
 
 
 _ATTEMPT_EVENTS = {

@@ -18,14 +18,19 @@ from datetime import timedelta
 
 from msgspec import Struct
 
-from potluck.decide.binding import Contest, Side, Verdict, verdict
+from potluck.decide.binding import (
+    BindingClaim,
+    BindingVerdict,
+    Contest,
+    verdict,
+)
 from potluck.decide.challenge import PRIME, is_product
 from potluck.model.audit import AuditKind
 from potluck.model.device import Standing
 from potluck.model.error import DeviceBound, InvalidInput
 from potluck.model.ids import AccountId, NodeId
 from potluck.server.flow.notify.notify import hurry
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.identity import audit
 from potluck.store.identity.audit import Fact
@@ -46,7 +51,7 @@ from potluck.wire.provider import UnboundDevice
 _ROUNDS = 2
 
 
-class Told(Struct, frozen=True):
+class BindingNews(Struct, frozen=True):
     """What a node hears about its devices."""
 
     challenges: list[DeviceChallenge] = []
@@ -54,7 +59,7 @@ class Told(Struct, frozen=True):
 
 
 async def claim(
-    parts: Parts,
+    services: Services,
     connection: Connection,
     account_id: AccountId,
     uuids: Sequence[str],
@@ -67,7 +72,7 @@ async def claim(
     """
     facts: list[Fact] = []
     for uuid in sorted(uuids):
-        facts += await _claim(parts, connection, account_id, uuid, contest=contest)
+        facts += await _claim(services, connection, account_id, uuid, contest=contest)
     return facts
 
 
@@ -77,23 +82,23 @@ async def free(connection: Connection, account_id: AccountId, node_id: NodeId) -
     return [Fact(AuditKind.DEVICE_UNBOUND, account_id, uuid, {"why": "left"}) for uuid in freed]
 
 
-async def record(parts: Parts, connection: Connection, facts: Sequence[Fact]) -> None:
+async def record(services: Services, connection: Connection, facts: Sequence[Fact]) -> None:
     """Last in a transaction: the audit's lock is everybody's."""
-    await audit.append_all(connection, parts.keys.audit, facts)
+    await audit.append_all(connection, services.keys.audit, facts)
 
 
-async def tell(parts: Parts, account_id: AccountId, node_id: NodeId) -> Told:
+async def tell(services: Services, account_id: AccountId, node_id: NodeId) -> BindingNews:
     """What there is to say to a node now; what has been decided meanwhile is applied first."""
-    concerns = await _concerns(parts, node_id)
+    concerns = await _concerns(services, node_id)
     due = [each for each in concerns if each.is_free or _is_decided(each)]
     for each in due:
-        await _apply(parts, each.uuid, account_id if each.is_free else None)
+        await _apply(services, each.uuid, account_id if each.is_free else None)
     if due:
-        await hurry(parts)
-        concerns = await _concerns(parts, node_id)
+        await hurry(services)
+        concerns = await _concerns(services, node_id)
     asked = [each for each in concerns if _is_asked(each, account_id)]
-    challenges = [await _challenge(parts, each, account_id) for each in asked]
-    return Told(challenges, unbound(concerns))
+    challenges = [await _challenge(services, each, account_id) for each in asked]
+    return BindingNews(challenges, unbound(concerns))
 
 
 def unbound(concerns: Sequence[Concern]) -> list[UnboundDevice]:
@@ -105,18 +110,23 @@ def unbound(concerns: Sequence[Concern]) -> list[UnboundDevice]:
 
 
 async def answer(
-    parts: Parts, account_id: AccountId, answers: Sequence[ChallengeAnswer]
+    services: Services, account_id: AccountId, answers: Sequence[ChallengeAnswer]
 ) -> ChallengesAnswered:
     if len({each.uuid for each in answers}) < len(answers):
         raise InvalidInput(
             "Two answers are about the same device.", "There is one answer to a challenge."
         )
-    right = [each.uuid for each in answers if await _answer(parts, account_id, each)]
+    right = [each.uuid for each in answers if await _answer(services, account_id, each)]
     return ChallengesAnswered(right)
 
 
 async def _claim(
-    parts: Parts, connection: Connection, account_id: AccountId, uuid: str, *, contest: bool = True
+    services: Services,
+    connection: Connection,
+    account_id: AccountId,
+    uuid: str,
+    *,
+    contest: bool = True,
 ) -> list[Fact]:
     binding = await bindings.claim(connection, uuid, account_id)
     if binding.is_new:
@@ -126,17 +136,17 @@ async def _claim(
     assert holder is not None, "it is locked since it was claimed"
     if holder.account_id == account_id:
         return facts
-    is_nobodys = going_on is None and await bindings.has_lapsed(connection, holder, lapse(parts))
+    is_nobodys = going_on is None and await bindings.has_lapsed(connection, holder, lapse(services))
     if is_nobodys:
         return facts + await _move(connection, holder, account_id, "lapsed")
     if not contest:
         raise _bound(uuid)
     if going_on is not None:
         return facts  # somebody's claim to it is being looked into
-    again = timedelta(seconds=parts.settings.contest_again_seconds)
+    again = timedelta(seconds=services.settings.contest_again_seconds)
     if await bindings.has_lost(connection, uuid, account_id, again):
         return facts
-    return [*facts, await _contest(parts, connection, holder, account_id)]
+    return [*facts, await _contest(services, connection, holder, account_id)]
 
 
 def _bound(uuid: str) -> DeviceBound:
@@ -147,11 +157,11 @@ def _bound(uuid: str) -> DeviceBound:
 
 
 async def _contest(
-    parts: Parts, connection: Connection, holder: Binding, account_id: AccountId
+    services: Services, connection: Connection, holder: Binding, account_id: AccountId
 ) -> Fact:
-    away = timedelta(seconds=parts.settings.contest_away_seconds)
+    away = timedelta(seconds=services.settings.contest_away_seconds)
     seed = secrets.token_bytes(32)
-    await bindings.open_contest(connection, holder.uuid, account_id, seed, _lasting(parts), away)
+    await bindings.open_contest(connection, holder.uuid, account_id, seed, _lasting(services), away)
     told = {"bound_to": str(holder.account_id)}
     return Fact(AuditKind.DEVICE_CONTESTED, account_id, holder.uuid, told)
 
@@ -163,10 +173,10 @@ async def _settle(connection: Connection, uuid: str) -> tuple[Contest | None, li
         return None, []
     contest, now = found
     decided = verdict(contest, now)
-    if decided is Verdict.OPEN:
+    if decided is BindingVerdict.OPEN:
         return contest, []
     await bindings.close_contest(connection, uuid)
-    if decided is Verdict.KEPT:
+    if decided is BindingVerdict.KEPT:
         await bindings.lose_contest(connection, uuid, contest.contender.account_id)
         return None, []
     holder = Binding(uuid, contest.incumbent.account_id)
@@ -181,35 +191,35 @@ async def _move(connection: Connection, holder: Binding, new_id: AccountId, why:
     ]
 
 
-async def _apply(parts: Parts, uuid: str, claimant_id: AccountId | None = None) -> None:
+async def _apply(services: Services, uuid: str, claimant_id: AccountId | None = None) -> None:
     """Decides about one device, in a transaction of its own: all nodes that show it are locked."""
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         if claimant_id is not None:
-            facts = await _claim(parts, connection, claimant_id, uuid)
+            facts = await _claim(services, connection, claimant_id, uuid)
         elif await bindings.lock(connection, uuid) is not None:
             _, facts = await _settle(connection, uuid)
         else:
             return
         await bindings.lock_nodes(connection, [uuid])
         await bindings.restand(connection, [uuid])
-        await record(parts, connection, facts)
+        await record(services, connection, facts)
 
 
-async def _answer(parts: Parts, account_id: AccountId, given: ChallengeAnswer) -> bool:
+async def _answer(services: Services, account_id: AccountId, given: ChallengeAnswer) -> bool:
     """Whether it is right and in time. A wrong one counts too: there is no second."""
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         if await _asked(connection, account_id, given) is None:
             return False
     # Milliseconds of arithmetic, which others need not wait for.
     is_right = await asyncio.to_thread(_is_right, given)
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         await bindings.lock(connection, given.uuid)
         contest = await _asked(connection, account_id, given)
         if contest is None:
             return False
         await bindings.note_answer(connection, contest, account_id, is_right)
-    await _apply(parts, given.uuid)
-    await hurry(parts)
+    await _apply(services, given.uuid)
+    await hurry(services)
     return is_right
 
 
@@ -233,13 +243,15 @@ def _is_right(given: ChallengeAnswer) -> bool:
     return all(is_product(left, right, claimed, chance) for chance in chances)
 
 
-async def _challenge(parts: Parts, concern: Concern, account_id: AccountId) -> DeviceChallenge:
+async def _challenge(
+    services: Services, concern: Concern, account_id: AccountId
+) -> DeviceChallenge:
     """What to show. An incumbent that was away is here: from now on its time runs."""
     side = _side(concern, account_id)
     assert concern.contest is not None and side is not None, "only who is asked is challenged"
-    lasting = _lasting(parts)
+    lasting = _lasting(services)
     if side.until > concern.now + lasting:
-        async with parts.database.transaction() as connection:
+        async with services.database.transaction() as connection:
             await bindings.lock(connection, concern.uuid)
             await bindings.hurry_incumbent(connection, concern.uuid, lasting)
     left = min(side.until - concern.now, lasting).total_seconds()
@@ -257,23 +269,23 @@ def _is_asked(concern: Concern, account_id: AccountId) -> bool:
     return side is not None and side.may_answer(concern.now)
 
 
-def _side(concern: Concern, account_id: AccountId) -> Side | None:
+def _side(concern: Concern, account_id: AccountId) -> BindingClaim | None:
     return None if concern.contest is None else concern.contest.side_of(account_id)
 
 
 def _is_decided(concern: Concern) -> bool:
     contest = concern.contest
-    return contest is not None and verdict(contest, concern.now) is not Verdict.OPEN
+    return contest is not None and verdict(contest, concern.now) is not BindingVerdict.OPEN
 
 
-async def _concerns(parts: Parts, node_id: NodeId) -> list[Concern]:
-    async with parts.database.transaction() as connection:
-        return await bindings.of_node(connection, node_id, lapse(parts))
+async def _concerns(services: Services, node_id: NodeId) -> list[Concern]:
+    async with services.database.transaction() as connection:
+        return await bindings.of_node(connection, node_id, lapse(services))
 
 
-def lapse(parts: Parts) -> timedelta:
-    return timedelta(seconds=parts.settings.binding_lapse_seconds)
+def lapse(services: Services) -> timedelta:
+    return timedelta(seconds=services.settings.binding_lapse_seconds)
 
 
-def _lasting(parts: Parts) -> timedelta:
-    return timedelta(seconds=parts.settings.challenge_seconds)
+def _lasting(services: Services) -> timedelta:
+    return timedelta(seconds=services.settings.challenge_seconds)

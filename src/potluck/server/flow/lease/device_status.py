@@ -18,7 +18,7 @@ from potluck.model.ids import AccountId, DeviceId, NodeId
 from potluck.server import topics
 from potluck.server.flow.notify.notify import hurry, tell
 from potluck.server.flow.settle.end_many import call_off
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.attempts.leases import Beat
 from potluck.store.database import Connection
 from potluck.store.events.outbox import Event
@@ -37,7 +37,7 @@ _MOST_KEPT = 360
 _NEWS_PER_HOUR = 6
 
 
-class Reading(Struct, frozen=True, array_like=True):
+class DeviceReading(Struct, frozen=True, array_like=True):
     """How a device did, without the names of the fields: there are many of these."""
 
     name: bytes  # short, however long the uuid
@@ -56,7 +56,7 @@ class Telemetry(Struct, frozen=True, array_like=True):
     at: datetime
     load_percent: float
     memory_used_bytes: int
-    devices: tuple[Reading, ...]
+    devices: tuple[DeviceReading, ...]
 
     def sample(self, uuid: str, is_mine: bool) -> DeviceSample | None:
         name = _name(uuid)
@@ -76,28 +76,28 @@ class Telemetry(Struct, frozen=True, array_like=True):
 
 
 async def take(
-    parts: Parts, account_id: AccountId, node_id: NodeId, beat: Heartbeat, found: Beat
+    services: Services, account_id: AccountId, node_id: NodeId, beat: Heartbeat, found: Beat
 ) -> None:
     """In the usual case nothing has changed, and nothing is written but to `live`."""
     said = _said(found.known, beat.devices)
     news = [each for each in said if found.known[each.uuid] != (each.availability, each.why)]
     if news:
-        async with parts.database.transaction() as connection:
+        async with services.database.transaction() as connection:
             changes = await availability.tell(connection, node_id, beat.wish, news)
-            await _tell_owner(parts, connection, account_id, node_id, changes, news)
+            await _tell_owner(services, connection, account_id, node_id, changes, news)
         if any(each.is_closed for each in changes):
-            await call_off(parts, node_id)
+            await call_off(services, node_id)
         if any(each.availability is not each.before for each in changes):
-            await hurry(parts)
+            await hurry(services)
     told = codec.encode_packed(_telemetry(beat, said, found.now))
     await asyncio.gather(
-        parts.live.put(topics.telemetry(node_id), told, parts.settings.silent_after_seconds),
-        parts.live.append(topics.samples(node_id), told, _MOST_KEPT, _KEPT.total_seconds()),
+        services.live.put(topics.telemetry(node_id), told, services.settings.silent_after_seconds),
+        services.live.append(topics.samples(node_id), told, _MOST_KEPT, _KEPT.total_seconds()),
     )
 
 
 async def begin(
-    parts: Parts,
+    services: Services,
     connection: Connection,
     account_id: AccountId,
     node_id: NodeId,
@@ -113,41 +113,41 @@ async def begin(
         for each in offer.description.devices
     ]
     changes = await availability.tell(connection, node_id, offer.wish, statuses)
-    await _tell_owner(parts, connection, account_id, node_id, changes, statuses)
+    await _tell_owner(services, connection, account_id, node_id, changes, statuses)
     return any(each.is_closed for each in changes)
 
 
-async def with_telemetry(parts: Parts, found: list[NodeView]) -> list[NodeView]:
+async def with_telemetry(services: Services, found: list[NodeView]) -> list[NodeView]:
     """The nodes with what they said lately, as far as it is still known."""
-    told = await _telemetries(parts, [node.id for node in found])
+    told = await _telemetries(services, [node.id for node in found])
     return [_with_telemetry(node, told[node.id]) for node in found]
 
 
-async def with_samples(parts: Parts, found: list[PoolDevice]) -> list[PoolDevice]:
-    told = await _telemetries(parts, {each.node_id for each in found})
+async def with_samples(services: Services, found: list[PoolDevice]) -> list[PoolDevice]:
+    told = await _telemetries(services, {each.node_id for each in found})
     return [
         replace(each, sample=_sample(told[each.node_id], each.description.uuid, each.is_mine))
         for each in found
     ]
 
 
-async def history(parts: Parts, account_id: AccountId, device_id: DeviceId) -> DeviceHistory:
-    async with parts.database.transaction() as connection:
+async def history(services: Services, account_id: AccountId, device_id: DeviceId) -> DeviceHistory:
+    async with services.database.transaction() as connection:
         node_id, uuid = await device_list.own(connection, device_id, account_id)
     since = datetime.now(UTC) - _KEPT
-    kept = [codec.decode_packed(each, Telemetry) for each in await _series(parts, node_id)]
+    kept = [codec.decode_packed(each, Telemetry) for each in await _series(services, node_id)]
     samples = [each.sample(uuid, is_mine=True) for each in kept if each.at >= since]
     return DeviceHistory(device_id, [each for each in samples if each is not None])
 
 
-async def _series(parts: Parts, node_id: NodeId) -> list[bytes]:
-    return await parts.live.series(topics.samples(node_id))
+async def _series(services: Services, node_id: NodeId) -> list[bytes]:
+    return await services.live.series(topics.samples(node_id))
 
 
 async def _telemetries(
-    parts: Parts, node_ids: Collection[NodeId]
+    services: Services, node_ids: Collection[NodeId]
 ) -> dict[NodeId, Telemetry | None]:
-    told = await parts.live.get_many([topics.telemetry(each) for each in node_ids])
+    told = await services.live.get_many([topics.telemetry(each) for each in node_ids])
     return {
         node_id: None if said is None else codec.decode_packed(said, Telemetry)
         for node_id, said in zip(node_ids, told, strict=True)
@@ -186,7 +186,7 @@ def _unsaid(uuid: str, is_paused: bool) -> DeviceStatus:
 
 
 async def _tell_owner(
-    parts: Parts,
+    services: Services,
     connection: Connection,
     account_id: AccountId,
     node_id: NodeId,
@@ -199,21 +199,21 @@ async def _tell_owner(
         is_sick, was_sick = (
             state is Availability.SICK for state in (each.availability, each.before)
         )
-        if is_sick == was_sick or not await _may_tell(parts, each.device_id):
+        if is_sick == was_sick or not await _may_tell(services, each.device_id):
             continue
         kind = EventKind.DEVICE_SICK if is_sick else EventKind.DEVICE_WELL
         data = {"device_id": each.device_id, "health": health[each.uuid], "why": each.why}
         await tell(connection, Event(account_id, kind, node_id=node_id, data=data))
 
 
-async def _may_tell(parts: Parts, device_id: DeviceId) -> bool:
+async def _may_tell(services: Services, device_id: DeviceId) -> bool:
     per_second = _NEWS_PER_HOUR / timedelta(hours=1).total_seconds()
-    return not await parts.live.take(topics.device_news(device_id), per_second, _NEWS_PER_HOUR)
+    return not await services.live.take(topics.device_news(device_id), per_second, _NEWS_PER_HOUR)
 
 
 def _telemetry(beat: Heartbeat, said: Sequence[DeviceStatus], now: datetime) -> Telemetry:
     told = tuple(
-        Reading(
+        DeviceReading(
             _name(each.uuid),
             each.health,
             each.utilisation_percent,

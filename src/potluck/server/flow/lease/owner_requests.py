@@ -20,7 +20,7 @@ from potluck.server.flow.lease import device_status
 from potluck.server.flow.lease.check_offer import checked_change
 from potluck.server.flow.notify.notify import hurry
 from potluck.server.flow.settle.end_many import call_off
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.attempts.leases import Beat
 from potluck.store.database import Connection
 from potluck.store.identity import audit
@@ -42,38 +42,44 @@ _PAUSED = (Availability.PAUSED, "Its owner has paused it.")
 _DRAINING = (Availability.DRAINING, "Its node finishes what runs, and ends.")
 
 
-async def change(parts: Parts, caller: Caller, node_id: NodeId, wanted: TermsChange) -> NodeView:
+async def change(
+    services: Services, caller: Caller, node_id: NodeId, wanted: TermsChange
+) -> NodeView:
     """Terms change when the node has heard of it, if need be at its next start; a pause at once."""
     asked = checked_change(wanted)
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         uuids = await _of_node(connection, caller.id, node_id, asked.devices, also_left=True)
         if asked.is_paused is True:
             await availability.withdraw(connection, node_id, uuids, *_PAUSED)
         named = tuple(uuids) if asked.devices else ()
         await _wish(connection, node_id, Wish(0, change=replace(asked, devices=named)))
         fact = Fact(AuditKind.TERMS_CHANGED, caller.id, node_id, _told(caller, _said(asked)))
-        await audit.append_all(connection, parts.keys.audit, [fact])
-    return await _asked(parts, caller.id, node_id)
+        await audit.append_all(connection, services.keys.audit, [fact])
+    return await _asked(services, caller.id, node_id)
 
 
-async def order(parts: Parts, caller: Caller, node_id: NodeId, wanted: OwnerOrder) -> NodeView:
+async def order(
+    services: Services, caller: Caller, node_id: NodeId, wanted: OwnerOrder
+) -> NodeView:
     """What runs is the node's to stop or to finish; nothing new comes from now on."""
     if wanted.order is Order.DRAIN and wanted.devices:
         raise InvalidInput(
             "A node drains as a whole.", "Pause single devices, or leave the devices out."
         )
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         uuids = await _of_node(connection, caller.id, node_id, wanted.devices, also_left=False)
         state = _DRAINING if wanted.order is Order.DRAIN else _PAUSED
         await availability.withdraw(connection, node_id, uuids, *state)
         named = tuple(uuids) if wanted.devices else ()
         await _wish(connection, node_id, Wish(0, order=OwnerOrder(wanted.order, named)))
         fact = Fact(AuditKind.ORDER_GIVEN, caller.id, node_id, _told(caller, wanted.order))
-        await audit.append_all(connection, parts.keys.audit, [fact])
-    return await _asked(parts, caller.id, node_id)
+        await audit.append_all(connection, services.keys.audit, [fact])
+    return await _asked(services, caller.id, node_id)
 
 
-async def left_to_do(parts: Parts, node_id: NodeId, carried_out: int, found: Beat) -> list[Wish]:
+async def left_to_do(
+    services: Services, node_id: NodeId, carried_out: int, found: Beat
+) -> list[Wish]:
     """What a node is to be told, now that it has carried out all wishes up to this one.
 
     One that has forgotten a wish that it carried out hears its number, and is believed from then.
@@ -82,7 +88,7 @@ async def left_to_do(parts: Parts, node_id: NodeId, carried_out: int, found: Bea
     if not (found.held.has_wishes or has_forgotten):
         return []
     # Asked anew: a beat that waited for its node's row knows of the number and not of the wish.
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         await pending_requests.carry_out(connection, node_id, carried_out)
         pending = (await pending_requests.pending(connection, [node_id])).get(node_id)
     return pending or ([Wish(found.last_wish)] if has_forgotten else [])
@@ -107,11 +113,11 @@ def _closed(wish: Wish) -> tuple[tuple[Availability, str], tuple[str, ...]] | No
 
 
 async def show(
-    parts: Parts, viewer_id: AccountId, node_id: NodeId, *, also_left: bool = False
+    services: Services, viewer_id: AccountId, node_id: NodeId, *, also_left: bool = False
 ) -> NodeView:
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         found = await nodes.get(connection, node_id, viewer_id, also_left=also_left)
-    return (await device_status.with_telemetry(parts, [found]))[0]
+    return (await device_status.with_telemetry(services, [found]))[0]
 
 
 async def _of_node(
@@ -141,15 +147,15 @@ async def _wish(connection: Connection, node_id: NodeId, wish: Wish) -> None:
     await pending_requests.add(connection, node_id, wish)
 
 
-async def _asked(parts: Parts, account_id: AccountId, node_id: NodeId) -> NodeView:
+async def _asked(services: Services, account_id: AccountId, node_id: NodeId) -> NodeView:
     """Its open poll ends, so that it beats soon; and the scheduler plans without what was taken.
 
     What it was given and has not fetched is for others now.
     """
-    await call_off(parts, node_id)
-    await parts.live.wake(topics.node(node_id))
-    await hurry(parts)
-    return await show(parts, account_id, node_id, also_left=True)
+    await call_off(services, node_id)
+    await services.live.wake(topics.node(node_id))
+    await hurry(services)
+    return await show(services, account_id, node_id, also_left=True)
 
 
 def _told(caller: Caller, what: str) -> dict[str, str]:

@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from potluck.model.ids import AccountId
 from potluck.server import topics
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.events import event_list
-from potluck.store.events.event_list import Behind, Placed, Wanted
+from potluck.store.events.event_list import Behind, EventFilter, Placed
 from potluck.wire.events import EventGap, EventPage, EventView
 
 _AT_ONCE = 200
@@ -28,7 +28,7 @@ _UNKNOWN = EventGap(
 )
 
 
-class Followed(Struct, frozen=True):
+class EventStreamItem(Struct, frozen=True):
     position: int
     said: EventView | EventGap | None  # None: all is quiet up to this position
 
@@ -41,19 +41,19 @@ class _Read(Struct, frozen=True):
 
 
 async def page(
-    parts: Parts, account_id: AccountId, wanted: Wanted, position: int, limit: int
+    services: Services, account_id: AccountId, wanted: EventFilter, position: int, limit: int
 ) -> EventPage:
     """What came behind this position, oldest first."""
-    read = await _read_on(parts, account_id, wanted, position, limit)
+    read = await _read_on(services, account_id, wanted, position, limit)
     views = [each.view for each in read.found]
     return EventPage(views, str(read.position), str(read.head), read.gap)
 
 
 async def newest(
-    parts: Parts, account_id: AccountId, wanted: Wanted, before: int | None, limit: int
+    services: Services, account_id: AccountId, wanted: EventFilter, before: int | None, limit: int
 ) -> EventPage:
     """What came last, or before this position, newest first."""
-    async with parts.database.statement() as connection:
+    async with services.database.statement() as connection:
         head = await event_list.head(connection)
         last = head + 1 if before is None else min(before, head + 1)
         found = await event_list.newest(connection, account_id, wanted, last, limit)
@@ -62,38 +62,38 @@ async def newest(
 
 
 async def follow(
-    parts: Parts, account_id: AccountId, wanted: Wanted, position: int | None
-) -> AsyncGenerator[Followed]:
+    services: Services, account_id: AccountId, wanted: EventFilter, position: int | None
+) -> AsyncGenerator[EventStreamItem]:
     """From now on, if no position is given. Ends when the server stops, and not before.
 
     The first thing said is the position, so that a stream that is cut before anything has happened
     goes on from there. Between two looks it holds no connection to the database.
     """
-    quiet_seconds = parts.settings.follow_poll_seconds
-    stopped = topics.shutdown(parts.instance)
-    async with parts.live.listen(topics.account(account_id), stopped) as listener:
+    quiet_seconds = services.settings.follow_poll_seconds
+    stopped = topics.shutdown(services.instance)
+    async with services.live.listen(topics.account(account_id), stopped) as listener:
         if position is None:
-            async with parts.database.statement() as connection:
+            async with services.database.statement() as connection:
                 position = await event_list.head(connection)
-        yield Followed(position, None)
+        yield EventStreamItem(position, None)
         said_at = time.monotonic()
-        while not parts.stopping.is_set():
-            read = await _read_on(parts, account_id, wanted, position, _AT_ONCE)
+        while not services.stopping.is_set():
+            read = await _read_on(services, account_id, wanted, position, _AT_ONCE)
             for followed in _said(read):
                 yield followed
                 said_at = time.monotonic()
             position = read.position
             if time.monotonic() - said_at >= quiet_seconds:
-                yield Followed(position, None)
+                yield EventStreamItem(position, None)
                 said_at = time.monotonic()
-            if len(read.found) < _AT_ONCE and not parts.stopping.is_set():
+            if len(read.found) < _AT_ONCE and not services.stopping.is_set():
                 await listener.wait(max(0.0, said_at + quiet_seconds - time.monotonic()))
 
 
-def _said(read: _Read) -> list[Followed]:
+def _said(read: _Read) -> list[EventStreamItem]:
     """A gap stands before what was found, with a position from which nothing is missing again."""
-    gap = [] if read.gap is None else [Followed(_before(read), read.gap)]
-    return [*gap, *(Followed(each.place, each.view) for each in read.found)]
+    gap = [] if read.gap is None else [EventStreamItem(_before(read), read.gap)]
+    return [*gap, *(EventStreamItem(each.place, each.view) for each in read.found)]
 
 
 def _before(read: _Read) -> int:
@@ -101,9 +101,9 @@ def _before(read: _Read) -> int:
 
 
 async def _read_on(
-    parts: Parts, account_id: AccountId, wanted: Wanted, position: int, limit: int
+    services: Services, account_id: AccountId, wanted: EventFilter, position: int, limit: int
 ) -> _Read:
-    async with parts.database.statement() as connection:
+    async with services.database.statement() as connection:
         read = await event_list.behind(connection, account_id, wanted, position, limit)
     last = read.head if len(read.found) < limit else read.found[-1].place
     return _Read(read.found, last, read.head, _gap(read, position))

@@ -8,7 +8,7 @@ from potluck.model.event import EventKind
 from potluck.model.ids import AccountId, TaskId
 from potluck.model.task import EndReason, TaskState
 from potluck.server import topics
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.events import outbox
 from potluck.store.events.outbox import Event, PlacedEvent
@@ -29,39 +29,39 @@ def ended_in_queue(
     return Event(account_id, EventKind.TASK_FINISHED, task_id, data=data)
 
 
-async def hurry(parts: Parts) -> None:
+async def hurry(services: Services) -> None:
     """Something changed: there may be something to tell, and something to place."""
-    await parts.live.wake(topics.OUTBOX)
-    await parts.live.wake(topics.SCHEDULE)
+    await services.live.wake(topics.OUTBOX)
+    await services.live.wake(topics.SCHEDULE)
 
 
-class Told(Struct, frozen=True):
+class OutboxBatch(Struct, frozen=True):
     count: int
     place: int  # up to which everybody was told
 
 
-async def notify_once(parts: Parts, told: int) -> Told:
+async def notify_once(services: Services, told: int) -> OutboxBatch:
     """Gives what has happened since its place in the order, and wakes whoever follows it.
 
     Up to where that was done is to be given back as `told`, and is noted when it is next looked. At
     least once: who begins anew tells what nobody has noted, and a follower that is woken in vain
     looks and finds nothing new.
     """
-    async with parts.database.statement() as connection:
+    async with services.database.statement() as connection:
         placed = await outbox.place(connection, BATCH, told)
-    await _wake(parts, placed)
-    return Told(len(placed), placed[-1].place if placed else told)
+    await _wake(services, placed)
+    return OutboxBatch(len(placed), placed[-1].place if placed else told)
 
 
-async def tell_again(parts: Parts) -> Told:
+async def tell_again(services: Services) -> OutboxBatch:
     """What whoever led before has placed and perhaps told nobody."""
-    async with parts.database.statement() as connection:
+    async with services.database.statement() as connection:
         untold = await outbox.untold(connection, BATCH)
-    await _wake(parts, untold)
-    return Told(len(untold), untold[-1].place if untold else 0)
+    await _wake(services, untold)
+    return OutboxBatch(len(untold), untold[-1].place if untold else 0)
 
 
-async def _wake(parts: Parts, placed: Sequence[PlacedEvent]) -> None:
+async def _wake(services: Services, placed: Sequence[PlacedEvent]) -> None:
     found = [each.event for each in placed]
     tasks = {event.task_id for event in found if event.task_id is not None}
     ended = {
@@ -74,6 +74,6 @@ async def _wake(parts: Parts, placed: Sequence[PlacedEvent]) -> None:
         *map(topics.results, sorted(ended)),
         *map(topics.account, sorted({event.account_id for event in found})),
     ):
-        await parts.live.wake(topic)
+        await services.live.wake(topic)
     if placed:
-        await parts.live.wake(topics.WEBHOOKS)
+        await services.live.wake(topics.WEBHOOKS)

@@ -23,7 +23,7 @@ from potluck.model.task import EndReason, TaskState, WaitingReason
 from potluck.server import topics
 from potluck.server.flow.execute.attempt_log import read_log
 from potluck.server.leader import scheduler_health
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.tasks import tasks
 from potluck.store.tasks.tasks import TaskRecord
 from potluck.wire import codec
@@ -33,7 +33,7 @@ from potluck.wire.consumer import FollowedLog, FollowedState, FollowEvent, TaskV
 _POSITION = re.compile(r"([0-9]{1,18})\.(attempt_[0-9a-z]{26})?\.([0-9]{1,9})")
 
 
-class Position(Struct, frozen=True):
+class StreamPosition(Struct, frozen=True):
     """How far a follower has come."""
 
     version: int = 0
@@ -44,39 +44,43 @@ class Position(Struct, frozen=True):
         return f"{self.version}.{self.attempt_id or ''}.{self.offset}"
 
 
-def parse_position(text: str | None) -> Position:
+def parse_position(text: str | None) -> StreamPosition:
     """From a Last-Event-ID. From the beginning is for those who say nothing: whoever was cut off
     and is misunderstood would be told everything twice.
     """
     if text is None:
-        return Position()
+        return StreamPosition()
     found = _POSITION.fullmatch(text)
     if found is None:
         raise InvalidInput(
             "That `Last-Event-ID` is no position in a task.",
             "Send the `id` that this task's stream sent last, or none to begin anew.",
         )
-    return Position(int(found[1]), AttemptId(found[2]) if found[2] else None, int(found[3]))
+    return StreamPosition(int(found[1]), AttemptId(found[2]) if found[2] else None, int(found[3]))
 
 
-class Followed(Struct, frozen=True):
-    position: Position
+class TaskStreamItem(Struct, frozen=True):
+    position: StreamPosition
     event: FollowEvent | None  # None keeps a quiet connection alive
 
 
-async def view(parts: Parts, account_id: AccountId, task_id: TaskId) -> TaskView:
+async def view(services: Services, account_id: AccountId, task_id: TaskId) -> TaskView:
     """The task as it is, with the reason for which it waits."""
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         task = await tasks.get(connection, task_id, account_id)
-    return (await as_shown(parts, account_id, [task]))[0]
+    return (await as_shown(services, account_id, [task]))[0]
 
 
-async def as_shown(parts: Parts, account_id: AccountId, found: list[TaskRecord]) -> list[TaskView]:
+async def as_shown(
+    services: Services, account_id: AccountId, found: list[TaskRecord]
+) -> list[TaskView]:
     """With why they wait, and with how long what they leave is kept."""
-    kept = timedelta(seconds=parts.settings.keep_results_seconds)
+    kept = timedelta(seconds=services.settings.keep_results_seconds)
     return [
         task if task.finished_at is None else replace(task, kept_until=task.finished_at + kept)
-        for task in await _with_reasons(parts, account_id, [add_pause_reason(one) for one in found])
+        for task in await _with_reasons(
+            services, account_id, [add_pause_reason(one) for one in found]
+        )
     ]
 
 
@@ -100,17 +104,17 @@ def _pause(task: TaskView) -> WaitingReason:
 
 
 async def _with_reasons(
-    parts: Parts, account_id: AccountId, found: list[TaskView]
+    services: Services, account_id: AccountId, found: list[TaskView]
 ) -> list[TaskView]:
     """Those that wait for something to become free, with what the last round said about them."""
     waiting = [each for each in found if each.state is TaskState.QUEUED and each.waiting is None]
     if not waiting:
         return found
-    failed_on = await _failed_on(parts, waiting)
+    failed_on = await _failed_on(services, waiting)
     names = [
         topics.waiting(_line(account_id, task, failed_on.get(task.id, ()))) for task in waiting
     ]
-    *known, fails = await parts.live.get_many([*names, topics.TROUBLE])
+    *known, fails = await services.live.get_many([*names, topics.TROUBLE])
     if fails is not None:  # what was told before may be true no longer
         known = [codec.encode_json(scheduler_health.REASON)] * len(names)
     reasons = {task.id: said for task, said in zip(waiting, known, strict=True) if said}
@@ -124,12 +128,12 @@ def _line(account_id: AccountId, task: TaskView, failed_on: Iterable[NodeId] = (
     )
 
 
-async def _failed_on(parts: Parts, waiting: list[TaskView]) -> dict[TaskId, list[NodeId]]:
+async def _failed_on(services: Services, waiting: list[TaskView]) -> dict[TaskId, list[NodeId]]:
     """Not from the attempts that are shown, which are the newest few; an array avoids no node."""
     tried = [task.id for task in waiting if task.attempts and task.items is None]
     if not tried:
         return {}
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         return await tasks.failed_on(connection, tried)
 
 
@@ -140,31 +144,31 @@ def _with_reason(task: TaskView, said: bytes | None) -> TaskView:
 
 
 async def follow(
-    parts: Parts, account_id: AccountId, task_id: TaskId, position: Position
-) -> AsyncIterator[Followed]:
+    services: Services, account_id: AccountId, task_id: TaskId, position: StreamPosition
+) -> AsyncIterator[TaskStreamItem]:
     """Ends after the final state, once all of the log was sent; or when the server stops."""
     waiting: WaitingReason | None = None
-    line = topics.line(_line(account_id, await view(parts, account_id, task_id)))
-    stopped = topics.shutdown(parts.instance)
-    async with parts.live.listen(topics.task(task_id), line, stopped) as listener:
+    line = topics.line(_line(account_id, await view(services, account_id, task_id)))
+    stopped = topics.shutdown(services.instance)
+    async with services.live.listen(topics.task(task_id), line, stopped) as listener:
         while True:
-            task = await view(parts, account_id, task_id)
-            async for followed in _log(parts, account_id, task, position):
+            task = await view(services, account_id, task_id)
+            async for followed in _log(services, account_id, task, position):
                 position = followed.position
                 yield followed
             if task.version > position.version or task.waiting != waiting:
                 position = replace(position, version=task.version)
                 waiting = task.waiting
-                yield Followed(position, FollowedState(task))
-            if task.state.is_final or parts.stopping.is_set():
+                yield TaskStreamItem(position, FollowedState(task))
+            if task.state.is_final or services.stopping.is_set():
                 return
-            if not await listener.wait(parts.settings.follow_poll_seconds):
-                yield Followed(position, None)
+            if not await listener.wait(services.settings.follow_poll_seconds):
+                yield TaskStreamItem(position, None)
 
 
 async def _log(
-    parts: Parts, account_id: AccountId, task: TaskView, position: Position
-) -> AsyncIterator[Followed]:
+    services: Services, account_id: AccountId, task: TaskView, position: StreamPosition
+) -> AsyncIterator[TaskStreamItem]:
     """What the logs of all attempts, one after the other, have beyond the position.
 
     Those of an array run side by side, and are read one by one instead.
@@ -177,8 +181,10 @@ async def _log(
             continue
         offset = position.offset if position.attempt_id == attempt.id else 0
         while True:
-            page = await read_log(parts, account_id, task.id, attempt.number, offset)
+            page = await read_log(services, account_id, task.id, attempt.number, offset)
             if not page.pieces:
                 break
             offset = page.next_offset
-            yield Followed(Position(position.version, attempt.id, offset), FollowedLog(page))
+            yield TaskStreamItem(
+                StreamPosition(position.version, attempt.id, offset), FollowedLog(page)
+            )

@@ -14,12 +14,12 @@ import structlog
 from msgspec import Struct
 
 from potluck.decide.delivery_policy import (
-    Again,
-    Delivered,
+    DeliveryDone,
+    DeliveryRules,
+    DeliveryTry,
     GivenUp,
     Paused,
-    Rules,
-    Tried,
+    RetryLater,
     judge,
 )
 from potluck.model.backoff import BackOff
@@ -28,14 +28,14 @@ from potluck.model.event import EventKind
 from potluck.model.ids import AccountId
 from potluck.model.webhook import DeliveryState, PauseReason
 from potluck.server import topics
-from potluck.server.egress.types import Answered, Busy, Unreachable
+from potluck.server.egress.types import Busy, EgressResponse, Unreachable
 from potluck.server.flow.notify.notify import tell
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.events import deliveries, webhooks
 from potluck.store.events.deliveries import Claimed, Places, Receiver
 from potluck.store.events.outbox import Event
-from potluck.store.events.webhooks import Addressee
+from potluck.store.events.webhooks import WebhookTarget
 from potluck.wire import codec
 from potluck.wire.events import EventView
 from potluck.wire.signing.webhook_signature import headers, key_of
@@ -61,57 +61,57 @@ class Sent(Struct, frozen=True):
     asked_seconds: float = 0.0
 
 
-async def queue_once(parts: Parts, now: datetime) -> int:
+async def queue_once(services: Services, now: datetime) -> int:
     """Makes deliveries of what is new; how many events were looked at."""
     seen = 0
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         for webhook in await deliveries.behind(connection, WAITING // 2, _WEBHOOKS_AT_ONCE):
             seen += await deliveries.queue(connection, webhook, WAITING // 2, now)
     return seen
 
 
 async def claim_once(
-    parts: Parts, now: datetime, sending: Mapping[AccountId, int]
+    services: Services, now: datetime, sending: Mapping[AccountId, int]
 ) -> Sequence[Claimed]:
     """Deliveries whose turn it is, for this instance to send; it sends so many for each account."""
-    settings = parts.settings
+    settings = services.settings
     free = settings.webhook_concurrency - sum(sending.values())
     if free <= 0:
         return ()
     each, of_account = settings.webhook_concurrency_each, settings.webhook_concurrency_account
     lasting = timedelta(seconds=settings.webhook_seconds + _SPARE_SECONDS)
-    async with parts.database.statement() as connection:
+    async with services.database.statement() as connection:
         return await deliveries.claim(
             connection, now, lasting, Places(free, each, of_account, sending)
         )
 
 
-async def deliver(parts: Parts, claimed: Claimed, now: datetime) -> None:
+async def deliver(services: Services, claimed: Claimed, now: datetime) -> None:
     """Sends it, and writes down what came of it."""
     try:
-        sent = await _send(parts, claimed, now)
+        sent = await _send(services, claimed, now)
     except Busy:
-        async with parts.database.statement() as connection:
+        async with services.database.statement() as connection:
             await deliveries.put_back(connection, claimed, now + _BUSY_PAUSE)
         return
     then = now + timedelta(seconds=sent.seconds)
     number, detail = claimed.number, sent.detail
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         receiver = await deliveries.lock_receiver(connection, claimed)
         if receiver is None:  # its claim was over, or its owner removed or resumed it
             return
         tried = TryView(number, now, round(sent.seconds, 3), sent.status, detail)
         await deliveries.note(connection, claimed, tried)
-        is_told = await _conclude(parts, connection, claimed, receiver, sent, then)
-    await parts.live.wake(topics.WEBHOOKS)
+        is_told = await _conclude(services, connection, claimed, receiver, sent, then)
+    await services.live.wake(topics.WEBHOOKS)
     if is_told:
-        await parts.live.wake(topics.OUTBOX)
+        await services.live.wake(topics.OUTBOX)
 
 
 async def send_event(
-    parts: Parts,
+    services: Services,
     account_id: AccountId,
-    destination: Addressee,
+    destination: WebhookTarget,
     old_secret_until: datetime | None,
     event: EventView,
     now: datetime,
@@ -122,7 +122,7 @@ async def send_event(
     signed = headers([key for key in keys if key is not None], event.id, int(now.timestamp()), body)
     began = time.monotonic()
     try:
-        answered = await parts.outward.send(destination.url, signed, body, account_id)
+        answered = await services.outward.send(destination.url, signed, body, account_id)
     except DestinationRefused as error:
         return Sent(time.monotonic() - began, detail=f"{error.detail} {error.hint}".strip())
     except Unreachable as error:
@@ -137,13 +137,13 @@ async def send_event(
 
 
 def _signing(
-    destination: Addressee, old_secret_until: datetime | None, now: datetime
+    destination: WebhookTarget, old_secret_until: datetime | None, now: datetime
 ) -> tuple[str, ...]:
     is_both = old_secret_until is not None and now < old_secret_until
     return destination.secrets if is_both else destination.secrets[:1]
 
 
-def _complaint(answered: Answered) -> str:
+def _complaint(answered: EgressResponse) -> str:
     if answered.is_success:
         return ""
     if 300 <= answered.status < 400:
@@ -151,15 +151,19 @@ def _complaint(answered: Answered) -> str:
     return f"It answered {answered.status}."
 
 
-async def _send(parts: Parts, claimed: Claimed, now: datetime) -> Sent:
+async def _send(services: Services, claimed: Claimed, now: datetime) -> Sent:
     try:
-        destination = webhooks.opened(parts.vault, claimed.webhook_id, claimed.sealed_destination)
+        destination = webhooks.opened(
+            services.vault, claimed.webhook_id, claimed.sealed_destination
+        )
     except Unopenable as error:
         log.error("webhook not opened", webhook=claimed.webhook_id, detail=error.detail)
         return Sent(0.0, detail="The server can not open its address. Tell the operator.")
     until = claimed.old_secret_until
     try:
-        return await send_event(parts, claimed.account_id, destination, until, claimed.event, now)
+        return await send_event(
+            services, claimed.account_id, destination, until, claimed.event, now
+        )
     except Busy:
         raise
     except Exception:  # a fault of ours: it counts, so that nothing is tried without an end
@@ -168,7 +172,7 @@ async def _send(parts: Parts, claimed: Claimed, now: datetime) -> Sent:
 
 
 async def _conclude(
-    parts: Parts,
+    services: Services,
     connection: Connection,
     claimed: Claimed,
     receiver: Receiver,
@@ -176,7 +180,7 @@ async def _conclude(
     now: datetime,
 ) -> bool:
     """Whether there is something to tell the account."""
-    tried = Tried(
+    tried = DeliveryTry(
         claimed.number,
         claimed.first_at,
         receiver.failures,
@@ -185,11 +189,11 @@ async def _conclude(
         sent.status,
         sent.asked_seconds,
     )
-    match judge(tried, _rules(parts), now, random.random()):
-        case Delivered():
+    match judge(tried, _rules(services), now, random.random()):
+        case DeliveryDone():
             if await deliveries.finish(connection, claimed, DeliveryState.DELIVERED, now):
                 await webhooks.note_success(connection, claimed.webhook_id, now)
-        case Again(next_at, others_at):
+        case RetryLater(next_at, others_at):
             if await deliveries.try_later(connection, claimed, next_at):
                 await webhooks.note_failure(connection, claimed.webhook_id, now, others_at)
         case GivenUp(others_at):
@@ -203,9 +207,9 @@ async def _conclude(
     return False
 
 
-def _rules(parts: Parts) -> Rules:
-    settings = parts.settings
-    return Rules(
+def _rules(services: Services) -> DeliveryRules:
+    settings = services.settings
+    return DeliveryRules(
         BackOff(settings.webhook_retry_first_seconds, settings.webhook_retry_longest_seconds),
         timedelta(seconds=settings.webhook_give_up_seconds),
     )

@@ -16,13 +16,13 @@ from potluck.model.ids import AccountId, is_id
 from potluck.model.webhook import PauseReason
 from potluck.server import topics
 from potluck.server.auth import idempotent_secret
-from potluck.server.auth.idempotent_secret import Asked
+from potluck.server.auth.idempotent_secret import IdempotentRequest
 from potluck.server.egress.types import Busy
 from potluck.server.flow.notify.webhook_delivery import WAITING, send_event
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.events import deliveries, webhooks
-from potluck.store.events.webhooks import Addressee, Webhook
+from potluck.store.events.webhooks import Webhook, WebhookTarget
 from potluck.store.identity import audit
 from potluck.store.new_ids import new_event_id
 from potluck.store.tasks import tasks
@@ -43,94 +43,100 @@ _BUSY_SECONDS = 2.0
 
 
 async def make(
-    parts: Parts, account_id: AccountId, asked: NewWebhook, request: Asked | None = None
+    services: Services,
+    account_id: AccountId,
+    asked: NewWebhook,
+    request: IdempotentRequest | None = None,
 ) -> WebhookMade:
     """Raises DestinationRefused for an address that the server never sends to."""
-    host, secret = parts.outward.check(asked.url), _secret_for(parts, request)
-    async with parts.database.transaction() as connection:
+    host, secret = services.outward.check(asked.url), _secret_for(services, request)
+    async with services.database.transaction() as connection:
         if not await idempotent_secret.is_first(connection, request):
-            return WebhookMade(secret, await _made_before(parts, connection, account_id, secret))
-        await _check_room(parts, connection, account_id)
+            return WebhookMade(secret, await _made_before(services, connection, account_id, secret))
+        await _check_room(services, connection, account_id)
         if asked.task_id is not None:
             await tasks.get(connection, asked.task_id, account_id)
         made = await webhooks.add(
             connection,
-            parts.vault,
+            services.vault,
             account_id,
             asked.name or host[:100],
             tuple(dict.fromkeys(asked.kinds)),
             asked.task_id,
-            Addressee(asked.url, (secret,)),
+            WebhookTarget(asked.url, (secret,)),
             await deliveries.moment(connection),
         )
-        await _record(parts, connection, AuditKind.WEBHOOK_MADE, account_id, made.view)
+        await _record(services, connection, AuditKind.WEBHOOK_MADE, account_id, made.view)
     return WebhookMade(secret, made.view)
 
 
-def _secret_for(parts: Parts, request: Asked | None) -> str:
+def _secret_for(services: Services, request: IdempotentRequest | None) -> str:
     if request is None:
         return new_secret()
-    return secret_of(idempotent_secret.secret_bytes(parts, "webhook", request))
+    return secret_of(idempotent_secret.secret_bytes(services, "webhook", request))
 
 
 async def _made_before(
-    parts: Parts, connection: Connection, account_id: AccountId, secret: str
+    services: Services, connection: Connection, account_id: AccountId, secret: str
 ) -> WebhookView:
     """There are few, and each knows its secrets."""
-    for view in await webhooks.of_account(connection, parts.vault, account_id):
-        found = await webhooks.get(connection, parts.vault, view.id, account_id)
+    for view in await webhooks.of_account(connection, services.vault, account_id):
+        found = await webhooks.get(connection, services.vault, view.id, account_id)
         if found is not None and secret in found.destination.secrets:
             return found.view
     raise idempotent_secret.gone("webhook")
 
 
-async def show_all(parts: Parts, account_id: AccountId) -> list[WebhookView]:
-    async with parts.database.statement() as connection:
-        return await webhooks.of_account(connection, parts.vault, account_id)
+async def show_all(services: Services, account_id: AccountId) -> list[WebhookView]:
+    async with services.database.statement() as connection:
+        return await webhooks.of_account(connection, services.vault, account_id)
 
 
-async def show(parts: Parts, account_id: AccountId, webhook_id: str) -> WebhookView:
-    async with parts.database.statement() as connection:
-        return (await _get(parts, connection, account_id, webhook_id)).view
+async def show(services: Services, account_id: AccountId, webhook_id: str) -> WebhookView:
+    async with services.database.statement() as connection:
+        return (await _get(services, connection, account_id, webhook_id)).view
 
 
 async def change(
-    parts: Parts, account_id: AccountId, webhook_id: str, asked: ChangeWebhook
+    services: Services, account_id: AccountId, webhook_id: str, asked: ChangeWebhook
 ) -> WebhookView:
     if asked.url is not UNSET:
-        parts.outward.check(asked.url)
-    async with parts.database.transaction() as connection:
-        found = await _lock(parts, connection, account_id, webhook_id)
+        services.outward.check(asked.url)
+    async with services.database.transaction() as connection:
+        found = await _lock(services, connection, account_id, webhook_id)
         view, destination = found.view, found.destination
         if asked.url is not UNSET:
             destination = replace(destination, url=asked.url)
         name = view.name if asked.name is UNSET else asked.name
         kinds = view.kinds if asked.kinds is UNSET else list(dict.fromkeys(asked.kinds))
         changed = replace(view, name=name, kinds=kinds, url=destination.url)
-        await webhooks.change(connection, parts.vault, Webhook(changed, destination))
+        await webhooks.change(connection, services.vault, Webhook(changed, destination))
         if destination.url != view.url:  # another address has not failed yet
             await webhooks.begin_anew(connection, webhook_id, await deliveries.moment(connection))
-        await _record(parts, connection, AuditKind.WEBHOOK_CHANGED, account_id, changed)
-        return (await _get(parts, connection, account_id, webhook_id)).view
+        await _record(services, connection, AuditKind.WEBHOOK_CHANGED, account_id, changed)
+        return (await _get(services, connection, account_id, webhook_id)).view
 
 
 async def rotate(
-    parts: Parts, account_id: AccountId, webhook_id: str, request: Asked | None = None
+    services: Services,
+    account_id: AccountId,
+    webhook_id: str,
+    request: IdempotentRequest | None = None,
 ) -> WebhookMade:
     """A new secret; the one before signs as well until the time for changing over has passed."""
-    secret = _secret_for(parts, request)
-    lasting = timedelta(seconds=parts.settings.webhook_rotation_seconds)
-    async with parts.database.transaction() as connection:
+    secret = _secret_for(services, request)
+    lasting = timedelta(seconds=services.settings.webhook_rotation_seconds)
+    async with services.database.transaction() as connection:
         is_first = await idempotent_secret.is_first(connection, request)
-        found = await _lock(parts, connection, account_id, webhook_id)
+        found = await _lock(services, connection, account_id, webhook_id)
         if not is_first:
             return WebhookMade(secret, _rotated_before(found, secret))
         until = await deliveries.moment(connection) + lasting
         destination = replace(found.destination, secrets=(secret, found.destination.secrets[0]))
         changed = replace(found.view, old_secret_until=until)
-        await webhooks.change(connection, parts.vault, Webhook(changed, destination))
-        await _record(parts, connection, AuditKind.WEBHOOK_ROTATED, account_id, changed)
-        return WebhookMade(secret, (await _get(parts, connection, account_id, webhook_id)).view)
+        await webhooks.change(connection, services.vault, Webhook(changed, destination))
+        await _record(services, connection, AuditKind.WEBHOOK_ROTATED, account_id, changed)
+        return WebhookMade(secret, (await _get(services, connection, account_id, webhook_id)).view)
 
 
 def _rotated_before(found: Webhook, secret: str) -> WebhookView:
@@ -140,44 +146,44 @@ def _rotated_before(found: Webhook, secret: str) -> WebhookView:
     return found.view
 
 
-async def remove(parts: Parts, account_id: AccountId, webhook_id: str) -> None:
-    async with parts.database.transaction() as connection:
-        found = await _lock(parts, connection, account_id, webhook_id)
+async def remove(services: Services, account_id: AccountId, webhook_id: str) -> None:
+    async with services.database.transaction() as connection:
+        found = await _lock(services, connection, account_id, webhook_id)
         await webhooks.remove(connection, webhook_id, account_id)
-        await _record(parts, connection, AuditKind.WEBHOOK_REMOVED, account_id, found.view)
+        await _record(services, connection, AuditKind.WEBHOOK_REMOVED, account_id, found.view)
 
 
-async def pause(parts: Parts, account_id: AccountId, webhook_id: str) -> WebhookView:
+async def pause(services: Services, account_id: AccountId, webhook_id: str) -> WebhookView:
     """Nothing is sent; what happens meanwhile waits among the events. Twice is as good as once."""
-    async with parts.database.transaction() as connection:
-        await _lock(parts, connection, account_id, webhook_id)
+    async with services.database.transaction() as connection:
+        await _lock(services, connection, account_id, webhook_id)
         now = await deliveries.moment(connection)
         await webhooks.pause(connection, webhook_id, now, PauseReason.OWNER, "")
-        return (await _get(parts, connection, account_id, webhook_id)).view
+        return (await _get(services, connection, account_id, webhook_id)).view
 
 
 async def resume(
-    parts: Parts, account_id: AccountId, webhook_id: str, *, skip_missed: bool
+    services: Services, account_id: AccountId, webhook_id: str, *, skip_missed: bool
 ) -> WebhookView:
-    async with parts.database.transaction() as connection:
-        await _lock(parts, connection, account_id, webhook_id)
+    async with services.database.transaction() as connection:
+        await _lock(services, connection, account_id, webhook_id)
         now = await deliveries.moment(connection)
         await webhooks.resume(connection, webhook_id, now, skip_missed=skip_missed)
-        shown = (await _get(parts, connection, account_id, webhook_id)).view
-    await parts.live.wake(topics.WEBHOOKS)
+        shown = (await _get(services, connection, account_id, webhook_id)).view
+    await services.live.wake(topics.WEBHOOKS)
     return shown
 
 
-async def test(parts: Parts, account_id: AccountId, webhook_id: str) -> WebhookTried:
+async def test(services: Services, account_id: AccountId, webhook_id: str) -> WebhookTried:
     """Sends an event that says nothing, now and once, whether it is paused or not."""
-    async with parts.database.statement() as connection:
-        found = await _get(parts, connection, account_id, webhook_id)
+    async with services.database.statement() as connection:
+        found = await _get(services, connection, account_id, webhook_id)
         now = await deliveries.moment(connection)
     data = {"webhook_id": webhook_id, "name": found.view.name}
     event = EventView(new_event_id(), EventKind.WEBHOOK_TEST, now, data=data)
     until = found.view.old_secret_until
     try:
-        sent = await send_event(parts, account_id, found.destination, until, event, now)
+        sent = await send_event(services, account_id, found.destination, until, event, now)
     except Busy:
         raise Unavailable(
             "The server looks up too many names just now.", "Try again in a moment.", _BUSY_SECONDS
@@ -193,20 +199,20 @@ async def test(parts: Parts, account_id: AccountId, webhook_id: str) -> WebhookT
 
 
 async def deliveries_of(
-    parts: Parts, account_id: AccountId, webhook_id: str, before: str | None, limit: int
+    services: Services, account_id: AccountId, webhook_id: str, before: str | None, limit: int
 ) -> DeliveryPage:
-    async with parts.database.transaction() as connection:
-        await _get(parts, connection, account_id, webhook_id)
+    async with services.database.transaction() as connection:
+        await _get(services, connection, account_id, webhook_id)
         found = await deliveries.newest(connection, webhook_id, before, limit)
     return DeliveryPage(found, found[-1].id if len(found) == limit else None)
 
 
 async def redeliver(
-    parts: Parts, account_id: AccountId, webhook_id: str, delivery_id: str
+    services: Services, account_id: AccountId, webhook_id: str, delivery_id: str
 ) -> DeliveryView:
     """The same event with the same id once more; what still waits is only hurried."""
-    async with parts.database.transaction() as connection:
-        await _lock(parts, connection, account_id, webhook_id)
+    async with services.database.transaction() as connection:
+        await _lock(services, connection, account_id, webhook_id)
         is_one = is_id(delivery_id, "delivery")
         if not is_one or await deliveries.get(connection, webhook_id, delivery_id) is None:
             raise NotFound(
@@ -224,13 +230,13 @@ async def redeliver(
             )
         await deliveries.hurry_webhook(connection, webhook_id, now)
         shown = await deliveries.get(connection, webhook_id, sent_id)
-    await parts.live.wake(topics.WEBHOOKS)
+    await services.live.wake(topics.WEBHOOKS)
     assert shown is not None, "its row is there, and its webhook is locked"
     return shown
 
 
-async def _check_room(parts: Parts, connection: Connection, account_id: AccountId) -> None:
-    most = parts.settings.webhooks_per_account
+async def _check_room(services: Services, connection: Connection, account_id: AccountId) -> None:
+    most = services.settings.webhooks_per_account
     if await webhooks.count(connection, account_id) >= most:
         raise QuotaExceeded(
             f"An account has at most {most} webhooks here.", "Remove one, or let one serve more."
@@ -238,18 +244,22 @@ async def _check_room(parts: Parts, connection: Connection, account_id: AccountI
 
 
 async def _get(
-    parts: Parts, connection: Connection, account_id: AccountId, webhook_id: str
+    services: Services, connection: Connection, account_id: AccountId, webhook_id: str
 ) -> Webhook:
     is_one = is_id(webhook_id, "webhook")
-    found = await webhooks.get(connection, parts.vault, webhook_id, account_id) if is_one else None
+    found = (
+        await webhooks.get(connection, services.vault, webhook_id, account_id) if is_one else None
+    )
     return _there(found, webhook_id)
 
 
 async def _lock(
-    parts: Parts, connection: Connection, account_id: AccountId, webhook_id: str
+    services: Services, connection: Connection, account_id: AccountId, webhook_id: str
 ) -> Webhook:
     is_one = is_id(webhook_id, "webhook")
-    found = await webhooks.lock(connection, parts.vault, webhook_id, account_id) if is_one else None
+    found = (
+        await webhooks.lock(connection, services.vault, webhook_id, account_id) if is_one else None
+    )
     return _there(found, webhook_id)
 
 
@@ -262,15 +272,19 @@ def _there(found: Webhook | None, webhook_id: str) -> Webhook:
 
 
 async def _record(
-    parts: Parts, connection: Connection, kind: AuditKind, account_id: AccountId, view: WebhookView
+    services: Services,
+    connection: Connection,
+    kind: AuditKind,
+    account_id: AccountId,
+    view: WebhookView,
 ) -> None:
     """The host, and nothing else of the address: that may be a secret."""
-    told = {"name": view.name, "host": _host(parts, view.url)}
-    await audit.append(connection, parts.keys.audit, kind, account_id, view.id, told)
+    told = {"name": view.name, "host": _host(services, view.url)}
+    await audit.append(connection, services.keys.audit, kind, account_id, view.id, told)
 
 
-def _host(parts: Parts, url: str) -> str:
+def _host(services: Services, url: str) -> str:
     try:
-        return parts.outward.check(url)[:100]
+        return services.outward.check(url)[:100]
     except DestinationRefused:  # the operator allows it no longer
         return ""

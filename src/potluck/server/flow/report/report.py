@@ -30,7 +30,7 @@ from potluck.server.flow.lease.lease import check_token, hear
 from potluck.server.flow.notify.notify import hurry
 from potluck.server.flow.report import function_results
 from potluck.server.flow.settle.settle import next_wait, write
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.attempts import attempts
 from potluck.store.database import Connection
 from potluck.store.nodes.nodes import Owner
@@ -51,33 +51,35 @@ from potluck.wire.provider import (
 _TOGETHER = 100
 
 
-async def report(parts: Parts, owner: Owner, node_id: NodeId, reports: Reports) -> ReportAnswers:
-    await hear(parts, owner, node_id)
+async def report(
+    services: Services, owner: Owner, node_id: NodeId, reports: Reports
+) -> ReportAnswers:
+    await hear(services, owner, node_id)
     said = reports.reports
     answers: dict[int, ReportAnswer] = {}
 
     async def whole(places: Sequence[int]) -> dict[int, ReportAnswer]:
-        await _take_in_turn(parts, node_id, said)
+        await _take_in_turn(services, node_id, said)
         return {place: _accepted(said[place]) for place in places}
 
     async def together(places: Sequence[int]) -> dict[int, ReportAnswer]:
-        taken = await _take_together(parts, node_id, [said[place] for place in places])
+        taken = await _take_together(services, node_id, [said[place] for place in places])
         return {p: _accepted(said[p]) for p in places if said[p].lease.attempt_id in taken}
 
     async def alone(place: int) -> ReportAnswer:
-        return await _answer(parts, node_id, said[place])
+        return await _answer(services, node_id, said[place])
 
-    if _is_of_one_attempt(parts, said):
+    if _is_of_one_attempt(services, said):
         refused = (Conflict, InvalidInput)
         answers = await try_batch_then_each(range(len(said)), whole, alone, catch=refused)
     else:
         for batch in _batches(said):
             answers |= await try_batch_then_each(batch, together, alone, but=PotluckError)
-    await hurry(parts)
+    await hurry(services)
     return ReportAnswers([answers[place] for place in range(len(said))])
 
 
-def _is_of_one_attempt(parts: Parts, said: Sequence[Report]) -> bool:
+def _is_of_one_attempt(services: Services, said: Sequence[Report]) -> bool:
     """Whether all of it is taken in one transaction: a short call is started and finished at once.
 
     Of one attempt only: rows of several are locked kind by kind. What is said after its end is for
@@ -85,7 +87,7 @@ def _is_of_one_attempt(parts: Parts, said: Sequence[Report]) -> bool:
     """
     is_one = len(said) > 1 and len({each.lease.attempt_id for each in said}) == 1
     is_over = any(isinstance(each, Finished) for each in said[:-1])
-    return is_one and not is_over and all(_has_true_token(parts, each) for each in said)
+    return is_one and not is_over and all(_has_true_token(services, each) for each in said)
 
 
 def _batches(reports: Sequence[Report]) -> Iterator[list[int]]:
@@ -104,31 +106,33 @@ def _batches(reports: Sequence[Report]) -> Iterator[list[int]]:
         waiting = later
 
 
-async def _take_together(parts: Parts, node_id: NodeId, batch: Sequence[Report]) -> set[AttemptId]:
+async def _take_together(
+    services: Services, node_id: NodeId, batch: Sequence[Report]
+) -> set[AttemptId]:
     """Those attempts of which the report was taken; the others are for one at a time."""
-    good = [each for each in batch if _has_true_token(parts, each)]
+    good = [each for each in batch if _has_true_token(services, each)]
     started = [each for each in good if isinstance(each, Started)]
     finished = [each for each in good if isinstance(each, Finished)]
     if len(good) < 2 or not (started or finished):
         return set()
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         if started:
-            return await _start_together(parts, connection, node_id, started)
-        ended = await _finish_together(parts, connection, node_id, finished)
+            return await _start_together(services, connection, node_id, started)
+        ended = await _finish_together(services, connection, node_id, finished)
     for task_id in ended.values():
-        await _wake(parts, task_id)
+        await _wake(services, task_id)
     return set(ended)
 
 
-def _has_true_token(parts: Parts, each: Report) -> bool:
-    return is_lease_token(parts.keys.lease, each.lease.attempt_id, each.lease.token)
+def _has_true_token(services: Services, each: Report) -> bool:
+    return is_lease_token(services.keys.lease, each.lease.attempt_id, each.lease.token)
 
 
-async def _answer(parts: Parts, node_id: NodeId, each: Report) -> ReportAnswer:
+async def _answer(services: Services, node_id: NodeId, each: Report) -> ReportAnswer:
     """One report in a transaction of its own."""
     try:
-        check_token(parts, each.lease)
-        await _take_in_turn(parts, node_id, [each])
+        check_token(services, each.lease)
+        await _take_in_turn(services, node_id, [each])
     except (Conflict, InvalidInput) as refused:
         return ReportAnswer(each.lease.attempt_id, accepted=False, code=refused.code)
     return _accepted(each)
@@ -138,22 +142,22 @@ def _accepted(each: Report) -> ReportAnswer:
     return ReportAnswer(each.lease.attempt_id, accepted=True)
 
 
-async def _take_in_turn(parts: Parts, node_id: NodeId, said: Sequence[Report]) -> None:
+async def _take_in_turn(services: Services, node_id: NodeId, said: Sequence[Report]) -> None:
     """All that is said of one attempt, in one transaction."""
-    async with parts.database.transaction() as connection:
-        task_id = await _take(parts, connection, node_id, said)
+    async with services.database.transaction() as connection:
+        task_id = await _take(services, connection, node_id, said)
     if task_id is not None:
-        await _wake(parts, task_id)
+        await _wake(services, task_id)
 
 
-async def _wake(parts: Parts, task_id: TaskId) -> None:
+async def _wake(services: Services, task_id: TaskId) -> None:
     """Whoever waits for what it gives, and whoever follows it."""
-    await parts.live.wake(topics.results(task_id))
-    await parts.live.wake(topics.task(task_id))
+    await services.live.wake(topics.results(task_id))
+    await services.live.wake(topics.task(task_id))
 
 
 async def _take(
-    parts: Parts, connection: Connection, node_id: NodeId, said: Sequence[Report]
+    services: Services, connection: Connection, node_id: NodeId, said: Sequence[Report]
 ) -> TaskId | None:
     """All that is said of one attempt, of which nothing is behind its end: decided one by one, and
     written once. Answers the task, if somebody may wait for just this: he is not kept until all is
@@ -161,12 +165,12 @@ async def _take(
     """
     for each in said:
         _check(each)
-    change = AttemptChange(await _held(parts, connection, node_id, said[0]))
+    change = AttemptChange(await _held(services, connection, node_id, said[0]))
     is_awaited = False
     for each in said:
         if change.is_open:
-            await write(parts, connection, [change])
-            change = AttemptChange(await _held(parts, connection, node_id, each))
+            await write(services, connection, [change])
+            change = AttemptChange(await _held(services, connection, node_id, each))
         match each:
             case Preparing():
                 change = _prepare(change)
@@ -177,11 +181,11 @@ async def _take(
                 change = await _accept(connection, _live(change), each)
             case Finished():
                 if change.attempt.state.is_live:
-                    await write(parts, connection, [_finish(parts, change, each)])
+                    await write(services, connection, [_finish(services, change, each)])
                 else:
                     _check_repeated(change.attempt, each)
                 return change.attempt.task_id
-    await write(parts, connection, [change])
+    await write(services, connection, [change])
     return change.attempt.task_id if is_awaited else None
 
 
@@ -198,7 +202,7 @@ def _check(each: Report) -> None:
 
 
 async def _held(
-    parts: Parts, connection: Connection, node_id: NodeId, first: Report
+    services: Services, connection: Connection, node_id: NodeId, first: Report
 ) -> LockedAttempt:
     """The attempt under lock: live, or ended, or taken back if it was given up."""
     attempt_id = first.lease.attempt_id
@@ -214,7 +218,7 @@ async def _held(
         return None
 
     is_over = isinstance(first, Finished)
-    return await find_live(parts, connection, attempt_id, node_id, look, is_over=is_over)
+    return await find_live(services, connection, attempt_id, node_id, look, is_over=is_over)
 
 
 def _live(change: AttemptChange) -> AttemptChange:
@@ -230,7 +234,7 @@ def _prepare(change: AttemptChange) -> AttemptChange:
 
 
 async def _start_together(
-    parts: Parts, connection: Connection, node_id: NodeId, told: Sequence[Started]
+    services: Services, connection: Connection, node_id: NodeId, told: Sequence[Started]
 ) -> set[AttemptId]:
     """Answers those that are live."""
     attempt_ids = [each.lease.attempt_id for each in told]
@@ -243,7 +247,7 @@ async def _start_together(
             attempt = replace(attempt, task_state=TaskState.RUNNING)
         decided.append(start(AttemptChange(attempt)))
         begun.add(attempt.task_id)
-    await write(parts, connection, decided)
+    await write(services, connection, decided)
     return {change.attempt.id for change in decided}
 
 
@@ -282,7 +286,7 @@ def _check_consistent(reason: EndReason, exit_code: int | None) -> None:
 
 
 async def _finish_together(
-    parts: Parts, connection: Connection, node_id: NodeId, told: Sequence[Finished]
+    services: Services, connection: Connection, node_id: NodeId, told: Sequence[Finished]
 ) -> dict[AttemptId, TaskId]:
     """Ends those that nothing is in the way of, one of each task."""
     said = {each.lease.attempt_id: each for each in told if _is_reportable(each)}
@@ -294,24 +298,24 @@ async def _finish_together(
         if not _is_incomplete(attempt, said[attempt.id])
         and not function_results.misfit(attempt, said[attempt.id])
     }
-    decided = [_end(parts, AttemptChange(one), said[one.id]) for one in ready.values()]
-    await write(parts, connection, decided)
+    decided = [_end(services, AttemptChange(one), said[one.id]) for one in ready.values()]
+    await write(services, connection, decided)
     return {attempt.id: attempt.task_id for attempt in ready.values()}
 
 
-def _finish(parts: Parts, change: AttemptChange, each: Finished) -> AttemptChange:
+def _finish(services: Services, change: AttemptChange, each: Finished) -> AttemptChange:
     if _is_incomplete(change.attempt, each):
         raise InvalidInput("A range is complete when each of its items has an outcome.")
     if misfit := function_results.misfit(change.attempt, each):
         raise InvalidInput(misfit)
-    return _end(parts, change, each)
+    return _end(services, change, each)
 
 
-def _end(parts: Parts, change: AttemptChange, each: Finished) -> AttemptChange:
+def _end(services: Services, change: AttemptChange, each: Finished) -> AttemptChange:
     return end(
         change,
         each.reason,
-        next_wait(parts),
+        next_wait(services),
         exit_code=each.exit_code,
         detail=each.detail,
         # A node that restarted has measured nothing, which is not the same as having used nothing.

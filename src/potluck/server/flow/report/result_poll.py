@@ -8,9 +8,9 @@ import asyncio
 from potluck.model.error import NotFound
 from potluck.model.ids import AccountId, TaskId
 from potluck.server import topics
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.tasks import function_results
-from potluck.store.tasks.function_results import Progress
+from potluck.store.tasks.function_results import ResultProgress
 from potluck.wire.results import AskResults, Results, TaskResult
 
 # An answer has its measure; the rest is for the next.
@@ -18,25 +18,27 @@ _PAGE_BYTES = 4 * 2**20
 _PAGE_PIECES = 10_000
 
 
-async def ask(parts: Parts, account_id: AccountId, asked: AskResults) -> Results:
+async def ask(services: Services, account_id: AccountId, asked: AskResults) -> Results:
     """Answers at once if a task is over or has something new, else when one is or has."""
     behind = {each.task_id: each.behind for each in asked.tasks}
-    clock, settings = asyncio.get_running_loop(), parts.settings
+    clock, settings = asyncio.get_running_loop(), services.settings
     deadline = clock.time() + min(asked.wait_seconds, settings.poll_seconds)
     names = [topics.results(task_id) for task_id in behind]
-    async with parts.live.listen(*names, topics.shutdown(parts.instance)) as listener:
+    async with services.live.listen(*names, topics.shutdown(services.instance)) as listener:
         while True:
-            found = await _look(parts, account_id, behind)
+            found = await _look(services, account_id, behind)
             rest_seconds = deadline - clock.time()
-            if found or rest_seconds <= 0 or parts.stopping.is_set():
+            if found or rest_seconds <= 0 or services.stopping.is_set():
                 return Results(found)
             await listener.wait(min(rest_seconds, settings.follow_poll_seconds))
 
 
-async def _look(parts: Parts, account_id: AccountId, behind: dict[TaskId, int]) -> list[TaskResult]:
-    async with parts.database.statement() as connection:
+async def _look(
+    services: Services, account_id: AccountId, behind: dict[TaskId, int]
+) -> list[TaskResult]:
+    async with services.database.statement() as connection:
         known = await function_results.look(
-            connection, parts.vault, account_id, behind, _PAGE_BYTES, _PAGE_PIECES
+            connection, services.vault, account_id, behind, _PAGE_BYTES, _PAGE_PIECES
         )
     for task_id in behind:
         if task_id not in known:
@@ -50,7 +52,7 @@ async def _look(parts: Parts, account_id: AccountId, behind: dict[TaskId, int]) 
     ]
 
 
-def _told(task: Progress, seen: int) -> TaskResult:
+def _told(task: ResultProgress, seen: int) -> TaskResult:
     behind = seen + len(task.pieces)
     gone = "what it gave is kept no longer" if task.is_cleared else ""
     return TaskResult(

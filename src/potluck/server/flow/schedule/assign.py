@@ -10,8 +10,8 @@ from potluck.decide.charges import hold_entries
 from potluck.decide.types import Assignment
 from potluck.model.error import PotluckError
 from potluck.server.flow.batch import try_batch_then_each
-from potluck.server.services import Parts
-from potluck.store.attempts.assign import Assigned, Planned, assign
+from potluck.server.services import Services
+from potluck.store.attempts.assign import Assigned, PlannedAttempt, assign
 from potluck.store.database import Connection
 from potluck.store.ledger import ledger
 from potluck.store.ledger.ledger import Movement
@@ -23,21 +23,21 @@ BATCH = 50
 
 
 async def apply(
-    parts: Parts, leadership: Leadership, assignments: Sequence[Assignment]
+    services: Services, leadership: Leadership, assignments: Sequence[Assignment]
 ) -> list[Assigned]:
     """Those of a batch that came true; the others no longer hold."""
     answers = await try_batch_then_each(
-        assignments, partial(_apply, parts, leadership), but=(PotluckError, TermOver)
+        assignments, partial(_apply, services, leadership), but=(PotluckError, TermOver)
     )
     return [each for each in answers.values() if each is not None]
 
 
 async def _apply(
-    parts: Parts, leadership: Leadership, assignments: Sequence[Assignment]
+    services: Services, leadership: Leadership, assignments: Sequence[Assignment]
 ) -> dict[Assignment, Assigned | None]:
-    planned = [Planned(new_attempt_id(), each) for each in assignments]
-    async with parts.database.transaction() as connection:
-        assigned = await assign(connection, planned, leadership, parts.settings.fetch_seconds)
+    planned = [PlannedAttempt(new_attempt_id(), each) for each in assignments]
+    async with services.database.transaction() as connection:
+        assigned = await assign(connection, planned, leadership, services.settings.fetch_seconds)
         await _hold(connection, assigned)
     return {**dict.fromkeys(assignments), **{each.assignment: each for each in assigned}}
 

@@ -7,7 +7,7 @@ time, so that rounds have their turn. A chain falls as a whole.
 from potluck.model.ids import TaskId
 from potluck.model.task import EndReason, TaskState
 from potluck.server.flow.notify.notify import ended_in_queue, tell
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.scheduler import leader
 from potluck.store.scheduler.leader import Leadership
@@ -18,9 +18,9 @@ _BATCH = 1000
 _MOST_FALLEN = 5000
 
 
-async def decide_once(parts: Parts, leadership: Leadership) -> int:
+async def decide_once(services: Services, leadership: Leadership) -> int:
     """Answers how many waits are over. Unless that is none, there may be more."""
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         told = await dependencies.decided(connection, _BATCH)
         if not told or not await leader.holds(connection, leadership):
             return 0

@@ -13,8 +13,8 @@ from potluck.model.device import Availability, Standing
 from potluck.model.ids import AccountId, NodeId
 from potluck.model.node import NodeState
 from potluck.server.leader import leader_rpc, scheduler_health
-from potluck.server.leader.memory import Memory
-from potluck.server.services import Parts
+from potluck.server.leader.memory import LeaderMemory
+from potluck.server.services import Services
 from potluck.store.nodes import node_conditions
 from potluck.store.nodes.node_conditions import OwnNode
 from potluck.wire import codec
@@ -32,13 +32,15 @@ _HAS_NONE = "It has no device to offer."
 _NOT_ITS_OWN = "None of its devices is its own to offer: they are bound to other nodes or wallets."
 
 
-async def explain_node(parts: Parts, account_id: AccountId, node_id: NodeId) -> NodeExplanation:
-    async with parts.database.transaction() as connection:
+async def explain_node(
+    services: Services, account_id: AccountId, node_id: NodeId
+) -> NodeExplanation:
+    async with services.database.transaction() as connection:
         node = await node_conditions.own_node(connection, node_id, account_id)
     known = _unplanned(node)
-    if known is None and await scheduler_health.is_in_trouble(parts):
+    if known is None and await scheduler_health.is_in_trouble(services):
         known = scheduler_health.REASON.sentence
-    said = await leader_rpc.ask(parts, node_id) if known is None else None
+    said = await leader_rpc.ask(services, node_id) if known is None else None
     if said is None:
         sentence = known or "The scheduler does not answer just now; ask again in a moment."
         answer = NodeExplanation(node_id, node.state, sentence)
@@ -68,7 +70,7 @@ def _away(node: OwnNode) -> list[AwayDevice]:
     ]
 
 
-def answer(memory: Memory, node_id: NodeId) -> NodeExplanation:
+def answer(memory: LeaderMemory, node_id: NodeId) -> NodeExplanation:
     """The leader's part."""
     found = memory.known.scheduler.explain_node(node_id)
     if found is not None:
@@ -78,7 +80,7 @@ def answer(memory: Memory, node_id: NodeId) -> NodeExplanation:
     )
 
 
-def _explanation(memory: Memory, node_id: NodeId, found: NodeExplained) -> NodeExplanation:
+def _explanation(memory: LeaderMemory, node_id: NodeId, found: NodeExplained) -> NodeExplanation:
     partly = "" if memory.is_loaded else " The scheduler is still reading the queue."
     return NodeExplanation(
         node_id=node_id,

@@ -16,8 +16,8 @@ from potluck.server.flow.notify.task_stream import view
 from potluck.server.flow.schedule import explain_node
 from potluck.server.flow.submit import estimate
 from potluck.server.leader import leader_rpc, scheduler_health
-from potluck.server.leader.memory import Memory
-from potluck.server.services import Parts
+from potluck.server.leader.memory import LeaderMemory
+from potluck.server.services import Services
 from potluck.wire import codec
 from potluck.wire.consumer import Explanation, ItemCounts, RefusalCount, TaskView
 
@@ -25,11 +25,11 @@ from potluck.wire.consumer import Explanation, ItemCounts, RefusalCount, TaskVie
 _SAY_ALL = ("delayed", "back_off", "declined", "dependency", scheduler_health.REASON.code)
 
 
-async def explain(parts: Parts, account_id: AccountId, task_id: TaskId) -> Explanation:
-    task = await view(parts, account_id, task_id)
+async def explain(services: Services, account_id: AccountId, task_id: TaskId) -> Explanation:
+    task = await view(services, account_id, task_id)
     if not _is_in_line(task):
         return Explanation(task.id, task.state, _sentence(task), nodes=0)
-    said = await leader_rpc.ask(parts, task_id)
+    said = await leader_rpc.ask(services, task_id)
     if said is not None:
         answer = replace(codec.decode_json(said, Explanation), state=task.state)
         return _of_what_is_left(answer, task.items)
@@ -85,13 +85,13 @@ def _sentence(task: TaskView) -> str:
             return f"It does not wait: it is over, {task.state}{reason}."
 
 
-async def answer_once(parts: Parts, memory: Memory) -> int:
+async def answer_once(services: Services, memory: LeaderMemory) -> int:
     """The leader's part: answers what was asked, about tasks and nodes that there are and tasks
     that there might be, and tells how much."""
-    return await leader_rpc.answer_all(parts, lambda about: _answer_about(memory, about))
+    return await leader_rpc.answer_all(services, lambda about: _answer_about(memory, about))
 
 
-def _answer_about(memory: Memory, about: leader_rpc.About) -> msgspec.Struct:
+def _answer_about(memory: LeaderMemory, about: leader_rpc.About) -> msgspec.Struct:
     if isinstance(about, leader_rpc.Supposed):
         return estimate.answer(memory, about)
     if is_id(about, "node"):
@@ -99,7 +99,7 @@ def _answer_about(memory: Memory, about: leader_rpc.About) -> msgspec.Struct:
     return _answer(memory, TaskId(about))
 
 
-def _answer(memory: Memory, task_id: TaskId) -> Explanation:
+def _answer(memory: LeaderMemory, task_id: TaskId) -> Explanation:
     found = memory.known.scheduler.explain(task_id, memory.now)
     if found is not None:
         return _explanation(memory, task_id, found)
@@ -111,7 +111,7 @@ def _answer(memory: Memory, task_id: TaskId) -> Explanation:
     return Explanation(task_id, TaskState.QUEUED, sentence, len(memory.known.nodes))
 
 
-def _explanation(memory: Memory, task_id: TaskId, found: Explained) -> Explanation:
+def _explanation(memory: LeaderMemory, task_id: TaskId, found: Explained) -> Explanation:
     forecast = found.forecast
     return Explanation(
         task_id=task_id,

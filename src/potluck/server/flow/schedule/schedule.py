@@ -14,8 +14,8 @@ from potluck.decide.queue.task_groups import LineKey
 from potluck.decide.types import Assignment
 from potluck.server import topics
 from potluck.server.flow.schedule.assign import BATCH, apply
-from potluck.server.leader.memory import Memory
-from potluck.server.services import Parts
+from potluck.server.leader.memory import LeaderMemory
+from potluck.server.services import Services
 from potluck.store.attempts.assign import Assigned
 from potluck.store.scheduler.leader import Leadership
 
@@ -36,18 +36,21 @@ class Round(Struct, frozen=True):
         return self.is_placed and self.is_told
 
 
-async def schedule_once(parts: Parts, leadership: Leadership, memory: Memory) -> Round:
+async def schedule_once(services: Services, leadership: Leadership, memory: LeaderMemory) -> Round:
     """Raises TermOver when another instance leads by now."""
     await memory.catch_up()
-    plan = memory.known.scheduler.plan(memory.now, parts.settings.decisions_per_slice)
-    came_true = await _apply(parts, leadership, memory, plan.assignments)
+    plan = memory.known.scheduler.plan(memory.now, services.settings.decisions_per_slice)
+    came_true = await _apply(services, leadership, memory, plan.assignments)
     all_came_true = len(came_true) == len(plan.assignments)
     is_placed = plan.is_complete and all_came_true
     return Round(tuple(came_true), plan.waiting, plan.emptied, is_placed, plan.is_told)
 
 
 async def _apply(
-    parts: Parts, leadership: Leadership, memory: Memory, assignments: Sequence[Assignment]
+    services: Services,
+    leadership: Leadership,
+    memory: LeaderMemory,
+    assignments: Sequence[Assignment],
 ) -> list[Assignment]:
     """Whatever did not come true, or nobody knows of, is read again before the next plan."""
     came_true: list[Assignment] = []
@@ -55,10 +58,10 @@ async def _apply(
     try:
         for start in range(0, len(assignments), BATCH):
             batch = assignments[start : start + BATCH]
-            assigned = await apply(parts, leadership, batch)
+            assigned = await apply(services, leadership, batch)
             done_with = start + len(batch)
-            came_true += _remember(parts, memory, batch, assigned)
-            await _wake(parts, assigned)
+            came_true += _remember(services, memory, batch, assigned)
+            await _wake(services, assigned)
     finally:
         for each in assignments[done_with:]:
             memory.known.doubt(each, memory.now)
@@ -66,7 +69,10 @@ async def _apply(
 
 
 def _remember(
-    parts: Parts, memory: Memory, batch: Sequence[Assignment], assigned: Sequence[Assigned]
+    services: Services,
+    memory: LeaderMemory,
+    batch: Sequence[Assignment],
+    assigned: Sequence[Assigned],
 ) -> list[Assignment]:
     for each in assigned:
         memory.known.came_true(each, memory.now)
@@ -76,13 +82,13 @@ def _remember(
         memory.known.doubt(planned, memory.now)
     # Once for all ranges of an array: they were refused for one reason.
     for planned in {each.task_id: each for each in refused}.values():
-        _refused(parts, memory, planned)
+        _refused(services, memory, planned)
     return [each.assignment for each in assigned]
 
 
-def _refused(parts: Parts, memory: Memory, assignment: Assignment) -> None:
+def _refused(services: Services, memory: LeaderMemory, assignment: Assignment) -> None:
     """Once is life: somebody was quicker. Again and again means that memory can not be right."""
-    until = memory.now + parts.settings.schedule_poll_seconds
+    until = memory.now + services.settings.schedule_poll_seconds
     if memory.known.refuse(assignment.task_id, until):
         log.error(
             "a plan was refused again and again",
@@ -91,8 +97,8 @@ def _refused(parts: Parts, memory: Memory, assignment: Assignment) -> None:
         )
 
 
-async def _wake(parts: Parts, assigned: Sequence[Assigned]) -> None:
+async def _wake(services: Services, assigned: Sequence[Assigned]) -> None:
     for node_id in sorted({each.assignment.node_id for each in assigned}):
-        await parts.live.wake(topics.node(node_id))
+        await services.live.wake(topics.node(node_id))
     if assigned:
-        await parts.live.wake(topics.OUTBOX)
+        await services.live.wake(topics.OUTBOX)

@@ -8,27 +8,27 @@ from potluck.server import topics
 from potluck.server.flow.notify.notify import ended_in_queue, hurry, tell
 from potluck.server.flow.notify.task_stream import as_shown
 from potluck.server.flow.settle.settle import write
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.attempts import attempts
 from potluck.store.database import Connection
 from potluck.store.tasks import tasks
 from potluck.wire.consumer import TaskView
 
 
-async def cancel(parts: Parts, account_id: AccountId, task_id: TaskId) -> TaskView:
-    async with parts.database.transaction() as connection:
+async def cancel(services: Services, account_id: AccountId, task_id: TaskId) -> TaskView:
+    async with services.database.transaction() as connection:
         state = await tasks.lock(connection, task_id, account_id)
-        nodes = await _cancel(parts, connection, account_id, task_id, state)
+        nodes = await _cancel(services, connection, account_id, task_id, state)
         found = await tasks.get(connection, task_id, account_id)
     for node_id in sorted(nodes):
-        await parts.live.wake(topics.node(node_id))
-    await hurry(parts)
-    (shown,) = await as_shown(parts, account_id, [found])
+        await services.live.wake(topics.node(node_id))
+    await hurry(services)
+    (shown,) = await as_shown(services, account_id, [found])
     return shown
 
 
 async def _cancel(
-    parts: Parts,
+    services: Services,
     connection: Connection,
     account_id: AccountId,
     task_id: TaskId,
@@ -46,5 +46,5 @@ async def _cancel(
         return set()
     live = await attempts.lock_live_for_end(connection, task_id)
     assert live, "an assigned or running task has a live attempt"
-    await write(parts, connection, attempt_change.cancel(live))
+    await write(services, connection, attempt_change.cancel(live))
     return {attempt.node_id for attempt in live}

@@ -15,7 +15,7 @@ from potluck.model.ids import AttemptId, NodeId, TaskId
 from potluck.model.task import EndReason
 from potluck.server.flow.batch import try_batch_then_each
 from potluck.server.flow.settle.settle import next_wait, write
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.attempts import attempts
 from potluck.store.scheduler import leader
 from potluck.store.scheduler.leader import Leadership
@@ -30,7 +30,7 @@ Choose = Callable[[LockedAttempt], EndReason | None]
 
 
 async def end_many(
-    parts: Parts,
+    services: Services,
     attempt_ids: Sequence[AttemptId],
     choose: Choose,
     leadership: Leadership | None = None,
@@ -40,7 +40,7 @@ async def end_many(
     ended: list[LockedAttempt] = []
 
     async def end_batch(batch: Sequence[AttemptId]) -> dict[AttemptId, LockedAttempt | None]:
-        answers = await _end(parts, batch, choose, leadership, detail)
+        answers = await _end(services, batch, choose, leadership, detail)
         ended.extend(attempt for attempt in answers.values() if attempt is not None)
         return answers
 
@@ -54,11 +54,11 @@ async def end_many(
     return ended
 
 
-async def call_off(parts: Parts, node_id: NodeId) -> None:
+async def call_off(services: Services, node_id: NodeId) -> None:
     """What a node has not fetched goes elsewhere, if a device of it takes nothing new by now."""
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         closed = await attempts.unfetched(connection, node_id)
-    await end_many(parts, closed, _withdrawal)
+    await end_many(services, closed, _withdrawal)
 
 
 def _withdrawal(attempt: LockedAttempt) -> EndReason | None:
@@ -69,7 +69,7 @@ def _withdrawal(attempt: LockedAttempt) -> EndReason | None:
 
 
 async def _end(
-    parts: Parts,
+    services: Services,
     batch: Sequence[AttemptId],
     choose: Choose,
     leadership: Leadership | None,
@@ -80,7 +80,7 @@ async def _end(
     """
     answers = dict[AttemptId, LockedAttempt | None].fromkeys(batch)
     ends: dict[TaskId, AttemptChange] = {}
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         if leadership is not None and not await leader.holds(connection, leadership):
             return answers
         for attempt in await attempts.lock_many_for_end(connection, batch):
@@ -91,7 +91,7 @@ async def _end(
                 del answers[attempt.id]
             else:
                 change = AttemptChange(attempt)
-                ends[attempt.task_id] = end(change, reason, next_wait(parts), detail=detail)
+                ends[attempt.task_id] = end(change, reason, next_wait(services), detail=detail)
                 answers[attempt.id] = attempt
-        await write(parts, connection, list(ends.values()))
+        await write(services, connection, list(ends.values()))
     return answers

@@ -15,7 +15,7 @@ from potluck.model.ids import NodeId
 from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason, TaskState
 from potluck.server.flow.report import function_results
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.attempts import changes
 from potluck.store.database import Connection
 from potluck.store.events.outbox import Event
@@ -24,19 +24,21 @@ from potluck.store.ledger.ledger import Movement
 from potluck.store.tasks import item_failures
 
 
-def next_wait(parts: Parts) -> Wait:
+def next_wait(services: Services) -> Wait:
     """How the next try of a task is put off, with a jitter of its own."""
-    settings = parts.settings
+    settings = services.settings
     back_off = BackOff(settings.back_off_first_seconds, settings.back_off_longest_seconds)
     return Wait(back_off, random.random())
 
 
-async def write(parts: Parts, connection: Connection, decided: Sequence[AttemptChange]) -> None:
+async def write(
+    services: Services, connection: Connection, decided: Sequence[AttemptChange]
+) -> None:
     """Of attempts that are locked in this transaction. Of several of one task the first says what
     becomes of it.
     """
     news = [change for change in decided if change.is_news]
-    await changes.write(connection, parts.vault, news, _events(news))
+    await changes.write(connection, services.vault, news, _events(news))
     ended = [change for change in news if change.reason is not None]
     await ledger.append_many(connection, [_movement(change) for change in ended])
     for change in ended:

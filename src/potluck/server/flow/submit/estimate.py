@@ -21,8 +21,8 @@ from potluck.model.task_spec import kind_of, name_of
 from potluck.server.flow.submit.submit import admitted, allowance, new_task
 from potluck.server.leader import leader_rpc, scheduler_health
 from potluck.server.leader.leader_rpc import Supposed
-from potluck.server.leader.memory import Memory
-from potluck.server.services import Parts
+from potluck.server.leader.memory import LeaderMemory
+from potluck.server.services import Services
 from potluck.store.tasks import dependencies, tasks
 from potluck.wire import codec
 from potluck.wire.consumer import RefusalCount
@@ -31,7 +31,7 @@ from potluck.wire.estimate import Estimate, Outlook
 _AGAIN_SECONDS = 1.0
 
 
-class _Said(Struct, frozen=True):
+class _LeaderEstimate(Struct, frozen=True):
     """The leader's part of the answer."""
 
     found: Estimated
@@ -39,7 +39,7 @@ class _Said(Struct, frozen=True):
     is_loaded: bool  # else others may stand before it that are not known yet
 
 
-class _Entry(Struct, frozen=True):
+class _EstimatedTask(Struct, frozen=True):
     """A request as it would enter, and what else decides whether it starts."""
 
     task_id: TaskId
@@ -49,23 +49,25 @@ class _Entry(Struct, frozen=True):
     after: dict[TaskId, TaskState]
 
 
-async def estimate(parts: Parts, account_id: AccountId, request: TaskRequest) -> Estimate:
-    entry = await _entered(parts, account_id, request)
-    if await scheduler_health.is_in_trouble(parts):
+async def estimate(services: Services, account_id: AccountId, request: TaskRequest) -> Estimate:
+    entry = await _entered(services, account_id, request)
+    if await scheduler_health.is_in_trouble(services):
         raise Unavailable(scheduler_health.REASON.sentence, "", _AGAIN_SECONDS)
-    said = await leader_rpc.ask(parts, _supposed(account_id, entry))
+    said = await leader_rpc.ask(services, _supposed(account_id, entry))
     if said is None:
         raise Unavailable(
             "The scheduler does not answer just now.", "Ask again in a moment.", _AGAIN_SECONDS
         )
-    return _answer(entry, codec.decode_json(said, _Said))
+    return _answer(entry, codec.decode_json(said, _LeaderEstimate))
 
 
-async def _entered(parts: Parts, account_id: AccountId, request: TaskRequest) -> _Entry:
+async def _entered(
+    services: Services, account_id: AccountId, request: TaskRequest
+) -> _EstimatedTask:
     """Whatever would keep it out is raised, but for an empty purse: that is what is asked about."""
-    asked = new_task(parts, account_id, request, None)
-    async with parts.database.transaction() as connection:
-        may = await allowance(parts, connection, [asked])
+    asked = new_task(services, account_id, request, None)
+    async with services.database.transaction() as connection:
+        may = await allowance(services, connection, [asked])
         new = admitted(asked, may, must_pay=False)
         most = may.quotas.queued
         if most is not None and await tasks.queued(connection, account_id, most) >= most:
@@ -78,10 +80,10 @@ async def _entered(parts: Parts, account_id: AccountId, request: TaskRequest) ->
         check_affordable(new.request, may.available_micro, may.cheapest_micro_per_hour(wanted))
     except UnaffordableTask as error:
         unaffordable = error
-    return _Entry(new.id, new.request, may.available_micro, unaffordable, after)
+    return _EstimatedTask(new.id, new.request, may.available_micro, unaffordable, after)
 
 
-def _supposed(account_id: AccountId, entry: _Entry) -> Supposed:
+def _supposed(account_id: AccountId, entry: _EstimatedTask) -> Supposed:
     request = entry.request
     task = WaitingTask(
         entry.task_id,
@@ -96,7 +98,7 @@ def _supposed(account_id: AccountId, entry: _Entry) -> Supposed:
     return Supposed(task, request.name or name_of(request.spec))
 
 
-def answer(memory: Memory, supposed: Supposed) -> _Said:
+def answer(memory: LeaderMemory, supposed: Supposed) -> _LeaderEstimate:
     """The leader's part; it knows how long tasks of that name take, if nobody has said it."""
     task = replace(supposed.task, submitted_at=memory.now)
     if task.expected_seconds is None:
@@ -105,10 +107,10 @@ def answer(memory: Memory, supposed: Supposed) -> _Said:
         )
         task = replace(task, expected_seconds=learned)
     found = memory.known.scheduler.estimate(task, memory.now)
-    return _Said(found, memory.now, memory.is_loaded)
+    return _LeaderEstimate(found, memory.now, memory.is_loaded)
 
 
-def _answer(entry: _Entry, said: _Said) -> Estimate:
+def _answer(entry: _EstimatedTask, said: _LeaderEstimate) -> Estimate:
     found, market = said.found, said.found.market
     costs = cost(entry.request, market, entry.available_micro, found.item_seconds)
     can_pay = costs.can_pay and entry.unaffordable is None
@@ -142,7 +144,7 @@ def _answer(entry: _Entry, said: _Said) -> Estimate:
     return _in_time(told, entry, said)
 
 
-def _without_credit(told: Estimate, entry: _Entry, costs: Cost) -> Estimate:
+def _without_credit(told: Estimate, entry: _EstimatedTask, costs: Cost) -> Estimate:
     """The sentence of a submission that is refused, where it would be; else as good a one."""
     error = entry.unaffordable or _too_dear(entry, costs)
     return replace(
@@ -153,7 +155,7 @@ def _without_credit(told: Estimate, entry: _Entry, costs: Cost) -> Estimate:
     )
 
 
-def _too_dear(entry: _Entry, costs: Cost) -> UnaffordableTask:
+def _too_dear(entry: _EstimatedTask, costs: Cost) -> UnaffordableTask:
     assert costs.hold_micro is not None, "who can not pay was told a price"
     what = "Running" if entry.request.items is None else "Running one item"
     return UnaffordableTask(
@@ -164,7 +166,7 @@ def _too_dear(entry: _Entry, costs: Cost) -> UnaffordableTask:
     )
 
 
-def _in_time(told: Estimate, entry: _Entry, said: _Said) -> Estimate:
+def _in_time(told: Estimate, entry: _EstimatedTask, said: _LeaderEstimate) -> Estimate:
     """With what it waits for besides devices: other tasks, a time, and not beyond its deadline."""
     failed = [each for each in entry.after.values() if each.is_final and not _succeeded(each)]
     if failed:

@@ -15,9 +15,9 @@ from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.model.lease import Lease
 from potluck.server.flow.execute.fence import hold_sender, sender_of
 from potluck.server.flow.submit.upload import check_room, new_object_key
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.files import blobs
-from potluck.store.files.blobs import Sender, Stored
+from potluck.store.files.blobs import SendingAttempt, Stored
 from potluck.store.new_ids import new_upload_id
 from potluck.store.nodes.nodes import Owner
 from potluck.store.tasks import tasks
@@ -27,17 +27,17 @@ _NOW = timedelta(0)
 _PUTS_AT_ONCE = 8
 
 
-async def of_account(parts: Parts, account_id: AccountId, sha256: str) -> Stored:
-    async with parts.database.transaction() as connection:
+async def of_account(services: Services, account_id: AccountId, sha256: str) -> Stored:
+    async with services.database.transaction() as connection:
         return await blobs.of_account(connection, account_id, sha256)
 
 
 async def of_attempt(
-    parts: Parts, owner: Owner, node_id: NodeId, lease: Lease, sha256: str
+    services: Services, owner: Owner, node_id: NodeId, lease: Lease, sha256: str
 ) -> Stored:
     """What the task names as an input, or goes on from."""
-    sender = await sender_of(parts, owner, node_id, lease)
-    async with parts.database.transaction() as connection:
+    sender = await sender_of(services, owner, node_id, lease)
+    async with services.database.transaction() as connection:
         found = await blobs.of_attempt(connection, sender.attempt_id, node_id, sha256)
     if found is None:
         raise blobs.no_such_blob(sha256)
@@ -45,7 +45,7 @@ async def of_attempt(
 
 
 async def of_task(
-    parts: Parts,
+    services: Services,
     account_id: AccountId,
     task_id: TaskId,
     number: int | None,
@@ -54,7 +54,7 @@ async def of_task(
 ) -> TaskFiles:
     """Of the newest attempt that left any, or of the one with this number; of an array, of all."""
     after, left, found = cursor or "", None, list[NamedFile]()
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         task = (await tasks.get(connection, task_id, account_id)).view
         end = await blobs.end_of(connection, task_id, account_id)
         if task.items is not None and number is None:
@@ -63,7 +63,7 @@ async def of_task(
             left = await blobs.attempt_with_files(connection, task_id, number)
             if left is not None:
                 found = await blobs.files(connection, task_id, left.attempt_id, after, limit)
-    kept = timedelta(seconds=parts.settings.keep_results_seconds)
+    kept = timedelta(seconds=services.settings.keep_results_seconds)
     return TaskFiles(
         None if left is None else left.number,
         found,
@@ -73,19 +73,19 @@ async def of_task(
     )
 
 
-async def add(parts: Parts, owner: Owner, node_id: NodeId, asked: AddFiles) -> None:
+async def add(services: Services, owner: Owner, node_id: NodeId, asked: AddFiles) -> None:
     """The same again changes nothing; the same path again takes the place of the first."""
-    sender = await sender_of(parts, owner, node_id, asked.lease)
+    sender = await sender_of(services, owner, node_id, asked.lease)
     small = {_ref(each.data): each.data for each in asked.files if each.blob is None}
-    stored = await _put(parts, await _new_to(parts, sender, small))
+    stored = await _put(services, await _new_to(services, sender, small))
     try:
-        unneeded = await _leave(parts, sender, stored, asked.files)
+        unneeded = await _leave(services, sender, stored, asked.files)
     except Unavailable:
         raise  # perhaps they were left all the same; if not, the objects are swept up
     except PotluckError:
-        await parts.blobs.delete([each.object_key for each in stored])
+        await services.blobs.delete([each.object_key for each in stored])
         raise
-    await parts.blobs.delete(unneeded)
+    await services.blobs.delete(unneeded)
 
 
 def _ref(data: bytes) -> BlobRef:
@@ -93,35 +93,35 @@ def _ref(data: bytes) -> BlobRef:
 
 
 async def _new_to(
-    parts: Parts, sender: Sender, small: dict[BlobRef, bytes]
+    services: Services, sender: SendingAttempt, small: dict[BlobRef, bytes]
 ) -> dict[BlobRef, bytes]:
     """What this attempt has left before needs no second object."""
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         missing = await blobs.not_yet_sent(connection, sender.attempt_id, list(small))
     return {each: small[each] for each in missing}
 
 
-async def _put(parts: Parts, small: dict[BlobRef, bytes]) -> list[Stored]:
+async def _put(services: Services, small: dict[BlobRef, bytes]) -> list[Stored]:
     turns = asyncio.Semaphore(_PUTS_AT_ONCE)
 
     async def put(blob: BlobRef, data: bytes) -> Stored:
         stored = Stored(blob, new_object_key(new_upload_id()))
         async with turns:
-            await parts.blobs.put(stored.object_key, data)
+            await services.blobs.put(stored.object_key, data)
         return stored
 
     return list(await asyncio.gather(*(put(blob, data) for blob, data in small.items())))
 
 
 async def _leave(
-    parts: Parts, sender: Sender, stored: Sequence[Stored], files: Sequence[AddedFile]
+    services: Services, sender: SendingAttempt, stored: Sequence[Stored], files: Sequence[AddedFile]
 ) -> list[str]:
     """Returns the objects that are not needed."""
     named = [NamedFile(each.path, each.blob or _ref(each.data)) for each in files]
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         await hold_sender(connection, sender)
         sizes = [each.blob.size_bytes for each in stored]
-        check_room(parts, await blobs.lock_use(connection, sender.account_id, sizes))
+        check_room(services, await blobs.lock_use(connection, sender.account_id, sizes))
         unneeded = await blobs.add(connection, sender.account_id, stored, _NOW)
         await blobs.hold_for(connection, sender, [each.blob for each in stored])
         await blobs.check_sent(connection, sender.attempt_id, [each.blob for each in named])
@@ -134,10 +134,10 @@ async def _leave(
 
 
 async def keep_checkpoint(
-    parts: Parts, owner: Owner, node_id: NodeId, asked: KeepCheckpoint
+    services: Services, owner: Owner, node_id: NodeId, asked: KeepCheckpoint
 ) -> None:
-    sender = await sender_of(parts, owner, node_id, asked.lease)
-    async with parts.database.transaction() as connection:
+    sender = await sender_of(services, owner, node_id, asked.lease)
+    async with services.database.transaction() as connection:
         await hold_sender(connection, sender)
         await blobs.lock_use(connection, sender.account_id)
         await blobs.keep_checkpoint(connection, sender, asked.blob)

@@ -22,7 +22,7 @@ from potluck.model.task_spec import blobs_of
 from potluck.server.flow.notify.notify import hurry
 from potluck.server.flow.notify.task_stream import add_pause_reason
 from potluck.server.flow.schedule.dependents import call_off
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.files import blobs
 from potluck.store.new_ids import new_task_id
@@ -40,39 +40,39 @@ from potluck.wire.signing.address import checksummed
 
 
 async def submit(
-    parts: Parts, account_id: AccountId, request: TaskRequest, idempotency_key: str | None
+    services: Services, account_id: AccountId, request: TaskRequest, idempotency_key: str | None
 ) -> TaskView:
-    new = new_task(parts, account_id, request, idempotency_key)
-    async with parts.database.transaction() as connection:
-        task_id = await enter(parts, connection, new)
+    new = new_task(services, account_id, request, idempotency_key)
+    async with services.database.transaction() as connection:
+        task_id = await enter(services, connection, new)
         found = await tasks.get(connection, task_id, account_id)
-    await hurry(parts)
+    await hurry(services)
     return add_pause_reason(found)
 
 
 def new_task(
-    parts: Parts,
+    services: Services,
     account_id: AccountId,
     request: TaskRequest,
     idempotency_key: str | None,
     origin: Origin | None = None,
 ) -> NewTask:
-    asked = tasks.request_hash(parts.keys.request, request, origin)
+    asked = tasks.request_hash(services.keys.request, request, origin)
     return NewTask(new_task_id(), account_id, request, asked, idempotency_key, origin)
 
 
-async def enter(parts: Parts, connection: Connection, new: NewTask) -> TaskId:
-    task_id = await enter_without_files(parts, connection, new)
+async def enter(services: Services, connection: Connection, new: NewTask) -> TaskId:
+    task_id = await enter_without_files(services, connection, new)
     if task_id == new.id:
         named = {new.id: blobs_of(new.request.spec)}
         await blobs.claim_inputs(connection, new.account_id, named)
     return task_id
 
 
-async def enter_without_files(parts: Parts, connection: Connection, new: NewTask) -> TaskId:
+async def enter_without_files(services: Services, connection: Connection, new: NewTask) -> TaskId:
     """What it names the caller claims, in this transaction and behind all tasks of it."""
-    may = await allowance(parts, connection, [new])
-    return earlier(new, may) or await _enter(parts, connection, new, may)
+    may = await allowance(services, connection, [new])
+    return earlier(new, may) or await _enter(services, connection, new, may)
 
 
 def earlier(new: NewTask, may: Allowance) -> TaskId | None:
@@ -97,7 +97,9 @@ def _same(new: NewTask, before: EarlierSubmission) -> TaskId:
     return before.id
 
 
-async def _enter(parts: Parts, connection: Connection, asked: NewTask, may: Allowance) -> TaskId:
+async def _enter(
+    services: Services, connection: Connection, asked: NewTask, may: Allowance
+) -> TaskId:
     new = admitted(asked, may)
     try:
         await check_room(connection, may, [new])
@@ -110,7 +112,7 @@ async def _enter(parts: Parts, connection: Connection, asked: NewTask, may: Allo
     after = await dependencies.hold_after(connection, new.request.after, new.account_id)
     admit_after(new.request.after, after)
     still_open = [task_id for task_id, state in after.items() if not state.is_final]
-    if not await tasks.insert(connection, parts.vault, new, len(still_open)):
+    if not await tasks.insert(connection, services.vault, new, len(still_open)):
         twin = await _twin(connection, new)
         assert twin is not None, "only the same key, used at the same moment, keeps a task out"
         return twin
@@ -121,9 +123,11 @@ async def _enter(parts: Parts, connection: Connection, asked: NewTask, may: Allo
     return new.id
 
 
-async def allowance(parts: Parts, connection: Connection, new: Sequence[NewTask]) -> Allowance:
+async def allowance(
+    services: Services, connection: Connection, new: Sequence[NewTask]
+) -> Allowance:
     """What is to be known before these, all of one account, may enter."""
-    of_all = Quotas(parts.settings.quota_queued_tasks, parts.settings.quota_priority)
+    of_all = Quotas(services.settings.quota_queued_tasks, services.settings.quota_priority)
     return await tasks.allowance(connection, new[0].account_id, new, of_all)
 
 

@@ -22,7 +22,7 @@ from potluck.server.flow.submit.submit import (
     enter_without_files,
     new_task,
 )
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.files import blobs
 from potluck.store.tasks import tasks
@@ -31,23 +31,23 @@ from potluck.wire.results import Submitted, TasksSubmitted
 
 
 async def submit_many(
-    parts: Parts,
+    services: Services,
     account_id: AccountId,
     requests: Sequence[TaskRequest],
     idempotency_key: str | None,
 ) -> TasksSubmitted:
     new = [
-        new_task(parts, account_id, request, _key(idempotency_key, place))
+        new_task(services, account_id, request, _key(idempotency_key, place))
         for place, request in enumerate(requests)
     ]
     answers = await try_batch_then_each(
         range(len(new)),
-        lambda _: _enter_together(parts, new),
-        lambda place: _enter_alone(parts, new[place]),
+        lambda _: _enter_together(services, new),
+        lambda place: _enter_alone(services, new[place]),
         catch=PotluckError,
         but=Unavailable,
     )
-    await hurry(parts)
+    await hurry(services)
     return TasksSubmitted([answers[place] for place in range(len(new))])
 
 
@@ -56,10 +56,10 @@ def _key(key: str | None, place: int) -> str | None:
     return None if key is None else f"{key}\n{place}"
 
 
-async def _enter_alone(parts: Parts, new: NewTask) -> Submitted:
+async def _enter_alone(services: Services, new: NewTask) -> Submitted:
     try:
-        async with parts.database.transaction() as connection:
-            return Submitted(await enter(parts, connection, new))
+        async with services.database.transaction() as connection:
+            return Submitted(await enter(services, connection, new))
     except Unavailable:
         raise
     except PotluckError as refused:
@@ -70,10 +70,10 @@ def _refused(refused: PotluckError) -> Submitted:
     return Submitted(None, refused.code, refused.detail, refused.hint)
 
 
-async def _enter_together(parts: Parts, new: Sequence[NewTask]) -> dict[int, Submitted]:
+async def _enter_together(services: Services, new: Sequence[NewTask]) -> dict[int, Submitted]:
     """Raises if what is in the way of one can only be told when the others are in, or not."""
-    async with parts.database.statement() as connection:
-        may = await allowance(parts, connection, new)
+    async with services.database.statement() as connection:
+        may = await allowance(services, connection, new)
     answers: dict[int, Submitted] = {}
     fresh: dict[int, NewTask] = {}
     for place, each in enumerate(new):
@@ -86,11 +86,11 @@ async def _enter_together(parts: Parts, new: Sequence[NewTask]) -> dict[int, Sub
         except PotluckError as refused:
             answers[place] = _refused(refused)
     if fresh:
-        await _write(parts, may, list(fresh.values()))
+        await _write(services, may, list(fresh.values()))
     return answers | {place: Submitted(each.id) for place, each in fresh.items()}
 
 
-async def _write(parts: Parts, may: Allowance, fresh: Sequence[NewTask]) -> None:
+async def _write(services: Services, may: Allowance, fresh: Sequence[NewTask]) -> None:
     """Where nothing else is to be written it is one statement, and a transaction by itself: what of
     it has entered if others are in the way is found by its keys.
     """
@@ -98,20 +98,20 @@ async def _write(parts: Parts, may: Allowance, fresh: Sequence[NewTask]) -> None
     together = [each for each in fresh if not each.request.after]
     named = {each.id: blobs_of(each.request.spec) for each in fresh}
     is_one_statement = may.quotas.queued is None and not apart and not any(named.values())
-    database = parts.database
+    database = services.database
     async with database.statement() if is_one_statement else database.transaction() as connection:
         await check_room(connection, may, fresh)
-        await _insert(parts, connection, together)
+        await _insert(services, connection, together)
         for each in apart:
-            if await enter_without_files(parts, connection, each) != each.id:
+            if await enter_without_files(services, connection, each) != each.id:
                 raise _at_this_moment()
         await blobs.claim_inputs(connection, fresh[0].account_id, named)
 
 
-async def _insert(parts: Parts, connection: Connection, new: Sequence[NewTask]) -> None:
+async def _insert(services: Services, connection: Connection, new: Sequence[NewTask]) -> None:
     if not new:
         return
-    entered = await tasks.insert_many(connection, parts.vault, new)
+    entered = await tasks.insert_many(connection, services.vault, new)
     if len(entered) < len(new):
         raise _at_this_moment()
 

@@ -22,11 +22,11 @@ from potluck.model.error import (
 from potluck.model.ids import AccountId, AttemptId, NodeId
 from potluck.server.flow.execute.fence import hold_sender, sender_of
 from potluck.server.flow.lease.lease import hear
-from potluck.server.services import Parts
+from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.files import blobs, uploads
-from potluck.store.files.blobs import Sender, Stored, Use
-from potluck.store.files.uploads import Upload
+from potluck.store.files.blobs import SendingAttempt, StorageUse, Stored
+from potluck.store.files.uploads import StoredUpload
 from potluck.store.nodes.nodes import Owner
 from potluck.wire import files as wire
 from potluck.wire.files import MOST_PARTS, PART_BYTES, BeginNodeUpload
@@ -35,26 +35,26 @@ _COMPLETE = wire.Upload("", PART_BYTES, 0, complete=True)
 _NOW = timedelta(0)
 
 
-async def begin(parts: Parts, account_id: AccountId, blob: BlobRef) -> wire.Upload:
+async def begin(services: Services, account_id: AccountId, blob: BlobRef) -> wire.Upload:
     """What the account has already is not sent again, and stays for a while longer."""
     _check_size(blob)
-    pin = timedelta(seconds=parts.settings.pin_seconds)
-    async with parts.database.transaction() as connection:
+    pin = timedelta(seconds=services.settings.pin_seconds)
+    async with services.database.transaction() as connection:
         if await blobs.renew(connection, account_id, blob, pin):
             return _COMPLETE
-        return _told(await _begin(parts, connection, account_id, None, blob))
+        return _told(await _begin(services, connection, account_id, None, blob))
 
 
 async def begin_for_node(
-    parts: Parts, owner: Owner, node_id: NodeId, asked: BeginNodeUpload
+    services: Services, owner: Owner, node_id: NodeId, asked: BeginNodeUpload
 ) -> wire.Upload:
     """Whether the account has the bytes already is none of a node's business.
 
     Only what the attempt itself has sent, or may read, is not sent again.
     """
     _check_size(asked.blob)
-    sender = await sender_of(parts, owner, node_id, asked.lease)
-    async with parts.database.transaction() as connection:
+    sender = await sender_of(services, owner, node_id, asked.lease)
+    async with services.database.transaction() as connection:
         await hold_sender(connection, sender)
         if not await blobs.not_yet_sent(connection, sender.attempt_id, [asked.blob]):
             return _COMPLETE
@@ -62,7 +62,9 @@ async def begin_for_node(
         if found is not None and found.blob == asked.blob:
             await blobs.hold_for(connection, sender, [asked.blob])
             return _COMPLETE
-        upload = await _begin(parts, connection, sender.account_id, sender.attempt_id, asked.blob)
+        upload = await _begin(
+            services, connection, sender.account_id, sender.attempt_id, asked.blob
+        )
     return _told(upload)
 
 
@@ -74,15 +76,15 @@ def _check_size(blob: BlobRef) -> None:
 
 
 async def _begin(
-    parts: Parts,
+    services: Services,
     connection: Connection,
     account_id: AccountId,
     attempt_id: AttemptId | None,
     blob: BlobRef,
-) -> Upload:
+) -> StoredUpload:
     use = await blobs.lock_use(connection, account_id, [blob.size_bytes])
     if await uploads.under_way(connection, account_id, attempt_id, blob.sha256) is None:
-        check_room(parts, use)
+        check_room(services, use)
     upload = await uploads.begin(connection, account_id, attempt_id, blob, PART_BYTES)
     if upload.blob != blob:
         raise Conflict(
@@ -92,9 +94,9 @@ async def _begin(
     return upload
 
 
-def check_room(parts: Parts, use: Use) -> None:
+def check_room(services: Services, use: StorageUse) -> None:
     """Whether the account may have so much more; who adds nothing is not asked."""
-    most = parts.settings.quota_blob_bytes if use.max_blob_bytes is None else use.max_blob_bytes
+    most = services.settings.quota_blob_bytes if use.max_blob_bytes is None else use.max_blob_bytes
     if use.added_bytes and most is not None and use.used_bytes + use.added_bytes > most:
         raise QuotaExceeded(
             f"The account has {use.used_bytes} of the {most} bytes of files that it may have, and"
@@ -103,8 +105,8 @@ def check_room(parts: Parts, use: Use) -> None:
         )
 
 
-async def of_account(parts: Parts, account_id: AccountId, upload_id: str) -> Upload:
-    async with parts.database.transaction() as connection:
+async def of_account(services: Services, account_id: AccountId, upload_id: str) -> StoredUpload:
+    async with services.database.transaction() as connection:
         found = await uploads.of_account(connection, upload_id, account_id)
     if found is None:
         raise no_such_upload(upload_id)
@@ -112,10 +114,10 @@ async def of_account(parts: Parts, account_id: AccountId, upload_id: str) -> Upl
 
 
 async def of_node(
-    parts: Parts, owner: Owner, node_id: NodeId, upload_id: str
-) -> tuple[Upload, Sender]:
-    await hear(parts, owner, node_id)
-    async with parts.database.transaction() as connection:
+    services: Services, owner: Owner, node_id: NodeId, upload_id: str
+) -> tuple[StoredUpload, SendingAttempt]:
+    await hear(services, owner, node_id)
+    async with services.database.transaction() as connection:
         found = await uploads.of_node(connection, upload_id, node_id)
         if found is None or found.attempt_id is None:
             raise no_such_upload(upload_id)
@@ -133,7 +135,7 @@ def no_such_upload(upload_id: str) -> NotFound:
 
 
 async def take_part(
-    parts: Parts, upload: Upload, number: int, pieces: AsyncIterator[bytes]
+    services: Services, upload: StoredUpload, number: int, pieces: AsyncIterator[bytes]
 ) -> wire.Upload:
     """Kept when this returns. One that is there already is not read at all."""
     if number < upload.parts_done:
@@ -143,17 +145,17 @@ async def take_part(
             f"{upload.parts_done} parts of {upload.parts} are there, and this is number {number}.",
             "Send the parts one after the other, counted from 0.",
         )
-    await parts.blobs.put_stream(
+    await services.blobs.put_stream(
         _part_key(upload, number), _exactly(pieces, upload.bytes_of(number))
     )
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         counted = await uploads.count_part(connection, upload.id, number)
     # Else the same part came twice at once, and the other one was counted.
-    return _told(counted or await _again(parts, upload))
+    return _told(counted or await _again(services, upload))
 
 
-async def _again(parts: Parts, upload: Upload) -> Upload:
-    async with parts.database.transaction() as connection:
+async def _again(services: Services, upload: StoredUpload) -> StoredUpload:
+    async with services.database.transaction() as connection:
         found = await uploads.under_way(
             connection, upload.account_id, upload.attempt_id, upload.blob.sha256
         )
@@ -176,7 +178,9 @@ async def _exactly(pieces: AsyncIterator[bytes], size_bytes: int) -> AsyncIterat
         )
 
 
-async def finish(parts: Parts, upload: Upload, sender: Sender | None = None) -> wire.Upload:
+async def finish(
+    services: Services, upload: StoredUpload, sender: SendingAttempt | None = None
+) -> wire.Upload:
     """Puts the parts together. Not complete yet: it takes a while, ask again."""
     if upload.is_wrong:
         raise _wrong_bytes(upload)
@@ -188,29 +192,31 @@ async def finish(parts: Parts, upload: Upload, sender: Sender | None = None) -> 
         )
 
     async def work() -> None:
-        await _assemble(parts, upload, sender)
+        await _assemble(services, upload, sender)
 
-    is_done = await parts.assemblies.join(upload.id, work, parts.settings.poll_seconds)
+    is_done = await services.assemblies.join(upload.id, work, services.settings.poll_seconds)
     return wire.Upload(upload.id, upload.part_bytes, upload.parts_done, complete=is_done)
 
 
-async def _assemble(parts: Parts, upload: Upload, sender: Sender | None) -> None:
+async def _assemble(
+    services: Services, upload: StoredUpload, sender: SendingAttempt | None
+) -> None:
     keys = [_part_key(upload, number) for number in range(upload.parts)]
     key = new_object_key(upload.id)
     try:
-        assembled = await parts.blobs.assemble(keys, key)
+        assembled = await services.blobs.assemble(keys, key)
     except NotFound:  # another instance has finished it, or kept parts where nobody else sees them
-        await _give_up(parts, upload)
+        await _give_up(services, upload)
         raise no_such_upload(upload.id) from None
     try:
-        unneeded = await _hand_over(parts, upload, Stored(_ref(assembled), key), sender)
+        unneeded = await _hand_over(services, upload, Stored(_ref(assembled), key), sender)
     except Unavailable:
         raise  # perhaps it was handed over all the same; if not, the object is swept up
     except PotluckError:
-        await parts.blobs.delete([key])
+        await services.blobs.delete([key])
         raise
-    await parts.blobs.delete(unneeded)
-    await drop_parts(parts, upload.id)
+    await services.blobs.delete(unneeded)
+    await drop_parts(services, upload.id)
     if _ref(assembled) != upload.blob:
         raise _wrong_bytes(upload)
 
@@ -219,7 +225,7 @@ def _ref(assembled: Assembled) -> BlobRef:
     return BlobRef(assembled.sha256, assembled.size_bytes)
 
 
-def _wrong_bytes(upload: Upload) -> InvalidInput:
+def _wrong_bytes(upload: StoredUpload) -> InvalidInput:
     return InvalidInput(
         f"The bytes that came do not have the hash {upload.blob.sha256}.",
         "They were changed on the way or while they were read; upload them again.",
@@ -227,12 +233,12 @@ def _wrong_bytes(upload: Upload) -> InvalidInput:
 
 
 async def _hand_over(
-    parts: Parts, upload: Upload, stored: Stored, sender: Sender | None
+    services: Services, upload: StoredUpload, stored: Stored, sender: SendingAttempt | None
 ) -> list[str]:
     """The account has it from here on, if it is right. Returns the objects that nobody needs."""
-    pin = timedelta(seconds=parts.settings.pin_seconds) if sender is None else _NOW
+    pin = timedelta(seconds=services.settings.pin_seconds) if sender is None else _NOW
     is_wrong = stored.blob != upload.blob
-    async with parts.database.transaction() as connection:
+    async with services.database.transaction() as connection:
         if sender is not None:
             await hold_sender(connection, sender)
         await blobs.lock_use(connection, upload.account_id)
@@ -246,15 +252,15 @@ async def _hand_over(
     return unneeded
 
 
-async def _give_up(parts: Parts, upload: Upload) -> None:
-    async with parts.database.transaction() as connection:
+async def _give_up(services: Services, upload: StoredUpload) -> None:
+    async with services.database.transaction() as connection:
         await blobs.lock_use(connection, upload.account_id)
         await uploads.give_up(connection, upload.id)
-    await drop_parts(parts, upload.id)
+    await drop_parts(services, upload.id)
 
 
-async def drop_parts(parts: Parts, upload_id: str) -> None:
-    await parts.blobs.delete(await parts.blobs.list(parts_prefix(upload_id)))
+async def drop_parts(services: Services, upload_id: str) -> None:
+    await services.blobs.delete(await services.blobs.list(parts_prefix(upload_id)))
 
 
 def new_object_key(upload_id: str) -> str:
@@ -278,9 +284,9 @@ def parts_prefix(upload_id: str) -> str:
     return f"uploads/{upload_id}/"
 
 
-def _part_key(upload: Upload, number: int) -> str:
+def _part_key(upload: StoredUpload, number: int) -> str:
     return f"{parts_prefix(upload.id)}{number:07d}"
 
 
-def _told(upload: Upload) -> wire.Upload:
+def _told(upload: StoredUpload) -> wire.Upload:
     return wire.Upload(upload.id, upload.part_bytes, upload.parts_done, complete=upload.is_finished)
