@@ -292,8 +292,8 @@ async def test_keys_that_others_keep_are_not_made_here_but_used_when_they_change
     vault, _ = await open_vault(given, filed.services.database)
     moved = with_vault(filed, vault)
     with pytest.raises(Conflict, match="POTLUCK_ENCRYPTION_KEY"):
-        await rotation.begin(moved.parts, moved.alice)
-    done = await rotation.rewrite(moved.parts, moved.alice)
+        await rotation.begin(moved.services, moved.alice)
+    done = await rotation.rewrite(moved.services, moved.alice)
     assert (done.key_id, done.rewritten, done.remaining) == (key_id(fresh).hex(), 2, 0)
 
 
