@@ -1,4 +1,4 @@
-"""One instance of the server: its services and its leader loop, which can be killed and paused.
+"""One instance of the server: its services and its leader loop, which can be killed and paused."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
