@@ -196,4 +196,4 @@ def test_run_outlives_a_killed_server(tmp_path: Path) -> None:
         told = running.stderr.read().decode()
         assert running.wait(30) == 0
     assert [int(line) for line in seen] == list(range(30))  # nothing lost, nothing twice
-    assert "Trying again" in told
+    assert "Retrying" in told

@@ -178,8 +178,8 @@ def test_a_receiver_that_is_away_is_a_remark_without_its_url(
     ("how", "status", "said"),
     [
         (f"nothing://{SECRET}", 64, "a URL that apprise does not understand"),
-        (f"bel-{SECRET}", 64, "does not know what it was told"),
-        ("desktop", 78, "finds none of the programs"),
+        (f"bel-{SECRET}", 64, "has an unknown value"),
+        ("desktop", 78, "needs one of these programs"),
     ],
 )
 def test_what_can_not_be_told_is_refused_before_anything_runs(

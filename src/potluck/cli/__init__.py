@@ -1,5 +1,5 @@
-"""Commands for people, one file a command.
+"""The command-line interface, one module per command.
 
-Whatever is slow to import is imported inside the functions that need it, so that help and the quick
-commands answer at once.
+Slow imports happen inside the functions that need them, so that help and simple commands start
+fast.
 """

@@ -1,4 +1,4 @@
-"""The `potluck` program: its commands, and the one place where it ends."""
+"""The `potluck` program: registers the commands and maps errors to exit statuses."""
 
 import platform
 import sys
@@ -21,7 +21,7 @@ from potluck.cli.admin.invites import invite, invites
 from potluck.cli.admin.quota import quota
 from potluck.cli.admin.rotate_key import rotate_key
 from potluck.cli.command import Command
-from potluck.cli.completion import named_shell
+from potluck.cli.completion import use_named_shell
 from potluck.cli.doctor.doctor import doctor
 from potluck.cli.gpus.gpus import gpus
 from potluck.cli.gpus.nodes import nodes
@@ -56,8 +56,8 @@ from potluck.cli.tasks.run import run
 from potluck.cli.tasks.status import task_status
 from potluck.cli.tasks.submit import submit
 from potluck.cli.tasks.templates import templates
-from potluck.cli.terminal.error_output import misused, tell
-from potluck.cli.terminal.help_text import Helping, ListingGroup, PlainGroup
+from potluck.cli.terminal.error_output import report_error, usage_error
+from potluck.cli.terminal.help_text import HelpGroup, ListingGroup, PlainGroup
 from potluck.cli.terminal.screen import Screen, open_streams
 from potluck.cli.top.top import top
 from potluck.cli.webhooks.change import change_webhook
@@ -82,14 +82,14 @@ def version(json: JsonOption = False) -> None:
         screen.out.line(f"Potluck {__version__} (Python {python}, {system})")
 
 
-# In the order of a person's wishes.
-_RUN = "Run something"
-_WATCH = "Watch it"
-_RESULTS = "Get its results"
-_POOL = "What is on offer"
+# The help panels, in order.
+_RUN = "Run tasks"
+_WATCH = "Watch tasks"
+_RESULTS = "Get results"
+_POOL = "Browse the pool"
 _ACCOUNT = "My account"
 _MACHINES = "My machines"
-_OWN_POOL = "A pool of my own"
+_OWN_POOL = "Run a pool"
 
 app = typer.Typer(
     cls=PlainGroup,
@@ -98,8 +98,8 @@ app = typer.Typer(
 )
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(is_set: bool) -> None:
+    if is_set:
         version()
         raise typer.Exit
 
@@ -114,7 +114,7 @@ def potluck(
     """Everyone brings a GPU: run your work in a pool, and share your own devices."""
 
 
-# Options end at the script's name: what follows belongs to the script.
+# Options end at the script's name; everything after it belongs to the script.
 for name, sending in (("run", run), ("submit", submit), ("map", map_items)):
     app.command(
         name,
@@ -141,7 +141,7 @@ keys.command("add", cls=Command)(add_key)
 keys.command("revoke", cls=Command)(revoke_key)
 app.add_typer(keys, name="keys", rich_help_panel=_ACCOUNT)
 
-provider = typer.Typer(cls=Helping, help="My machines: what they offer, do and earn.")
+provider = typer.Typer(cls=HelpGroup, help="My machines: their offers, work and earnings.")
 provider.command(cls=Command)(status)
 provider.command("set", cls=Command)(set_terms)
 provider.command(cls=Command)(pause)
@@ -161,7 +161,7 @@ sessions.command("list", cls=Command)(list_sessions)
 sessions.command("end", cls=Command)(end_session)
 app.add_typer(sessions, name="sessions", rich_help_panel=_ACCOUNT)
 
-webhooks = typer.Typer(cls=ListingGroup, help="Where I am told what happens, by HTTP.")
+webhooks = typer.Typer(cls=ListingGroup, help="Send events to a URL of mine by HTTP.")
 webhooks.command("list", cls=Command)(list_webhooks)
 webhooks.command("add", cls=Command)(add_webhook)
 webhooks.command("show", cls=Command)(show_webhook)
@@ -175,14 +175,14 @@ webhooks.command("deliveries", cls=Command)(list_deliveries)
 webhooks.command("redeliver", cls=Command)(redeliver)
 app.add_typer(webhooks, name="webhooks", rich_help_panel=_ACCOUNT)
 
-admin = typer.Typer(cls=Helping, help="What only admins may do.")
+admin = typer.Typer(cls=HelpGroup, help="Commands for admins.")
 admin.command("accounts", cls=Command)(accounts)
 admin.command("roles", cls=Command)(set_roles)
 for admin_command in (suspend, resume, grant, quota, invite, invites, audit, rotate_key):
     admin.command(cls=Command)(admin_command)
 app.add_typer(admin, name="admin", rich_help_panel=_OWN_POOL)
 
-simulate = typer.Typer(cls=Helping, help="The scheduler on traces.")
+simulate = typer.Typer(cls=HelpGroup, help="Simulate the scheduler on traces.")
 for simulation in (completion, placement):
     simulate.command(cls=Command)(simulation)
 app.add_typer(simulate, name="simulate", rich_help_panel=_OWN_POOL)
@@ -196,12 +196,11 @@ def main() -> None:
 def execute(arguments: Sequence[str]) -> int:
     """Runs one command line and returns its exit status."""
     try:
-        with named_shell(arguments):
-            words = list(arguments) or ["--help"]
-            status = app(words, prog_name="potluck", standalone_mode=False)
+        with use_named_shell(arguments):
+            status = app(list(arguments) or ["--help"], prog_name="potluck", standalone_mode=False)
     except typer.TyperException as error:
         group = getattr(getattr(error, "ctx", None), "command_path", "potluck")
-        return tell(misused(error.format_message(), group), "--json" in arguments)
+        return report_error(usage_error(error.format_message(), group), "--json" in arguments)
     except typer.Abort:
         return 130
     return status if isinstance(status, int) else 0

@@ -1,8 +1,7 @@
-"""Options that belong together are one value: a command takes the group, typer sees its options.
+"""Option groups: a command takes one value per group, and typer sees the group's options.
 
-A group is a frozen dataclass whose fields are annotated as a command's parameters are. It may hold
-other groups. If it has a `panel`, that is where the help shows those of its options that name no
-other.
+A group is a frozen dataclass whose fields are annotated like a command's parameters. It may contain
+other groups. Its `panel`, if any, is the help panel of those options that name no panel.
 """
 
 import inspect
@@ -16,50 +15,50 @@ R = TypeVar("R")
 
 
 def grouped(command: Callable[..., R]) -> Callable[..., R]:
-    """The command, with each group among its parameters spread out into options."""
+    """Replaces each group among the command's parameters by its options."""
     parameters = list(_parameters(command))
 
     @wraps(command)
-    def with_groups(**said: Any) -> R:
-        return command(**{each.name: _value(each, said) for each in parameters})
+    def with_groups(**values: Any) -> R:
+        return command(**{parameter.name: _value(parameter, values) for parameter in parameters})
 
-    options = [option for each in parameters for option in _spread(each)]
+    options = [option for parameter in parameters for option in _options(parameter)]
     with_groups.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]
-    with_groups.__annotations__ = {each.name: each.annotation for each in options}
+    with_groups.__annotations__ = {option.name: option.annotation for option in options}
     return with_groups
 
 
-def _parameters(of: Callable[..., Any]) -> Iterator[inspect.Parameter]:
-    for each in inspect.signature(of, eval_str=True).parameters.values():
-        yield each.replace(kind=inspect.Parameter.KEYWORD_ONLY)
+def _parameters(function: Callable[..., Any]) -> Iterator[inspect.Parameter]:
+    for parameter in inspect.signature(function, eval_str=True).parameters.values():
+        yield parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
 
 
-def _spread(each: inspect.Parameter) -> Iterator[inspect.Parameter]:
-    group = _group(each)
+def _options(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
+    group = _group(parameter)
     if group is None:
-        yield each
+        yield parameter
         return
     panel: str | None = getattr(group, "panel", None)
     for field in _parameters(group):
-        for option in _spread(field):
-            yield option if panel is None else _within(option, panel)
+        for option in _options(field):
+            yield option if panel is None else _with_panel(option, panel)
 
 
-def _within(each: inspect.Parameter, panel: str) -> inspect.Parameter:
-    """The option in the panel; a copy, since other commands may have it elsewhere."""
-    kind, said = get_args(each.annotation)
-    shown = copy(said)
-    shown.rich_help_panel = said.rich_help_panel or panel
-    return each.replace(annotation=Annotated[kind, shown])
+def _with_panel(option: inspect.Parameter, panel: str) -> inspect.Parameter:
+    """A copy, since other commands may show the option in another panel."""
+    kind, shared = get_args(option.annotation)
+    info = copy(shared)
+    info.rich_help_panel = shared.rich_help_panel or panel
+    return option.replace(annotation=Annotated[kind, info])
 
 
-def _value(each: inspect.Parameter, said: dict[str, Any]) -> Any:
-    group = _group(each)
+def _value(parameter: inspect.Parameter, values: dict[str, Any]) -> Any:
+    group = _group(parameter)
     if group is None:
-        return said[each.name]
-    return group(**{field.name: _value(field, said) for field in _parameters(group)})
+        return values[parameter.name]
+    return group(**{field.name: _value(field, values) for field in _parameters(group)})
 
 
-def _group(each: inspect.Parameter) -> type | None:
-    kind = each.annotation
+def _group(parameter: inspect.Parameter) -> type | None:
+    kind = parameter.annotation
     return kind if isinstance(kind, type) and is_dataclass(kind) else None

@@ -1,4 +1,4 @@
-"""Options that many commands share, worded once."""
+"""Options and arguments that several commands share."""
 
 import os
 from pathlib import Path
@@ -6,21 +6,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from potluck.cli.completion import task_ids
+from potluck.cli.completion import complete_task_ids
 from potluck.model.error import InvalidInput
 
 if TYPE_CHECKING:
     from potluck.consumer import Potluck
 
 
-def directory(name: str) -> Path:
-    """As it stands on the command line. Nothing is what a variable gives that is not set, and not
-    the directory where one is.
-    """
+def parse_directory(name: str) -> Path:
+    """Refuses an empty name: it comes from an unset variable and does not mean `.`."""
     if not name:
         raise InvalidInput(
             "The name of a directory is empty.",
-            "Look at the variable that it comes from; `.` is the directory where you are.",
+            "Check the variable that it comes from; `.` is the current directory.",
         )
     return Path(name)
 
@@ -28,34 +26,34 @@ def directory(name: str) -> Path:
 ServerOption = Annotated[
     str | None,
     typer.Option(
-        "--server", metavar="URL", help="The server to ask, instead of the one in your profile."
+        "--server", metavar="URL", help="The server to use instead of the one in your profile."
     ),
 ]
 JsonOption = Annotated[
     bool,
     typer.Option(
         "--json",
-        help='Write JSON to stdout and nothing else; an error is the last line, {"error": {…}}.',
+        help='Write only JSON to stdout; an error is the last line, {"error": {…}}.',
     ),
 ]
 DryRunOption = Annotated[
     bool,
     typer.Option(
         "--dry-run",
-        help="Say who could take it, for how much and when; upload and submit nothing.",
+        help="Show which nodes could run it, at what price and when; upload and submit nothing.",
     ),
 ]
 DetachOption = Annotated[
-    bool, typer.Option("--detach", "-d", help="Do not wait; show its id and return.")
+    bool, typer.Option("--detach", "-d", help="Print the task's id and return immediately.")
 ]
 DataDirOption = Annotated[
-    str | None, typer.Option("--data-dir", metavar="DIR", help="Where everything is kept.")
+    str | None, typer.Option("--data-dir", metavar="DIR", help="The directory for all data.")
 ]
 UrlArgument = Annotated[
     str | None,
     typer.Argument(
         metavar="URL",
-        help="The server, such as http://127.0.0.1:8470. Without it, your profile's.",
+        help="The server, such as http://127.0.0.1:8470; default: the one in your profile.",
         show_default=False,
     ),
 ]
@@ -75,49 +73,49 @@ CaFingerprintOption = Annotated[
     typer.Option(
         "--ca-fingerprint",
         metavar="sha256:HEX",
-        help="Of the server's own certificate authority, as it printed it.",
+        help="The fingerprint of the server's certificate authority, as the server printed it.",
     ),
 ]
 InviteOption = Annotated[
     str | None,
     typer.Option(
-        metavar="CODE", help="For a pool that takes invited accounts.", envvar="POTLUCK_INVITE"
+        metavar="CODE", help="Your invitation, if the pool needs one.", envvar="POTLUCK_INVITE"
     ),
 ]
 TaskArgument = Annotated[
     str,
     typer.Argument(
         metavar="TASK",
-        help="Its name or its id, of that also the beginning or end.",
+        help="The task's name, its id, or the beginning or end of the id.",
         show_default=False,
-        autocompletion=task_ids,
+        autocompletion=complete_task_ids,
     ),
 ]
 NewestTaskArgument = Annotated[
     str | None,
     typer.Argument(
         metavar="TASK",
-        help="Its name or its id, of that also the beginning or end; without it, your newest.",
+        help="The task's name, its id, or the beginning or end of the id; default: the newest.",
         show_default=False,
-        autocompletion=task_ids,
+        autocompletion=complete_task_ids,
     ),
 ]
 
 
 def connect(server: str | None) -> "Potluck":
-    """The client for the named server, for the one in the profile, or for this machine's pool."""
+    """Opens a client for this server, the one in the profile, or this machine's pool."""
     from potluck.consumer import Potluck
 
     return Potluck(server_url(server))
 
 
 def server_url(server: str | None) -> str | None:
-    """The one that was named, or this machine's pool; none leaves it to variable and profile."""
+    """This server or this machine's pool; None leaves it to POTLUCK_URL and the profile."""
     return _own_pool() if server is None else server
 
 
 def _own_pool() -> str | None:
-    """Whoever has only provided so far has no profile, and still means that server."""
+    """The server that this machine provides to, for users who have no profile yet."""
     from potluck.consumer.identity.profile import saved_url
 
     if os.environ.get("POTLUCK_URL") or saved_url():
@@ -126,7 +124,7 @@ def _own_pool() -> str | None:
     from potluck.provider.data_directory import known_urls
 
     try:
-        known = known_urls(provider_directory(None))
+        urls = known_urls(provider_directory(None))
     except OSError:
         return None
-    return known[0] if len(known) == 1 else None
+    return urls[0] if len(urls) == 1 else None

@@ -179,7 +179,7 @@ def test_secrets_go_to_no_server_that_only_a_project_names(
     somebody.variables["API_TOKEN"] = "long enough"
     asked = ("submit", "--secret", "API_TOKEN")
     told = somebody.run(*asked, cloned)
-    assert told.status == 64 and "the secrets would go there" in told.stderr
+    assert told.status == 64 and "the secrets would be sent there" in told.stderr
     assert "--server" in told.stderr and not kept(somebody)
     assert somebody.run(*asked, "--server", pool.url, cloned).status == 0, "it is typed"
     assert somebody.run(*asked, cloned).status == 0, "it is the profile's"

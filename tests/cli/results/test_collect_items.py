@@ -5,8 +5,8 @@ from unittest import mock
 
 import pytest
 
-from potluck.cli.results.collect_items import Gathering
-from potluck.cli.results.item_log import by_item
+from potluck.cli.results.collect_items import ItemCollector
+from potluck.cli.results.item_log import split_by_item
 from potluck.cli.terminal.screen import Screen
 from potluck.model.blob import BlobRef, NamedFile
 from potluck.model.error import BadSettings
@@ -27,7 +27,7 @@ def test_a_number_that_no_item_has_costs_nobody_their_output(number: str) -> Non
         LogPiece("stdout", b"hello"),
     ]
     page = LogPage(AttemptId("attempt_1"), 0, 3, pieces, complete=True)
-    ((_, written),) = by_item([page], ItemRange(0, 4))
+    ((_, written),) = split_by_item([page], ItemRange(0, 4))
     assert written == [(1, pieces[2])]
 
 
@@ -39,7 +39,9 @@ def fetched(paths: dict[str, BlobRef], directory: Path) -> list[NamedFile]:
     brought: list[NamedFile] = []
     potluck.files.bring = lambda wanted, *_: brought.extend(wanted)
     try:
-        Gathering(["a.csv", "b.csv"], (), directory).fetch(potluck, a_task(), directory, Screen())
+        ItemCollector(["a.csv", "b.csv"], (), directory).fetch(
+            potluck, a_task(), directory, Screen()
+        )
     except BadSettings as error:
         error.add_note(f"{[each.path for each in brought]}")
         raise
@@ -53,7 +55,9 @@ def test_only_a_plain_number_is_an_item(tmp_path: Path) -> None:
 
 
 def test_of_two_files_with_one_name_it_is_told_that_one_is_missing(tmp_path: Path) -> None:
-    with pytest.raises(BadSettings, match=r"a\.csv/p\.png is the name of two files") as raised:
+    with pytest.raises(
+        BadSettings, match=r"Two files of the task have the name a\.csv/p\.png"
+    ) as raised:
         fetched({"0/p.png": ONE, "a.csv/p.png": OTHER, "1/q.png": ONE}, tmp_path)
     assert raised.value.__notes__ == ["['a.csv/p.png', 'b.csv/q.png']"]
     assert len(fetched({"0/p.png": ONE, "a.csv/p.png": ONE}, tmp_path)) == 1, "it is the same"

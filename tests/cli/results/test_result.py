@@ -8,8 +8,8 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from potluck.cli.results.file_preview import LookedAt
-from potluck.cli.results.usage import used
+from potluck.cli.results.file_preview import FilePreview
+from potluck.cli.results.usage import show_usage
 from potluck.local.media_size import MediaSize
 from potluck.model.blob import BlobRef, NamedFile, Value
 from potluck.model.ids import AttemptId, NodeId
@@ -35,7 +35,7 @@ def ended(server: FakeServer, task: TaskView, answer: bytes, is_error: bool = Fa
 
 
 def test_one_is_told_as_one() -> None:
-    table = LookedAt(Path("t.csv"), 4, "text/csv", MediaSize(1, 2))
+    table = FilePreview(Path("t.csv"), 4, "text/csv", MediaSize(1, 2))
     assert table.about == "2 lines × 1 column, 4 B"
 
 
@@ -61,9 +61,9 @@ def test_a_number_that_is_too_long_is_said_to_be_so(user: CommandLine, server: F
     large = 2**20_000
     task = a_task(TaskState.SUCCEEDED, kind="function")
     ended(server, task, plain_values.encode([large]))
-    assert "too long to be shown" in user.run("result", task.id).stderr
+    assert "too long to show" in user.run("result", task.id).stderr
     (told,) = user.run("result", task.id, "--json").lines()
-    assert "too long to be shown" in told["returned"]
+    assert "too long to show" in told["returned"]
     ended(server, task, plain_values.encode({"type": "E", "message": large}), is_error=True)
     assert user.run("result", task.id).status == 0
 
@@ -88,7 +88,7 @@ def test_files_are_brought_beside_the_story(
     server.plays(f"/v1/tasks/{task.id}/files", says(TaskFiles(None, [])))
     shown = user.run("result", task.id, "-o", tmp_path / "out")
     assert shown.status == 0
-    assert "It left no files: what is in $POTLUCK_OUTPUT at the end comes back." in shown.stderr
+    assert "It left no files: only files in $POTLUCK_OUTPUT are kept." in shown.stderr
     (told,) = user.run("result", task.id, "-o", tmp_path / "out", "--json").lines()
     assert (told["directory"], told["files"]) == (str(tmp_path / "out"), [])
 
@@ -100,7 +100,7 @@ GONE = TaskFiles(None, [], kept_until=datetime(2026, 1, 3, 12, tzinfo=UTC), clea
     ("found", "told"),
     [
         (TaskFiles(1, [NamedFile("small", BlobRef("0" * 64, 1))]), "1 file, 1 B"),
-        (TaskFiles(None, []), "of 2 KiB that it wrote none was taken; `potluck logs"),
+        (TaskFiles(None, []), "it wrote 2 KiB, which were not accepted; `potluck logs"),
         (GONE, "no longer kept since 2026-01-03"),
     ],
     ids=["a part", "refused", "cleared"],
@@ -142,7 +142,7 @@ def test_a_log_that_is_no_longer_kept_says_so(
     server.plays(f"/v1/tasks/{task.id}/logs", says(page))
     shown = user.run("logs", task.id, *options)
     assert (shown.status, shown.stdout) == (0, b"")
-    assert shown.stderr == "potluck: what it wrote is no longer kept\n"
+    assert shown.stderr == "potluck: its output is no longer kept\n"
 
 
 def an_attempt(**used: float) -> AttemptView:
@@ -161,11 +161,11 @@ def an_attempt(**used: float) -> AttemptView:
 
 def test_what_an_attempt_used_in_words() -> None:
     plain = Usage(cpu_seconds=2, memory_peak_bytes=2**20, log_bytes=10)
-    assert used(plain) == "2.0 s of processor, 1 MiB of memory at most, 10 B of log"
+    assert show_usage(plain) == "2.0 s of processor, 1 MiB of memory at most, 10 B of log"
     rich = replace(
         plain, device_seconds=90, energy_joules=7200, input_bytes=2**30, output_bytes=2048
     )
-    assert used(rich) == (
+    assert show_usage(rich) == (
         "2.0 s of processor, 1 min 30 s of device, 2 Wh of energy, 1 MiB of memory at most,"
         " 10 B of log, 1 GiB of files in, 2 KiB out"
     )
@@ -206,7 +206,7 @@ def test_pictures_and_tables_are_shown_by_their_paths(
     assert [each.get("width") or each.get("rows") for each in told["files"]] == [640, 2, None]
     assert told["files"][2]["place"] == f"{out}/notes.txt"
     assert not any("/v1/blobs/" in each.path for each in server.requests[asked:])
-    assert "1 picture and 1 table among them" in user.run("result", task.id).stderr
+    assert "including 1 picture and 1 table" in user.run("result", task.id).stderr
 
 
 def test_how_long_it_is_kept_is_said(user: CommandLine, server: FakeServer) -> None:
@@ -226,6 +226,6 @@ def test_after_its_time_it_says_that_nothing_is_kept(user: CommandLine, server: 
     server.plays(f"/v1/tasks/{task.id}/logs", says(LogPage(None, 0, 0, [], True, cleared=True)))
     server.plays(f"/v1/tasks/{task.id}/files", says(GONE))
     shown = user.run("result", task.id)
-    assert "no longer since 2026-01-03: what it wrote, returned and left is gone" in shown.stderr
+    assert "no longer since 2026-01-03: its output, result and files are deleted" in shown.stderr
     (told,) = user.run("result", task.id, "--json").lines()
     assert (told["cleared"], told["stdout"]) == (True, "")

@@ -94,7 +94,7 @@ def test_a_dry_run_says_where_each_value_comes_from(
 ) -> None:
     server.plays("/v1/tasks/estimate", says(Estimate(Outlook.NOW, "It would start now.")))
     shown = user.run("run", "--dry-run", "--memory", "8GB", "job.py").stdout.decode()
-    said = shown.partition("Not typed, but said elsewhere:\n")[2].splitlines()
+    said = shown.partition("Options from elsewhere:\n")[2].splitlines()
     assert said[:3] == [
         "  gpu = 2 (job.py, line 4)",
         "  env = MODE=project, SEED=1, MODE=script (pyproject.toml, line 7, and job.py, line 5)",
@@ -124,5 +124,5 @@ def test_a_key_of_the_environment_does_not_follow_a_project(
     assert user.run("submit", "job.py").status == 0, "POTLUCK_URL says which server"
     del user.variables["POTLUCK_URL"]
     shown = user.run("submit", "job.py")
-    assert shown.status == 64 and "POTLUCK_TOKEN would go there" in shown.stderr
+    assert shown.status == 64 and "POTLUCK_TOKEN would be sent there" in shown.stderr
     assert user.run("submit", "--server", server.url, "job.py").status == 0

@@ -45,10 +45,10 @@ def test_all_that_is_known_is_told(user: CommandLine, server: FakeServer, script
     assert shown.stdout.decode().splitlines() == [
         "It would start now: of 3 devices that suit it 2 are free.",
         "",
-        "devices  2 free of 3 that suit it, on 2 of 5 nodes",
+        "devices  2 of 3 suitable ones free, on 2 of 5 nodes",
         "price    0.3 to 0.5 credits an hour",
-        "hold     0.6 credits or more are set aside while an attempt runs, for its time limit of"
-        " 2 h 0 min; what it does not use comes back",
+        "hold     0.6 credits or more are reserved while an attempt runs, for its time limit of"
+        " 2 h 0 min; the unused part is returned",
         "cost     at most 1 credit; about 0.15 if it takes 30 min 0 s",
         "balance  10 credits: enough",
         "starts   now: there is room for it now",
@@ -92,7 +92,7 @@ def test_who_would_never_start_ends_with_1_and_what_would_help(
     shown = user.run("run", "--dry-run", script)
     assert shown.status == 1
     assert shown.stdout.decode().splitlines()[2:] == [
-        "devices  none of 5 nodes has one that suits it",
+        "devices  none of 5 nodes has a suitable one",
         "starts   never, as things are",
         "",
         "Of 5 nodes:",
@@ -118,8 +118,8 @@ def test_an_array_that_would_wait(user: CommandLine, server: FakeServer, script:
     lines = shown.stdout.decode().splitlines()
     assert shown.status == 0
     assert "starts   in about 5 min: what runs there should be over by then" in lines
-    assert "takes    about 10 min 0 s for 100 items, if all that suit it work on it" in lines
-    assert "balance  0.7 credits: enough to begin with" in lines
+    assert "takes    about 10 min 0 s for 100 items, if all suitable devices run it" in lines
+    assert "balance  0.7 credits: enough to start" in lines
 
 
 def test_json_is_the_servers_answer(user: CommandLine, server: FakeServer, script: Path) -> None:

@@ -43,5 +43,5 @@ def test_events_are_lines_oldest_first(user: CommandLine, server: FakeServer) ->
 
 def test_nothing_is_said_to_be_nothing(user: CommandLine, server: FakeServer) -> None:
     server.plays("/v1/events", says(EventPage([], None, "0")))
-    assert "Nothing of that has happened" in user.run("events").stderr
+    assert "No events match" in user.run("events").stderr
     assert user.run("events", "--kind", "task.eaten").status == 64

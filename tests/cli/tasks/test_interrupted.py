@@ -40,7 +40,7 @@ def test_while_it_uploads_nothing_runs_yet(
         terminal.until_rows(lambda _: is_asked(server, "/v1/uploads/upload_1/parts/0"))
         terminal.until_row("uploading data.bin: ╌")
         terminal.press(CTRL_C)
-        shown = terminal.until_row("the same command goes on where this ended.")
+        shown = terminal.until_row("the same command resumes where it stopped.")
         assert terminal.status() == 130
     assert not any("uploading" in row for row in shown), "nothing is left of the live line"
     assert not is_asked(server, "/v1/tasks")
@@ -59,8 +59,8 @@ def test_while_it_downloads_the_task_has_ended(
     with Terminal(process_user, *asked, kind="xterm-256color", columns=200) as terminal:
         terminal.until_rows(lambda _: is_asked(server, f"/v1/blobs/{blob.sha256}"))
         terminal.press(CTRL_C)
-        rows = terminal.until_row("this ended.")
+        rows = terminal.until_row("it stopped.")
         assert terminal.status() == 130
     said = " ".join(" ".join(rows).split())
-    assert f"Interrupted; `potluck result {end.id[-8:]} -o {tmp_path / 'out'}` goes on" in said
+    assert f"Interrupted; `potluck result {end.id[-8:]} -o {tmp_path / 'out'}` resumes" in said
     assert "✓ hello succeeded" in said

@@ -74,7 +74,7 @@ def test_rows_have_fields_and_results_a_directory_each(person: CommandLine) -> N
     assert Path("out/1/said.txt").read_text() == '{"lr": "0.2", "depth": "5"}'
     before = person.run("ps", "--all", "--json").lines()
     again = person.run("map", "--output", "out", "grid.csv", "job.py", "other", "words")
-    assert again.status == 64 and "out/0 is there already" in again.stderr
+    assert again.status == 64 and "out/0 exists" in again.stderr
     assert person.run("ps", "--all", "--json").lines() == before, "nothing was run for nothing"
 
 

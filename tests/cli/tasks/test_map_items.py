@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from potluck.cli.request import items as reading
-from potluck.cli.request.inputs import InputFile, RequestInputs, with_item_files
+from potluck.cli.request.inputs import InputFile, RequestInputs, add_item_files
 from potluck.cli.request.items import Item, ItemFormat, read_items
-from potluck.cli.request.placeholders import given
+from potluck.cli.request.placeholders import build_item_inputs
 from potluck.model.error import InvalidInput, TooLarge
 
 FORMATS = [
@@ -50,12 +50,12 @@ def test_a_format_that_is_said_wins(tmp_path: Path) -> None:
 
 BAD = [
     # (the file's name, what is in it, the sentence)
-    ("a.txt", "\n\n", "There is no item in"),
-    ("a.jsonl", '{"a": 1}\n\n{oops}\n', "line 3: that is not JSON"),
-    ("a.json", "[1,\n2", "line 2: that is not JSON"),
+    ("a.txt", "\n\n", "has no items"),
+    ("a.jsonl", '{"a": 1}\n\n{oops}\n', "line 3: not valid JSON"),
+    ("a.json", "[1,\n2", "line 2: not valid JSON"),
     ("a.json", "{}", "is not a JSON list"),
-    ("a.csv", "a,b\n1,2\n3\n", "line 3: 1 columns, and the header has 2"),
-    ("a.csv", "a,a\n1,2\n", "the column 'a' is there twice"),
+    ("a.csv", "a,b\n1,2\n3\n", "line 3: 1 columns, but the header has 2"),
+    ("a.csv", "a,a\n1,2\n", "the column 'a' exists twice"),
     ("a.csv", 'a,b\n"1,2\n', "line 2"),
 ]
 
@@ -79,7 +79,7 @@ def test_what_is_no_file_of_items(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "/*'" in raised.value.hint
     with pytest.raises(InvalidInput, match="There is no file"):
         read_items(str(tmp_path / "gone.txt"))
-    with pytest.raises(InvalidInput, match="No file is called like"):
+    with pytest.raises(InvalidInput, match="No files match"):
         read_items(str(tmp_path / "*.gone"))
     monkeypatch.setattr(reading, "MOST_ITEMS", 1)
     (tmp_path / "two").write_text("a\nb\n")
@@ -101,7 +101,7 @@ def test_a_pattern_names_files_as_the_task_finds_them(
     deep = read_items("data/**/*.csv")
     assert [each.label for each in deep] == ["data_a.csv", "data_b.csv", "data_deep_a.csv"]
     away = read_items(str(tmp_path / "data" / "*.csv"))
-    assert [each.value for each in away] == ["a.csv", "b.csv"], "no place in the task's directory"
+    assert [each.value for each in away] == ["a.csv", "b.csv"], "not a path in the task's directory"
     monkeypatch.chdir(tmp_path / "data" / "deep")
     assert [each.value for each in read_items("../*.csv")] == ["a.csv", "b.csv"]
 
@@ -129,11 +129,11 @@ def test_what_is_in_the_folder_is_not_sent_twice(tmp_path: Path) -> None:
 
 def test_few_files_are_shown_and_many_are_packed() -> None:
     files = [InputFile(Path(f"{n}"), f"{n}") for n in range(300)]
-    assert with_item_files(RequestInputs(), files[:3]).files == tuple(files[:3])
-    many = with_item_files(RequestInputs(), files)
+    assert add_item_files(RequestInputs(), files[:3]).files == tuple(files[:3])
+    many = add_item_files(RequestInputs(), files)
     assert (many.files, many.packed) == ((), tuple(files))
     with pytest.raises(InvalidInput, match="300 files are too many"):
-        with_item_files(RequestInputs(Path()), files)
+        add_item_files(RequestInputs(Path()), files)
 
 
 ITEMS = [Item("first", {"lr": "0.1", "the name": "x"}), Item("second", {"lr": "0.2"})]
@@ -157,13 +157,13 @@ FILLED = [
 def test_words_are_filled_in(
     words: tuple[str, ...], first: tuple[str, ...] | None, second: tuple[str, ...] | None
 ) -> None:
-    found = given(words, ITEMS)
+    found = build_item_inputs(words, ITEMS)
     assert found[0].arguments == first
     assert second is None or found[1].arguments == second
 
 
 def test_variables_need_no_words() -> None:
-    (first, _) = given(("same",), ITEMS)
+    (first, _) = build_item_inputs(("same",), ITEMS)
     assert first.environment == {
         "POTLUCK_ITEM_VALUE": "first",
         "POTLUCK_FIELD_LR": "0.1",
@@ -173,20 +173,20 @@ def test_variables_need_no_words() -> None:
 
 def test_two_fields_in_one_variable_are_refused() -> None:
     with pytest.raises(InvalidInput, match=r"'lr rate' and 'lr-rate' .* POTLUCK_FIELD_LR_RATE"):
-        given((), [Item("a", {"lr rate": "1", "lr-rate": "2"})])
+        build_item_inputs((), [Item("a", {"lr rate": "1", "lr-rate": "2"})])
 
 
 def test_a_field_that_nobody_has_is_told_with_the_nearest() -> None:
     with pytest.raises(InvalidInput, match="No item has a field 'the nam'") as raised:
-        given(("{the nam}",), ITEMS)
+        build_item_inputs(("{the nam}",), ITEMS)
     assert "Did you mean {the name}?" in raised.value.hint
     assert "write {{the nam}}" in raised.value.hint
 
 
 def test_an_item_has_its_limits() -> None:
     with pytest.raises(TooLarge, match="Item 1 has more than 64 KiB"):
-        given((), [Item("a"), Item("x" * 70_000)])
-    with pytest.raises(InvalidInput, match="Item 0 has a NUL"):
-        given((), [Item("\0")])
-    with pytest.raises(InvalidInput, match="Item 0 can not be given"):
-        given((), [Item("a", {f"f{n}": "" for n in range(300)})])
+        build_item_inputs((), [Item("a"), Item("x" * 70_000)])
+    with pytest.raises(InvalidInput, match="Item 0 contains a NUL"):
+        build_item_inputs((), [Item("\0")])
+    with pytest.raises(InvalidInput, match="Item 0 cannot be passed"):
+        build_item_inputs((), [Item("a", {f"f{n}": "" for n in range(300)})])

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from potluck.cli.request.options import typed_name
+from potluck.cli.request.options import option_name
 from potluck.local.option_values import parse_environment
 from potluck.local.request_builder import check_request, device_needs
 from potluck.model.device import DeviceKind
@@ -17,7 +17,7 @@ GOOD = TaskRequest(ScriptSpec("a.py", "1"))
 
 
 def test_a_good_request_passes_unchanged() -> None:
-    assert check_request(GOOD, typed_name) == GOOD
+    assert check_request(GOOD, option_name) == GOOD
 
 
 @pytest.mark.parametrize(
@@ -37,14 +37,14 @@ def test_what_the_server_would_refuse_is_named_by_its_option(
     changes: dict[str, Any], option: str
 ) -> None:
     with pytest.raises(InvalidInput) as raised:
-        check_request(replace(GOOD, **changes), typed_name)
+        check_request(replace(GOOD, **changes), option_name)
     assert raised.value.detail.startswith(option)
 
 
 def test_an_argument_that_is_not_utf8_is_refused() -> None:
     with pytest.raises(InvalidInput, match="not valid UTF-8"):
         wrong = ScriptSpec("a.py", "1", ("\udcff",))
-        check_request(replace(GOOD, spec=wrong), typed_name)
+        check_request(replace(GOOD, spec=wrong), option_name)
 
 
 def test_environment() -> None:
@@ -67,9 +67,9 @@ def test_what_is_no_variable(pair: str) -> None:
     ],
 )
 def test_devices(gpus: int, kind: DeviceKind | None, needs: tuple[DeviceKind | None, int]) -> None:
-    assert device_needs(gpus, kind, typed_name) == needs
+    assert device_needs(gpus, kind, option_name) == needs
 
 
 def test_gpus_on_a_cpu_contradict() -> None:
     with pytest.raises(InvalidInput, match="contradict"):
-        device_needs(1, DeviceKind.CPU, typed_name)
+        device_needs(1, DeviceKind.CPU, option_name)

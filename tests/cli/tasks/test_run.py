@@ -90,7 +90,9 @@ def test_a_directory_that_is_not_empty_is_told_before_the_work(
     server.plays(f"/v1/tasks/{end.id}/files", says(TaskFiles(1, [])))
     shown = user.run("run", "--output", script.parent, script)
     told = " ".join(shown.stderr.split())
-    assert "is not empty; what is in it stays" in told.partition("potluck: submitting")[0]
+    assert (
+        "is not empty; existing files are not replaced" in told.partition("potluck: submitting")[0]
+    )
 
 
 def test_json_is_a_stream_that_ends_with_the_task(
@@ -231,7 +233,7 @@ def test_an_array_ends_with_the_items_that_failed(
     as_json = user.run("result", end.id, "--json").lines()[0]
     assert [item["item"] for item in as_json["failed_items"]] == [999]
     followed = user.run("logs", "-f", end.id)
-    assert followed.status == 64 and "side by side" in followed.stderr
+    assert followed.status == 64 and "in parallel" in followed.stderr
 
 
 def test_stdin_is_a_script_too(user: CommandLine, server: FakeServer) -> None:
@@ -327,13 +329,13 @@ def terminal(
         process.wait()
 
 
-QUESTION = "[d]etach and let it run, [c]ancel it (or Ctrl-C again), or Enter to go on? "
+QUESTION = "[d]etach and let it run, [c]ancel it (or Ctrl-C again), Enter to continue? "
 
 
 @pytest.mark.parametrize(
     ("answer", "status", "cancelled", "words"),
     [
-        ("d\n", 0, False, "It goes on without you"),
+        ("d\n", 0, False, "It continues in the background"),
         ("c\n", 130, True, "hello cancelled"),
         ("\x03", 130, True, "hello cancelled"),  # a second Ctrl-C
     ],

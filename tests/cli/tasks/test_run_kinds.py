@@ -93,18 +93,21 @@ def test_a_template_asks_for_what_it_needs_unless_told_otherwise(
         ("--command", "There is nothing to run."),
         ("", "No script is named."),
         ("--command --image busybox", "--command and --image contradict each other."),
-        ("-p size=1 --command ls", "-p is for the parameters of a template, and none is named."),
+        ("-p size=1 --command ls", "-p sets parameters of a template, but no template is named."),
         ("--template matrix-product -p size", "-p 'size' is not NAME=value."),
-        ("--template matrix-product -p size=3 -p size=64", "-p size is said twice."),
+        ("--template matrix-product -p size=3 -p size=64", "-p size is given twice."),
         ("--template matrix-product -p sise=1", "matrix-product has no parameter 'sise'."),
-        ("--template matrix-product --folder .", "A template brings its own folder"),
+        ("--template matrix-product --folder .", "--folder cannot be used with a template"),
         ("--image BAD|NAME", "--image is not the name of an image"),
-        ("--folder /absent/dir --command ls", "--folder /absent/dir is no directory."),
+        ("--folder /absent/dir --command ls", "--folder /absent/dir is not a directory."),
         ("--file /absent/dir --command ls", "There is no file /absent/dir."),
         ("--file /etc --command ls", "--file /etc is a directory."),
-        ("--file /etc/passwd:../x --command ls", "'../x' is no place in the task's directory."),
-        ("--file /etc/passwd --file /etc/hosts:passwd --command ls", "Two files would be passwd"),
-        ("--output /etc/passwd --command ls", "--output /etc/passwd is no directory."),
+        ("--file /etc/passwd:../x --command ls", "'../x' is not a path in the task's directory."),
+        (
+            "--file /etc/passwd --file /etc/hosts:passwd --command ls",
+            "Two files would be named passwd",
+        ),
+        ("--output /etc/passwd --command ls", "--output /etc/passwd is not a directory."),
         ("--secret A-B --command ls", "--secret 'A-B' is not the name of a variable."),
         ("--secret EMPTY= --command ls", "The secret EMPTY is empty."),
         ("--secret UNSET_HERE --command ls", "There is no terminal to ask for this: UNSET_HERE."),
@@ -197,11 +200,11 @@ def test_how_far_an_upload_is_stands_in_a_log_ten_times_at_most(
     [
         (
             "/v1/uploads/upload_1/parts/0",
-            "Interrupted before it was submitted; the same command goes on where this ended.",
+            "Interrupted before it was submitted; the same command resumes where it stopped.",
         ),
         (
             "/v1/tasks",
-            "Interrupted while it was submitted; `potluck ps` shows whether it was.",
+            "Interrupted during submission; `potluck ps` shows whether the task exists.",
         ),
     ],
 )
@@ -243,7 +246,7 @@ def test_a_secret_on_the_command_line_is_spoken_about(
     shown = user.run("run", "-d", "--secret", "KEY=a=b", "--command", "env")
     assert sent(server, CommandSpec)[0].secrets == {"KEY": "a=b"}
     assert "KEY has fewer than 6 characters, so it is not" in shown.stderr
-    assert "other users of this machine can read KEY" in shown.stderr
+    assert "other users of this machine can see KEY" in shown.stderr
     assert "a=b" not in shown.stderr
 
 
@@ -297,7 +300,7 @@ def test_what_it_left_is_brought_at_the_end(
     assert listed.stdout.decode().splitlines()[1].split() == [
         *("pictures/1.png", "4", "B", left.blob.sha256[:16])
     ]
-    told = f"1 file, 4 B of attempt 1. `potluck result {end.id[-8:]} -o DIR` brings them.\n"
+    told = f"1 file, 4 B of attempt 1. `potluck result {end.id[-8:]} -o DIR` downloads them.\n"
     assert listed.stderr == told
     of_an_array = TaskFiles(None, [left], kept_until=datetime(2126, 12, 16, 12, tzinfo=UTC))
     server.plays(f"/v1/tasks/{end.id}/files", says(of_an_array))

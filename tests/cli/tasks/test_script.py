@@ -50,7 +50,7 @@ def test_what_is_no_file(tmp_path: Path) -> None:
         (tmp_path, "is a directory"),
         (tmp_path / "missing.py", "There is no file"),
         (tmp_path / "pipe", "not a regular file"),
-        (tmp_path / ("x" * 300), "can not be read"),
+        (tmp_path / ("x" * 300), "cannot be read"),
     ]:
         with pytest.raises(InvalidInput, match=words):
             read_script(str(path))

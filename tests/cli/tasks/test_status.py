@@ -69,9 +69,9 @@ def test_a_task_that_runs(user: CommandLine, server: FakeServer) -> None:
         "attempts   2; 1 lost on attic (node left)",
         "cost       0.02 credits so far",
         "",
-        f"potluck logs -f {end}        what it writes, as it comes",
-        f"potluck result --wait {end}  waits for its end",
-        f"potluck cancel {end}         calls it off",
+        f"potluck logs -f {end}        follows its output",
+        f"potluck result --wait {end}  waits until it ends",
+        f"potluck cancel {end}         cancels it",
     ]
 
 
@@ -124,7 +124,10 @@ def test_retry_shows_the_new_id(user: CommandLine, server: FakeServer) -> None:
     server.plays(f"/v1/tasks/{old.id}/retry", says(new, 201))
     shown = user.run("retry", old.id, "--all")
     assert (shown.status, shown.stdout.decode()) == (0, f"{new.id}\n")
-    assert f"2 items of 10 again; what the others gave is with {old.id[-8:]}" in shown.stderr
+    assert (
+        f"Running 2 items of 10 again; the results of the others are with {old.id[-8:]}"
+        in shown.stderr
+    )
     (sent,) = server.requests
     assert sent.headers["Idempotency-Key"]
     assert msgspec.json.decode(sent.body, type=RetryTask) == RetryTask(all_items=True)

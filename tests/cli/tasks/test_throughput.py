@@ -18,7 +18,7 @@ ROWS = [
 def test_words(done: list[int], words: str) -> None:
     seconds = iter(range(len(done)))
     pace = Throughput(lambda: float(next(seconds)))
-    told = [pace.told(ItemCounts(1000, 1000 - each, each, 0)) for each in done]
+    told = [pace.update(ItemCounts(1000, 1000 - each, each, 0)) for each in done]
     assert told[-1] == words
 
 
@@ -26,5 +26,5 @@ def test_what_was_long_ago_says_little() -> None:
     moments = iter([0.0, 100.0, 110.0])
     pace = Throughput(lambda: next(moments))
     for each in (0, 10):
-        pace.told(ItemCounts(1000, 0, each, 0))
-    assert pace.told(ItemCounts(1000, 0, 110, 0)).startswith(" · 10 a second")
+        pace.update(ItemCounts(1000, 0, each, 0))
+    assert pace.update(ItemCounts(1000, 0, 110, 0)).startswith(" · 10 a second")

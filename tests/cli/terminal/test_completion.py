@@ -71,7 +71,7 @@ def test_there_is_a_script_for_every_shell(user: CommandLine, shell: str, tmp_pa
         user.run("--show-completion", shell)
     assert ended.value.code == 0
     with mock.patch.dict(os.environ, user.variables, clear=True):
-        known = completion.template_names("man")
+        known = completion.complete_template_names("man")
     assert known[0][0] == "mandelbrot" and len(known[0][1]) <= 60
 
 
@@ -98,7 +98,7 @@ class Known:
 
     def ids(self, begun: str = "") -> list[str]:
         with mock.patch.dict(os.environ, self.user.variables, clear=True):
-            return [shown for shown, _ in completion.task_ids(begun)]
+            return [shown for shown, _ in completion.complete_task_ids(begun)]
 
     def age(self) -> None:
         """As if it had been said long ago."""

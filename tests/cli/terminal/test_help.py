@@ -34,13 +34,13 @@ def test_every_command_is_one_line(reader: CommandLine) -> None:
     panels = re.findall(r"╭─ ([^─]+) ─", page)
     assert panels == [
         "Options",
-        "Run something",
-        "Watch it",
-        "Get its results",
-        "What is on offer",
+        "Run tasks",
+        "Watch tasks",
+        "Get results",
+        "Browse the pool",
         "My account",
         "My machines",
-        "A pool of my own",
+        "Run a pool",
     ]
 
 

@@ -14,10 +14,10 @@ from potluck.cli.tasks.task_text import (
     exit_status,
     ran_seconds,
     stage,
-    summary,
+    summarize_task,
     why,
 )
-from potluck.cli.terminal.progress_bar import bar, fitted
+from potluck.cli.terminal.progress_bar import draw_bar, fit_bar
 from potluck.cli.terminal.screen import (
     COLOURS,
     Pane,
@@ -165,7 +165,7 @@ def test_output_is_exact_and_on_its_stream(capfdbinary: pytest.CaptureFixture[by
     assert shown.out == b"a\xff\x00bagain\n"
     assert shown.err.decode() == (
         "e\npotluck: cut� here\npotluck: and there\n"
-        "potluck: the task starts again, on another attempt\n"
+        "potluck: the task starts again, in a new attempt\n"
     )
 
 
@@ -239,10 +239,10 @@ def test_how_far_an_array_is(counts: tuple[int, int, int, int], live: str, logge
 
 
 def test_a_bar_gives_way_before_words_do() -> None:
-    text = f"running: {bar(60)} · 6 of 10 items"
-    assert fitted(text, 80) == text
-    assert fitted(text, len(text) - 10) == f"running: {'━' * 6}{'╌' * 4} 60 % · 6 of 10 items"
-    assert fitted(text, 20) == "running: 60 % · 6 of 10 items"
+    text = f"running: {draw_bar(60)} · 6 of 10 items"
+    assert fit_bar(text, 80) == text
+    assert fit_bar(text, len(text) - 10) == f"running: {'━' * 6}{'╌' * 4} 60 % · 6 of 10 items"
+    assert fit_bar(text, 20) == "running: 60 % · 6 of 10 items"
 
 
 def test_an_array_that_has_not_begun_says_why() -> None:
@@ -261,7 +261,7 @@ def test_the_summary_of_an_array_counts() -> None:
         reason=EndReason.ITEMS_FAILED,
         detail="2 of 10 items failed.",
     )
-    assert summary(ended, NOW) == "hello failed after 2.0 s: 10 of 10 items, 2 failed"
+    assert summarize_task(ended, NOW) == "hello failed after 2.0 s: 10 of 10 items, 2 failed"
 
 
 def test_the_summary_is_one_line() -> None:
@@ -273,5 +273,6 @@ def test_the_summary_is_one_line() -> None:
         reason=EndReason.TIME_LIMIT,
     )
     assert (
-        summary(ended, NOW) == "hello failed after 2.0 s on lap�[31mtop: it ran past its time limit"
+        summarize_task(ended, NOW)
+        == "hello failed after 2.0 s on lap�[31mtop: it ran past its time limit"
     )

@@ -1,1 +1,1 @@
-"""How a person who looked away hears that a task has ended."""
+"""Notifications at the end of a task: bell, desktop, or an apprise URL."""

@@ -1,7 +1,6 @@
-"""A notice to a phone, a chat or a mailbox: whatever an apprise URL names, sent from here.
+"""Sends notices to the service that an apprise URL names, from this machine.
 
-A URL carries its secrets, so no sentence of ours repeats it, and apprise's own remarks are not
-shown.
+The URL contains secrets, so no message repeats it, and apprise's own log is not shown.
 """
 
 import logging
@@ -17,17 +16,17 @@ if TYPE_CHECKING:
     from potluck.cli.terminal.screen import Screen
 
 
-def sent_to(url: str) -> "Channel":
-    """To this URL; a clear word if nobody here understands it."""
+def open_apprise_channel(url: str) -> "Channel":
+    """Fails with a clear message if apprise does not understand the URL."""
     apprise = _apprise()
     asset = apprise.AppriseAsset(app_id="Potluck", app_desc="Potluck", async_mode=False)
     service = apprise.Apprise(asset=asset)
     with _quiet():
-        is_understood = service.add(url)
-    if not is_understood:
+        is_valid = service.add(url)
+    if not is_valid:
         raise InvalidInput(
             "--notify has a URL that apprise does not understand.",
-            "Look at its page about the service: github.com/caronc/apprise.",
+            "See its documentation of the service: github.com/caronc/apprise.",
         )
 
     def send(notice: "Notice", _: "Screen") -> str:
@@ -48,15 +47,14 @@ def _apprise() -> Any:
     except ImportError as error:
         raise PartMissing(
             "--notify with a URL needs apprise, which is not installed.",
-            "Install it beside Potluck with `pip install apprise`, or say --notify bell or"
-            " --notify desktop.",
+            "Install it with `pip install apprise`, or use --notify bell or --notify desktop.",
         ) from error
     return apprise
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Which parts of Python its many services still use is nobody's concern here."""
+    """Hides the deprecation warnings of apprise's services."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         yield

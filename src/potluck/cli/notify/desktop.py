@@ -1,7 +1,7 @@
-"""A notice on the desktop, by the program that the system has for it.
+"""Shows desktop notices with the system's own program.
 
-What it says is an argument or a variable, never a part of a script: task and node names are other
-people's words.
+The text is passed as an argument or a variable, never as part of a script: task and node names are
+untrusted.
 """
 
 import html
@@ -37,20 +37,20 @@ _TOAST = (
 )
 
 
-def desktop() -> "Channel":
-    """By the first program that is here; a clear word if there is none."""
+def open_desktop_channel() -> "Channel":
+    """Uses the first program that is installed; fails with a clear message if there is none."""
     for program, arguments in _PROGRAMS.items():
-        found = shutil.which(program)
-        if found is not None:
-            return _by(found, arguments)
+        path = shutil.which(program)
+        if path is not None:
+            return _channel(path, arguments)
     raise BadSettings(
-        f"--notify desktop finds none of the programs that show notices: {', '.join(_PROGRAMS)}.",
-        "Install libnotify (Debian/Ubuntu: apt install libnotify-bin), or say --notify bell.",
+        f"--notify desktop needs one of these programs: {', '.join(_PROGRAMS)}.",
+        "Install libnotify (Debian/Ubuntu: apt install libnotify-bin), or use --notify bell.",
     )
 
 
 def _notify_send(notice: "Notice") -> list[str]:
-    # What stands below the title may have mark-up.
+    # notify-send interprets mark-up in the body.
     return ["--app-name=Potluck", "--", notice.title, html.escape(notice.text, quote=False)]
 
 
@@ -70,21 +70,21 @@ _PROGRAMS: dict[str, Callable[["Notice"], list[str]]] = {
 }
 
 
-def _by(program: str, arguments: Callable[["Notice"], list[str]]) -> "Channel":
+def _channel(program: str, arguments: Callable[["Notice"], list[str]]) -> "Channel":
     def show(notice: "Notice", _: "Screen") -> str:
-        told = {_TITLE: notice.title, _TEXT: notice.text}
+        variables = {_TITLE: notice.title, _TEXT: notice.text}
         try:
-            ended = subprocess.run(
+            process = subprocess.run(
                 [program, *arguments(notice)],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                # From the Linux side of Windows a variable goes over only if it is named.
-                env={**without_secrets(), **told, "WSLENV": f"{_TITLE}:{_TEXT}"},
+                # WSL passes only the variables named in WSLENV to Windows.
+                env={**without_secrets(), **variables, "WSLENV": f"{_TITLE}:{_TEXT}"},
                 timeout=_SECONDS,
             )
         except (OSError, subprocess.TimeoutExpired):
             return "the desktop could not be notified"
-        return "" if ended.returncode == 0 else "the desktop could not be notified"
+        return "" if process.returncode == 0 else "the desktop could not be notified"
 
     return show

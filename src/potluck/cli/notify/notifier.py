@@ -1,8 +1,8 @@
-"""Tells that a task has ended, by whatever the person asked for.
+"""`--notify`: notices at the end of a task, for every command that waits for it.
 
-All of it happens on the person's own machine, while the command that watches the task runs: the
-server never learns of it. What was asked for is checked before there is anything to tell. A
-notice that can not be delivered is a remark and no failure: the task has ended all the same.
+The command that watches the task sends the notices from the user's machine; the server does not
+know about them. Channels are checked before the task starts. A notice that cannot be delivered is a
+warning, not a failure: the task has ended all the same.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,9 +14,9 @@ from typing import Annotated
 import typer
 from msgspec import Struct
 
-from potluck.cli.notify.apprise import sent_to
-from potluck.cli.notify.desktop import desktop
-from potluck.cli.tasks.task_text import summary
+from potluck.cli.notify.apprise import open_apprise_channel
+from potluck.cli.notify.desktop import open_desktop_channel
+from potluck.cli.tasks.task_text import summarize_task
 from potluck.cli.terminal.screen import Screen, Tone, printable
 from potluck.model.error import InvalidInput
 from potluck.model.task import TaskState
@@ -29,30 +29,26 @@ NotifyOption = Annotated[
         metavar="HOW",
         envvar="POTLUCK_NOTIFY",
         show_default=False,
-        help="At the task's end: bell, desktop, or an apprise URL, which this machine sends to;"
-        " repeatable; none is silent.",
+        help="Notify at the task's end: bell, desktop, an apprise URL (sent from this machine), or"
+        " none; repeatable.",
     ),
 ]
-
-
 SILENT = "none"
 
 
 class Notice(Struct, frozen=True):
-    """What there is to tell, without anything that a terminal would obey."""
+    """The text of a notice, without control characters."""
 
     title: str
     text: str
     is_good: bool
 
 
-# Answers why it could not be told, or nothing.
+# Returns why the notice could not be delivered, or an empty text.
 Channel = Callable[[Notice, Screen], str]
 
 
 class Notifier:
-    """By every channel that was asked for."""
-
     def __init__(self, channels: Sequence[Channel] = ()):
         self._channels = channels
 
@@ -65,42 +61,42 @@ class Notifier:
             return
         notice = Notice(
             f"Potluck: {printable(task.name)} {task.state}",
-            summary(task, datetime.now(UTC)),
+            summarize_task(task, datetime.now(UTC)),
             task.state is TaskState.SUCCEEDED,
         )
-        for tell in self._channels:
-            trouble = tell(notice, screen)
-            if trouble and not screen.json:
-                screen.err.prose(f"potluck: {trouble}", Tone.FAINT)
+        for send in self._channels:
+            failure = send(notice, screen)
+            if failure and not screen.json:
+                screen.err.prose(f"potluck: {failure}", Tone.FAINT)
 
 
-def notifier(asked: Sequence[str] | None) -> Notifier:
-    """For what `--notify` says, all of it found to be possible."""
-    wanted = list(dict.fromkeys(asked or ()))
-    if SILENT in wanted:
+def build_notifier(values: Sequence[str] | None) -> Notifier:
+    """Opens the channels of `--notify`; fails if one is not available."""
+    names = list(dict.fromkeys(values or ()))
+    if SILENT in names:
         return Notifier()
-    return Notifier([_channel(each) for each in wanted])
+    return Notifier([_channel(name) for name in names])
 
 
-def _channel(how: str) -> Channel:
-    if how == "bell":
-        return ring
-    if how == "desktop":
-        return desktop()
-    if "://" in how:
-        return sent_to(how)
-    # Not repeated: it may be a secret with a mistake in it.
+def _channel(name: str) -> Channel:
+    if name == "bell":
+        return ring_bell
+    if name == "desktop":
+        return open_desktop_channel()
+    if "://" in name:
+        return open_apprise_channel(name)
+    # The value is not repeated: it may be a mistyped secret.
     raise InvalidInput(
-        "--notify does not know what it was told.",
-        "Say bell, desktop, none, or an apprise URL such as ntfy://TOPIC.",
+        "--notify has an unknown value.",
+        "Use bell, desktop, none, or an apprise URL such as ntfy://TOPIC.",
     )
 
 
 _BELL = "\a"
 
 
-def ring(_: "Notice", screen: "Screen") -> str:
-    """In the terminal that the person sits at, also when the output goes elsewhere."""
+def ring_bell(_: "Notice", screen: "Screen") -> str:
+    """Rings the controlling terminal even if stderr is redirected."""
     if screen.err.is_terminal:
         screen.err.write(_BELL)
         return ""

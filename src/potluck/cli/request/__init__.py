@@ -1,1 +1,1 @@
-"""From what somebody typed to a TaskRequest: `run` and its like share these options and words."""
+"""Builds a TaskRequest from the command line of `run`, `submit` and `map`."""

@@ -1,7 +1,7 @@
-"""Commands that send tasks: what nobody typed comes from the script, then from the project.
+"""Defaults of commands that submit tasks: from the script, then from the project.
 
-The words are looked at twice: once to know which script is meant, and then with its defaults in
-the place of ours. What a template says goes before a project, which does not know of it.
+The command line is parsed twice: first to find the script, then with the script's defaults in place
+of the built-in ones. A template takes precedence over a project.
 """
 
 import os
@@ -25,14 +25,14 @@ _ALIASES = {f"--{alias}": f"--{row.name}" for row in OPTIONS.values() for alias 
 
 
 class SendingCommand(Command):
-    """`run`, and all that takes its options."""
+    """`run`, and all commands with its options."""
 
     def make_parser(self, ctx: Any) -> Any:
-        """It knows options by their earlier names too, which the help does not show."""
+        """Also accepts options under their earlier names, which the help does not show."""
         parser = super().make_parser(ctx)
         for alias, name in _ALIASES.items():
-            for each in [each for each in self.params if name in each.opts]:
-                renamed = copy(each)
+            for option in [option for option in self.params if name in option.opts]:
+                renamed = copy(option)
                 renamed.opts = [alias]
                 renamed.add_to_parser(parser, ctx)
         return parser
@@ -41,92 +41,92 @@ class SendingCommand(Command):
         typed, aliases = self._typed(ctx, args)
         if typed is None or ctx.resilient_parsing:
             return super().parse_args(ctx, args)
-        known = {option.name for option in self.params}
-        used = [each for each in _defaults(typed) if _name(each) in known and not _is_set(each)]
+        names = {option.name for option in self.params}
+        used = [row for row in _defaults(typed) if _name(row) in names and not _is_overridden(row)]
         _check_server(used, typed)
-        _tell_aliases(aliases, used, is_json="--json" in args)
-        if typed.get("env"):  # variables are added one by one, and the last one of a name wins
+        _warn_of_aliases(aliases, used, is_json="--json" in args)
+        if typed.get("env"):  # variables add up, and the last one of a name wins
             args = [*_variables(used), *args]
-        ctx.meta[_META] = [each for each in used if each.key == "env" or not typed.get(_name(each))]
-        ctx.default_map = {_name(each): each.value for each in used}
+        ctx.meta[_META] = [row for row in used if row.key == "env" or not typed.get(_name(row))]
+        ctx.default_map = {_name(row): row.value for row in used}
         return super().parse_args(ctx, args)
 
     def _typed(self, ctx: Any, args: list[str]) -> tuple[dict[str, Any] | None, list[str]]:
-        """What was typed, as it was typed, and the earlier names among it; nothing if it cannot be
-        read, which is told later."""
+        """The raw values by parameter, and the aliases used; None if the arguments are invalid,
+        which the real parse reports."""
         try:
             typed, _, order = self.make_parser(ctx).parse_args(list(args))
         except typer.TyperException:
             return None, []
-        aliases = [each.opts[0] for each in order if each.opts[0] in _ALIASES]
+        aliases = [option.opts[0] for option in order if option.opts[0] in _ALIASES]
         return None if typed.get("help") else dict(typed), aliases
 
 
-def defaults_used(context: typer.Context) -> list[Default]:
-    """What was not typed, and where it comes from."""
+def get_used_defaults(context: typer.Context) -> list[Default]:
+    """The defaults in effect, with their sources."""
     return list(context.meta.get(_META, ()))
 
 
-def project_server(context: typer.Context) -> Default | None:
-    """The server, if nobody but a project names it."""
-    return next((each for each in defaults_used(context) if each.key == "server"), None)
+def find_project_server(context: typer.Context) -> Default | None:
+    """The server, if only a project names it."""
+    return next((row for row in get_used_defaults(context) if row.key == "server"), None)
 
 
 def _defaults(typed: dict[str, Any]) -> Iterator[Default]:
-    """A template brings a folder of its own."""
-    script = None if any(typed.get(each) for each in _NOT_SCRIPTS) else typed.get("script")
+    """Without the folder if a template is used, which has its own."""
+    script = None if any(map(typed.get, _NOT_SCRIPTS)) else typed.get("script")
     source = None
     start = Path()
     if script is not None and script != STDIN and Path(script).is_file():
         source, start = read_script(script)[1], Path(script).parent
-    for each in project_defaults(Path(script) if script else None, source, start):
-        if each.key != "folder" or not typed.get("template"):
-            yield each
+    for default in project_defaults(Path(script) if script else None, source, start):
+        if default.key != "folder" or not typed.get("template"):
+            yield default
 
 
-def _tell_aliases(typed: list[str], used: list[Default], is_json: bool) -> None:
+def _warn_of_aliases(typed: list[str], used: list[Default], is_json: bool) -> None:
     hints = [alias_hint(alias, _ALIASES[alias]) for alias in dict.fromkeys(typed)]
-    hints += [f"{each.where}: {alias_hint(each.alias, each.key)}" for each in used if each.alias]
+    hints += [f"{row.where}: {alias_hint(row.alias, row.key)}" for row in used if row.alias]
     for hint in hints:
         Screen(is_json).err.prose(f"potluck: {hint}", Tone.WAITING)
 
 
 def _name(default: Default) -> str:
-    """Of the command's parameter."""
     return default.key.replace("-", "_")
 
 
 def _variables(used: list[Default]) -> list[str]:
-    said = [value for each in used if each.key == "env" for value in each.value]
-    return [word for value in said for word in ("--env", value)]
+    values = [value for default in used if default.key == "env" for value in default.value]
+    return [word for value in values for word in ("--env", value)]
 
 
-def _is_set(default: Default) -> bool:
-    """Whether the environment says otherwise, which is nearer to who types than a file is."""
+def _is_overridden(default: Default) -> bool:
+    """Whether the environment takes precedence over the file."""
     return default.key == "server" and bool(os.environ.get("POTLUCK_URL"))
 
 
 def _check_server(used: list[Default], typed: dict[str, Any]) -> None:
-    """A project may be anybody's: neither a key that is in the environment nor a secret follows it
-    to a server that nobody else has named."""
-    named = next((each for each in used if each.key == "server"), None)
-    if typed.get("server") or named is None:
+    """Projects are untrusted: neither the token in the environment nor a secret is sent to a server
+    that only a project names."""
+    server = next((default for default in used if default.key == "server"), None)
+    if typed.get("server") or server is None:
         return
     if os.environ.get("POTLUCK_TOKEN"):
-        raise _would_go_there(named, "POTLUCK_TOKEN")
-    if typed.get("secret") and not _is_of_profile(named):
-        raise _would_go_there(named, "the secrets")
+        raise _untrusted(server, "POTLUCK_TOKEN")
+    if typed.get("secret") and not _is_in_profile(server):
+        raise _untrusted(server, "the secrets")
 
 
-def _would_go_there(named: Default, what: str) -> InvalidInput:
+def _untrusted(server: Default, content: str) -> InvalidInput:
     return InvalidInput(
-        f"{named.where} names the server {printable(named.value)}, and {what} would go there.",
-        "Say which one you mean with --server.",
+        f"{server.where} names the server {printable(server.value)}, and {content} would be sent"
+        " there.",
+        "Name the server with --server.",
     )
 
 
-def _is_of_profile(named: Default) -> bool:
+def _is_in_profile(server: Default) -> bool:
     from potluck.consumer.http.server_address import spelled_url
     from potluck.consumer.identity.profile import saved_for
 
-    return saved_for(spelled_url(named.value)) is not None
+    return saved_for(spelled_url(server.value)) is not None

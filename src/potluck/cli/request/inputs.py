@@ -1,7 +1,4 @@
-"""The folder and the files that a task is sent along, from here to the server.
-
-All of it is looked at before the first byte is sent, so that a wrong name is told at once.
-"""
+"""Uploads a task's folder and files. All names are checked before the first byte is sent."""
 
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
@@ -13,7 +10,7 @@ from msgspec.structs import replace
 
 from potluck.cli.terminal.live_line import LiveLine
 from potluck.cli.terminal.screen import Screen, printable
-from potluck.cli.terminal.transfer_progress import resumable, telling
+from potluck.cli.terminal.transfer_progress import report_progress, resumable_transfer
 from potluck.cli.terminal.units import show_count
 from potluck.model.blob import MOST_INPUT_FILES, BlobRef, NamedFile, Value, is_path
 from potluck.model.error import InvalidInput
@@ -24,54 +21,54 @@ if TYPE_CHECKING:
 
 
 _NO_HASH = "0" * 64
-# Of a request of one MiB, which has a script in it too.
+# A request is limited to one MiB, and contains the script too.
 _INLINE_BYTES = 65_536
 
 
 class InputFile(Struct, frozen=True):
     source: Path
-    path: str  # where the task finds it
+    path: str  # in the task's directory
 
 
 class RequestInputs(Struct, frozen=True):
     folder: Path | None = None
     files: tuple[InputFile, ...] = ()
-    packed: tuple[InputFile, ...] = ()  # too many to be shown one by one: instead of a folder
-    items: bytes = b""  # of an array: what each of its items is given
+    packed: tuple[InputFile, ...] = ()  # files of items, sent as one archive instead of a folder
+    items: bytes = b""  # the packed inputs of an array's items
 
 
-def with_item_files(inputs: RequestInputs, files: Sequence[InputFile]) -> RequestInputs:
-    """Few are shown as they are; many go along as one archive, which is unpacked."""
+def add_item_files(inputs: RequestInputs, files: Sequence[InputFile]) -> RequestInputs:
+    """Adds a few files one by one, and many as one archive, which the node unpacks."""
     if len(inputs.files) + len(files) <= MOST_INPUT_FILES:
         return replace(inputs, files=(*inputs.files, *files))
     if inputs.folder is None:
         return replace(inputs, packed=tuple(files))
     raise InvalidInput(
-        f"{len(files):,} files are too many to go along beside a folder.",
-        "Put them into the folder, where its .gitignore does not name them, or leave --folder out.",
+        f"{len(files):,} files are too many to send in addition to a folder.",
+        "Put them into the folder, where .gitignore does not exclude them, or omit --folder.",
     )
 
 
-def checked_inputs(folder: Path | None, named: Sequence[tuple[Path, str]]) -> RequestInputs:
-    """Of the files, each with its name for the task."""
+def check_inputs(folder: Path | None, sources: Sequence[tuple[Path, str]]) -> RequestInputs:
+    """`sources` are files with their names in the task's directory."""
     if folder is not None and not folder.is_dir():
         raise InvalidInput(
-            f"--folder {printable(str(folder))} is no directory.",
-            "Name a directory; a single file goes along with --file.",
+            f"--folder {printable(str(folder))} is not a directory.",
+            "Name a directory; send a single file with --file.",
         )
-    files = tuple(_input_file(*each) for each in named)
+    files = tuple(_input_file(*source) for source in sources)
     paths = [file.path for file in files]
     for path in paths:
         if paths.count(path) > 1:
             raise InvalidInput(
-                f"Two files would be {printable(path)} for the task.",
+                f"Two files would be named {printable(path)} in the task's directory.",
                 "Give one of them another name: --file SOURCE:NAME.",
             )
     return RequestInputs(folder, files)
 
 
-def supposed(spec: TaskSpec, inputs: RequestInputs) -> TaskSpec:
-    """The spec with all that would go along, under its names and sizes; nothing is read or sent."""
+def add_placeholder_inputs(spec: TaskSpec, inputs: RequestInputs) -> TaskSpec:
+    """Adds the names and sizes of the inputs without reading or sending them."""
     folder = BlobRef(_NO_HASH, 0) if inputs.folder is not None or inputs.packed else None
     files = tuple(
         NamedFile(file.path, BlobRef(_NO_HASH, file.source.stat().st_size)) for file in inputs.files
@@ -81,61 +78,63 @@ def supposed(spec: TaskSpec, inputs: RequestInputs) -> TaskSpec:
     return _with(spec, folder, files, items if inputs.items else None)
 
 
-def uploaded(potluck: "Potluck", spec: TaskSpec, inputs: RequestInputs, screen: Screen) -> TaskSpec:
-    """The spec with all that goes along, once the server has it."""
+def upload_inputs(
+    potluck: "Potluck", spec: TaskSpec, inputs: RequestInputs, screen: Screen
+) -> TaskSpec:
+    """Uploads the inputs and adds them to the spec."""
     if inputs == RequestInputs():
         return spec
-    with resumable(screen, " before it was submitted") as line:
-        folder = None if inputs.folder is None else _folder(potluck, inputs.folder, screen, line)
+    with resumable_transfer(screen, " before it was submitted") as line:
+        folder = None
+        if inputs.folder is not None:
+            folder = _upload_folder(potluck, inputs.folder, screen, line)
         if inputs.packed:
-            folder = _packed(potluck, inputs.packed, screen, line)
-        files = tuple(_file(potluck, file, screen, line) for file in inputs.files)
-        items = _items(potluck, inputs.items, line) if inputs.items else None
+            folder = _upload_packed(potluck, inputs.packed, screen, line)
+        files = tuple(_upload_file(potluck, file, screen, line) for file in inputs.files)
+        items = _upload_items(potluck, inputs.items, line) if inputs.items else None
     return _with(spec, folder, files, items)
 
 
 def _with(
     spec: TaskSpec, folder: BlobRef | None, files: tuple[NamedFile, ...], items: Value | None
 ) -> TaskSpec:
-    """What a function's items are given its caller has said already."""
-    if isinstance(spec, FunctionSpec):
+    if isinstance(spec, FunctionSpec):  # has its inputs already
         return replace(spec, folder=folder, files=files)
     return replace(spec, folder=folder, files=files, inputs=items)
 
 
-def _items(potluck: "Potluck", packed: bytes, line: LiveLine) -> Value:
+def _upload_items(potluck: "Potluck", packed: bytes, line: LiveLine) -> Value:
     if len(packed) <= _INLINE_BYTES:
         return Value(packed)
     line.say("uploading the items")
     return Value(blob=potluck.files.upload_bytes(packed))
 
 
-def _packed(
+def _upload_packed(
     potluck: "Potluck", files: Sequence[InputFile], screen: Screen, line: LiveLine
 ) -> BlobRef:
-    what = show_count(len(files), "file")
-    line.say(f"packing {what}")
-    told = telling(screen, line, f"uploading {what}")
-    blob = potluck.files.upload_packed({file.path: file.source for file in files}, told)
-    return _told(blob, what, screen)
+    count = show_count(len(files), "file")
+    line.say(f"packing {count}")
+    progress = report_progress(screen, line, f"uploading {count}")
+    blob = potluck.files.upload_packed({file.path: file.source for file in files}, progress)
+    return _emit(blob, count, screen)
 
 
-def _folder(potluck: "Potluck", folder: Path, screen: Screen, line: LiveLine) -> BlobRef:
+def _upload_folder(potluck: "Potluck", folder: Path, screen: Screen, line: LiveLine) -> BlobRef:
     name = f"{folder.resolve().name}/"
     line.say(f"packing {printable(name)}")
-    told = telling(screen, line, f"uploading {name}")
-    blob = potluck.files.upload_folder(folder, told)
-    return _told(blob, str(folder), screen)
+    progress = report_progress(screen, line, f"uploading {name}")
+    return _emit(potluck.files.upload_folder(folder, progress), str(folder), screen)
 
 
-def _file(potluck: "Potluck", file: InputFile, screen: Screen, line: LiveLine) -> NamedFile:
+def _upload_file(potluck: "Potluck", file: InputFile, screen: Screen, line: LiveLine) -> NamedFile:
     line.say(f"reading {printable(file.source.name)}")
-    told = telling(screen, line, f"uploading {file.source.name}")
-    blob = potluck.files.upload(file.source, told)
-    return NamedFile(file.path, _told(blob, str(file.source), screen))
+    progress = report_progress(screen, line, f"uploading {file.source.name}")
+    blob = potluck.files.upload(file.source, progress)
+    return NamedFile(file.path, _emit(blob, str(file.source), screen))
 
 
-def _told(blob: BlobRef, source: str, screen: Screen) -> BlobRef:
+def _emit(blob: BlobRef, source: str, screen: Screen) -> BlobRef:
     if screen.json:
         screen.emit({"event": "uploaded", "source": source, **msgspec.to_builtins(blob)})
     return blob
@@ -144,17 +143,17 @@ def _told(blob: BlobRef, source: str, screen: Screen) -> BlobRef:
 def _input_file(file: Path, name: str) -> InputFile:
     source = printable(str(file))
     if file.is_dir():
-        raise InvalidInput(f"--file {source} is a directory.", "Send it along with --folder.")
+        raise InvalidInput(f"--file {source} is a directory.", "Send it with --folder.")
     if not file.is_file():
         raise InvalidInput(
             f"There is no file {source}.",
-            "Write it like --file data.csv, or"
-            " --file here.csv:there.csv if the task should find it under another name.",
+            "Write it like --file data.csv, or --file here.csv:there.csv to give it another name in"
+            " the task's directory.",
         )
     path = PurePosixPath(name).as_posix()
     if not is_path(path):
         raise InvalidInput(
-            f"--file {source}: {printable(name)!r} is no place in the task's directory.",
-            "Say a relative path, such as data/train.csv.",
+            f"--file {source}: {printable(name)!r} is not a path in the task's directory.",
+            "Use a relative path, such as data/train.csv.",
         )
     return InputFile(file, path)

@@ -1,7 +1,7 @@
-"""The items of an array, from a file of them or from the files that a pattern names.
+"""Reads the items of an array from a file, or from the files that match a pattern.
 
-A file has one item a line, or is JSON, JSON lines, CSV or TSV by the end of its name. Whatever
-would be a surprise on a node is told here, with its line.
+A file has one item per line, or is JSON, JSON lines, CSV or TSV by its suffix. Malformed input is
+refused here with its line, before a node would meet it.
 """
 
 import csv
@@ -24,15 +24,16 @@ from potluck.model.task import MOST_ITEMS
 
 _MOST_BYTES = 512 * 2**20
 _MAGIC = re.compile(r"[*?[]")
+_FIX_LINE = "Correct the line, or use --format lines to take each line verbatim."
 
 
 class ItemFormat(StrEnum):
-    """How a file of items is read."""
+    """The format of a file of items."""
 
-    LINES = "lines"  # one item a line, as it stands there
+    LINES = "lines"  # one item per line, verbatim
     JSONL = "jsonl"  # a JSON value on each line
     JSON = "json"  # one list of JSON values
-    CSV = "csv"  # a header, then a row an item
+    CSV = "csv"  # a header, then one row per item
     TSV = "tsv"  # the same, with tabs
 
 
@@ -46,21 +47,21 @@ _BY_SUFFIX = {
 
 
 class Item(Struct, frozen=True):
-    """`value` is all of it as text; `fields` its parts by their names."""
+    """`value` is the complete item as text; `fields` are its parts by name."""
 
     value: str
     fields: dict[str, str] = {}
-    file: Path | None = None  # of a pattern: what it stands for, if it has to be sent along
-    label: str = ""  # what its results are called; its number, if nothing
+    file: Path | None = None  # the file that a pattern matched, if it has to be uploaded
+    label: str = ""  # the name of its results; if empty, its number
 
 
 def read_items(
-    source: str, said: ItemFormat | None = None, folder: Path | None = None
+    source: str, item_format: ItemFormat | None = None, folder: Path | None = None
 ) -> list[Item]:
-    """What lies in the folder that goes along anyway is found where it lies in it."""
-    items = _of_pattern(source, folder) if is_pattern(source) else _of_file(source, said)
+    """Files that match a pattern and are in the uploaded folder are not uploaded again."""
+    items = _match_files(source, folder) if is_pattern(source) else _read_file(source, item_format)
     if not items:
-        raise InvalidInput(f"There is no item in {printable(source)}.", "Put one on each line.")
+        raise InvalidInput(f"{printable(source)} has no items.", "Put one on each line.")
     if len(items) > MOST_ITEMS:
         raise TooLarge(
             f"{printable(source)} has {len(items):,} items; an array may have {MOST_ITEMS:,}.",
@@ -70,25 +71,25 @@ def read_items(
 
 
 def is_pattern(source: str) -> bool:
-    """A file whose name has a star in it is a file, if it is there."""
+    """An existing file with a star in its name is not a pattern."""
     return _MAGIC.search(source) is not None and not Path(source).exists()
 
 
-def _of_pattern(pattern: str, folder: Path | None) -> list[Item]:
-    found = sorted(Path(each) for each in glob(pattern, recursive=True))  # noqa: PTH207
-    files = [each for each in found if each.is_file()]
+def _match_files(pattern: str, folder: Path | None) -> list[Item]:
+    matches = sorted(Path(match) for match in glob(pattern, recursive=True))  # noqa: PTH207
+    files = [path for path in matches if path.is_file()]
     if not files:
         raise InvalidInput(
-            f"No file is called like {printable(pattern)}.",
-            "Look at it with `ls`; `**` stands for directories of any depth.",
+            f"No files match {printable(pattern)}.",
+            "Check it with `ls`; `**` matches directories of any depth.",
         )
-    top, along = _fixed_part(pattern), _along(folder)
-    names = [along.get(file.resolve()) or _name_there(file, top) for file in files]
+    top, in_folder = _fixed_part(pattern), _folder_files(folder)
+    names = [in_folder.get(file.resolve()) or _task_path(file, top) for file in files]
     return [
         Item(
             name,
             {"name": file.name, "stem": file.stem},
-            None if file.resolve() in along else file,
+            None if file.resolve() in in_folder else file,
             label,
         )
         for name, file, label in zip(names, files, _labels(files, names), strict=True)
@@ -96,15 +97,15 @@ def _of_pattern(pattern: str, folder: Path | None) -> list[Item]:
 
 
 def _labels(files: Sequence[Path], names: Sequence[str]) -> list[str]:
-    """The shortest that tell all of them apart; none where only their numbers do."""
+    """The shortest unique labels; empty if only the items' numbers are unique."""
     for labels in ([file.name for file in files], [name.replace("/", "_") for name in names]):
         if len(set(labels)) == len(labels):
             return labels
     return [""] * len(files)
 
 
-def _along(folder: Path | None) -> dict[Path, str]:
-    """All files of the folder that are not left behind, and their places in it."""
+def _folder_files(folder: Path | None) -> dict[Path, str]:
+    """The files of the folder that are uploaded, with their paths in it."""
     if folder is None:
         return {}
     from potluck.consumer.files.folder import listed
@@ -113,22 +114,21 @@ def _along(folder: Path | None) -> dict[Path, str]:
 
 
 def _fixed_part(pattern: str) -> Path:
-    """The directory above the first star."""
+    """The directory above the first wildcard."""
     parts = Path(pattern).parts
-    fixed = next(at for at, part in enumerate(parts) if _MAGIC.search(part))
+    fixed = next(index for index, part in enumerate(parts) if _MAGIC.search(part))
     return Path(*parts[:fixed])
 
 
-def _name_there(file: Path, top: Path) -> str:
-    """As it was typed, where that is a place in the task's directory too."""
-    is_plain = not file.is_absolute() and ".." not in file.parts
-    return PurePosixPath(file if is_plain else file.relative_to(top)).as_posix()
+def _task_path(file: Path, top: Path) -> str:
+    """The path as typed, or relative to `top` if it leads out of the task's directory."""
+    is_inside = not file.is_absolute() and ".." not in file.parts
+    return PurePosixPath(file if is_inside else file.relative_to(top)).as_posix()
 
 
-def _of_file(source: str, said: ItemFormat | None) -> list[Item]:
+def _read_file(source: str, item_format: ItemFormat | None) -> list[Item]:
     text = _text(source)
-    shape = said or _BY_SUFFIX.get(Path(source).suffix.lower(), ItemFormat.LINES)
-    match shape:
+    match item_format or _BY_SUFFIX.get(Path(source).suffix.lower(), ItemFormat.LINES):
         case ItemFormat.LINES:
             return [Item(line) for line in _lines(text) if line.strip()]
         case ItemFormat.JSONL:
@@ -148,12 +148,12 @@ def _text(source: str) -> str:
     if file.is_dir():
         raise InvalidInput(
             f"{printable(source)} is a directory.",
-            f"Name its files with a pattern, in quotes: '{printable(source).rstrip('/')}/*'.",
+            f"Name its files with a quoted pattern: '{printable(source).rstrip('/')}/*'.",
         )
     if not file.is_file():
         raise InvalidInput(
             f"There is no file {printable(source)}.",
-            "Name a file with one item on each line, `-` for stdin, or a pattern in quotes such as"
+            "Name a file with one item per line, `-` for stdin, or a quoted pattern such as"
             " 'data/*.csv'.",
         )
     with file.open("rb") as opened:
@@ -164,19 +164,19 @@ def _decoded(content: bytes, source: str) -> str:
     if len(content) > _MOST_BYTES:
         raise TooLarge(
             f"{printable(source)} has more than {_MOST_BYTES >> 20} MiB of items.",
-            "Let the items name files, and send those along.",
+            "Put the data into files, and use their names as items.",
         )
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InvalidInput(
             f"{printable(source)} is not text: byte {error.start} is not valid UTF-8.",
-            "Save it as UTF-8; files that are to be worked on are named by a pattern in quotes.",
+            "Save it as UTF-8; to process files, name them with a quoted pattern.",
         ) from error
 
 
 def _lines(text: str) -> list[str]:
-    """As other programs count them: what Python takes for ends too may be part of an item."""
+    """Splits only at newlines: other line breaks that Python knows may be part of an item."""
     return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
 
 
@@ -191,7 +191,7 @@ def _json_list(text: str, source: str) -> Iterator[Item]:
     if not isinstance(values, list):
         raise InvalidInput(
             f"{printable(source)} is not a JSON list.",
-            "Write [item, item, …], or one item a line and --format jsonl.",
+            "Write [item, item, …], or use one item per line and --format jsonl.",
         )
     for value in values:
         yield _from_json(value, json.dumps(value, ensure_ascii=False))
@@ -201,17 +201,17 @@ def _json(text: str, source: str, line: int) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        at = line + getattr(error, "lineno", 1) - 1
+        number = line + getattr(error, "lineno", 1) - 1
+        message = getattr(error, "msg", error)
         raise InvalidInput(
-            f"{printable(source)}, line {at}: that is not JSON ({getattr(error, 'msg', error)}).",
-            "Mend the line, or say --format lines if each line is to be taken as it is.",
+            f"{printable(source)}, line {number}: not valid JSON ({message}).", _FIX_LINE
         ) from error
 
 
 def _from_json(value: Any, text: str) -> Item:
-    """Of an object its members are fields; a text is itself, without its quotes."""
+    """The members of an object become fields; a string loses its quotes."""
     if isinstance(value, dict):
-        return Item(text, {name: _plain(each) for name, each in value.items()})
+        return Item(text, {name: _plain(member) for name, member in value.items()})
     return Item(_plain(value) if isinstance(value, str) else text)
 
 
@@ -220,7 +220,7 @@ def _plain(value: Any) -> str:
 
 
 def _rows(text: str, delimiter: str, source: str) -> Iterator[Item]:
-    """A row of one column is that column; of several, `value` has all of them as JSON."""
+    """The value of a row is its only column, or all columns as JSON."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
         header = next(reader, [])
@@ -230,37 +230,35 @@ def _rows(text: str, delimiter: str, source: str) -> Iterator[Item]:
                 yield _from_row(header, row, source, reader.line_num)
     except csv.Error as error:
         raise InvalidInput(
-            f"{printable(source)}, line {reader.line_num}: {error}.",
-            "Mend the line, or say --format lines if each line is to be taken as it is.",
+            f"{printable(source)}, line {reader.line_num}: {error}.", _FIX_LINE
         ) from error
 
 
 def _check_header(header: list[str], source: str) -> None:
-    doubled = next((name for name in header if header.count(name) > 1), None)
-    if doubled is not None:
+    duplicate = next((name for name in header if header.count(name) > 1), None)
+    if duplicate is not None:
         raise InvalidInput(
-            f"{printable(source)}: the column {printable(doubled)!r} is there twice.",
-            "Give each column a name of its own in the first line.",
+            f"{printable(source)}: the column {printable(duplicate)!r} exists twice.",
+            "Give each column a unique name in the first line.",
         )
 
 
 def _from_row(header: list[str], row: list[str], source: str, line: int) -> Item:
     if len(row) != len(header):
         raise InvalidInput(
-            f"{printable(source)}, line {line}: {len(row)} columns, and the header has"
+            f"{printable(source)}, line {line}: {len(row)} columns, but the header has"
             f" {len(header)}.",
-            "Mend the line; a cell with a comma in it stands in quotes.",
+            "Correct the line; quote cells that contain a comma.",
         )
     fields = dict(zip(header, row, strict=True))
-    whole = row[0] if len(row) == 1 else json.dumps(fields, ensure_ascii=False)
-    return Item(whole, fields)
+    return Item(row[0] if len(row) == 1 else json.dumps(fields, ensure_ascii=False), fields)
 
 
 def variable_name(field: str) -> str:
-    """Of the variable that a field is given in: `learning rate` is LEARNING_RATE."""
+    """The variable of a field: `learning rate` becomes LEARNING_RATE."""
     return re.sub(r"\W", "_", field, flags=re.ASCII).upper()
 
 
 def field_names(items: Iterable[Item]) -> dict[str, None]:
-    """All that any of them has, in the order in which they are met."""
+    """The fields of all items, in order of appearance."""
     return {name: None for item in items for name in item.fields}

@@ -1,4 +1,4 @@
-"""The options of a task on a command line, made from the table, and the request they come to."""
+"""Makes typer options from the table of task options, and a request from their values."""
 
 import inspect
 from dataclasses import dataclass
@@ -8,16 +8,16 @@ import typer
 from msgspec import Struct
 from msgspec.structs import replace
 
-from potluck.cli.completion import task_ids, template_names
-from potluck.cli.options import directory
+from potluck.cli.completion import complete_task_ids, complete_template_names
+from potluck.cli.options import parse_directory
 from potluck.cli.request.inputs import (
     RequestInputs,
-    checked_inputs,
-    supposed,
-    uploaded,
+    add_placeholder_inputs,
+    check_inputs,
+    upload_inputs,
 )
-from potluck.cli.request.secrets import named_secrets, read_secrets
-from potluck.cli.request.task_kind import Way, asked_for
+from potluck.cli.request.secrets import read_secrets, stub_secrets
+from potluck.cli.request.task_kind import KindOptions, build_spec
 from potluck.cli.tasks.resolve_task import pick_task_id
 from potluck.cli.terminal.screen import Screen, Tone
 from potluck.local.request_builder import build_request, is_for_own_nodes
@@ -31,29 +31,29 @@ if TYPE_CHECKING:
 
 
 def _template_defaults(context: typer.Context, name: str | None) -> str | None:
-    """A template's options replace our defaults, so what is typed still wins."""
+    """A template's options replace the defaults, so that options on the command line win."""
     if name is not None and not context.resilient_parsing:
         options = named_template(name).about.options
-        said = {OPTIONS[each].keyword: value for each, value in options.items()}
-        context.default_map = {**(context.default_map or {}), **said}
+        values = {OPTIONS[option].keyword: value for option, value in options.items()}
+        context.default_map = {**(context.default_map or {}), **values}
     return name
 
 
-# What only a command line has.
+# Settings that only a command line has.
 _TYPER: dict[str, dict[str, Any]] = {
     "template": {
         "callback": _template_defaults,
         "is_eager": True,
-        "autocompletion": template_names,
+        "autocompletion": complete_template_names,
     },
-    "after": {"autocompletion": task_ids},
-    "folder": {"parser": directory},
+    "after": {"autocompletion": complete_task_ids},
+    "folder": {"parser": parse_directory},
 }
 _SHORT = {"parameter": "-p"}
 
 
 def option_info(name: str, panel: str | None = None) -> Any:
-    """What typer is told of an option of the table."""
+    """The typer option of a row of the table."""
     row = OPTIONS[name]
     kind = row.kind
     return typer.Option(
@@ -86,7 +86,7 @@ def _signature(without: str = "") -> inspect.Signature:
 
 @dataclass(frozen=True)
 class TaskWords:
-    """The words behind the options: what is run, and with which arguments."""
+    """The words after the options: the script and its arguments."""
 
     script: Annotated[
         str | None,
@@ -94,7 +94,7 @@ class TaskWords:
     ] = None
     arguments: Annotated[
         list[str] | None,
-        typer.Argument(metavar="ARGS", help="For the script, untouched.", show_default=False),
+        typer.Argument(metavar="ARGS", help="Arguments of the script.", show_default=False),
     ] = None
 
     @property
@@ -104,25 +104,25 @@ class TaskWords:
 
 @dataclass(init=False)
 class TaskOptions:
-    """What was typed, or stands in its place, by the keywords of the options."""
+    """The values of the options by their keywords, as typed or by default."""
 
     said: dict[str, Any]
     __signature__ = _signature()
 
-    def __init__(self, **said: Any) -> None:
-        self.said = said
+    def __init__(self, **values: Any) -> None:
+        self.said = values
 
     def values(self) -> dict[str, Any]:
-        """As the request has them, by the names of the options."""
+        """The parsed values by the names of the options."""
         return {
-            row.name: row.kind.parse(self.said[row.keyword], typed_name(row.name))
+            row.name: row.kind.parse(self.said[row.keyword], option_name(row.name))
             for row in OPTIONS.values()
             if self.said.get(row.keyword) is not None
         }
 
 
 class MapOptions(TaskOptions):
-    """Those of a map, whose items are counted and not typed."""
+    """The options of `map`, which counts the items instead of taking --array."""
 
     __signature__ = _signature(without="array")
 
@@ -130,12 +130,12 @@ class MapOptions(TaskOptions):
         return TaskOptions(**self.said, array=count)
 
 
-def typed_name(name: str) -> str:
+def option_name(name: str) -> str:
     return f"--{name}"
 
 
 class TaskDraft(Struct, frozen=True):
-    """A request that the server would take, and what is to be sent before it."""
+    """A valid request, and what has to be uploaded or resolved before it is submitted."""
 
     request: TaskRequest
     inputs: RequestInputs
@@ -143,44 +143,48 @@ class TaskDraft(Struct, frozen=True):
     on_own_nodes: bool = False
 
 
-def drafted(
-    words: TaskWords, said: TaskOptions, screen: Screen, *, is_meant: bool = True
+def draft_task(
+    words: TaskWords, options: TaskOptions, screen: Screen, *, is_dry_run: bool = False
 ) -> TaskDraft:
-    """Every mistake that can be seen from here is told here, before anything is sent.
+    """Reports all mistakes that are visible on this machine before anything is sent.
 
-    What is not meant, but only asked about, needs no secrets.
+    A dry run asks for no secrets.
     """
-    values = said.values()
-    ready = named_template(values["template"]) if "template" in values else None
-    way = Way(values["command"], values.get("image"), ready, values.get("parameter", ()))
-    asked = asked_for(words.all, way, values.get("env", {}), values.get("folder"))
-    inputs = checked_inputs(asked.folder, values.get("file", ()))
-    named = list(values.pop("secret", ()))
-    values["secret"] = read_secrets(named, screen.err) if is_meant else named_secrets(named)
+    values = options.values()
+    template = named_template(values["template"]) if "template" in values else None
+    kind = KindOptions(
+        values["command"], values.get("image"), template, values.get("parameter", ())
+    )
+    spec, folder = build_spec(words.all, kind, values.get("env", {}), values.get("folder"))
+    inputs = check_inputs(folder, values.get("file", ()))
+    secrets = list(values.pop("secret", ()))
+    values["secret"] = stub_secrets(secrets) if is_dry_run else read_secrets(secrets, screen.err)
     after = values.pop("after", ())
-    if ready is not None:
-        values.setdefault("name", ready.name)
-        for hint in ready.hints:
+    if template is not None:
+        values.setdefault("name", template.name)
+        for hint in template.hints:
             screen.err.prose(f"potluck: {hint}", Tone.WAITING)
-    request = build_request(asked.spec, values, typed_name)
+    request = build_request(spec, values, option_name)
     return TaskDraft(request, inputs, after, is_for_own_nodes(values))
 
 
-def sent_along(potluck: "Potluck", draft: TaskDraft, screen: Screen) -> TaskRequest:
-    """With the tasks that come first, and with its files, which the server has from here on."""
-    request = _placed(potluck, draft)
-    return replace(request, spec=uploaded(potluck, request.spec, draft.inputs, screen))
+def prepare_request(potluck: "Potluck", draft: TaskDraft, screen: Screen) -> TaskRequest:
+    """Uploads the inputs and returns the request for submission."""
+    request = _resolve(potluck, draft)
+    return replace(request, spec=upload_inputs(potluck, request.spec, draft.inputs, screen))
 
 
-def unsent(potluck: "Potluck", draft: TaskDraft) -> TaskRequest:
-    """The same as far as a server need know it to say what would become of it."""
-    request = _placed(potluck, draft)
-    return replace(request, spec=supposed(request.spec, draft.inputs))
+def prepare_estimate(potluck: "Potluck", draft: TaskDraft) -> TaskRequest:
+    """The request for an estimate, without uploading its inputs."""
+    request = _resolve(potluck, draft)
+    return replace(request, spec=add_placeholder_inputs(request.spec, draft.inputs))
 
 
-def _placed(potluck: "Potluck", draft: TaskDraft) -> TaskRequest:
-    wanted = draft.request.requirements
+def _resolve(potluck: "Potluck", draft: TaskDraft) -> TaskRequest:
+    """Adds the user's own address and the ids of the tasks to wait for."""
+    requirements = draft.request.requirements
     if draft.on_own_nodes:
-        wanted = replace(wanted, owners=(*wanted.owners, potluck.account.me().address))
-    first = dict.fromkeys(TaskId(pick_task_id(potluck, each)) for each in draft.after)
-    return replace(draft.request, requirements=wanted, after=tuple(first))
+        owners = (*requirements.owners, potluck.account.me().address)
+        requirements = replace(requirements, owners=owners)
+    after = dict.fromkeys(TaskId(pick_task_id(potluck, text)) for text in draft.after)
+    return replace(draft.request, requirements=requirements, after=tuple(after))

@@ -1,8 +1,7 @@
-"""What stands for an item in the words of a command: `{}` is all of it, `{lr}` one of its fields.
+"""Placeholders for items in arguments: `{}` is the item, `{lr}` one of its fields.
 
-`{item}` is its number, and `{{lr}}` is `{lr}` itself. What is no name between braces is left as it
-is, and so are a shell's variables, so that JSON, however deep, and `${HOME}` may be written without
-thinking of it.
+`{item}` is the item's number, and `{{lr}}` is a literal `{lr}`. Braces around anything but a name,
+and shell variables, are left alone, so that nested JSON and `${HOME}` need no escaping.
 """
 
 import difflib
@@ -17,62 +16,61 @@ from potluck.wire.codec import decode_json, encode_json
 
 _NUMBER = "item"
 _NAME = r"[^\W\d][\w -]*|"
-# A place that is meant as it stands, or one to fill in.
-_PLACE = re.compile(rf"\{{\{{(?:{_NAME})\}}\}}|(?<!\$)\{{({_NAME})\}}")
+# An escaped placeholder, or one to fill in.
+_PLACEHOLDER = re.compile(rf"\{{\{{(?:{_NAME})\}}\}}|(?<!\$)\{{({_NAME})\}}")
 
 
-def given(words: Sequence[str], items: Sequence[Item]) -> list[ItemInputs]:
-    """What each item is told, by words that have places for it.
+def build_item_inputs(words: Sequence[str], items: Sequence[Item]) -> list[ItemInputs]:
+    """The arguments and variables of each item.
 
-    Where there are no words at all, the item is the one word; words without a place are the same
-    for all.
+    Without words the item is the only argument; words without placeholders are the same for all.
     """
     fields = field_names(items)
     _check(words, {*fields, _NUMBER}, fields)
     _check_variables(fields)
     template = tuple(words) or ("{}",)
-    is_alike = not any(map(_PLACE.search, template))
-    found = []
+    has_placeholders = any(map(_PLACEHOLDER.search, template))
+    inputs = []
     for number, item in enumerate(items):
-        own = None if is_alike else tuple(_filled(word, item, number) for word in template)
-        found.append(_checked(ItemInputs(_variables(item), own), number))
-    return found
+        own = tuple(_fill(word, item, number) for word in template) if has_placeholders else None
+        inputs.append(_check_item(ItemInputs(_variables(item), own), number))
+    return inputs
 
 
-def _check(words: Sequence[str], known: Container[str], fields: Iterable[str]) -> None:
+def _check(words: Sequence[str], names: Container[str], fields: Iterable[str]) -> None:
     for word in words:
-        for match in _PLACE.finditer(word):
+        for match in _PLACEHOLDER.finditer(word):
             name = match[1]
-            if name and name not in known:
+            if name and name not in names:
                 raise _unknown(name, [*fields, _NUMBER])
 
 
 def _check_variables(fields: Iterable[str]) -> None:
-    """Of two fields in one variable the script would see only one."""
+    """Refuses two fields that share a variable."""
     taken: dict[str, str] = {}
     for field in fields:
         name = variable_name(field)
         if name in taken:
             raise InvalidInput(
-                f"The fields {printable(taken[name])!r} and {printable(field)!r} would both be in"
-                f" POTLUCK_FIELD_{name}.",
+                f"The fields {printable(taken[name])!r} and {printable(field)!r} would share the"
+                f" variable POTLUCK_FIELD_{name}.",
                 "Give one of them another name.",
             )
         taken[name] = field
 
 
-def _unknown(name: str, known: list[str]) -> InvalidInput:
-    near = difflib.get_close_matches(name, known, 1)
-    meant = f"Did you mean {{{printable(near[0])}}}? " if near else ""
-    listed = ", ".join(f"{{{printable(each)}}}" for each in ("", *known[:20]))
+def _unknown(name: str, names: list[str]) -> InvalidInput:
+    near = difflib.get_close_matches(name, names, 1)
+    question = f"Did you mean {{{printable(near[0])}}}? " if near else ""
+    listed = ", ".join(f"{{{printable(valid)}}}" for valid in ("", *names[:20]))
     return InvalidInput(
         f"No item has a field {printable(name)!r}.",
-        f"{meant}There are {listed}; for the braces themselves write {{{{{printable(name)}}}}}.",
+        f"{question}Valid are {listed}; write {{{{{printable(name)}}}}} for literal braces.",
     )
 
 
-def _filled(word: str, item: Item, number: int) -> str:
-    """An item that lacks a field which others have gives nothing there."""
+def _fill(word: str, item: Item, number: int) -> str:
+    """A field that this item lacks but others have is empty."""
 
     def fill(match: re.Match[str]) -> str:
         name = match[1]
@@ -82,29 +80,29 @@ def _filled(word: str, item: Item, number: int) -> str:
             return item.value
         return item.fields.get(name, str(number) if name == _NUMBER else "")
 
-    return _PLACE.sub(fill, word)
+    return _PLACEHOLDER.sub(fill, word)
 
 
 def _variables(item: Item) -> dict[str, str]:
-    found = {f"POTLUCK_FIELD_{variable_name(name)}": each for name, each in item.fields.items()}
-    return {"POTLUCK_ITEM_VALUE": item.value, **found}
+    fields = {f"POTLUCK_FIELD_{variable_name(name)}": text for name, text in item.fields.items()}
+    return {"POTLUCK_ITEM_VALUE": item.value, **fields}
 
 
-def _checked(inputs: ItemInputs, number: int) -> ItemInputs:
+def _check_item(inputs: ItemInputs, number: int) -> ItemInputs:
     if any("\0" in text for text in (*inputs.environment.values(), *(inputs.arguments or ()))):
         raise InvalidInput(
-            f"Item {number} has a NUL in it, which no variable can have.", "Take it out."
+            f"Item {number} contains a NUL, which is invalid in variables.", "Remove it."
         )
     encoded = encode_json(inputs)
     if len(encoded) > MOST_ITEM_BYTES:
         raise TooLarge(
             f"Item {number} has more than {MOST_ITEM_BYTES >> 10} KiB.",
-            "Put it into a file of its own, and name the files by a pattern.",
+            "Put each item into its own file, and name the files with a pattern.",
         )
     try:
         return decode_json(encoded, ItemInputs)
     except InvalidInput as error:
         raise InvalidInput(
-            f"Item {number} can not be given to a task: {error.detail}",
-            "It may have 250 fields, with names of up to 100 characters.",
+            f"Item {number} cannot be passed to a task: {error.detail}",
+            "An item may have 250 fields, with names of up to 100 characters.",
         ) from error

@@ -1,4 +1,4 @@
-"""The file that `run` sends: read whole and checked here, before anybody else sees it."""
+"""Reads and checks a script before it is sent."""
 
 import sys
 from pathlib import Path
@@ -10,12 +10,12 @@ STDIN = "-"
 
 
 def read_script(path: str) -> tuple[str, str]:
-    """The name and the source; `-` is stdin."""
+    """Returns the name and the source; `-` is stdin."""
     name, content = ("stdin.py", _read_stdin()) if path == STDIN else _read_file(path)
     if len(content) > SOURCE_CHARACTERS:
         raise TooLarge(
             f"{path} is larger than the {SOURCE_CHARACTERS // 1024} KiB that a script may have.",
-            "Keep data out of the script.",
+            "Move data out of the script.",
         )
     source = _decoded(content, path)
     _check_block(source)
@@ -32,7 +32,7 @@ def _read_file(path: str) -> tuple[str, bytes]:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InvalidInput(
-            f"{path} can not be read: {reason}.", "Check its name and its permissions."
+            f"{path} cannot be read: {reason}.", "Check its name and its permissions."
         ) from error
 
 
@@ -61,12 +61,12 @@ def _decoded(content: bytes, path: str) -> str:
             f"{path} is not a Python script: it contains NUL bytes.", "Name another file."
         )
     if not source.strip():
-        raise InvalidInput(f"{path} is empty.", "Name a script with something in it.")
+        raise InvalidInput(f"{path} is empty.", "Name another file.")
     return source
 
 
 def _check_block(source: str) -> None:
-    """A bad PEP 723 block is told here, not after waiting for a device."""
+    """Reports an invalid PEP 723 block before the task waits for a device."""
     from potluck.model.script import read_metadata
 
     read_metadata(source)

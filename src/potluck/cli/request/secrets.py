@@ -1,4 +1,4 @@
-"""`--secret NAME`: from the environment, or asked for where nobody else can read it."""
+"""`--secret NAME`: takes the value from the environment, or from a hidden prompt."""
 
 import os
 import re
@@ -12,22 +12,22 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def read_secrets(words: list[str], pane: Pane) -> dict[str, str]:
-    """Each by its name; a value on the command line is taken, and spoken about."""
+    """Values by name; warns about values on the command line."""
     secrets = dict(_read(word, pane) for word in words)
     for name, value in secrets.items():
         if not value:
-            raise InvalidInput(f"The secret {name} is empty.", "Set it, or leave it out.")
+            raise InvalidInput(f"The secret {name} is empty.", "Set it, or omit it.")
         if len(value) < LEAST_MASKED_CHARACTERS:
             pane.prose(
                 f"potluck: {name} has fewer than {LEAST_MASKED_CHARACTERS} characters, so it is not"
-                " hidden where the task writes it into its log.",
+                " masked in the task's log.",
                 Tone.WAITING,
             )
     return secrets
 
 
-def named_secrets(words: list[str]) -> dict[str, str]:
-    """Their names alone, for a request that is not meant: nobody is asked, nothing is told."""
+def stub_secrets(words: list[str]) -> dict[str, str]:
+    """The names with a dummy value, for a dry run; asks and warns about nothing."""
     return {_name(word): "not said" for word in words}
 
 
@@ -36,19 +36,19 @@ def _name(word: str) -> str:
     if not _NAME.fullmatch(name):
         raise InvalidInput(
             f"--secret {printable(name)!r} is not the name of a variable.",
-            "Write it like --secret API_TOKEN; its value is taken from your environment, or asked.",
+            "Write it like --secret API_TOKEN; its value comes from your environment or a prompt.",
         )
     return name
 
 
 def _read(word: str, pane: Pane) -> tuple[str, str]:
-    name, (_, is_said, value) = _name(word), word.partition("=")
-    if is_said:
+    name, (_, equals, value) = _name(word), word.partition("=")
+    if equals:
         pane.prose(
-            f"potluck: other users of this machine can read {name} in its list of processes, and"
-            f" your shell may keep it; next time export it and say --secret {name}.",
+            f"potluck: other users of this machine can see {name} in the process list, and your"
+            f" shell may store it; next time export it and use --secret {name}.",
             Tone.WAITING,
         )
         return name, value
-    known = os.environ.get(name)
-    return name, hidden(f"{name}: ", f"Set {name}") if known is None else known
+    exported = os.environ.get(name)
+    return name, hidden(f"{name}: ", f"Set {name}") if exported is None else exported

@@ -1,4 +1,4 @@
-"""What is to be run, from what somebody typed: a script, a command, an image or a template."""
+"""Builds the spec of a task: a script, a command, an image or a template."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,15 +14,8 @@ from potluck.model.task_spec import CommandSpec, ContainerSpec, ScriptSpec
 Spec = ScriptSpec | CommandSpec | ContainerSpec
 
 
-class RequestedSpec(Struct, frozen=True):
-    """A spec without its files, and the folder that goes along."""
-
-    spec: Spec
-    folder: Path | None = None
-
-
-class Way(Struct, frozen=True):
-    """How the words behind the options are to be read: as a script's, unless one of these."""
+class KindOptions(Struct, frozen=True):
+    """The options that choose the kind of task; without any of them it is a script."""
 
     is_command: bool = False
     image: str | None = None
@@ -30,83 +23,82 @@ class Way(Struct, frozen=True):
     parameters: Sequence[str] = ()
 
 
-def asked_for(
-    words: Sequence[str], way: Way, variables: dict[str, str], folder: Path | None
-) -> RequestedSpec:
-    """The kind that was meant; what contradicts itself is refused."""
-    named = {
-        "--command": way.is_command,
-        "--image": way.image is not None,
-        "--template": way.template is not None,
+def build_spec(
+    words: Sequence[str], kind: KindOptions, variables: dict[str, str], folder: Path | None
+) -> tuple[Spec, Path | None]:
+    """The spec without its files, and the folder to upload; refuses contradictory options."""
+    options = {
+        "--command": kind.is_command,
+        "--image": kind.image is not None,
+        "--template": kind.template is not None,
     }
-    said = [option for option, is_said in named.items() if is_said]
-    if len(said) > 1:
-        raise InvalidInput(f"{' and '.join(said)} contradict each other.", "Leave one of them out.")
-    if way.template is not None:
-        return _from_template(way.template, words, parsed(way.parameters), variables, folder)
-    if way.parameters:
+    used = [option for option, is_used in options.items() if is_used]
+    if len(used) > 1:
+        raise InvalidInput(f"{' and '.join(used)} contradict each other.", "Use only one of them.")
+    if kind.template is not None:
+        parameters = parse_parameters(kind.parameters)
+        return _from_template(kind.template, words, parameters, variables, folder)
+    if kind.parameters:
         raise InvalidInput(
-            "-p is for the parameters of a template, and none is named.",
-            "Name it with --template; for a script, write its arguments behind its name.",
+            "-p sets parameters of a template, but no template is named.",
+            "Name it with --template; for a script, write its arguments after its name.",
         )
-    if way.image is not None:
-        return RequestedSpec(ContainerSpec(way.image, tuple(words), variables), folder)
+    if kind.image is not None:
+        return ContainerSpec(kind.image, tuple(words), variables), folder
     if not words:
         raise InvalidInput(
-            "There is nothing to run." if way.is_command else "No script is named.",
+            "There is nothing to run." if kind.is_command else "No script is named.",
             "Name one: `potluck run SCRIPT`, `potluck run --command PROGRAM`,"
             " `potluck run --image IMAGE` or `potluck run --template NAME`.",
         )
-    if way.is_command:
-        return RequestedSpec(CommandSpec(tuple(words), variables), folder)
+    if kind.is_command:
+        return CommandSpec(tuple(words), variables), folder
     filename, source = read_script(words[0])
-    filename = _place_in(folder, words[0]) or filename
-    return RequestedSpec(ScriptSpec(filename, source, tuple(words[1:]), variables), folder)
+    filename = _path_in(folder, words[0]) or filename
+    return ScriptSpec(filename, source, tuple(words[1:]), variables), folder
 
 
-def _place_in(folder: Path | None, script: str) -> str | None:
-    """Where the script lies in the folder that goes along: there it is run, from the top of it."""
+def _path_in(folder: Path | None, script: str) -> str | None:
+    """The script's path in the uploaded folder, from whose top it is run."""
     if folder is None or script == STDIN:
         return None
     top, file = folder.resolve(), Path(script).resolve()
     return file.relative_to(top).as_posix() if file.is_relative_to(top) else None
 
 
-def parsed(pairs: Sequence[str]) -> dict[str, str]:
-    """`-p size=64`, as often as needed, each name once."""
-    given: dict[str, str] = {}
+def parse_parameters(pairs: Sequence[str]) -> dict[str, str]:
+    """Parses `-p size=64`; refuses duplicate names."""
+    values: dict[str, str] = {}
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name:
             raise InvalidInput(
                 f"-p {printable(pair)!r} is not NAME=value.", "Write it like -p size=64."
             )
-        if name in given:
-            raise InvalidInput(f"-p {printable(name)} is said twice.", "Leave one of them out.")
-        given[name] = value
-    return given
+        if name in values:
+            raise InvalidInput(f"-p {printable(name)} is given twice.", "Use only one of them.")
+        values[name] = value
+    return values
 
 
 def _from_template(
     template: Template,
     words: Sequence[str],
-    given: dict[str, str],
+    parameters: dict[str, str],
     variables: dict[str, str],
     folder: Path | None,
-) -> RequestedSpec:
+) -> tuple[Spec, Path | None]:
     if folder is not None:
         raise InvalidInput(
-            "A template brings its own folder, and --folder names another.",
-            "Send single files along with --file.",
+            "--folder cannot be used with a template, which has its own folder.",
+            "Send single files with --file.",
         )
     about = template.about
-    arguments = (*template.arguments(given), *words)
-    own = template.directory if template.has_files else None
+    arguments = (*template.arguments(parameters), *words)
+    own_folder = template.directory if template.has_files else None
     if about.image is not None:
-        return RequestedSpec(
-            ContainerSpec(about.image, (*about.command, *arguments), variables), own
-        )
+        return ContainerSpec(about.image, (*about.command, *arguments), variables), own_folder
     if about.script is None:
-        return RequestedSpec(CommandSpec((*about.command, *arguments), variables), own)
+        return CommandSpec((*about.command, *arguments), variables), own_folder
     filename, source = read_script(str(template.directory / about.script))
-    return RequestedSpec(ScriptSpec(filename, source, arguments, variables), own)
+    return ScriptSpec(filename, source, arguments, variables), own_folder

@@ -1,1 +1,1 @@
-"""Commands about what a task left: logs, files, results and usage."""
+"""Commands for the logs, files and results of a task."""

@@ -1,7 +1,7 @@
-"""What the items of an array have written and left, brought together item by item.
+"""Collects the output and the files of an array's items.
 
-An item's output is that of the newest attempt that had it: it is given to another one only as long
-as no outcome of it counts. What is here already and is another's stays as it is.
+An item's output is that of the newest attempt that ran it: an item is reassigned only as long as it
+has no final outcome. Existing files are never replaced.
 """
 
 import contextlib
@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from potluck.cli.results.fetch import brought, check_output, size_of
-from potluck.cli.results.item_log import NUMBER, STREAMS, by_item
+from potluck.cli.results.fetch import check_output, describe_fetched, describe_size
+from potluck.cli.results.item_log import NUMBER, STREAMS, split_by_item
 from potluck.cli.results.logs import log_pages
-from potluck.cli.tasks.attempts import attempts_at
+from potluck.cli.tasks.attempts import iter_attempts
 from potluck.cli.terminal.screen import Screen, printable
-from potluck.cli.terminal.transfer_progress import resumable, telling
+from potluck.cli.terminal.transfer_progress import report_progress, resumable_transfer
 from potluck.cli.terminal.units import show_count
 from potluck.model.blob import NamedFile
 from potluck.model.error import BadSettings, InvalidInput
@@ -30,161 +30,163 @@ if TYPE_CHECKING:
     from potluck.consumer import Potluck
 
 
-class Gathering(Struct, frozen=True):
-    """Which items there are, by what their results are called and what they stand for."""
+class ItemCollector(Struct, frozen=True):
+    """The items of an array, with a label for each item's results, and its value if known."""
 
     labels: Sequence[str]
-    values: Sequence[str]  # none of them for whoever did not bring them
+    values: Sequence[str]  # empty if only the number of items is known
     directory: Path | None = None
 
-    def check_room(self) -> None:
-        """Before anything is run: nothing that is there is replaced, so there should be nothing."""
+    def check_output(self) -> None:
+        """Before the task runs: the directory must not contain results of an item."""
         check_output(self.directory)
         if self.directory is None or not self.directory.is_dir():
             return
-        there = {each.name for each in self.directory.iterdir()}
-        taken = next((label for label in self.labels if label in there), None)
+        names = {path.name for path in self.directory.iterdir()}
+        taken = next((label for label in self.labels if label in names), None)
         if taken is not None:
             raise InvalidInput(
-                f"{printable(str(self.directory / taken))} is there already, perhaps of an earlier"
-                " run, and what is there is never replaced.",
-                "Name another directory with --output, or move this one away. To bring more of a"
-                f" task that ran: `potluck result TASK -o {printable(str(self.directory))}`.",
+                f"{printable(str(self.directory / taken))} exists, perhaps from an earlier run, and"
+                " existing files are never replaced.",
+                "Name another directory with --output, or move this one. To download more of a"
+                f" finished task: `potluck result TASK -o {printable(str(self.directory))}`.",
             )
 
-    def gather(self, potluck: "Potluck", task: TaskView, screen: Screen) -> None:
-        """Into the directory, if one is named: files, and what was written. Else what was written,
-        in the order of the items, on stdout."""
+    def collect(self, potluck: "Potluck", task: TaskView, screen: Screen) -> None:
+        """Downloads files and output into the directory; without one, writes the output to stdout
+        in the order of the items."""
         if self.directory is not None:
-            found = self.fetch(potluck, task, self.directory, screen)
+            files = self.fetch(potluck, task, self.directory, screen)
             if screen.json:
-                screen.emit({"event": "files", **brought(found, self.directory)})
-        for told in self.bring_written(potluck, task, screen):
-            screen.emit({"event": "item", **told})
+                screen.emit({"event": "files", **describe_fetched(files, self.directory)})
+        for item in self.collect_output(potluck, task, screen):
+            screen.emit({"event": "item", **item})
 
-    def bring_written(
+    def collect_output(
         self, potluck: "Potluck", task: TaskView, screen: Screen
     ) -> Iterator[dict[str, Any]]:
-        """What items wrote, into the directory or on stdout; for programs, item by item."""
+        """Writes the items' output to the directory or to stdout; yields it for --json."""
         with tempfile.TemporaryDirectory(prefix="potluck-") as scratch:
-            self._collect(potluck, task, Path(scratch), screen)
+            self._collect_attempts(potluck, task, Path(scratch), screen)
             if screen.json:
-                yield from self._told(Path(scratch))
+                yield from self._as_json(Path(scratch))
             elif self.directory is None:
                 for item in range(len(self.labels)):
                     screen.out.write_bytes(_read(Path(scratch) / f"{item}.stdout"))
             if self.directory is not None:
-                self._keep(Path(scratch), self.directory, screen)
+                self._save(Path(scratch), self.directory, screen)
 
     def fetch(
         self, potluck: "Potluck", task: TaskView, directory: Path, screen: Screen
     ) -> TaskFiles:
-        """The files of all items."""
-        with resumable(screen) as line:
-            told = telling(screen, line, f"downloading to {directory}")
-            found = self._named(potluck.files.of_task(task.id))
-            alone, doubled = _apart(found.files)
-            potluck.files.bring(alone, directory, task.id, told)
-        if doubled:
+        """Downloads the files of all items."""
+        with resumable_transfer(screen) as line:
+            progress = report_progress(screen, line, f"downloading to {directory}")
+            files = self._label(potluck.files.of_task(task.id))
+            unique, duplicates = _split_duplicates(files.files)
+            potluck.files.bring(unique, directory, task.id, progress)
+        if duplicates:
             raise BadSettings(
-                f"{printable(doubled[0].path)} is the name of two files of the task; only one of"
-                " them was brought.",
-                f"`potluck result {task.id} -o DIR` brings both, by the numbers of their items.",
+                f"Two files of the task have the name {printable(duplicates[0].path)}; only one of"
+                " them was downloaded.",
+                f"`potluck result {task.id} -o DIR` downloads both, by the numbers of their items.",
             )
-        if found.files and not screen.json:
-            screen.err.line(f"{size_of(found)} in {printable(str(directory))}")
-        return found
+        if files.files and not screen.json:
+            screen.err.line(f"{describe_size(files)} in {printable(str(directory))}")
+        return files
 
-    def _named(self, found: TaskFiles) -> TaskFiles:
-        files = [NamedFile(self._renamed(file.path), file.blob) for file in found.files]
-        return replace(found, files=files)
+    def _label(self, files: TaskFiles) -> TaskFiles:
+        labelled = [NamedFile(self._label_path(file.path), file.blob) for file in files.files]
+        return replace(files, files=labelled)
 
-    def _renamed(self, path: str) -> str:
-        """A file of item 17 comes back as `17/picture.png`."""
+    def _label_path(self, path: str) -> str:
+        """Replaces the item's number in a path such as `17/picture.png` by its label."""
         number, slash, rest = path.partition("/")
-        is_known = re.fullmatch(NUMBER, number) and int(number) < len(self.labels)
-        return f"{self.labels[int(number)]}{slash}{rest}" if is_known else path
+        is_item = re.fullmatch(NUMBER, number) and int(number) < len(self.labels)
+        return f"{self.labels[int(number)]}{slash}{rest}" if is_item else path
 
-    def _collect(self, potluck: "Potluck", task: TaskView, scratch: Path, screen: Screen) -> None:
-        """One attempt after the other, the oldest first, so that the newest has the last word."""
-        attempts = [each for each in attempts_at(potluck, task.id) if each.items is not None]
-        with resumable(screen) as line:
+    def _collect_attempts(
+        self, potluck: "Potluck", task: TaskView, scratch: Path, screen: Screen
+    ) -> None:
+        """Oldest first, so that the output of the newest attempt remains."""
+        attempts = [row for row in iter_attempts(potluck, task.id) if row.items is not None]
+        with resumable_transfer(screen) as line:
             for number, attempt in enumerate(reversed(attempts), start=1):
-                if screen.err.is_live:  # a log need not tell of each
-                    of_all = show_count(len(attempts), "attempt")
-                    line.say(f"gathering output: {number:,} of {of_all}")
+                if screen.err.is_live:  # too many lines for a log
+                    total = show_count(len(attempts), "attempt")
+                    line.say(f"collecting output: {number:,} of {total}")
                 _collect_attempt(potluck, task, attempt, scratch)
 
-    def _told(self, scratch: Path) -> Iterator[dict[str, Any]]:
+    def _as_json(self, scratch: Path) -> Iterator[dict[str, Any]]:
         for item in range(len(self.labels)):
-            texts = {each: _read(scratch / f"{item}.{each}") for each in STREAMS}
+            texts = {stream: _read(scratch / f"{item}.{stream}") for stream in STREAMS}
             decoded = {name: text.decode("utf-8", "replace") for name, text in texts.items()}
             value = {"value": self.values[item]} if self.values else {}
             yield {"item": item, **value, **decoded}
 
-    def _keep(self, scratch: Path, directory: Path, screen: Screen) -> None:
-        """Beside the files of each item."""
-        kept, left = 0, []
+    def _save(self, scratch: Path, directory: Path, screen: Screen) -> None:
+        """Writes each item's output next to its files."""
+        saved, conflicts = 0, []
         for item, label in enumerate(self.labels):
             for stream in STREAMS:
                 if data := _read(scratch / f"{item}.{stream}"):
-                    place = _place(directory, f"{label}/{stream}.txt")
-                    is_kept = _is_written(place, data)
-                    kept += is_kept
-                    left += [] if is_kept else [place]
-        if left:
+                    path = _safe_path(directory, f"{label}/{stream}.txt")
+                    is_saved = _write(path, data)
+                    saved += is_saved
+                    conflicts += [] if is_saved else [path]
+        if conflicts:
             raise BadSettings(
-                f"{left[0]} is there already and is another file; it was left as it is.",
-                "Name an empty directory; `potluck logs TASK --item N` shows what an item wrote.",
+                f"{conflicts[0]} exists with other content and was not replaced.",
+                "Name an empty directory; `potluck logs TASK --item N` shows an item's output.",
             )
-        if kept and not screen.json:
-            screen.err.line(f"What items wrote is in {printable(str(directory))}, as stdout.txt")
+        if saved and not screen.json:
+            screen.err.line(f"The items' output is in {printable(str(directory))}, as stdout.txt")
 
 
-def by_number(count: int, directory: Path | None) -> Gathering:
-    """For whoever knows nothing of the items but how many there are."""
-    return Gathering([str(number) for number in range(count)], (), directory)
+def numbered_items(count: int, directory: Path | None) -> ItemCollector:
+    """Labels the items by their numbers."""
+    return ItemCollector([str(number) for number in range(count)], (), directory)
 
 
-def _apart(files: Sequence[NamedFile]) -> tuple[list[NamedFile], list[NamedFile]]:
-    """Those that have a name to themselves, and those that another file has taken it from."""
+def _split_duplicates(files: Sequence[NamedFile]) -> tuple[list[NamedFile], list[NamedFile]]:
+    """The first file of each name, and other files with the same name."""
     first: dict[str, NamedFile] = {}
-    doubled = [file for file in files if first.setdefault(file.path, file).blob != file.blob]
-    return list(first.values()), doubled
+    duplicates = [file for file in files if first.setdefault(file.path, file).blob != file.blob]
+    return list(first.values()), duplicates
 
 
 def _collect_attempt(
     potluck: "Potluck", task: TaskView, attempt: AttemptView, scratch: Path
 ) -> None:
-    """Only of the items that it was granted, whatever a node says of others."""
+    """Only for items of this attempt, even if the node claims others."""
     assert attempt.items is not None
-    found: dict[str, bytearray] = {}
-    for _, written in by_item(log_pages(potluck, task.id, attempt.number), attempt.items):
-        for item, piece in written:
-            found.setdefault(f"{item}.{piece.stream}", bytearray()).extend(piece.data)
+    outputs: dict[str, bytearray] = {}
+    for _, pieces in split_by_item(log_pages(potluck, task.id, attempt.number), attempt.items):
+        for item, piece in pieces:
+            outputs.setdefault(f"{item}.{piece.stream}", bytearray()).extend(piece.data)
     for item in range(attempt.items.start, attempt.items.end):
         for name in (f"{item}.{stream}" for stream in STREAMS):
-            if name in found:
-                (scratch / name).write_bytes(found[name])
+            if name in outputs:
+                (scratch / name).write_bytes(outputs[name])
             else:
                 (scratch / name).unlink(missing_ok=True)
 
 
-def _place(directory: Path, path: str) -> Path:
+def _safe_path(directory: Path, path: str) -> Path:
     from potluck.consumer.files.files import place_in
 
     return place_in(directory, path)
 
 
-def _is_written(place: Path, data: bytes) -> bool:
-    """False if something else is there."""
-    if place.exists():
-        return _read(place) == data
+def _write(path: Path, data: bytes) -> bool:
+    """Returns False if the file exists with other content."""
+    if path.exists():
+        return _read(path) == data
     try:
-        place.write_bytes(data)
+        path.write_bytes(data)
     except OSError as error:
         raise BadSettings(
-            f"{place} can not be written: {error.strerror}.", "Name a directory with room in it."
+            f"{path} cannot be written: {error.strerror}.", "Name a directory with free space."
         ) from error
     return True
 

@@ -1,4 +1,7 @@
-"""What a task has left, from the server to a directory here."""
+"""Downloads a task's files, and describes what the server still keeps of them.
+
+Nodes report how much was written; the server knows how much of it was accepted and is still kept.
+"""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -6,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from potluck.cli.results.file_preview import for_programs, show_looked_at
+from potluck.cli.results.file_preview import preview_as_json, show_previews
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.screen import Screen, Tone, printable
-from potluck.cli.terminal.transfer_progress import resumable, telling
+from potluck.cli.terminal.transfer_progress import report_progress, resumable_transfer
 from potluck.cli.terminal.units import show_bytes, show_count, show_moment
 from potluck.model.error import InvalidInput
 from potluck.wire.consumer import TaskView
@@ -20,95 +23,94 @@ if TYPE_CHECKING:
 
 
 def written_bytes(task: TaskView, attempt: int | None = None) -> int:
-    """How much its attempts, as far as they are known, or this one, wrote as files."""
+    """The size of the files that this attempt, or all listed attempts, wrote."""
     return sum(
-        each.usage.output_bytes
-        for each in task.attempts
-        if each.usage is not None and attempt in (None, each.number)
+        row.usage.output_bytes
+        for row in task.attempts
+        if row.usage is not None and attempt in (None, row.number)
     )
 
 
-def size_of(found: TaskFiles) -> str:
-    """How many and how large."""
-    total = sum(file.blob.size_bytes for file in found.files)
-    return f"{show_count(len(found.files), 'file')}, {show_bytes(total)}"
+def describe_size(files: TaskFiles) -> str:
+    total = sum(file.blob.size_bytes for file in files.files)
+    return f"{show_count(len(files.files), 'file')}, {show_bytes(total)}"
 
 
-def until(found: TaskFiles) -> str:
-    if found.kept_until is None:
+def retention_suffix(files: TaskFiles) -> str:
+    if files.kept_until is None:
         return ""
-    return f", kept until {show_moment(found.kept_until, datetime.now(UTC))}"
+    return f", kept until {show_moment(files.kept_until, datetime.now(UTC))}"
 
 
-def keeping(task: TaskView, is_cleared: bool) -> str:
-    """How long the server keeps what it wrote, returned and left; empty while it is not over."""
+def describe_retention(task: TaskView, is_cleared: bool) -> str:
+    """How long the server keeps the output, the result and the files; empty before the end."""
     if task.kept_until is None:
         return ""
     moment = show_moment(task.kept_until, datetime.now(UTC))
     if not is_cleared:
         return f"until {moment}"
-    return f"no longer since {moment}: what it wrote, returned and left is gone"
+    return f"no longer since {moment}: its output, result and files are deleted"
 
 
-def absence(found: TaskFiles, task: TaskView, attempt: int | None = None) -> str:
-    """Why there are none; empty when there never were any."""
-    if found.cleared and found.kept_until is not None:
-        return f"no longer kept since {show_moment(found.kept_until, datetime.now(UTC))}"
-    if found.cleared:
+def explain_absence(files: TaskFiles, task: TaskView, attempt: int | None = None) -> str:
+    """Why there are no files; empty if there never were any."""
+    if files.cleared and files.kept_until is not None:
+        return f"no longer kept since {show_moment(files.kept_until, datetime.now(UTC))}"
+    if files.cleared:
         return "no longer kept"
     if written := written_bytes(task, attempt):
-        again = f"`potluck logs {short_id(task.id)}`"
-        return f"of {show_bytes(written)} that it wrote none was taken; {again} says why"
+        command = f"`potluck logs {short_id(task.id)}`"
+        return f"it wrote {show_bytes(written)}, which were not accepted; {command} shows why"
     return ""
 
 
-def none_there(found: TaskFiles, task: TaskView, attempt: int | None = None) -> str:
-    if why := absence(found, task, attempt):
-        return f"No files: {why}."
-    return "It left no files: what is in $POTLUCK_OUTPUT at the end comes back."
+def describe_no_files(files: TaskFiles, task: TaskView, attempt: int | None = None) -> str:
+    if reason := explain_absence(files, task, attempt):
+        return f"No files: {reason}."
+    return "It left no files: only files in $POTLUCK_OUTPUT are kept."
 
 
 def fetch_files(potluck: "Potluck", task: TaskView, directory: Path, screen: Screen) -> TaskFiles:
-    """Brings all of them; broken off, `potluck result` goes on where it ended."""
+    """Downloads all files; after an interruption `potluck result` resumes."""
     again = f"`potluck result {short_id(task.id)} -o {printable(str(directory))}`"
-    with resumable(screen, again=again) as line:
-        told = telling(screen, line, f"downloading to {directory}")
-        found = potluck.files.fetch(task.id, directory, on_progress=told)
+    with resumable_transfer(screen, again=again) as line:
+        progress = report_progress(screen, line, f"downloading to {directory}")
+        files = potluck.files.fetch(task.id, directory, on_progress=progress)
     if screen.json:
-        return found
-    if found.files:
-        show_looked_at(screen.err, found.files, directory)
-        screen.err.line(f"{size_of(found)} in {printable(str(directory))}, checked{until(found)}")
+        return files
+    if files.files:
+        show_previews(screen.err, files.files, directory)
+        kept = retention_suffix(files)
+        screen.err.line(f"{describe_size(files)} in {printable(str(directory))}, checked{kept}")
     else:
-        screen.err.prose(none_there(found, task))
-    return found
+        screen.err.prose(describe_no_files(files, task))
+    return files
 
 
 def check_output(directory: Path | None) -> None:
-    """Before a task is run for what it leaves."""
+    """Checked before the task runs."""
     if directory is not None and directory.exists() and not directory.is_dir():
         raise InvalidInput(
-            f"--output {printable(str(directory))} is no directory.",
-            "Name a directory; it is made if there is none.",
+            f"--output {printable(str(directory))} is not a directory.",
+            "Name a directory; it is created if it does not exist.",
         )
 
 
-def tell_occupied(directory: Path | None, screen: Screen) -> None:
-    """What a task will leave nobody knows yet; only that nothing gives way to it."""
+def warn_if_occupied(directory: Path | None, screen: Screen) -> None:
+    """The task's files are not known yet, but existing files are never replaced."""
     if directory is None or screen.json:
         return
     if directory.is_dir() and any(directory.iterdir()):
         screen.err.prose(
-            f"potluck: {printable(str(directory))} is not empty; what is in it stays, also where"
-            " the task leaves a file of the same name",
+            f"potluck: {printable(str(directory))} is not empty; existing files are not replaced by"
+            " files of the same name",
             Tone.FAINT,
         )
 
 
-def brought(found: TaskFiles, directory: Path) -> dict[str, Any]:
-    """For programs: what there is now, where, and how large pictures and tables are."""
-    told = msgspec.to_builtins(found)
-    told["files"] = [
-        {**msgspec.to_builtins(file), **for_programs(file, directory)} for file in found.files
+def describe_fetched(files: TaskFiles, directory: Path) -> dict[str, Any]:
+    """For --json: the files, their paths, and the dimensions of pictures and tables."""
+    entries = [
+        {**msgspec.to_builtins(file), **preview_as_json(file, directory)} for file in files.files
     ]
-    return {"directory": str(directory), **told}
+    return {"directory": str(directory), **msgspec.to_builtins(files), "files": entries}

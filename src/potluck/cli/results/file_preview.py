@@ -1,4 +1,4 @@
-"""Files that were brought, for eyes: which of them are pictures and tables, and how large."""
+"""Previews of downloaded files: the dimensions of pictures and tables."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,9 +15,7 @@ from potluck.model.blob import NamedFile
 _MOST_SHOWN = 20
 
 
-class LookedAt(Struct, frozen=True):
-    """A file that is here now."""
-
+class FilePreview(Struct, frozen=True):
     place: Path
     size_bytes: int
     media_type: str
@@ -34,36 +32,36 @@ class LookedAt(Struct, frozen=True):
             return size
         if self.kind == "picture":
             return f"{self.size.width:,} × {self.size.height:,}, {size}"
-        # Whether the first line of a CSV is a heading, nobody can tell.
+        # The first line of a CSV may or may not be a header, so lines are counted.
         row = "row" if self.media_type.endswith("parquet") else "line"
         rows, columns = show_count(self.size.height, row), show_count(self.size.width, "column")
         return f"{rows} × {columns}, {size}"
 
 
-def look_at(file: NamedFile, directory: Path) -> LookedAt:
-    """Only what is worth looking at is opened."""
+def preview_file(file: NamedFile, directory: Path) -> FilePreview:
+    """Opens only pictures and tables."""
     place, kind = directory / file.path, media_type(file.path)
     size = measured(place) if kind in PICTURES | TABLES else None
-    return LookedAt(place, file.blob.size_bytes, kind, size)
+    return FilePreview(place, file.blob.size_bytes, kind, size)
 
 
-def show_looked_at(pane: Pane, files: Iterable[NamedFile], directory: Path) -> None:
-    """A line for each picture and each table, as far as somebody reads."""
-    worth = [file for file in files if media_type(file.path) in PICTURES | TABLES]
-    seen = [look_at(file, directory) for file in worth[:_MOST_SHOWN]]
-    width = max((len(printable(str(each.place))) for each in seen), default=0)
-    for each in seen:
-        kind = pane.paint(each.kind.ljust(7), Tone.FAINT)
-        pane.line(f"{kind}  {printable(str(each.place)).ljust(width)}  {each.about}")
-    if len(worth) > len(seen):
-        pane.line(f"… and {len(worth) - len(seen):,} more", Tone.FAINT)
+def show_previews(pane: Pane, files: Iterable[NamedFile], directory: Path) -> None:
+    """Shows a line for each of the first pictures and tables."""
+    media = [file for file in files if media_type(file.path) in PICTURES | TABLES]
+    previews = [preview_file(file, directory) for file in media[:_MOST_SHOWN]]
+    width = max((len(printable(str(preview.place))) for preview in previews), default=0)
+    for preview in previews:
+        kind = pane.paint(preview.kind.ljust(7), Tone.FAINT)
+        pane.line(f"{kind}  {printable(str(preview.place)).ljust(width)}  {preview.about}")
+    if len(media) > len(previews):
+        pane.line(f"… and {len(media) - len(previews):,} more", Tone.FAINT)
 
 
-def for_programs(file: NamedFile, directory: Path) -> dict[str, Any]:
-    seen = look_at(file, directory)
-    told: dict[str, Any] = {"place": str(seen.place), "media_type": seen.media_type}
-    if seen.size is not None and seen.kind == "picture":
-        return {**told, "width": seen.size.width, "height": seen.size.height}
-    if seen.size is not None:
-        return {**told, "rows": seen.size.height, "columns": seen.size.width}
-    return told
+def preview_as_json(file: NamedFile, directory: Path) -> dict[str, Any]:
+    preview = preview_file(file, directory)
+    fields: dict[str, Any] = {"place": str(preview.place), "media_type": preview.media_type}
+    if preview.size is not None and preview.kind == "picture":
+        return {**fields, "width": preview.size.width, "height": preview.size.height}
+    if preview.size is not None:
+        return {**fields, "rows": preview.size.height, "columns": preview.size.width}
+    return fields

@@ -1,11 +1,11 @@
-"""`potluck files`: what a task has left."""
+"""`potluck files`: lists the files that a task has left."""
 
 from typing import Annotated
 
 import typer
 
 from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, connect
-from potluck.cli.results.fetch import none_there, size_of, until
+from potluck.cli.results.fetch import describe_no_files, describe_size, retention_suffix
 from potluck.cli.tasks.resolve_task import pick_to_read, short_id
 from potluck.cli.terminal.screen import Screen, Tone
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
@@ -20,27 +20,27 @@ def files(
     task: NewestTaskArgument = None,
     attempt: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Of this attempt; else of the newest that left any."),
+        typer.Option(min=1, metavar="N", help="Of attempt N; default: the newest with files."),
     ] = None,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
     """List the files that a task has left.
 
-    `potluck result TASK -o DIR` brings them.
+    `potluck result TASK -o DIR` downloads them.
     """
     screen = Screen(json)
     with connect(server) as potluck:
         task_id = pick_to_read(potluck, task, screen)
         found = potluck.files.of_task(task_id, attempt)
-        about = None if found.files else potluck.tasks.get(task_id)
-    if about is not None and attempt is not None:
-        _check_number(about, attempt)
+        empty_task = None if found.files else potluck.tasks.get(task_id)
+    if empty_task is not None and attempt is not None:
+        _check_number(empty_task, attempt)
     if json:
         screen.emit(found)
         return
-    if about is not None:
-        screen.err.prose(none_there(found, about, attempt))
+    if empty_task is not None:
+        screen.err.prose(describe_no_files(found, empty_task, attempt))
         return
     columns = [
         TableColumn("PATH", shrinks=True),
@@ -48,7 +48,7 @@ def files(
         TableColumn("SHA-256"),
     ]
     show_table(screen.out, columns, [_row(file) for file in found.files])
-    screen.err.prose(f"{_about(found)} `potluck result {short_id(task_id)} -o DIR` brings them.")
+    screen.err.prose(f"{_about(found)} `potluck result {short_id(task_id)} -o DIR` downloads them.")
 
 
 def _check_number(task: TaskView, attempt: int) -> None:
@@ -68,6 +68,6 @@ def _row(file: NamedFile) -> list[Cell]:
 
 
 def _about(found: TaskFiles) -> str:
-    """Of an array they are of many attempts."""
-    whose = "" if found.attempt is None else f" of attempt {found.attempt}"
-    return f"{size_of(found)}{whose}{until(found)}."
+    """The files of an array come from many attempts."""
+    attempt = "" if found.attempt is None else f" of attempt {found.attempt}"
+    return f"{describe_size(found)}{attempt}{retention_suffix(found)}."

@@ -1,4 +1,4 @@
-"""What a function returned or raised, for eyes. A node's answer is data, and never more."""
+"""Shows what a function returned or raised; a node's response is never executed."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 _MOST_CHARACTERS = 2_000
 
 
-class Returned(Struct, frozen=True):
-    """One of them; of what is no plain data, a word about it."""
+class FunctionValue(Struct, frozen=True):
+    """A returned value or a raised exception; only a text if it is not plain data."""
 
     value: object = None
     text: str = ""
     traceback: str = ""
 
     def for_programs(self) -> dict[str, Any]:
-        """As JSON where it can be that, else as Python writes it."""
+        """For --json: the value as JSON if possible, else its repr."""
         if self.traceback:
             return {"raised": self.text, "traceback": self.traceback}
         try:
@@ -34,47 +34,47 @@ class Returned(Struct, frozen=True):
             return {"returned": self.text}
 
 
-def returned(potluck: "Potluck", task: TaskView) -> Returned | None:
-    """Of a call that is over; None of everything else."""
+def read_function_value(potluck: "Potluck", task: TaskView) -> FunctionValue | None:
+    """The value of a finished function call; None for every other task."""
     is_call = task.kind == TaskKind.FUNCTION and task.items is None
     if not is_call or task.state not in (TaskState.SUCCEEDED, TaskState.FAILED):
         return None
-    found = potluck.results.told(task.id)
-    if not found.pieces:
+    pieces = potluck.results.told(task.id).pieces
+    if not pieces:
         return None
-    (piece,) = found.pieces
+    (piece,) = pieces
     blob = piece.value.blob
     try:
         data = piece.value.data if blob is None else potluck.files.download_bytes(blob)
     except UntrustedResult as error:
-        return Returned(text=error.detail)
+        return FunctionValue(text=error.detail)
     return _raised(data) if piece.is_error else _value(data)
 
 
-def _value(data: bytes) -> Returned:
+def _value(data: bytes) -> FunctionValue:
     from potluck.wire import plain_values
 
     try:
         value = plain_values.decode(data)
     except plain_values.PlainError:
-        return Returned(text="a pickle, which only the program that asked for it opens")
+        return FunctionValue(text="a pickle, which only the calling program opens")
     try:
         shown = printable(repr(value))
-    except ValueError:  # Python writes no number of thousands of digits
-        return Returned(value, "a value with a number that is too long to be shown")
-    return Returned(
+    except ValueError:  # Python refuses to print numbers of thousands of digits
+        return FunctionValue(value, "a value with a number that is too long to show")
+    return FunctionValue(
         value, shown if len(shown) <= _MOST_CHARACTERS else f"{shown[:_MOST_CHARACTERS]}…"
     )
 
 
-def _raised(data: bytes) -> Returned:
+def _raised(data: bytes) -> FunctionValue:
     from potluck.wire import plain_values
 
     try:
-        told = plain_values.decode(data)
+        decoded = plain_values.decode(data)
     except plain_values.PlainError:
-        told = None
-    given = told if isinstance(told, dict) else {}
-    words = {name: word for name, word in given.items() if isinstance(word, str)}
-    named = printable(f"{words.get('type', 'an exception')}: {words.get('message', '')}")
-    return Returned(text=named[:_MOST_CHARACTERS], traceback=words.get("traceback") or named)
+        decoded = None
+    members = decoded if isinstance(decoded, dict) else {}
+    texts = {name: text for name, text in members.items() if isinstance(text, str)}
+    error = printable(f"{texts.get('type', 'an exception')}: {texts.get('message', '')}")
+    return FunctionValue(text=error[:_MOST_CHARACTERS], traceback=texts.get("traceback") or error)

@@ -1,7 +1,7 @@
-"""The log of a range of items, taken apart: what each of them wrote.
+"""Splits the log of a range of items by item.
 
-A node begins what an item writes with a remark that names it. Of a range of one item everything is
-that item's, remark or not.
+A node precedes the output of each item with a remark that names it. In a range of one item all
+output belongs to that item, with or without a remark.
 """
 
 import re
@@ -13,34 +13,34 @@ from potluck.model.task import ItemRange
 from potluck.wire.consumer import LogPage, LogPiece
 
 STREAMS = ("stdout", "stderr")
-# A node may write anything: numbers that no array has are none.
+# Nodes are untrusted: numbers that no array can have do not match.
 NUMBER = r"(0|[1-9][0-9]{0,8})"
 _TITLE = re.compile(rf"item {NUMBER}:")
 
 
-def by_item(
+def split_by_item(
     pages: Iterable[LogPage], items: ItemRange
 ) -> Iterator[tuple[LogPage, list[tuple[int, LogPiece]]]]:
-    """Each page, and which item wrote what of it; what the platform remarks is nobody's."""
+    """Yields each page with its pieces by item; the platform's remarks belong to no item."""
     item = items.start if len(items) == 1 else None
     for page in pages:
-        written = []
+        pieces = []
         for piece in page.pieces:
             if piece.stream not in STREAMS:
-                item = _named(piece) if _named(piece) is not None else item
+                started = _started_item(piece)
+                item = item if started is None else started
             elif item is not None:
-                written.append((item, piece))
-        yield page, written
+                pieces.append((item, piece))
+        yield page, pieces
 
 
-def _named(piece: LogPiece) -> int | None:
-    """The item that begins here; remarks that came together may name several."""
+def _started_item(piece: LogPiece) -> int | None:
+    """The last item that the remarks name."""
     titles = filter(None, map(_TITLE.fullmatch, piece.text.splitlines()))
     return next((int(title[1]) for title in reversed(list(titles))), None)
 
 
-def only_item(pages: Iterable[LogPage], items: ItemRange, wanted: int) -> Iterator[LogPage]:
-    """The same pages, which may have more to tell, with nothing but what this item wrote."""
-    for page, written in by_item(pages, items):
-        pieces = [piece for item, piece in written if item == wanted]
-        yield replace(page, pieces=pieces)
+def select_item(pages: Iterable[LogPage], items: ItemRange, item: int) -> Iterator[LogPage]:
+    """Yields all pages, whose other fields may matter, with only the output of this item."""
+    for page, pieces in split_by_item(pages, items):
+        yield replace(page, pieces=[piece for number, piece in pieces if number == item])

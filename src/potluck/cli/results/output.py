@@ -1,7 +1,6 @@
-"""The bytes that a task wrote, on the streams that it wrote them to.
+"""Writes a task's output to the same streams that the task wrote to, byte for byte.
 
-The task's stdout goes to stdout and its stderr to stderr, byte for byte. The platform's own remarks
-go to stderr, faint, so that they can not be taken for the task's.
+The platform's own remarks go to stderr, faint, so that they cannot be mistaken for the task's.
 """
 
 from potluck.cli.terminal.screen import (
@@ -14,7 +13,7 @@ from potluck.wire.consumer import LogPage, LogPiece
 
 
 class TaskOutput:
-    """Shows log pages, and knows whether the cursor stands at the beginning of a line."""
+    """Shows log pages, and tracks whether the cursor is at the start of a line."""
 
     def __init__(self, screen: Screen):
         self._screen = screen
@@ -31,7 +30,7 @@ class TaskOutput:
                 self._write(piece)
 
     def finish_line(self) -> None:
-        """In a terminal, what we say next must not continue the task's last line."""
+        """In a terminal, keeps the next message from continuing the task's last line."""
         if not self.at_line_start and self._screen.err.is_terminal:
             self._screen.err.line()
             self.at_line_start = True
@@ -39,7 +38,7 @@ class TaskOutput:
     def _begin_attempt(self, attempt_id: str | None) -> None:
         if self._attempt_id is not None and not self._screen.json:
             self.finish_line()
-            self._screen.err.line("potluck: the task starts again, on another attempt", Tone.FAINT)
+            self._screen.err.line("potluck: the task starts again, in a new attempt", Tone.FAINT)
         self._attempt_id = attempt_id
 
     def _emit(self, page: LogPage, piece: LogPiece) -> None:

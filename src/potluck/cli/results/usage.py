@@ -1,12 +1,12 @@
-"""What attempts used, in words."""
+"""Texts about the resources that attempts used."""
 
 from potluck.cli.terminal.units import show_bytes, show_seconds
 from potluck.model.usage import Usage
 from potluck.wire.own_machines import UsedInAll
 
 
-def used(usage: Usage) -> str:
-    """All that is known; what a device does not tell is left out."""
+def show_usage(usage: Usage) -> str:
+    """Leaves out what the devices did not report."""
     return ", ".join(
         [
             f"{show_seconds(usage.cpu_seconds)} of processor",
@@ -19,19 +19,19 @@ def used(usage: Usage) -> str:
 
 
 def used_in_all(used: UsedInAll) -> str:
-    """What many attempts took of a machine, for its owner."""
+    """The total of many attempts on a machine, for its owner."""
     parts = [f"{show_seconds(used.cpu_seconds)} of processor", *_of_devices(used), *_of_files(used)]
     return ", ".join(parts)
 
 
-def used_in_short(usage: Usage) -> str:
-    """For a column: the device's time where it is known, else the processor's, and memory."""
-    computed = usage.device_seconds or usage.cpu_seconds
-    return f"{show_seconds(computed)} · {show_bytes(usage.memory_peak_bytes)}"
+def show_short_usage(usage: Usage) -> str:
+    """For a column: the device's time if known, else the processor's, and memory."""
+    seconds = usage.device_seconds or usage.cpu_seconds
+    return f"{show_seconds(seconds)} · {show_bytes(usage.memory_peak_bytes)}"
 
 
 def show_energy(joules: float) -> str:
-    """Watt hours, as on a bill, once there are any."""
+    """In watt hours, or in joules if it is very little."""
     hours = joules / 3600
     if hours >= 1000:
         return f"{hours / 1000:.3g} kWh"
@@ -45,6 +45,6 @@ def _of_devices(usage: Usage | UsedInAll) -> list[str]:
 
 
 def _of_files(usage: Usage | UsedInAll) -> list[str]:
-    brought = [f"{show_bytes(usage.input_bytes)} of files in"] if usage.input_bytes else []
-    left = [f"{show_bytes(usage.output_bytes)} out"] if usage.output_bytes else []
-    return [*brought, *left]
+    inputs = [f"{show_bytes(usage.input_bytes)} of files in"] if usage.input_bytes else []
+    outputs = [f"{show_bytes(usage.output_bytes)} out"] if usage.output_bytes else []
+    return [*inputs, *outputs]

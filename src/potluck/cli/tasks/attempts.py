@@ -1,4 +1,4 @@
-"""`potluck attempts`: every try of a task, and where it was."""
+"""`potluck attempts`: lists the attempts of a task."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from potluck.cli.options import JsonOption, ServerOption, TaskArgument, connect
-from potluck.cli.results.usage import used_in_short
+from potluck.cli.results.usage import show_short_usage
 from potluck.cli.tasks.resolve_task import pick_to_read
 from potluck.cli.tasks.task_text import place, ran_seconds
 from potluck.cli.terminal.screen import (
@@ -28,33 +28,35 @@ def attempts(
     task: TaskArgument,
     item: Annotated[
         int | None,
-        typer.Option(min=0, metavar="N", help="Only those that were granted item N of an array."),
+        typer.Option(min=0, metavar="N", help="Only attempts that ran item N of an array."),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="So many of the newest.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Show at most N, the newest.")] = 20,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """List the attempts at a task, the newest first."""
+    """List the attempts of a task, newest first."""
     screen = Screen(json)
     with connect(server) as potluck:
         task_id = pick_to_read(potluck, task, screen)
-        every = attempts_at(potluck, task_id, item)
-        found = list(islice(every, limit))
-        has_more = len(found) == limit and next(every, None) is not None
+        matches = iter_attempts(potluck, task_id, item)
+        shown = list(islice(matches, limit))
+        has_more = len(shown) == limit and next(matches, None) is not None
         total = potluck.tasks.get(task_id).attempt_count if has_more and item is None else None
     if json:
-        screen.emit({"attempts": found})
-    elif found:
-        _show(screen.out, found)
+        screen.emit({"attempts": shown})
+    elif shown:
+        _show(screen.out, shown)
         if has_more:
             of_all = "" if total is None else f" of {total:,}"
             screen.err.line(f"The newest {limit:,}{of_all}; --limit N shows more.", Tone.FAINT)
     else:
-        screen.err.line("There is none yet. `potluck explain` says why a task waits.")
+        screen.err.line("No attempts yet. `potluck explain` shows why a task waits.")
 
 
-def attempts_at(potluck: "Potluck", task_id: str, item: int | None = None) -> Iterator[AttemptView]:
-    """The newest first; of an array, those that were granted this item."""
+def iter_attempts(
+    potluck: "Potluck", task_id: str, item: int | None = None
+) -> Iterator[AttemptView]:
+    """Newest first; with `item`, only attempts that ran this item of an array."""
     cursor: int | None = None
     while True:
         page = potluck.tasks.attempts(task_id, cursor, item=item)
@@ -64,7 +66,7 @@ def attempts_at(potluck: "Potluck", task_id: str, item: int | None = None) -> It
             return
 
 
-def _show(pane: Pane, found: list[AttemptView]) -> None:
+def _show(pane: Pane, attempts: list[AttemptView]) -> None:
     columns = [
         TableColumn("N", is_number=True),
         TableColumn("ITEMS"),
@@ -74,7 +76,7 @@ def _show(pane: Pane, found: list[AttemptView]) -> None:
         TableColumn("USED"),
         TableColumn("WHY", shrinks=True),
     ]
-    show_table(pane, columns, [_row(each) for each in found])
+    show_table(pane, columns, [_row(attempt) for attempt in attempts])
 
 
 def _row(attempt: AttemptView) -> list[Cell]:
@@ -84,7 +86,7 @@ def _row(attempt: AttemptView) -> list[Cell]:
         Cell(attempt.state.value),
         Cell(place(attempt)),
         Cell(_ran(attempt)),
-        Cell("" if attempt.usage is None else used_in_short(attempt.usage)),
+        Cell("" if attempt.usage is None else show_short_usage(attempt.usage)),
         Cell(_why(attempt), Tone.FAINT),
     ]
 

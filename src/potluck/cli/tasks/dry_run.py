@@ -1,4 +1,4 @@
-"""`--dry-run`: what a task would meet, before anything is uploaded or submitted."""
+"""`--dry-run`: shows the server's estimate for a task without uploading or submitting anything."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from potluck.cli.request.options import TaskDraft, unsent
-from potluck.cli.terminal.key_values import show_facts
+from potluck.cli.request.options import TaskDraft, prepare_estimate
+from potluck.cli.terminal.key_values import show_key_values
 from potluck.cli.terminal.screen import (
     Pane,
     Screen,
@@ -34,36 +34,37 @@ NEVER_STATUS = 1
 def dry_run(
     potluck: "Potluck", draft: TaskDraft, screen: Screen, defaults: Sequence[Default] = ()
 ) -> int:
-    """Shows it, and returns the exit status: 0 if the task would start, be it later."""
-    request = unsent(potluck, draft)
-    said = potluck.tasks.estimate(request)
+    """Returns the exit status: 0 if the task would start, now or later."""
+    request = prepare_estimate(potluck, draft)
+    estimate = potluck.tasks.estimate(request)
     if screen.json:
-        screen.emit({**msgspec.to_builtins(said), "defaults": defaults})
+        screen.emit({**msgspec.to_builtins(estimate), "defaults": defaults})
     else:
-        _show(screen.out, request, said, datetime.now(UTC))
-        _list(screen.out, "Not typed, but said elsewhere:", [_from(each) for each in defaults])
+        _show(screen.out, request, estimate, datetime.now(UTC))
+        _list(screen.out, "Options from elsewhere:", [_source(default) for default in defaults])
         screen.err.line("Nothing was uploaded or submitted.", Tone.FAINT)
-    return NEVER_STATUS if said.outlook is Outlook.NEVER else 0
+    return NEVER_STATUS if estimate.outlook is Outlook.NEVER else 0
 
 
-def _show(pane: Pane, request: TaskRequest, said: Estimate, now: datetime) -> None:
-    for line in pane.wrapped(printable(said.sentence)):
-        pane.line(line, _TONES[said.outlook])
+def _show(pane: Pane, request: TaskRequest, estimate: Estimate, now: datetime) -> None:
+    for line in pane.wrapped(printable(estimate.sentence)):
+        pane.line(line, _TONES[estimate.outlook])
     pane.line()
-    show_facts(
+    show_key_values(
         pane,
         {
-            "devices": _devices(said),
-            "price": _price(said),
-            "hold": _hold(request, said),
-            "cost": _cost(request, said),
-            "balance": _balance(said),
-            "starts": _start(said, now),
-            "takes": _takes(request, said),
+            "devices": _devices(estimate),
+            "price": _price(estimate),
+            "hold": _hold(request, estimate),
+            "cost": _cost(request, estimate),
+            "balance": _balance(estimate),
+            "starts": _start(estimate, now),
+            "takes": _takes(request, estimate),
         },
     )
-    _list(pane, f"Of {show_count(said.nodes, 'node')}:", [each.sentence for each in said.refusals])
-    _list(pane, "What would help:", said.changes, Tone.GOOD)
+    sentences = [refusal.sentence for refusal in estimate.refusals]
+    _list(pane, f"Of {show_count(estimate.nodes, 'node')}:", sentences)
+    _list(pane, "What would help:", estimate.changes, Tone.GOOD)
 
 
 def _list(pane: Pane, title: str, sentences: list[str], tone: Tone = Tone.PLAIN) -> None:
@@ -74,63 +75,60 @@ def _list(pane: Pane, title: str, sentences: list[str], tone: Tone = Tone.PLAIN)
             pane.prose(printable(sentence), tone, "  ", "  ")
 
 
-def _from(default: Default) -> str:
+def _source(default: Default) -> str:
     value = default.value
     text = ", ".join(value) if isinstance(value, list) else f"{value}"
     return f"{default.key} = {text} ({default.where})"
 
 
-def _devices(said: Estimate) -> str:
-    if not said.suitable_devices:
-        return f"none of {show_count(said.nodes, 'node')} has one that suits it"
-    where = f"on {said.suitable_nodes:,} of {show_count(said.nodes, 'node')}"
-    return f"{said.free_devices:,} free of {said.suitable_devices:,} that suit it, {where}"
+def _devices(estimate: Estimate) -> str:
+    if not estimate.suitable_devices:
+        return f"none of {show_count(estimate.nodes, 'node')} has a suitable one"
+    where = f"on {estimate.suitable_nodes:,} of {show_count(estimate.nodes, 'node')}"
+    return f"{estimate.free_devices:,} of {estimate.suitable_devices:,} suitable ones free, {where}"
 
 
-def _price(said: Estimate) -> str:
-    least, most = said.cheapest_micro_per_hour, said.dearest_micro_per_hour
+def _price(estimate: Estimate) -> str:
+    least, most = estimate.cheapest_micro_per_hour, estimate.dearest_micro_per_hour
     if least is None or most is None:
         return ""
-    return "nothing" if most == 0 else f"{_between(least, most)} credits an hour"
-
-
-def _between(least: int, most: int) -> str:
     low, high = show_credits(least), show_credits(most)
-    return low if low == high else f"{low} to {high}"
+    amount = low if low == high else f"{low} to {high}"
+    return "nothing" if most == 0 else f"{amount} credits an hour"
 
 
-def _hold(request: TaskRequest, said: Estimate) -> str:
-    if not said.most_micro or said.hold_micro is None:
+def _hold(request: TaskRequest, estimate: Estimate) -> str:
+    if not estimate.most_micro or estimate.hold_micro is None:
         return ""
-    of = "an attempt" if request.items is None else "each item"
+    unit = "an attempt" if request.items is None else "each item"
     limit = show_seconds(request.limits.run_seconds)
     return (
-        f"{_credits(said.hold_micro)} or more are set aside while {of} runs, for its"
-        f" time limit of {limit}; what it does not use comes back"
+        f"{_credits(estimate.hold_micro)} or more are reserved while {unit} runs, for its"
+        f" time limit of {limit}; the unused part is returned"
     )
 
 
-def _cost(request: TaskRequest, said: Estimate) -> str:
-    if not said.most_micro:
+def _cost(request: TaskRequest, estimate: Estimate) -> str:
+    if not estimate.most_micro:
         return ""
-    parts = [f"at most {_credits(said.most_micro)}"]
+    parts = [f"at most {_credits(estimate.most_micro)}"]
     if request.max_attempts > 1:
-        parts[0] += f" for {request.max_attempts} tries"
-    if said.expected_micro is not None and said.expected_seconds is not None:
-        each = "" if request.items is None else " an item"
-        took = f"{show_seconds(said.expected_seconds)}{each}"
-        parts.append(f"about {show_credits(said.expected_micro)} if it takes {took}")
+        parts[0] += f" for {request.max_attempts} attempts"
+    if estimate.expected_micro is not None and estimate.expected_seconds is not None:
+        unit = "" if request.items is None else " an item"
+        duration = f"{show_seconds(estimate.expected_seconds)}{unit}"
+        parts.append(f"about {show_credits(estimate.expected_micro)} if it takes {duration}")
     return "; ".join(parts)
 
 
-def _balance(said: Estimate) -> str:
-    if not said.most_micro:
+def _balance(estimate: Estimate) -> str:
+    if not estimate.most_micro:
         return ""
-    have = _credits(said.available_micro)
-    if not said.can_pay:
-        return f"{have}: too little"
-    is_enough = said.available_micro >= said.most_micro
-    return f"{have}: enough" if is_enough else f"{have}: enough to begin with"
+    balance = _credits(estimate.available_micro)
+    if not estimate.can_pay:
+        return f"{balance}: too little"
+    is_enough = estimate.available_micro >= estimate.most_micro
+    return f"{balance}: enough" if is_enough else f"{balance}: enough to start"
 
 
 def _credits(micro: int) -> str:
@@ -138,22 +136,26 @@ def _credits(micro: int) -> str:
     return f"{amount} credit" if amount == "1" else f"{amount} credits"
 
 
-def _start(said: Estimate, now: datetime) -> str:
-    basis = "" if said.basis is None else f": {printable(said.basis)}"
-    if said.outlook is Outlook.NOW:
+def _start(estimate: Estimate, now: datetime) -> str:
+    basis = "" if estimate.basis is None else f": {printable(estimate.basis)}"
+    if estimate.outlook is Outlook.NOW:
         return f"now{basis}"
-    if said.estimated_start is not None:
-        return f"in about {show_ahead(said.estimated_start, now)}{basis}"
-    return "later; nobody knows when" if said.outlook is Outlook.LATER else "never, as things are"
+    if estimate.estimated_start is not None:
+        return f"in about {show_ahead(estimate.estimated_start, now)}{basis}"
+    return (
+        "later, at an unknown time" if estimate.outlook is Outlook.LATER else "never, as things are"
+    )
 
 
-def _takes(request: TaskRequest, said: Estimate) -> str:
-    if said.expected_seconds is None:
+def _takes(request: TaskRequest, estimate: Estimate) -> str:
+    if estimate.expected_seconds is None:
         return ""
-    each = show_seconds(said.expected_seconds)
+    duration = show_seconds(estimate.expected_seconds)
     if request.items is None:
-        return f"about {each}"
-    if said.whole_seconds is None:
-        return f"about {each} an item"
+        return f"about {duration}"
+    if estimate.whole_seconds is None:
+        return f"about {duration} an item"
     items = show_count(request.items, "item")
-    return f"about {show_seconds(said.whole_seconds)} for {items}, if all that suit it work on it"
+    return (
+        f"about {show_seconds(estimate.whole_seconds)} for {items}, if all suitable devices run it"
+    )

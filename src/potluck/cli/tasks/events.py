@@ -1,4 +1,4 @@
-"""`potluck events`: what happens to what is mine."""
+"""`potluck events`: shows the events of my tasks and machines."""
 
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -22,74 +22,76 @@ _WEBHOOK = (EventKind.WEBHOOK_PAUSED, EventKind.WEBHOOK_TEST)
 
 def events(
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with what happens from now on.")
+        bool, typer.Option("--follow", "-f", help="Continue with new events as they happen.")
     ] = False,
     kind: Annotated[
         list[EventKind] | None,
         typer.Option(
-            metavar="KIND", help=f"Only these, of: {_KINDS}. Repeat it.", show_default=False
+            metavar="KIND", help=f"Only this kind; repeatable: {_KINDS}.", show_default=False
         ),
     ] = None,
     task: Annotated[
         str | None,
-        typer.Option(metavar="TASK", help="Only of this task: an id, or an end of one."),
+        typer.Option(metavar="TASK", help="Only events of this task: its id, or the end of it."),
     ] = None,
-    limit: Annotated[int, typer.Option(min=0, max=10_000, help="So many of the newest.")] = 20,
+    limit: Annotated[int, typer.Option(min=0, max=10_000, help="Show at most N, the newest.")] = 20,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show what happened to my tasks and machines, oldest first."""
-    screen, wanted = Screen(json), _EventChoice(tuple(kind or ()), None)
+    """Show the events of my tasks and machines, oldest first."""
+    screen, event_filter = Screen(json), _EventFilter(tuple(kind or ()), None)
     with connect(server) as potluck:
         if task is not None:
-            wanted = _EventChoice(wanted.kinds, pick_to_read(potluck, task, screen))
-        found, head = _newest(potluck, wanted, limit)
-        for event in reversed(found):
-            _tell(screen, event)
+            event_filter = _EventFilter(event_filter.kinds, pick_to_read(potluck, task, screen))
+        newest, head = _newest(potluck, event_filter, limit)
+        for event in reversed(newest):
+            _show(screen, event)
         if follow:
-            _follow(potluck, screen, wanted, head)
-        elif not (found or json):
-            screen.err.line("Nothing of that has happened. Start something: `potluck run SCRIPT`.")
+            _follow(potluck, screen, event_filter, head)
+        elif not (newest or json):
+            screen.err.line("No events match. Start a task with `potluck run SCRIPT`.")
 
 
-class _EventChoice(NamedTuple):
+class _EventFilter(NamedTuple):
     kinds: tuple[EventKind, ...]
     task_id: str | None
 
 
 def _newest(
-    potluck: "Potluck", wanted: _EventChoice, limit: int
+    potluck: "Potluck", event_filter: _EventFilter, limit: int
 ) -> tuple[list[EventView], str | None]:
-    """Newest first, and the position behind all that there was before the first was asked for."""
-    found: list[EventView] = []
+    """The events, newest first, and the head of the log at the time of the first request."""
+    events: list[EventView] = []
     cursor, head = None, None
-    while head is None or (cursor is not None and len(found) < limit):
+    while head is None or (cursor is not None and len(events) < limit):
         page = potluck.events.list(
-            max(1, min(limit - len(found), _PAGE)),
+            max(1, min(limit - len(events), _PAGE)),
             cursor,
-            kinds=wanted.kinds,
-            task_id=wanted.task_id,
+            kinds=event_filter.kinds,
+            task_id=event_filter.task_id,
             newest_first=True,
         )
-        found += page.events
+        events += page.events
         cursor, head = page.next_cursor, head or page.head
-    return found[:limit], head
+    return events[:limit], head
 
 
-def _follow(potluck: "Potluck", screen: Screen, wanted: _EventChoice, head: str | None) -> None:
-    def broken(error: PotluckError) -> None:
-        screen.err.line(f"potluck: {error.detail} Trying again …", Tone.FAINT)
+def _follow(
+    potluck: "Potluck", screen: Screen, event_filter: _EventFilter, head: str | None
+) -> None:
+    def report(error: PotluckError) -> None:
+        screen.err.line(f"potluck: {error.detail} Retrying …", Tone.FAINT)
 
-    stream = potluck.events.follow(head, kinds=wanted.kinds, task_id=wanted.task_id, on_gap=broken)
-    for said in stream:
-        if isinstance(said, EventGap):
-            screen.err.line(f"potluck: {printable(said.detail)} {printable(said.hint)}", Tone.BAD)
+    kinds, task_id = event_filter
+    for event in potluck.events.follow(head, kinds=kinds, task_id=task_id, on_gap=report):
+        if isinstance(event, EventGap):
+            screen.err.line(f"potluck: {printable(event.detail)} {printable(event.hint)}", Tone.BAD)
         else:
-            _tell(screen, said)
+            _show(screen, event)
 
 
-def _tell(screen: Screen, event: EventView) -> None:
-    """A line for each, also as JSON: a program that reads them need not wait for the last."""
+def _show(screen: Screen, event: EventView) -> None:
+    """One line per event, also as JSON, so that a program can process each as it arrives."""
     if screen.json:
         screen.emit(event)
         return
@@ -99,20 +101,20 @@ def _tell(screen: Screen, event: EventView) -> None:
 
 
 def _sentence(event: EventView) -> str:
-    """What it is about, what became of it, and why."""
+    """The subject, its new state and the reason."""
     if event.task_id is not None:
-        about = f"{event.task_name or 'a task'} ({short_id(event.task_id)})"
+        subject = f"{event.task_name or 'a task'} ({short_id(event.task_id)})"
     else:
-        about = "" if event.node_id is None else f"node {short_id(event.node_id)}"
-    said = event.data
-    facts = [str(said["state"])] if "state" in said else []
-    if said.get("reason") and said["reason"] != "completed":
-        facts.append(f"({said['reason']})")
+        subject = "" if event.node_id is None else f"node {short_id(event.node_id)}"
+    data = event.data
+    facts = [str(data["state"])] if "state" in data else []
+    if data.get("reason") and data["reason"] != "completed":
+        facts.append(f"({data['reason']})")
     if event.kind.value.startswith("attempt.") and event.node_id is not None:
         facts.append(f"on node {short_id(event.node_id)}")
     if event.kind in _WEBHOOK:
-        facts = [str(said[name]) for name in ("name", "detail") if said.get(name)]
-    return ": ".join(each for each in (about, " ".join(facts)) if each)
+        facts = [str(data[name]) for name in ("name", "detail") if data.get(name)]
+    return ": ".join(filter(None, (subject, " ".join(facts))))
 
 
 def _tone(event: EventView) -> Tone:

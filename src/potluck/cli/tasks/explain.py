@@ -1,4 +1,4 @@
-"""`potluck explain`: why a task waits, and what would help."""
+"""`potluck explain`: shows why a task waits, and what would help."""
 
 from datetime import UTC, datetime
 
@@ -16,44 +16,43 @@ from potluck.wire.consumer import Explanation
 
 
 def explain(task: TaskArgument, server: ServerOption = None, json: JsonOption = False) -> None:
-    """Say why a task waits, what would help, and when it may start."""
+    """Show why a task waits, what would help, and when it may start."""
     screen = Screen(json)
     with connect(server) as potluck:
-        said = potluck.tasks.explain(pick_to_read(potluck, task, screen))
+        explanation = potluck.tasks.explain(pick_to_read(potluck, task, screen))
     if json:
-        screen.emit(said)
+        screen.emit(explanation)
     else:
-        _show(screen.out, said, datetime.now(UTC))
+        _show(screen.out, explanation, datetime.now(UTC))
 
 
-def _show(pane: Pane, said: Explanation, now: datetime) -> None:
-    for line in explained(said, now):
+def _show(pane: Pane, explanation: Explanation, now: datetime) -> None:
+    for line in explained(explanation, now):
         pane.line("".join(pane.paint(printable(cell.text), cell.tone) for cell in line))
 
 
-def explained(said: Explanation, now: datetime) -> list[list[Cell]]:
-    """As lines."""
-    lines = [[Cell(said.sentence, Tone.STRONG)]]
-    if told := when(said, now):
-        lines.append([Cell(told)])
-    if said.refusals:
-        lines += [[], [Cell(f"Of {show_count(said.nodes, 'node')}:", Tone.FAINT)]]
-        lines += [[Cell(f"  {refusal.sentence}")] for refusal in said.refusals]
-    if said.changes:
+def explained(explanation: Explanation, now: datetime) -> list[list[Cell]]:
+    lines = [[Cell(explanation.sentence, Tone.STRONG)]]
+    if start := describe_start(explanation, now):
+        lines.append([Cell(start)])
+    if explanation.refusals:
+        lines += [[], [Cell(f"Of {show_count(explanation.nodes, 'node')}:", Tone.FAINT)]]
+        lines += [[Cell(f"  {refusal.sentence}")] for refusal in explanation.refusals]
+    if explanation.changes:
         lines += [[], [Cell("What would help:", Tone.FAINT)]]
-        lines += [[Cell(f"  {change}", Tone.GOOD)] for change in said.changes]
+        lines += [[Cell(f"  {change}", Tone.GOOD)] for change in explanation.changes]
     return lines
 
 
-def when(said: Explanation, now: datetime) -> str:
-    """Where it stands, and when it may start if there is a basis for a guess."""
+def describe_start(explanation: Explanation, now: datetime) -> str:
+    """Its position in the queue, and the estimated start if there is one."""
     parts = []
-    if said.position is not None:
-        place = "next" if said.position == 1 else f"number {said.position:,}"
-        parts.append(f"It is {place} in the queue.")
-    if said.estimated_start is not None:
-        ahead = show_ahead(said.estimated_start, now)
-        start = f"in {ahead}" if said.estimated_start > now else "at any moment"
-        basis = "" if said.basis is None else f": {printable(said.basis)}"
+    if explanation.position is not None:
+        position = "next" if explanation.position == 1 else f"number {explanation.position:,}"
+        parts.append(f"It is {position} in the queue.")
+    if explanation.estimated_start is not None:
+        ahead = show_ahead(explanation.estimated_start, now)
+        start = f"in {ahead}" if explanation.estimated_start > now else "at any moment"
+        basis = "" if explanation.basis is None else f": {printable(explanation.basis)}"
         parts.append(f"It may start {start}{basis}.")
     return " ".join(parts)

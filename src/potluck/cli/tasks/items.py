@@ -1,9 +1,9 @@
-"""An array in words: how far it has come, and which of its items failed."""
+"""Texts about an array: its progress and its failed items."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from potluck.cli.terminal.progress_bar import bar, in_tens
+from potluck.cli.terminal.progress_bar import draw_bar, show_tens
 from potluck.cli.terminal.screen import Pane, Tone, printable
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.model.task import EndReason
@@ -12,29 +12,28 @@ from potluck.wire.consumer import FailedItem, ItemCounts, TaskView
 if TYPE_CHECKING:
     from potluck.consumer import Potluck
 
-# More of them nobody reads; the rest is told by number.
+# Further failed items are only counted.
 MOST_SHOWN = 20
 
 
 def percent(counts: ItemCounts) -> int:
-    """Of all items, those that need no more work; 100 only when it is all of them."""
+    """The share of items that need no more work; 100 only if all are done."""
     return (counts.succeeded + counts.failed) * 100 // counts.total
 
 
 def told(counts: ItemCounts) -> str:
-    """How many are done, and how many of these failed."""
     failed = f", {counts.failed:,} failed" if counts.failed else ""
     return f"{counts.succeeded + counts.failed:,} of {counts.total:,} items{failed}"
 
 
-def progress(counts: ItemCounts, is_live: bool) -> str:
+def describe_progress(counts: ItemCounts, is_live: bool) -> str:
     if is_live:
-        return f"{bar(percent(counts))} · {told(counts)}"
-    return f"{in_tens(percent(counts))} of {counts.total:,} items"
+        return f"{draw_bar(percent(counts))} · {told(counts)}"
+    return f"{show_tens(percent(counts))} of {counts.total:,} items"
 
 
-def finally_failed(potluck: "Potluck", task_id: str) -> Iterator[FailedItem]:
-    """Items that will not be tried again, in order."""
+def iter_failed_items(potluck: "Potluck", task_id: str) -> Iterator[FailedItem]:
+    """Items that will not be retried, in order."""
     cursor: int | None = None
     while True:
         page = potluck.tasks.failed_items(task_id, cursor)
@@ -47,8 +46,7 @@ def finally_failed(potluck: "Potluck", task_id: str) -> Iterator[FailedItem]:
 def show_failed(
     pane: Pane, failed: list[FailedItem], total: int, values: Sequence[str] = ()
 ) -> None:
-    """The first of them with their reasons, and how many there are besides; with what they stand
-    for, where that is known."""
+    """Shows the failed items with their reasons, and values if given; counts the rest."""
     value = [TableColumn("VALUE", shrinks=True)] if values else []
     columns = [
         TableColumn("ITEM", is_number=True),
@@ -58,12 +56,12 @@ def show_failed(
     ]
     rows = [
         [
-            Cell(f"{each.item}", Tone.STRONG),
-            *([Cell(values[each.item])] if values else []),
-            Cell(f"{each.failures}"),
-            Cell(explain_end(each)),
+            Cell(f"{item.item}", Tone.STRONG),
+            *([Cell(values[item.item])] if values else []),
+            Cell(f"{item.failures}"),
+            Cell(explain_end(item)),
         ]
-        for each in failed
+        for item in failed
     ]
     show_table(pane, columns, rows)
     if total > len(failed):

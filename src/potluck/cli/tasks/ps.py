@@ -1,4 +1,4 @@
-"""`potluck ps`: my tasks."""
+"""`potluck ps`: lists my tasks."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from potluck.cli.completion import task_names
+from potluck.cli.completion import complete_task_names
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.tasks.items import percent
 from potluck.cli.tasks.resolve_task import short_id
@@ -30,29 +30,34 @@ _PAGE = 100
 
 
 def ps(
-    everything: Annotated[bool, typer.Option("--all", "-a", help="All of them.")] = False,
+    everything: Annotated[bool, typer.Option("--all", "-a", help="List all tasks.")] = False,
     state: Annotated[
         list[TaskState] | None,
-        typer.Option(help="Only those in this state; repeatable.", show_default=False),
+        typer.Option(help="Only tasks in this state; repeatable.", show_default=False),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="Only those of exactly this name.", autocompletion=task_names)
+        str | None,
+        typer.Option(help="Only tasks with exactly this name.", autocompletion=complete_task_names),
     ] = None,
-    kind: Annotated[str | None, typer.Option(help="Only those of this kind: script.")] = None,
+    kind: Annotated[
+        str | None, typer.Option(help="Only tasks of this kind, such as script.")
+    ] = None,
     since: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME", help="Submitted since then: 2h (ago), 2026-01-31, 2026-01-31T12:00."
+            metavar="TIME", help="Submitted since: 2h (ago), 2026-01-31, 2026-01-31T12:00."
         ),
     ] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="Submitted before.")] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="So many of the newest.")] = 20,
+    until: Annotated[
+        str | None, typer.Option(metavar="TIME", help="Submitted before this time.")
+    ] = None,
+    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Show at most N, the newest.")] = 20,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
     """List my tasks, newest first."""
     screen, now = Screen(json), datetime.now(UTC)
-    wanted = _ListFilter(
+    task_filter = _ListFilter(
         tuple(state or ()),
         name,
         kind,
@@ -60,13 +65,13 @@ def ps(
         parse_moment(until, "--until", now) if until else None,
     )
     with connect(server) as potluck:
-        tasks = list(_newest(potluck, wanted, None if everything else limit))
+        tasks = list(_newest(potluck, task_filter, None if everything else limit))
     if json:
         screen.emit({"tasks": tasks})
     elif tasks:
         _show(screen.out, tasks)
     else:
-        screen.err.line(_nothing(wanted))
+        screen.err.line(_nothing(task_filter))
 
 
 class _ListFilter(NamedTuple):
@@ -77,17 +82,17 @@ class _ListFilter(NamedTuple):
     until: datetime | None
 
 
-def _newest(potluck: "Potluck", wanted: _ListFilter, limit: int | None) -> Iterator[TaskView]:
+def _newest(potluck: "Potluck", task_filter: _ListFilter, limit: int | None) -> Iterator[TaskView]:
     cursor, left = None, limit
     while left is None or left > 0:
         page = potluck.tasks.list(
             min(left or _PAGE, _PAGE),
             cursor,
-            wanted.states,
-            name=wanted.name,
-            kind=wanted.kind,
-            since=wanted.since,
-            until=wanted.until,
+            task_filter.states,
+            name=task_filter.name,
+            kind=task_filter.kind,
+            since=task_filter.since,
+            until=task_filter.until,
         )
         yield from page.tasks
         left = None if left is None else left - len(page.tasks)
@@ -107,7 +112,7 @@ def _show(pane: Pane, tasks: list[TaskView]) -> None:
     ]
     now = datetime.now(UTC)
     rows = [_row(task, now, pane.is_terminal) for task in tasks]
-    # A program counts columns; a person wants none in which nothing stands.
+    # Programs rely on the columns; in a terminal empty ones are dropped.
     show_table(pane, *(filled(columns, rows) if pane.is_terminal else (columns, rows)))
 
 
@@ -124,13 +129,13 @@ def _row(task: TaskView, now: datetime, is_short: bool) -> list[Cell]:
 
 
 def _phase(task: TaskView) -> str:
-    """Of an array that is at work, with how far it has come."""
+    """The phase, with the progress of a running array."""
     if task.items is None or task.state.is_final or not (done := percent(task.items)):
         return task.phase
     return f"{task.phase} {done} %"
 
 
-def _nothing(wanted: _ListFilter) -> str:
-    if any(wanted):
-        return "None of your tasks is like that. `potluck ps` shows them all."
+def _nothing(task_filter: _ListFilter) -> str:
+    if any(task_filter):
+        return "No tasks match. `potluck ps` without options shows your newest."
     return "You have no tasks yet. Start one with `potluck run SCRIPT`."

@@ -1,4 +1,4 @@
-"""Which task somebody means: a whole id, the beginning or end of one, its name, or the newest."""
+"""Resolves a task: by its id, the beginning or end of the id, its name, or the newest."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -15,58 +15,59 @@ if TYPE_CHECKING:
 
 SEARCHED_TASKS = 200
 _PAGE = 100
-_MOST_TOLD = 5
+_MOST_LISTED = 5
 SHORT_ID = 8
 
 
 def short_id(task_id: str) -> str:
-    """The end of an id: it is random, so it tells tasks apart where the beginning is the time."""
+    """The end of an id: it is random and distinguishes tasks; the beginning is the time."""
     return task_id[-SHORT_ID:]
 
 
 def pick_task_id(potluck: "Potluck", text: str | None) -> str:
-    """The only one that is meant, for whatever is done with it."""
+    """Fails if several tasks match."""
     if text is None:
         return _newest(potluck)
     if is_id(text, "task"):
         return text
-    found = _search(potluck, text)
-    if len(found) > 1:
-        raise _several(text, found)
-    return found[0].id
+    matches = _search(potluck, text)
+    if len(matches) > 1:
+        raise _ambiguous(text, matches)
+    return matches[0].id
 
 
 def pick_to_read(potluck: "Potluck", text: str | None, screen: Screen) -> str:
-    """A script that ran often gives its name to many: who reads means the newest of them."""
+    """Of several tasks with this name, takes the newest."""
     if text is None or is_id(text, "task"):
         return pick_task_id(potluck, text)
-    found = _search(potluck, text)
-    newest = found[0]
-    if len(found) > 1 and newest.name != text:
-        raise _several(text, found)
-    if len(found) > 1 and not screen.json:
+    matches = _search(potluck, text)
+    newest = matches[0]
+    if len(matches) > 1 and newest.name != text:
+        raise _ambiguous(text, matches)
+    if len(matches) > 1 and not screen.json:
         screen.err.line(
-            f"potluck: the newest of {len(found)} that are called {printable(text)}:"
-            f" {_told(newest)}",
+            f"potluck: the newest of {len(matches)} tasks named {printable(text)}:"
+            f" {_describe(newest)}",
             Tone.FAINT,
         )
     return newest.id
 
 
-def pick_to_end(potluck: "Potluck", text: str) -> str:
-    """Of those with the same name the one that is not over; of several, nobody guesses."""
+def resolve_task_to_cancel(potluck: "Potluck", text: str) -> str:
+    """Of several matches, takes the only one that has not finished."""
     if is_id(text, "task"):
         return text
-    found = _search(potluck, text)
-    live = [task for task in found if not task.state.is_final]
+    matches = _search(potluck, text)
+    live = [task for task in matches if not task.state.is_final]
     if len(live) > 1:
-        raise _several(text, live)
-    if not live and len(found) > 1:
+        raise _ambiguous(text, live)
+    if not live and len(matches) > 1:
+        count = "Both" if len(matches) == 2 else f"All {len(matches)}"
         raise Conflict(
-            f"All {len(found)} of your tasks that {printable(text)!r} fits are over.",
-            "`potluck ps` shows what still waits or runs.",
+            f"{count} tasks that match {printable(text)!r} have already finished.",
+            "`potluck ps` shows the tasks that still wait or run.",
         )
-    return (live or found)[0].id
+    return (live or matches)[0].id
 
 
 def _newest(potluck: "Potluck") -> str:
@@ -76,35 +77,35 @@ def _newest(potluck: "Potluck") -> str:
 
 
 def _search(potluck: "Potluck", text: str) -> list[TaskView]:
-    """The newest first. By id before by name: a name may look like a part of one."""
-    wanted = text.lower().removeprefix("task_")
-    known = list(_newest_tasks(potluck)) if text else []
-    found = [task for task in known if _fits(task.id, wanted)]
-    found = found or [task for task in known if task.name == text]
-    if not found:
+    """Newest first. Ids take precedence: a name may look like a part of an id."""
+    id_part = text.lower().removeprefix("task_")
+    tasks = list(_newest_tasks(potluck)) if text else []
+    matches = [task for task in tasks if _matches(task.id, id_part)]
+    matches = matches or [task for task in tasks if task.name == text]
+    if not matches:
         raise NotFound(
-            f"None of your newest {SEARCHED_TASKS} tasks is called {printable(text)!r}, or has an"
-            " id that begins or ends so.",
-            "`potluck ps --all` lists all of them; a whole id always works.",
+            f"None of your newest {SEARCHED_TASKS} tasks has the name {printable(text)!r}, or an id"
+            " that begins or ends with it.",
+            "`potluck ps --all` lists all of them; a full id always works.",
         )
-    return found
+    return matches
 
 
-def _several(text: str, found: Sequence[TaskView]) -> InvalidInput:
-    lines = [_told(task) for task in found[:_MOST_TOLD]]
-    more = [f"… and {len(found) - len(lines):,} more"] if len(found) > len(lines) else []
-    told = f"{printable(text)!r} fits {len(found)} of your tasks:"
-    return InvalidInput("\n".join([told, *lines, *more]), "Type one of these ids, or its end.")
+def _ambiguous(text: str, matches: Sequence[TaskView]) -> InvalidInput:
+    lines = [_describe(task) for task in matches[:_MOST_LISTED]]
+    more = [f"… and {len(matches) - len(lines):,} more"] if len(matches) > len(lines) else []
+    title = f"{printable(text)!r} matches {len(matches)} of your tasks:"
+    return InvalidInput("\n".join([title, *lines, *more]), "Type one of these ids, or its end.")
 
 
-def _told(task: TaskView) -> str:
+def _describe(task: TaskView) -> str:
     age = show_since(task.created_at, datetime.now(UTC))
     return f"{task.id} ({task.state}, submitted {age})"
 
 
-def _fits(task_id: str, wanted: str) -> bool:
+def _matches(task_id: str, part: str) -> bool:
     core = task_id.removeprefix("task_")
-    return core.startswith(wanted) or core.endswith(wanted)
+    return core.startswith(part) or core.endswith(part)
 
 
 def _newest_tasks(potluck: "Potluck") -> Iterator[TaskView]:

@@ -1,4 +1,4 @@
-"""`potluck run`: a task, from here to a device and back, with its output and exit status."""
+"""`potluck run`: runs a task, shows its output and exits with its status."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,14 +6,25 @@ from typing import Annotated
 import typer
 
 from potluck.cli.account.ensure_signed_in import EntryOptions, entered
-from potluck.cli.notify.notifier import NotifyOption, notifier
+from potluck.cli.notify.notifier import NotifyOption, build_notifier
 from potluck.cli.option_groups import grouped
-from potluck.cli.options import DetachOption, DryRunOption, JsonOption, ServerOption, directory
-from potluck.cli.request.defaults import defaults_used, project_server
-from potluck.cli.request.options import TaskOptions, TaskWords, drafted, sent_along
-from potluck.cli.results.fetch import check_output, tell_occupied
+from potluck.cli.options import (
+    DetachOption,
+    DryRunOption,
+    JsonOption,
+    ServerOption,
+    parse_directory,
+)
+from potluck.cli.request.defaults import find_project_server, get_used_defaults
+from potluck.cli.request.options import (
+    TaskOptions,
+    TaskWords,
+    draft_task,
+    prepare_request,
+)
+from potluck.cli.results.fetch import check_output, warn_if_occupied
 from potluck.cli.tasks.dry_run import dry_run as shown_dry
-from potluck.cli.tasks.submit import tell_submitted
+from potluck.cli.tasks.submit import show_submitted
 from potluck.cli.tasks.watch import watch
 from potluck.cli.terminal.screen import Screen
 
@@ -29,9 +40,9 @@ def run(
         typer.Option(
             "--output",
             "-o",
-            parser=directory,
+            parser=parse_directory,
             metavar="DIR",
-            help="Bring here what the task left in $POTLUCK_OUTPUT.",
+            help="Download the files that the task left in $POTLUCK_OUTPUT into DIR.",
             rich_help_panel="Files and secrets",
         ),
     ] = None,
@@ -43,26 +54,26 @@ def run(
 ) -> None:
     """Run a script on a device of the pool, as if it ran here.
 
-    Or a command (--command), an image (--image), or a ready task (--template).
+    Or run a command (--command), an image (--image) or a template (--template).
 
-    Options go before SCRIPT; whatever follows it goes to the script.
+    Options go before SCRIPT; everything after it is passed to the script.
 
-    A script's dependencies are those of its PEP 723 block. What is in $POTLUCK_OUTPUT at the end
-    are its files; what is in $POTLUCK_CHECKPOINT is there again if it must be tried once more.
+    A script declares its dependencies in a PEP 723 block. The files in $POTLUCK_OUTPUT at the end
+    are its results; the files in $POTLUCK_CHECKPOINT are restored if it has to be retried.
 
     The exit status is the task's own; of an array, 0 if it succeeded and 1 if not. With --dry-run
     it is 0 if the task would start, now or later, and 1 if it never would.
     """
     screen = Screen(json)
-    draft = drafted(words, task, screen, is_meant=not dry_run)
+    draft = draft_task(words, task, screen, is_dry_run=dry_run)
     check_output(output)
-    tell_occupied(output, screen)
-    at_the_end = notifier(None if detach else notify)
-    with entered(screen, server, entry, project_server(context)) as potluck:
+    warn_if_occupied(output, screen)
+    at_the_end = build_notifier(None if detach else notify)
+    with entered(screen, server, entry, find_project_server(context)) as potluck:
         if dry_run:
-            raise typer.Exit(shown_dry(potluck, draft, screen, defaults_used(context)))
-        request = sent_along(potluck, draft, screen)
+            raise typer.Exit(shown_dry(potluck, draft, screen, get_used_defaults(context)))
+        request = prepare_request(potluck, draft, screen)
         if not detach:
             raise typer.Exit(watch(potluck, request, screen, output, at_the_end))
         submitted = potluck.tasks.submit(request)
-    tell_submitted(submitted, screen)
+    show_submitted(submitted, screen)

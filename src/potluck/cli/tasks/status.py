@@ -1,4 +1,4 @@
-"""`potluck status`: one task on one screen, once or until it has ended."""
+"""`potluck status`: shows one task on one screen, once or until it ends."""
 
 import time
 from datetime import UTC, datetime
@@ -8,9 +8,9 @@ import msgspec
 import typer
 
 from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, connect
-from potluck.cli.results.fetch import keeping, written_bytes
-from potluck.cli.tasks.explain import when
-from potluck.cli.tasks.items import progress, told
+from potluck.cli.results.fetch import describe_retention, written_bytes
+from potluck.cli.tasks.explain import describe_start
+from potluck.cli.tasks.items import describe_progress, told
 from potluck.cli.tasks.resolve_task import pick_to_read, short_id
 from potluck.cli.tasks.task_text import (
     TONES,
@@ -19,7 +19,7 @@ from potluck.cli.tasks.task_text import (
     place,
     why,
 )
-from potluck.cli.terminal.key_values import show_facts
+from potluck.cli.terminal.key_values import show_key_values
 from potluck.cli.terminal.screen import (
     Pane,
     Screen,
@@ -42,37 +42,37 @@ _MOST_ATTEMPTS = 3
 def task_status(
     task: NewestTaskArgument = None,
     watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Look again every two seconds, until its end.")
+        bool, typer.Option("--watch", "-w", help="Refresh every two seconds until the task ends.")
     ] = False,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show how one task stands, and what to do next."""
+    """Show the state of a task, and what to do next."""
     screen = Screen(json)
     with connect(server) as potluck:
         task_id = pick_to_read(potluck, task, screen)
         try:
-            while not _shown(potluck, task_id, screen, watch).state.is_final and watch:
+            while not _refresh(potluck, task_id, screen, watch).state.is_final and watch:
                 time.sleep(_WATCH_SECONDS)
         except KeyboardInterrupt:
             screen.err.line()
 
 
-def _shown(potluck: "Potluck", task_id: str, screen: Screen, is_again: bool) -> TaskView:
+def _refresh(potluck: "Potluck", task_id: str, screen: Screen, is_watched: bool) -> TaskView:
     task = potluck.tasks.get(task_id)
-    said = _explained(potluck, task)
+    explanation = _explain(potluck, task)
     if screen.json:
-        explained = {} if said is None else {"explanation": said}
-        screen.emit({**msgspec.to_builtins(task), **explained})
+        extra = {} if explanation is None else {"explanation": explanation}
+        screen.emit({**msgspec.to_builtins(task), **extra})
         return task
-    if is_again and screen.out.is_live:
+    if is_watched and screen.out.is_live:
         screen.out.write(_HOME_AND_CLEAR)
-    _show(screen.out, task, said, datetime.now(UTC))
+    _show(screen.out, task, explanation, datetime.now(UTC))
     return task
 
 
-def _explained(potluck: "Potluck", task: TaskView) -> Explanation | None:
-    """Only of what waits; a scheduler that is away is no reason to fail."""
+def _explain(potluck: "Potluck", task: TaskView) -> Explanation | None:
+    """Only for a queued task; None if the scheduler is unavailable."""
     if task.state is not TaskState.QUEUED:
         return None
     try:
@@ -81,14 +81,14 @@ def _explained(potluck: "Potluck", task: TaskView) -> Explanation | None:
         return None
 
 
-def _show(pane: Pane, task: TaskView, said: Explanation | None, now: datetime) -> None:
+def _show(pane: Pane, task: TaskView, explanation: Explanation | None, now: datetime) -> None:
     pane.line(f"{pane.paint(printable(task.name), Tone.STRONG)} {task.id}")
-    show_facts(
+    show_key_values(
         pane,
         {
             "state": _state(pane, task),
-            "why": why(task) if said is None else printable(said.sentence),
-            "starts": "" if said is None else when(said, now),
+            "why": why(task) if explanation is None else printable(explanation.sentence),
+            "starts": "" if explanation is None else describe_start(explanation, now),
             "items": _items(task, pane),
             "where": _where(task),
             "submitted": f"{show_age(task.created_at, now)} ago",
@@ -97,25 +97,24 @@ def _show(pane: Pane, task: TaskView, said: Explanation | None, now: datetime) -
             "cost": _cost(task),
             "after": ", ".join(task.after),
             "retry of": task.retry_of or "",
-            "kept": keeping(task, is_cleared=False),
+            "kept": describe_retention(task, is_cleared=False),
         },
     )
     pane.line()
-    following = _next(task)
-    size = max(map(len, following)) + 2
-    for command, does in following.items():
-        pane.line(f"{command.ljust(size)}{pane.paint(does, Tone.FAINT)}")
+    commands = _next_commands(task)
+    size = max(map(len, commands)) + 2
+    for command, purpose in commands.items():
+        pane.line(f"{command.ljust(size)}{pane.paint(purpose, Tone.FAINT)}")
 
 
 def _state(pane: Pane, task: TaskView) -> str:
-    """As it is painted, no line is broken in it."""
     return pane.paint(printable(task.phase), TONES[task.state])
 
 
 def _items(task: TaskView, pane: Pane) -> str:
     if task.items is None:
         return ""
-    return told(task.items) if task.state.is_final else progress(task.items, pane.is_live)
+    return told(task.items) if task.state.is_final else describe_progress(task.items, pane.is_live)
 
 
 def _where(task: TaskView) -> str:
@@ -124,8 +123,7 @@ def _where(task: TaskView) -> str:
         return ""
     if task.items is None:
         return place(attempt)
-    names = sorted({printable(each.node_name) for each in task.attempts})
-    return ", ".join(names)
+    return ", ".join(sorted({printable(attempt.node_name) for attempt in task.attempts}))
 
 
 def _ran(task: TaskView, now: datetime) -> str:
@@ -133,19 +131,19 @@ def _ran(task: TaskView, now: datetime) -> str:
     if seconds is None:
         return ""
     limit = show_seconds(task.limits.run_seconds)
-    of = f", of at most {limit}" if task.items is None and not task.state.is_final else ""
-    return f"{show_seconds(seconds)}{of}"
+    bound = f", of at most {limit}" if task.items is None and not task.state.is_final else ""
+    return f"{show_seconds(seconds)}{bound}"
 
 
 def _attempts(task: TaskView) -> str:
-    """Of several, how the last few ended."""
+    """The number of attempts, and how the last few ended."""
     if task.attempt_count < 2 or task.items is not None:
         return str(task.attempt_count) if task.attempt_count else ""
-    ended = [_ended(each) for each in task.attempts if each.finished_at is not None]
-    return f"{task.attempt_count}; {'; '.join(ended[-_MOST_ATTEMPTS:])}"
+    ends = [_end(attempt) for attempt in task.attempts if attempt.finished_at is not None]
+    return f"{task.attempt_count}; {'; '.join(ends[-_MOST_ATTEMPTS:])}"
 
 
-def _ended(attempt: AttemptView) -> str:
+def _end(attempt: AttemptView) -> str:
     reason = "" if attempt.reason is None else f" ({attempt.reason.value.replace('_', ' ')})"
     return f"{attempt.number} {attempt.state} on {printable(attempt.node_name)}{reason}"
 
@@ -157,20 +155,21 @@ def _cost(task: TaskView) -> str:
     return f"{show_credits(task.charge_micro)} credits{so_far}"
 
 
-def _next(task: TaskView) -> dict[str, str]:
-    """What somebody may want to type, and what it does."""
+def _next_commands(task: TaskView) -> dict[str, str]:
+    """Commands that may be useful now, with what they do."""
     end = short_id(task.id)
     if task.state.is_final:
-        found = {f"potluck result {end}": "how it ended, and what it gave"}
+        commands = {f"potluck result {end}": "shows how it ended, and its results"}
         if written_bytes(task):
-            found[f"potluck result {end} -o DIR"] = "brings its files"
+            commands[f"potluck result {end} -o DIR"] = "downloads its files"
         if task.state is not TaskState.SUCCEEDED:
-            found[f"potluck logs {end}"] = "what it wrote"
-            found[f"potluck retry {end}"] = "tries it again"
-        return found
-    found = {} if task.state is not TaskState.QUEUED else {f"potluck explain {end}": "why it waits"}
+            commands[f"potluck logs {end}"] = "shows its output"
+            commands[f"potluck retry {end}"] = "runs it again"
+        return commands
+    is_queued = task.state is TaskState.QUEUED
+    commands = {f"potluck explain {end}": "shows why it waits"} if is_queued else {}
     if task.items is None:
-        found[f"potluck logs -f {end}"] = "what it writes, as it comes"
-    found[f"potluck result --wait {end}"] = "waits for its end"
-    found[f"potluck cancel {end}"] = "calls it off"
-    return found
+        commands[f"potluck logs -f {end}"] = "follows its output"
+    commands[f"potluck result --wait {end}"] = "waits until it ends"
+    commands[f"potluck cancel {end}"] = "cancels it"
+    return commands

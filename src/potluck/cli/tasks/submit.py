@@ -1,14 +1,19 @@
-"""`potluck submit`: a task into the queue, and its id."""
+"""`potluck submit`: submits a task and prints its id."""
 
 import typer
 
 from potluck.cli.account.ensure_signed_in import EntryOptions, entered
 from potluck.cli.option_groups import grouped
 from potluck.cli.options import DryRunOption, JsonOption, ServerOption
-from potluck.cli.request.defaults import defaults_used, project_server
-from potluck.cli.request.options import TaskOptions, TaskWords, drafted, sent_along
+from potluck.cli.request.defaults import find_project_server, get_used_defaults
+from potluck.cli.request.options import (
+    TaskOptions,
+    TaskWords,
+    draft_task,
+    prepare_request,
+)
 from potluck.cli.tasks.dry_run import dry_run as shown_dry
-from potluck.cli.tasks.task_text import where_shown
+from potluck.cli.tasks.task_text import suggest_next_command
 from potluck.cli.terminal.screen import Screen
 from potluck.wire.consumer import TaskView
 
@@ -23,24 +28,24 @@ def submit(
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Put a task into the queue and show its id; it runs without you.
+    """Submit a task and print its id; it runs in the background.
 
-    It takes what `potluck run` takes. `potluck status TASK` shows what becomes of it,
-    `potluck result TASK` what it gave.
+    It takes the options of `potluck run`. `potluck status TASK` shows the task's state,
+    `potluck result TASK` its results.
     """
     screen = Screen(json)
-    draft = drafted(words, task, screen, is_meant=not dry_run)
-    with entered(screen, server, entry, project_server(context)) as potluck:
+    draft = draft_task(words, task, screen, is_dry_run=dry_run)
+    with entered(screen, server, entry, find_project_server(context)) as potluck:
         if dry_run:
-            raise typer.Exit(shown_dry(potluck, draft, screen, defaults_used(context)))
-        submitted = potluck.tasks.submit(sent_along(potluck, draft, screen))
-    tell_submitted(submitted, screen)
+            raise typer.Exit(shown_dry(potluck, draft, screen, get_used_defaults(context)))
+        submitted = potluck.tasks.submit(prepare_request(potluck, draft, screen))
+    show_submitted(submitted, screen)
 
 
-def tell_submitted(task: TaskView, screen: Screen) -> None:
-    """The id alone on stdout, so that a shell can take it."""
+def show_submitted(task: TaskView, screen: Screen) -> None:
+    """Prints only the id to stdout, so that a shell can capture it."""
     if screen.json:
         screen.emit(task)
     else:
         screen.out.line(task.id)
-        screen.err.line(f"It runs without you; {where_shown(task)}.")
+        screen.err.line(f"It runs in the background; {suggest_next_command(task)}.")

@@ -1,11 +1,11 @@
-"""A task in words: where it stands, why, how long, and where it ran."""
+"""Texts about a task: its stage, reason, duration and place."""
 
 from datetime import datetime
 
 from potluck.cli.tasks.items import (
+    describe_progress,
     explain_end,
     percent,
-    progress,
     told,
 )
 from potluck.cli.tasks.resolve_task import short_id
@@ -26,7 +26,7 @@ TONES = {
 
 
 def why(task: TaskView) -> str:
-    """Why it waits, or why it ended as it did; empty when there is nothing to explain."""
+    """Why it waits, or why it ended as it did; empty if there is nothing to explain."""
     if not task.state.is_final:
         return printable(task.waiting.sentence) if task.waiting is not None else ""
     if task.reason in (None, EndReason.COMPLETED, EndReason.CANCELLED):
@@ -35,19 +35,19 @@ def why(task: TaskView) -> str:
 
 
 def duration_seconds(task: TaskView, now: datetime) -> float | None:
-    """How long the consumer's code ran, or has been running; of what waits again, nothing."""
+    """How long the consumer's code ran, or has been running; None while it waits."""
     is_waiting = task.items is None and task.state in (TaskState.QUEUED, TaskState.ASSIGNED)
     if task.started_at is None or is_waiting:
         return None
     ended = last_attempt(task) if task.finished_at and task.items is None else None
-    measured = ran_seconds(ended) if ended else None
-    if measured is not None:
-        return measured
+    run_seconds = ran_seconds(ended) if ended else None
+    if run_seconds is not None:
+        return run_seconds
     return ((task.finished_at or now) - task.started_at).total_seconds()
 
 
 def ran_seconds(attempt: AttemptView) -> float | None:
-    """As the node measured it: the server may hear of the end much later."""
+    """As the node run_seconds it: its report may reach the server much later."""
     if attempt.started_at is None or attempt.finished_at is None:
         return None
     between = (attempt.finished_at - attempt.started_at).total_seconds()
@@ -59,36 +59,36 @@ def last_attempt(task: TaskView) -> AttemptView | None:
 
 
 def place(attempt: AttemptView) -> str:
-    """The node, and the devices it gave."""
+    """The node and its devices."""
     devices = ", ".join(device.model for device in attempt.devices)
     return printable(f"{attempt.node_name} ({devices})" if devices else attempt.node_name)
 
 
 def stage(task: TaskView, is_live: bool = False) -> str:
-    """The phase, and where it is or why it waits; of an array, how far it has come.
+    """The phase, and where it runs or why it waits; of an array, its progress.
 
-    In a live line that is a bar, elsewhere it changes seldom.
+    Progress is a bar in a live line; elsewhere it changes rarely.
     """
     attempt = last_attempt(task)
     phase, reason = printable(task.phase), why(task)
     if task.items is not None and not (reason and task.items.pending == task.items.total):
-        # Between two ranges it is assigned again, or queued; whoever watches it sees one work.
-        begun = TaskState.RUNNING.value if percent(task.items) else phase
-        return f"{begun}: {progress(task.items, is_live)}"
+        # Between two ranges an array is assigned or queued again, which is shown as running.
+        shown_phase = TaskState.RUNNING.value if percent(task.items) else phase
+        return f"{shown_phase}: {describe_progress(task.items, is_live)}"
     if task.state is not TaskState.QUEUED and attempt is not None:
         return f"{phase} on {place(attempt)}"
     return f"{phase}: {reason}" if reason else phase
 
 
-def where_shown(task: TaskView) -> str:
-    """The command that shows what becomes of a task that nobody watches."""
+def suggest_next_command(task: TaskView) -> str:
+    """The command that shows the end or the output of a task in the background."""
     if task.items is not None:
-        return f"`potluck result --wait {short_id(task.id)}` shows how it ends and what it wrote"
+        return f"`potluck result --wait {short_id(task.id)}` waits for its end and shows its output"
     return f"`potluck logs -f {short_id(task.id)}` shows its output"
 
 
 def exit_status(task: TaskView) -> int:
-    """What `run` exits with: the task's own status, as a shell would report it."""
+    """The exit status of `run`: the task's own, as a shell would report it."""
     if task.state is TaskState.CANCELLED:
         return 130
     if task.state is TaskState.SUCCEEDED:
@@ -99,7 +99,7 @@ def exit_status(task: TaskView) -> int:
     return 128 - task.exit_code if task.exit_code < 0 else task.exit_code
 
 
-def summary(task: TaskView, now: datetime) -> str:
+def summarize_task(task: TaskView, now: datetime) -> str:
     """One line for the end of a task."""
     parts = [f"{printable(task.name)} {task.state}"]
     attempt = last_attempt(task)
@@ -111,6 +111,6 @@ def summary(task: TaskView, now: datetime) -> str:
     elif attempt is not None:
         parts[0] += f" on {place(attempt)}"
     is_counted = task.items is not None and task.reason is EndReason.ITEMS_FAILED
-    if not is_counted and (explained := why(task)):
-        parts.append(explained)
+    if not is_counted and (reason := why(task)):
+        parts.append(reason)
     return ": ".join(parts)

@@ -1,11 +1,11 @@
-"""`potluck templates`: ready tasks, and what each of them can be told."""
+"""`potluck templates`: lists templates and their parameters."""
 
 from typing import Annotated
 
 import msgspec
 import typer
 
-from potluck.cli.completion import template_names
+from potluck.cli.completion import complete_template_names
 from potluck.cli.options import JsonOption
 from potluck.cli.terminal.screen import (
     Pane,
@@ -24,58 +24,53 @@ def templates(
         str | None,
         typer.Argument(
             metavar="NAME",
-            help="Tell all about this one; a path names a folder.",
+            help="Show the details of this template; a path names a folder.",
             show_default=False,
-            autocompletion=template_names,
+            autocompletion=complete_template_names,
         ),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """List the ready tasks that `potluck run --template NAME` knows."""
+    """List the templates for `potluck run --template NAME`."""
     screen = Screen(json)
     if name is not None:
         _show_one(screen, template(name))
         return
-    found = list(all_templates())
+    results = list(all_templates())
+    valid = [result for result in results if isinstance(result, Template)]
     if json:
-        usable = [_for_programs(each) for each in found if isinstance(each, Template)]
-        screen.emit({"templates": usable})
+        screen.emit({"templates": [_as_json(template) for template in valid]})
         return
-    _show_all(screen, found)
+    _show_all(screen, valid, [result for result in results if isinstance(result, PotluckError)])
 
 
-def _show_all(screen: Screen, found: list[Template | PotluckError]) -> None:
-    columns = [TableColumn("NAME"), TableColumn("WHAT IT DOES", shrinks=True, wraps=True)]
-    rows = [
-        [Cell(each.name, Tone.STRONG), Cell(each.about.summary)]
-        for each in found
-        if isinstance(each, Template)
-    ]
+def _show_all(screen: Screen, templates: list[Template], errors: list[PotluckError]) -> None:
+    columns = [TableColumn("NAME"), TableColumn("DESCRIPTION", shrinks=True, wraps=True)]
+    rows = [[Cell(each.name, Tone.STRONG), Cell(each.about.summary)] for each in templates]
     show_table(screen.out, columns, rows)
-    for each in found:
-        if isinstance(each, PotluckError):
-            screen.err.prose(printable(each.detail), Tone.WAITING)
+    for error in errors:
+        screen.err.prose(printable(error.detail), Tone.WAITING)
     screen.err.prose(
-        "`potluck templates NAME` tells what one can be told, `potluck run --template NAME` runs"
-        f" it. One of your own is a folder in {own_templates()}.",
+        "`potluck templates NAME` shows the parameters of a template, `potluck run --template NAME`"
+        f" runs it. Your own templates are folders in {own_templates()}.",
         Tone.FAINT,
     )
 
 
-def _show_one(screen: Screen, found: Template) -> None:
+def _show_one(screen: Screen, template: Template) -> None:
     if screen.json:
-        screen.emit(_for_programs(found))
+        screen.emit(_as_json(template))
         return
     pane = screen.out
-    pane.prose(f"{found.name}: {printable(found.about.summary)}", Tone.STRONG)
-    _show_parameters(pane, found.about.parameters)
-    asks = [f"--{name} {value}" for name, value in found.about.options.items()]
-    if asks:
-        pane.line(f"Asks for {', '.join(asks)}, if you do not.")
+    pane.prose(f"{template.name}: {printable(template.about.summary)}", Tone.STRONG)
+    _show_parameters(pane, template.about.parameters)
+    options = [f"--{name} {value}" for name, value in template.about.options.items()]
+    if options:
+        pane.line(f"Default options: {', '.join(options)}.")
     pane.line()
-    example = "".join(f" -p {each}" for each in _examples(found))
-    pane.line(f"potluck run --template {_spelled(found)}{example}", Tone.BUSY)
-    screen.err.prose(f"It is in {found.directory}.", Tone.FAINT)
+    example = "".join(f" -p {parameter}" for parameter in _examples(template))
+    pane.line(f"potluck run --template {_name_or_path(template)}{example}", Tone.BUSY)
+    screen.err.prose(f"It is in {template.directory}.", Tone.FAINT)
 
 
 def _show_parameters(pane: Pane, parameters: dict[str, Parameter]) -> None:
@@ -85,39 +80,38 @@ def _show_parameters(pane: Pane, parameters: dict[str, Parameter]) -> None:
     columns = [
         TableColumn("PARAMETER"),
         TableColumn("DEFAULT", is_number=True),
-        TableColumn("CAN BE"),
-        TableColumn("WHAT IT IS", shrinks=True, wraps=True),
+        TableColumn("VALUES"),
+        TableColumn("DESCRIPTION", shrinks=True, wraps=True),
     ]
     rows = [
         [
             Cell(name, Tone.STRONG),
-            Cell("" if each.default is None else str(each.default)),
-            Cell(each.range or each.shape.lower()),
-            Cell(each.help),
+            Cell("" if parameter.default is None else str(parameter.default)),
+            Cell(parameter.range or parameter.shape.lower()),
+            Cell(parameter.help),
         ]
-        for name, each in parameters.items()
+        for name, parameter in parameters.items()
     ]
     show_table(pane, columns, rows)
 
 
-def _examples(found: Template) -> list[str]:
-    """One that is typed as it could be typed, and all that must be."""
-    known = found.about.parameters
-    required = [f"{name}=…" for name, each in known.items() if each.default is None]
-    chosen = next((f"{name}={each.default}" for name, each in known.items()), None)
-    return required or ([chosen] if chosen else [])
+def _examples(template: Template) -> list[str]:
+    """All required parameters, or else the first with its default."""
+    parameters = template.about.parameters.items()
+    required = [f"{name}=…" for name, parameter in parameters if parameter.default is None]
+    return required or [f"{name}={parameter.default}" for name, parameter in parameters][:1]
 
 
-def _spelled(found: Template) -> str:
-    """By its name where that finds it."""
-    places = (own_templates() / found.name, BUILT_IN / found.name)
-    is_known = found.directory in [place.resolve() for place in places]
-    return found.name if is_known else str(found.directory)
+def _name_or_path(template: Template) -> str:
+    """Its name, if --template finds it by that."""
+    paths = (own_templates() / template.name, BUILT_IN / template.name)
+    is_found = template.directory in [path.resolve() for path in paths]
+    return template.name if is_found else str(template.directory)
 
 
-def _for_programs(found: Template) -> dict[str, object]:
+def _as_json(template: Template) -> dict[str, object]:
     return {
-        "name": found.name,
-        "directory": str(found.directory),
-        **msgspec.to_builtins(found.about),
+        "name": template.name,
+        "directory": str(template.directory),
+        **msgspec.to_builtins(template.about),
     }

@@ -1,6 +1,7 @@
-"""How errors are told: a sentence, what to do about it, an exit status. Never a traceback.
+"""Reports errors: a sentence, a hint and an exit status, never a traceback.
 
-With --json the error is also the last line of stdout: {"error": {…problem details…}}.
+With --json the error is also the last line of stdout: {"error": {…problem details…}}. Errors
+without a hint, such as those from a server of another version, get the default of their class.
 """
 
 import os
@@ -31,33 +32,34 @@ from potluck.model.error import (
 )
 from potluck.wire.problem import to_problem
 
-_NEXT: dict[type[PotluckError], str] = {
-    InvalidInput: "Change what the sentence names, and try again; --help shows what is possible.",
-    UnaffordableTask: "`potluck balance` shows your credits; ask for less time, or a lower price.",
+_DEFAULT_HINTS: dict[type[PotluckError], str] = {
+    InvalidInput: "Correct it and try again; --help lists the valid values.",
+    UnaffordableTask: "`potluck balance` shows your credits; request less time or a lower price.",
     NotSignedIn: "Sign in with `potluck login`.",
-    Forbidden: "`potluck whoami` shows what you may; an admin of the pool can change it.",
+    Forbidden: "`potluck whoami` shows your roles; an admin of the pool can change them.",
     AccountSuspended: "Ask an admin of the pool.",
-    QuotaExceeded: "Cancel something or let it end; `potluck whoami` shows what you may have.",
-    NotFound: "`potluck ps` lists your tasks; whole ids always work.",
-    Conflict: "Look how it stands now with `potluck ps`, and try again.",
-    MethodNotAllowed: "Client and server differ: `potluck doctor` shows both versions.",
-    UnsupportedMediaType: "Client and server differ: `potluck doctor` shows both versions.",
-    UpgradeRequired: "Install the newer version on the older side; `potluck doctor` shows both.",
-    RateLimited: "Wait a little, and try again.",
-    Unavailable: "Wait a little, and try again.",
-    Unopenable: "Ask the operator: the server's log says which key is missing.",
-    Internal: "Try again; if it stays, ask the operator to look into the server's log.",
-    ServerUnreachable: "See that the server runs, and that the address is right: `potluck doctor`.",
-    TaskFailed: "`potluck result TASK` tells how it ended, `potluck logs TASK` what it wrote.",
-    RemoteError: "`potluck logs TASK` shows what it wrote before.",
-    LocalError: "`potluck doctor` looks at everything that this machine needs.",
-    PotluckError: "`potluck doctor` looks at everything that this machine needs.",
+    QuotaExceeded: "Cancel a task or wait for one to end; `potluck whoami` shows your limits.",
+    NotFound: "`potluck ps` lists your tasks; full ids always work.",
+    Conflict: "Check the current state with `potluck ps`, and try again.",
+    MethodNotAllowed: "Client and server versions differ: `potluck doctor` shows both.",
+    UnsupportedMediaType: "Client and server versions differ: `potluck doctor` shows both.",
+    UpgradeRequired: "Upgrade the older one of client and server; `potluck doctor` shows both.",
+    RateLimited: "Wait a moment, and try again.",
+    Unavailable: "Wait a moment, and try again.",
+    Unopenable: "Ask the operator: the server's log names the missing key.",
+    Internal: "Try again; if the error persists, ask the operator to check the server's log.",
+    ServerUnreachable: "Check that the server runs and the address is right: `potluck doctor`.",
+    TaskFailed: "`potluck result TASK` shows how it ended, `potluck logs TASK` its output.",
+    RemoteError: "`potluck logs TASK` shows its output until then.",
+    LocalError: "`potluck doctor` checks everything that this machine needs.",
+    PotluckError: "`potluck doctor` checks everything that this machine needs.",
 }
 
 
 def next_step(error: PotluckError) -> str:
-    """Its own hint, or that of the nearest of its kind."""
-    return error.hint or next(_NEXT[kind] for kind in type(error).__mro__ if kind in _NEXT)
+    """The error's own hint, or the default of its nearest base class."""
+    hints = (_DEFAULT_HINTS.get(kind) for kind in type(error).__mro__)
+    return error.hint or next(filter(None, hints))
 
 
 UNEXPECTED_STATUS = 70
@@ -65,36 +67,34 @@ _LABEL = "Error:"
 _INDENT = " " * 7  # as wide as the label and a blank
 
 
-def tell(error: Exception, json: bool) -> int:
-    """Tells a person, and with `json` a program; returns the exit status."""
+def report_error(error: Exception, json: bool) -> int:
+    """Writes the error to stderr, and with `json` to stdout too; returns the exit status."""
     screen = Screen(json)
-    told = error if isinstance(error, PotluckError) else _unexpected(error)
-    told.hint = next_step(told)
-    text = _laid_out(told, screen.err)
+    reported = error if isinstance(error, PotluckError) else _unexpected(error)
+    reported.hint = next_step(reported)
+    text = _wrap(reported, screen.err)
     screen.err.line(f"{screen.err.paint(_LABEL, Tone.BAD)} {text.removeprefix(_INDENT)}")
     if json:
-        screen.emit({"error": to_problem(told)})
-    return told.exit_status if told is error else UNEXPECTED_STATUS
+        screen.emit({"error": to_problem(reported)})
+    return reported.exit_status if reported is error else UNEXPECTED_STATUS
 
 
-def _laid_out(error: PotluckError, pane: Pane) -> str:
-    """The sentence and the hint, indented and wrapped for a terminal."""
-    # A detail may quote a log's last lines, so its line breaks stay.
+def _wrap(error: PotluckError, pane: Pane) -> str:
+    # A detail may quote the last lines of a log, so its line breaks are kept.
     lines = [*error.detail.splitlines(), error.hint]
     return "\n".join(
         part for line in lines for part in pane.wrapped(printable(line), _INDENT, _INDENT)
     )
 
 
-def misused(sentence: str, command_path: str) -> InvalidInput:
-    """The command line itself does not fit."""
-    return InvalidInput(sentence, f"`{command_path} --help` shows how it is used.")
+def usage_error(sentence: str, command_path: str) -> InvalidInput:
+    return InvalidInput(sentence, f"`{command_path} --help` shows its usage.")
 
 
 def _unexpected(error: Exception) -> PotluckError:
     if os.environ.get("POTLUCK_DEBUG"):
         traceback.print_exception(error)
     return Internal(
-        f"Something unexpected happened ({type(error).__name__}: {error}).",
-        "This is a mistake of ours. Run with POTLUCK_DEBUG=1 for the traceback, and report it.",
+        f"Unexpected error ({type(error).__name__}: {error}).",
+        "This is a bug. Run with POTLUCK_DEBUG=1 for the traceback, and report it.",
     )

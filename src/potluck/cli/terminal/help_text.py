@@ -1,4 +1,4 @@
-"""Help that people read: no types of Python's, and paragraphs that are as wide as the terminal."""
+"""Help texts without Python types, in paragraphs as wide as the terminal; command groups."""
 
 import inspect
 from collections.abc import Iterable, Iterator
@@ -6,31 +6,31 @@ from typing import Any
 
 from typer.core import TyperGroup
 
-# Longer lists of choices stand in the sentence, where they may be broken between words.
+# Longer lists of choices go into the help sentence, where they can wrap between words.
 _SHORT = 16
 
 
-def joined(text: str | None) -> str | None:
-    """Paragraphs without the line breaks of the source."""
+def join_lines(text: str | None) -> str | None:
+    """Removes the source's line breaks within paragraphs."""
     if text is None:
         return None
     paragraphs = inspect.cleandoc(text).split("\n\n")
-    return "\n\n".join(" ".join(each.split()) for each in paragraphs)
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
 
 
-def plainly(parameters: Iterable[Any]) -> Iterator[Any]:
-    """The parameters of a command, each with a word for what is typed behind it."""
-    for each in parameters:
-        if not getattr(each, "is_told_plainly", False):
-            word = _word(each)
-            each.display_type_rich = lambda ctx, word=word: word  # noqa: ARG005 - typer's own
-            each._get_number_range_help_str = lambda: None  # who is outside is told the range
-            each.is_told_plainly = True
-        yield each
+def simplify_parameters(parameters: Iterable[Any]) -> Iterator[Any]:
+    """Shows a placeholder such as `SIZE` for each parameter's value instead of its Python type."""
+    for parameter in parameters:
+        if not getattr(parameter, "is_simplified", False):
+            word = _placeholder(parameter)
+            parameter.display_type_rich = lambda ctx, word=word: word  # noqa: ARG005 - typer's own
+            parameter._get_number_range_help_str = lambda: None  # the error names the range
+            parameter.is_simplified = True
+        yield parameter
 
 
-def _word(parameter: Any) -> str:
-    """`SIZE` for what has a name; nothing for a flag, and for an argument, which is one."""
+def _placeholder(parameter: Any) -> str:
+    """Empty for flags and for arguments, whose name is the placeholder."""
     if parameter.param_type_name == "argument" or getattr(parameter, "is_flag", False):
         return ""
     if parameter.metavar is not None:
@@ -45,41 +45,38 @@ def _word(parameter: Any) -> str:
 
 
 def _choices(parameter: Any) -> list[str]:
-    described = getattr(parameter, "type_descriptor", None)
-    return [str(each) for each in getattr(described, "choices", None) or ()]
+    descriptor = getattr(parameter, "type_descriptor", None)
+    return [str(choice) for choice in getattr(descriptor, "choices", None) or ()]
 
 
 def _is_number(parameter: Any) -> bool:
-    described = getattr(parameter, "type_descriptor", None)
-    return bool(getattr(described, "is_ranged", False)) or _annotated(described) in (int, float)
-
-
-def _annotated(described: Any) -> Any:
-    return getattr(described, "annotation", None)
+    descriptor = getattr(parameter, "type_descriptor", None)
+    is_ranged = bool(getattr(descriptor, "is_ranged", False))
+    return is_ranged or getattr(descriptor, "annotation", None) in (int, float)
 
 
 _HELP = ("-h", "--help")
 
 
 class PlainGroup(TyperGroup):
-    """With help that people read."""
+    """A group with simplified parameters."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        return list(plainly(super().get_params(ctx)))
+        return list(simplify_parameters(super().get_params(ctx)))
 
 
-class Helping(PlainGroup):
-    """Tells which commands there are."""
+class HelpGroup(PlainGroup):
+    """Shows its help if no command is named."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         return super().parse_args(ctx, args or ([] if ctx.resilient_parsing else ["--help"]))
 
 
 class ListingGroup(PlainGroup):
-    """Lists what there is: `potluck keys` is `potluck keys list`."""
+    """Runs `list` if no command is named: `potluck keys` is `potluck keys list`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         is_named = bool(args) and (args[0] in _HELP or not args[0].startswith("-"))
-        if ctx.resilient_parsing:  # the shell asks what could stand here
+        if ctx.resilient_parsing:  # shell completion
             return super().parse_args(ctx, args)
         return super().parse_args(ctx, args if is_named else ["list", *args])

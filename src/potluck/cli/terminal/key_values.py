@@ -1,4 +1,4 @@
-"""Facts for people: a name and what is known of it, line by line, broken where a terminal ends."""
+"""Names and values, one pair per line, wrapped at the terminal's width."""
 
 from collections.abc import Mapping
 
@@ -7,12 +7,12 @@ from potluck.cli.terminal.screen import Pane, Tone
 _GAP = 2
 
 
-def show_facts(pane: Pane, facts: Mapping[str, str]) -> None:
-    """Those that have something to say."""
-    said = {name: value for name, value in facts.items() if value}
-    size = max(map(len, said), default=0) + _GAP
-    for name, value in said.items():
-        first, *rest = pane.wrapped(value, " " * size, " " * size)
+def show_key_values(pane: Pane, pairs: Mapping[str, str]) -> None:
+    """Leaves out pairs without a value."""
+    shown = {name: value for name, value in pairs.items() if value}
+    size = max(map(len, shown), default=0) + _GAP
+    for name, value in shown.items():
+        first, *rest = pane.wrapped(value, " " * size, " " * size) or [""]
         pane.line(f"{pane.paint(name.ljust(size), Tone.FAINT)}{first[size:]}")
         for line in rest:
             pane.line(line)

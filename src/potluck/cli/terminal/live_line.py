@@ -1,14 +1,14 @@
-"""One line on stderr that says what is going on, and for how long already.
+"""One line on stderr that shows the current step and the time elapsed.
 
-In a terminal it has a spinner and makes room for whatever else is written. Elsewhere each change is
-a line of its own, so that a log file reads well. With --json it is silent.
+In a terminal it has a spinner and can be hidden while other output is written. Elsewhere each
+change is a line of its own, so that a log file reads well. With --json it is silent.
 """
 
 import threading
 import time
 from typing import Self
 
-from potluck.cli.terminal.progress_bar import fitted
+from potluck.cli.terminal.progress_bar import fit_bar
 from potluck.cli.terminal.screen import Screen, Tone
 from potluck.cli.terminal.text_width import cut
 from potluck.cli.terminal.units import show_seconds
@@ -19,7 +19,7 @@ _ERASE = "\r\x1b[K"
 
 
 class LiveLine:
-    """Draws from a thread of its own, until the `with` block ends."""
+    """Draws from its own thread until the `with` block ends."""
 
     def __init__(self, screen: Screen):
         self._pane = screen.err
@@ -53,7 +53,7 @@ class LiveLine:
                 self._pane.line(f"potluck: {text}")
 
     def hide(self) -> None:
-        """Makes room; the line stays away until `unhide`."""
+        """Erases the line until `unhide`."""
         with self._lock:
             self._is_hidden = True
             if self._is_drawn:
@@ -75,7 +75,7 @@ class LiveLine:
     def _draw(self, spinner: str) -> None:
         elapsed = show_seconds(time.monotonic() - self._began)
         room = self._pane.width - len(elapsed) - 6
-        text = cut(fitted(self._text, room), room)
+        text = cut(fit_bar(self._text, room), room)
         painted = self._pane.paint(f"{spinner} {text}", self._tone)
         self._pane.write(f"{_ERASE}{painted} {self._pane.paint('· ' + elapsed, Tone.FAINT)}")
         self._is_drawn = True

@@ -1,4 +1,4 @@
-"""Questions that only a person can answer."""
+"""Prompts for passwords and confirmations."""
 
 import getpass
 import sys
@@ -9,20 +9,20 @@ from potluck.model.error import BadSettings, InvalidInput
 
 
 def hidden(question: str, instead: str = "Set POTLUCK_WALLET_PASSWORD") -> str:
-    """What the person typed. Where there is nobody to ask, says what to do instead."""
+    """Asks without echo. Without a terminal, the error says what to do `instead`."""
     if not sys.stdin.isatty():
         raise BadSettings(
             f"There is no terminal to ask for this: {question.rstrip(': ')}.",
-            f"{instead}, or do it in a terminal.",
+            f"{instead}, or run the command in a terminal.",
         )
     try:
         return getpass.getpass(question)
-    except EOFError:  # Ctrl-D: they do not want to say
+    except EOFError:  # Ctrl-D
         raise typer.Abort from None
 
 
 def new_password() -> str:
-    """Typed twice. What will not do is told, and asked for again."""
+    """Asks twice, until the password is valid and both entries match."""
     from potluck.consumer.identity.wallet import SHORTEST_PASSWORD, check_password
 
     while True:
@@ -34,7 +34,7 @@ def new_password() -> str:
             continue
         if hidden("The same again: ") == first:
             return first
-        _tell("The two passwords differ. Once more:")
+        _tell("The passwords differ. Try again:")
 
 
 def _tell(sentence: str) -> None:
@@ -43,10 +43,10 @@ def _tell(sentence: str) -> None:
 
 
 def confirmed(question: str, instead: str) -> bool:
-    """Whether the person says yes. `instead` is the option for where there is nobody to ask."""
+    """Asks for a yes. `instead` is the option that confirms where there is no terminal."""
     if not sys.stdin.isatty():
         raise BadSettings(
-            f"There is no terminal to ask this: {question}", f"Say yes in advance with {instead}."
+            f"There is no terminal to ask this: {question}", f"Confirm in advance with {instead}."
         )
     sys.stderr.write(f"{question} [y/N] ")
     sys.stderr.flush()

@@ -1,7 +1,7 @@
-"""Where a command's words go: answers to stdout, everything about them to stderr.
+"""A command's output: results go to stdout, messages about them to stderr.
 
-With --json stdout carries JSON and nothing else. Colour is used only in a terminal, and not at all
-when NO_COLOR is set or the terminal is dumb.
+With --json stdout carries only JSON. Colour is used only in a terminal, and not if NO_COLOR is set
+or the terminal is dumb.
 """
 
 import os
@@ -17,7 +17,7 @@ from potluck.wire.codec import encode_json
 
 
 class Tone(StrEnum):
-    """What a colour means; the value is the code for it in a terminal that has only a few."""
+    """The meaning of a colour; the value is its code in a terminal with few colours."""
 
     GOOD = "32"
     BAD = "1;31"
@@ -28,7 +28,7 @@ class Tone(StrEnum):
     PLAIN = ""
 
 
-# Of 256 colours, those that can be read on white and on black: yellow on white can not.
+# Of 256 colours, those that are readable on white and on black; yellow on white is not.
 COLOURS = {Tone.GOOD: 28, Tone.BAD: 160, Tone.BUSY: 31, Tone.WAITING: 130, Tone.FAINT: 244}
 
 
@@ -54,12 +54,12 @@ class Pane:
         self.write(self.paint(text, tone) + "\n")
 
     def prose(self, text: str, tone: Tone = Tone.PLAIN, first: str = "", rest: str = "") -> None:
-        """Sentences, broken between words where the terminal ends."""
+        """Writes sentences, wrapped at the terminal's width."""
         for line in self.wrapped(text, first, rest):
             self.line(line, tone)
 
     def wrapped(self, text: str, first: str = "", rest: str = "") -> list[str]:
-        """As lines of the terminal's width: `first` before the first, `rest` before the others."""
+        """Wraps to the terminal's width; `first` and `rest` indent the first and other lines."""
         return textwrap.wrap(
             text,
             self.width,
@@ -73,7 +73,7 @@ class Pane:
         self.write_bytes(text.encode(self._stream.encoding, "replace"))
 
     def write_bytes(self, data: bytes) -> None:
-        """The bytes as they are, at once."""
+        """Writes and flushes."""
         try:
             self._stream.buffer.write(data)
             self._stream.buffer.flush()
@@ -82,13 +82,13 @@ class Pane:
         except OSError as error:
             leave_the_pipe()
             raise OutputLost(
-                f"What there is to say can not be written: {error.strerror}.",
-                "Send it elsewhere, or make room.",
+                f"The output cannot be written: {error.strerror}.",
+                "Redirect it elsewhere, or free some space.",
             ) from error
 
 
 def _codes() -> dict[Tone, str]:
-    """Of the tones that look better where there are 256 colours, as nearly everywhere."""
+    """The codes of tones in a terminal with 256 colours; empty for other terminals."""
     term = os.environ.get("TERM", "")
     if not os.environ.get("COLORTERM") and "256" not in term and term not in _COLOURFUL:
         return {}
@@ -108,13 +108,12 @@ class Screen:
         self.err = Pane(sys.stderr)
 
     def emit(self, value: Any) -> None:
-        """One JSON object on a line of its own."""
-
+        """Writes one JSON object on its own line."""
         self.out.write_bytes(encode_json(value) + b"\n")
 
 
 def open_streams() -> None:
-    """A closed stream swallows what it is given; a terminal without UTF-8 shows what it can."""
+    """Discards output to closed streams; replaces characters that the terminal cannot encode."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
@@ -122,23 +121,24 @@ def open_streams() -> None:
 
 
 def leave_the_pipe() -> None:
-    """Whoever read us has gone; the interpreter must not complain about it at exit."""
+    """Keeps the interpreter from reporting a closed pipe at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def printable(text: str) -> str:
-    """Text from strangers, without what a terminal would obey, and without what joins characters
-    into one picture or chooses how one looks: terminals disagree about how wide that is.
+    """Removes control characters, joiners and variation selectors from untrusted text.
+
+    Terminals obey the first, and disagree about the width of the others.
     """
     if text.isascii() and text.isprintable():
         return text
-    shown = (each for each in text if each not in _JOINERS and not _is_variation(each))
-    return "".join(each if each.isprintable() else "\ufffd" for each in shown)
+    shown = (char for char in text if char not in _JOINERS and not _is_variation(char))
+    return "".join(char if char.isprintable() else "\ufffd" for char in shown)
 
 
 _JOINERS = "\u200b\u200c\u200d\u2060\ufeff\u00ad"
 
 
 def _is_variation(character: str) -> bool:
-    """A selector of how the one before it looks, or a skin's colour."""
+    """Whether it is a variation selector or a skin tone."""
     return "\ufe00" <= character <= "\ufe0f" or "\U0001f3fb" <= character <= "\U0001f3ff"

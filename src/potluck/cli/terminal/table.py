@@ -1,4 +1,4 @@
-"""Rows for people: drawn by rich in a terminal, plain aligned columns in a pipe."""
+"""Tables: drawn by rich in a terminal, plain aligned columns in a pipe."""
 
 from collections.abc import Sequence
 from itertools import compress
@@ -34,9 +34,9 @@ class Cell(Struct, frozen=True):
 class TableColumn(Struct, frozen=True):
     title: str
     is_number: bool = False
-    shrinks: bool = False  # gives way when the terminal is narrow
-    wraps: bool = False  # and then goes on in the next line, instead of being cut
-    from_width: int = 0  # of a terminal that is narrower, it is left out
+    shrinks: bool = False  # if the terminal is narrow
+    wraps: bool = False  # when shrunk, instead of being truncated
+    from_width: int = 0  # narrower terminals omit the column
 
 
 Columns = Sequence[TableColumn]
@@ -44,7 +44,7 @@ Rows = Sequence[Sequence[Cell]]
 
 
 def show_table(pane: Pane, columns: Columns, rows: Rows) -> None:
-    """A terminal that is too narrow for all of it has the columns that matter."""
+    """Omits less important columns in a narrow terminal."""
     if pane.is_terminal:
         _show_rich(pane, *fitting(columns, rows, pane.width))
     else:
@@ -52,19 +52,19 @@ def show_table(pane: Pane, columns: Columns, rows: Rows) -> None:
 
 
 def fitting(columns: Columns, rows: Rows, room: int) -> tuple[Columns, Rows]:
-    """The columns that a terminal of this width has room for."""
-    return _kept(columns, rows, [each.from_width <= room for each in columns])
+    """Selects the columns for a terminal of this width."""
+    return _select(columns, rows, [column.from_width <= room for column in columns])
 
 
 def filled(columns: Columns, rows: Rows) -> tuple[Columns, Rows]:
-    """Without the columns in which nobody has anything to say."""
-    return _kept(
-        columns, rows, [any(each.text for each in cells) for cells in zip(*rows, strict=True)]
+    """Drops columns without any text."""
+    return _select(
+        columns, rows, [any(cell.text for cell in cells) for cells in zip(*rows, strict=True)]
     )
 
 
-def _kept(columns: Columns, rows: Rows, are_wanted: Sequence[bool]) -> tuple[Columns, Rows]:
-    return list(compress(columns, are_wanted)), [list(compress(row, are_wanted)) for row in rows]
+def _select(columns: Columns, rows: Rows, selectors: Sequence[bool]) -> tuple[Columns, Rows]:
+    return list(compress(columns, selectors)), [list(compress(row, selectors)) for row in rows]
 
 
 def _show_rich(pane: Pane, columns: Columns, rows: Rows) -> None:
@@ -92,21 +92,19 @@ def _show_rich(pane: Pane, columns: Columns, rows: Rows) -> None:
 
 
 def widths(columns: Columns, rows: Rows, room: int) -> list[int]:
-    """How wide each column is in a line with so much room: those that shrink share what the others
-    leave.
-    """
-    wanted = [
-        max([len(column.title), *(width(row[place].text) for row in rows)])
-        for place, column in enumerate(columns)
+    """The width of each column; columns that shrink share the room that the others leave."""
+    sizes = [
+        max([len(column.title), *(width(row[index].text) for row in rows)])
+        for index, column in enumerate(columns)
     ]
-    fixed = sum(size for size, column in zip(wanted, columns, strict=True) if not column.shrinks)
+    fixed = sum(size for size, column in zip(sizes, columns, strict=True) if not column.shrinks)
     left = room - fixed - GAP * (len(columns) - 1)
-    # The modest first, so that what they do not need goes to the others.
-    shrinking = sorted((size, place) for place, size in enumerate(wanted) if columns[place].shrinks)
-    for done, (size, place) in enumerate(shrinking):
-        wanted[place] = max(_LEAST_WIDTH, min(size, left // (len(shrinking) - done)))
-        left -= wanted[place]
-    return wanted
+    # The narrowest first, so that the room they do not need goes to the others.
+    shrinking = sorted((size, index) for index, size in enumerate(sizes) if columns[index].shrinks)
+    for done, (size, index) in enumerate(shrinking):
+        sizes[index] = max(_LEAST_WIDTH, min(size, left // (len(shrinking) - done)))
+        left -= sizes[index]
+    return sizes
 
 
 def _show_plain(pane: Pane, columns: Columns, rows: Rows) -> None:

@@ -1,7 +1,6 @@
-"""How much of a terminal's line a text takes: a Chinese character or an emoji takes two cells.
+"""The width of text in terminal cells: a Chinese character or an emoji takes two.
 
-Text goes through `printable` of `screen.py` first, which leaves nothing whose width terminals
-disagree about.
+Text must go through `screen.printable` first, which removes characters of ambiguous width.
 """
 
 ELLIPSIS = "…"
@@ -16,7 +15,7 @@ def width(text: str) -> int:
 
 
 def cut(text: str, most: int) -> str:
-    """The text, or as much of its beginning as there is room for, and a sign that there is more."""
+    """Truncates a text that is wider than `most` cells, and ends it with an ellipsis."""
     if width(text) <= most:
         return text
     if most < 1:

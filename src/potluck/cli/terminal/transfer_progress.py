@@ -1,48 +1,45 @@
-"""Files on their way, before somebody's eyes: a bar in a terminal, a few lines elsewhere."""
+"""Progress of uploads and downloads: a bar in a terminal, a few lines elsewhere."""
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from potluck.cli.terminal.live_line import LiveLine
-from potluck.cli.terminal.progress_bar import bar, in_tens
+from potluck.cli.terminal.progress_bar import draw_bar, show_tens
 from potluck.cli.terminal.screen import Screen, printable
 from potluck.cli.terminal.units import show_bytes
 
-# Below this nobody waits for it, so a log need not tell how far it is.
-_WORTH_TELLING_BYTES = 4 * 2**20
-# Of many small ones they do.
-_LONG_SECONDS = 3.0
+# A log shows progress only for large transfers, and for slow ones such as many small files.
+_LARGE_BYTES = 4 * 2**20
+_SLOW_SECONDS = 3.0
 
 Progress = Callable[[int, int], None]
 
 
-def telling(screen: Screen, line: LiveLine, what: str) -> Progress:
-    """Says how much of `what` is done, whenever that is told."""
-    is_live, what = screen.err.is_live, printable(what)
+def report_progress(screen: Screen, line: LiveLine, title: str) -> Progress:
+    """A callback that shows the progress on the line."""
+    is_live, title = screen.err.is_live, printable(title)
     began = time.monotonic()
 
-    def tell(done_bytes: int, total_bytes: int) -> None:
+    def report(done_bytes: int, total_bytes: int) -> None:
         percent = done_bytes * 100 // total_bytes if total_bytes else 100
         total = show_bytes(total_bytes)
         if is_live:
-            line.say(f"{what}: {bar(percent)} · {show_bytes(done_bytes)} of {total}")
-        elif total_bytes >= _WORTH_TELLING_BYTES or time.monotonic() - began > _LONG_SECONDS:
-            line.say(f"{what}: {in_tens(percent)} of {total}")
+            line.say(f"{title}: {draw_bar(percent)} · {show_bytes(done_bytes)} of {total}")
+        elif total_bytes >= _LARGE_BYTES or time.monotonic() - began > _SLOW_SECONDS:
+            line.say(f"{title}: {show_tens(percent)} of {total}")
 
-    return tell
+    return report
 
 
 @contextmanager
-def resumable(screen: Screen, before: str = "", again: str = "") -> Iterator[LiveLine]:
-    """For transfers that a second try takes up again: whoever interrupts one is told by which
-    command, and before what that was.
-    """
+def resumable_transfer(screen: Screen, before: str = "", again: str = "") -> Iterator[LiveLine]:
+    """On Ctrl-C, names the command that resumes the transfer (`again`)."""
     try:
         with LiveLine(screen) as line:
             yield line
     except KeyboardInterrupt:
         if not screen.json:
             command = again or "the same command"
-            screen.err.prose(f"Interrupted{before}; {command} goes on where this ended.")
+            screen.err.prose(f"Interrupted{before}; {command} resumes where it stopped.")
         raise

@@ -1,4 +1,4 @@
-"""Sizes, times and credits as people read them; `model/units.py` reads what they write."""
+"""Formats sizes, times and credits; `model/units.py` parses them."""
 
 from datetime import datetime, timedelta
 
@@ -9,17 +9,17 @@ from potluck.model.units import show_seconds as show_seconds
 
 
 def show_count(count: int, one: str, several: str | None = None) -> str:
-    """`1 node`, `1,234 nodes`; `several` where an s is not enough."""
+    """`1 node`, `1,234 nodes`; `several` is an irregular plural."""
     return f"{count:,} {one if count == 1 else several or f'{one}s'}"
 
 
 def show_milli(milli: int) -> str:
-    """A part of a device, as a share of the whole."""
+    """A share of a device as a decimal number."""
     return f"{milli / WHOLE_DEVICE_MILLI:.3f}".rstrip("0").rstrip(".")
 
 
 def show_ahead(then: datetime, now: datetime) -> str:
-    """How far off it is; what is past is over."""
+    """The time until then; "over" if it has passed."""
     return show_age(now, then) if then > now else "over"
 
 
@@ -28,7 +28,7 @@ def show_since(then: datetime | None, now: datetime) -> str:
 
 
 def show_age(then: datetime, now: datetime) -> str:
-    """Only the largest unit."""
+    """In the largest unit that fits."""
     seconds = max(now - then, timedelta()).total_seconds()
     for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:
@@ -37,6 +37,6 @@ def show_age(then: datetime, now: datetime) -> str:
 
 
 def show_moment(then: datetime, now: datetime) -> str:
-    """Here, not in UTC: the day, and of what is less than a day away the time of day too."""
+    """The local date, with the time if it is less than a day away."""
     exact = " %H:%M" if abs(then - now) < timedelta(days=1) else ""
     return f"{then.astimezone():%Y-%m-%d{exact}}"
