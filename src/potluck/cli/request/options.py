@@ -106,18 +106,18 @@ class TaskWords:
 class TaskOptions:
     """The values of the options by their keywords, as typed or by default."""
 
-    said: dict[str, Any]
+    raw: dict[str, Any]
     __signature__ = _signature()
 
     def __init__(self, **values: Any) -> None:
-        self.said = values
+        self.raw = values
 
     def values(self) -> dict[str, Any]:
         """The parsed values by the names of the options."""
         return {
-            row.name: row.kind.parse(self.said[row.keyword], option_name(row.name))
+            row.name: row.kind.parse(self.raw[row.keyword], option_name(row.name))
             for row in OPTIONS.values()
-            if self.said.get(row.keyword) is not None
+            if self.raw.get(row.keyword) is not None
         }
 
 
@@ -127,7 +127,7 @@ class MapOptions(TaskOptions):
     __signature__ = _signature(without="array")
 
     def of(self, count: int) -> TaskOptions:
-        return TaskOptions(**self.said, array=count)
+        return TaskOptions(**self.raw, array=count)
 
 
 def option_name(name: str) -> str:

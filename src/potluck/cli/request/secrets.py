@@ -28,7 +28,7 @@ def read_secrets(words: list[str], pane: Pane) -> dict[str, str]:
 
 def stub_secrets(words: list[str]) -> dict[str, str]:
     """The names with a dummy value, for a dry run; asks and warns about nothing."""
-    return {_name(word): "not said" for word in words}
+    return {_name(word): "placeholder" for word in words}
 
 
 def _name(word: str) -> str:

@@ -32,23 +32,25 @@ def files(
     screen = Screen(json)
     with connect(server) as potluck:
         task_id = pick_to_read(potluck, task, screen)
-        found = potluck.files.of_task(task_id, attempt)
-        empty_task = None if found.files else potluck.tasks.get(task_id)
+        listing = potluck.files.of_task(task_id, attempt)
+        empty_task = None if listing.files else potluck.tasks.get(task_id)
     if empty_task is not None and attempt is not None:
         _check_number(empty_task, attempt)
     if json:
-        screen.emit(found)
+        screen.emit(listing)
         return
     if empty_task is not None:
-        screen.err.prose(describe_no_files(found, empty_task, attempt))
+        screen.err.prose(describe_no_files(listing, empty_task, attempt))
         return
     columns = [
         TableColumn("PATH", shrinks=True),
         TableColumn("SIZE", is_number=True),
         TableColumn("SHA-256"),
     ]
-    show_table(screen.out, columns, [_row(file) for file in found.files])
-    screen.err.prose(f"{_about(found)} `potluck result {short_id(task_id)} -o DIR` downloads them.")
+    show_table(screen.out, columns, [_row(file) for file in listing.files])
+    screen.err.prose(
+        f"{_about(listing)} `potluck result {short_id(task_id)} -o DIR` downloads them."
+    )
 
 
 def _check_number(task: TaskView, attempt: int) -> None:
@@ -67,7 +69,7 @@ def _row(file: NamedFile) -> list[Cell]:
     ]
 
 
-def _about(found: TaskFiles) -> str:
+def _about(listing: TaskFiles) -> str:
     """The files of an array come from many attempts."""
-    attempt = "" if found.attempt is None else f" of attempt {found.attempt}"
-    return f"{describe_size(found)}{attempt}{retention_suffix(found)}."
+    attempt = "" if listing.attempt is None else f" of attempt {listing.attempt}"
+    return f"{describe_size(listing)}{attempt}{retention_suffix(listing)}."

@@ -53,23 +53,23 @@ def logs(
     screen = Screen(json)
     output = TaskOutput(screen)
     with connect(server) as potluck:
-        found = potluck.tasks.get(pick_to_read(potluck, task, screen))
+        view = potluck.tasks.get(pick_to_read(potluck, task, screen))
         if follow:
-            _refuse_array(found)
+            _refuse_array(view)
         if not json:
-            _show_title(found, attempt if item is None else item, screen.err)
+            _show_title(view, attempt if item is None else item, screen.err)
         if follow:
-            pages = _followed(potluck, found)
+            pages = _followed(potluck, view)
         elif item is not None:
-            pages = _of_item(potluck, found, item)
+            pages = _of_item(potluck, view, item)
         else:
-            pages = log_pages(potluck, found.id, attempt)
+            pages = log_pages(potluck, view.id, attempt)
         has_shown = [_show(page, output, screen) for page in pages]
         if not json and not any(has_shown):
-            _show_empty(found if not follow else potluck.tasks.get(found.id), item, screen.err)
+            _show_empty(view if not follow else potluck.tasks.get(view.id), item, screen.err)
         if not at_the_end.is_silent:
             output.finish_line()
-            at_the_end.tell(potluck.tasks.get(found.id), screen)
+            at_the_end.tell(potluck.tasks.get(view.id), screen)
 
 
 def _show_title(task: TaskView, selected: int | None, pane: Pane) -> None:

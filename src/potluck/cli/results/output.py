@@ -3,12 +3,7 @@
 The platform's own remarks go to stderr, faint, so that they cannot be mistaken for the task's.
 """
 
-from potluck.cli.terminal.screen import (
-    Pane,
-    Screen,
-    Tone,
-    printable,
-)
+from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.wire.consumer import LogPage, LogPiece
 
 

@@ -29,20 +29,9 @@ from potluck.cli.results.logs import log_pages
 from potluck.cli.results.usage import show_usage
 from potluck.cli.tasks.items import iter_failed_items, show_failed, told
 from potluck.cli.tasks.resolve_task import pick_to_read, short_id
-from potluck.cli.tasks.task_text import (
-    duration_seconds,
-    last_attempt,
-    place,
-    stage,
-    why,
-)
+from potluck.cli.tasks.task_text import duration_seconds, last_attempt, place, stage, why
 from potluck.cli.terminal.key_values import show_key_values
-from potluck.cli.terminal.screen import (
-    Pane,
-    Screen,
-    Tone,
-    printable,
-)
+from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.cli.terminal.units import show_count, show_credits, show_seconds
 from potluck.local.media_type import PICTURES, TABLES, media_type
 from potluck.model.error import Conflict
@@ -83,23 +72,23 @@ def result(
     screen = Screen(json)
     with connect(server) as potluck:
         task_id = pick_to_read(potluck, task, screen)
-        found = potluck.tasks.wait(task_id) if wait else _finished(potluck, task_id)
-        at_the_end.tell(found, screen)
-        collector = _collector(found, output)
-        files = _files(potluck, found, output, collector, screen)
-        value = read_function_value(potluck, found)
-        is_cleared = _is_cleared(potluck, found)
-        failed = list(iter_failed_items(potluck, found.id)) if found.items else []
+        view = potluck.tasks.wait(task_id) if wait else _finished(potluck, task_id)
+        at_the_end.tell(view, screen)
+        collector = _collector(view, output)
+        files = _files(potluck, view, output, collector, screen)
+        value = read_function_value(potluck, view)
+        is_cleared = _is_cleared(potluck, view)
+        failed = list(iter_failed_items(potluck, view.id)) if view.items else []
         if not json:
-            _show_facts(screen.err, _facts(found, files, is_cleared), value)
+            _show_facts(screen.err, _facts(view, files, is_cleared), value)
             if failed:  # stdout is free if there is no output of items
                 show_failed(screen.err if collector else screen.out, failed, len(failed))
-        shown = _show_output(potluck, found, None if is_cleared else collector, screen)
+        shown = _show_output(potluck, view, None if is_cleared else collector, screen)
     if json:
         returned = {} if value is None else value.for_programs()
         fetched = {} if files is None or output is None else describe_fetched(files, output)
-        kept = {"cleared": is_cleared, **({"failed_items": failed} if found.items else {}), **shown}
-        screen.emit({**msgspec.to_builtins(found), **kept, **fetched, **returned})
+        kept = {"cleared": is_cleared, **({"failed_items": failed} if view.items else {}), **shown}
+        screen.emit({**msgspec.to_builtins(view), **kept, **fetched, **returned})
 
 
 def _collector(task: TaskView, directory: Path | None) -> ItemCollector | None:
@@ -139,11 +128,11 @@ def _show_output(
 
 
 def _finished(potluck: "Potluck", task_id: str) -> TaskView:
-    found = potluck.tasks.get(task_id)
-    if found.state.is_final:
-        return found
+    view = potluck.tasks.get(task_id)
+    if view.state.is_final:
+        return view
     raise Conflict(
-        f"{printable(found.name)} has not ended yet: {stage(found).rstrip('.')}.",
+        f"{printable(view.name)} has not ended yet: {stage(view).rstrip('.')}.",
         f"Wait for it with `potluck result {short_id(task_id)} --wait`,"
         f" or watch it with `potluck logs {short_id(task_id)} -f`.",
     )

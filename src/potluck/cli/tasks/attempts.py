@@ -10,12 +10,7 @@ from potluck.cli.options import JsonOption, ServerOption, TaskArgument, connect
 from potluck.cli.results.usage import show_short_usage
 from potluck.cli.tasks.resolve_task import pick_to_read
 from potluck.cli.tasks.task_text import place, ran_seconds
-from potluck.cli.terminal.screen import (
-    Pane,
-    Screen,
-    Tone,
-    printable,
-)
+from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.cli.terminal.units import show_seconds
 from potluck.wire.consumer import AttemptView

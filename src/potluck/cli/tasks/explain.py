@@ -4,12 +4,7 @@ from datetime import UTC, datetime
 
 from potluck.cli.options import JsonOption, ServerOption, TaskArgument, connect
 from potluck.cli.tasks.resolve_task import pick_to_read
-from potluck.cli.terminal.screen import (
-    Pane,
-    Screen,
-    Tone,
-    printable,
-)
+from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.cli.terminal.table import Cell
 from potluck.cli.terminal.units import show_ahead, show_count
 from potluck.wire.consumer import Explanation

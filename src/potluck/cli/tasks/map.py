@@ -101,10 +101,10 @@ def map_items(
     With --dry-run it is 0 if the task would start, now or later, and 1 if it never would.
     """
     screen = Screen(json)
-    if not (task.said["image"] or task.said["template"]):
+    if not (task.raw["image"] or task.raw["template"]):
         _check_script(items, words.script)
     _check_order(items, words.script)
-    rows = read_items(items, reading.format, task.said["folder"])
+    rows = read_items(items, reading.format, task.raw["folder"])
     draft = _with_items(draft_task(words, task.of(len(rows)), screen, is_dry_run=dry_run), rows)
     collector = _collector(rows, output)
     collector.check_output()

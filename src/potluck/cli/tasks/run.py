@@ -16,12 +16,7 @@ from potluck.cli.options import (
     parse_directory,
 )
 from potluck.cli.request.defaults import find_project_server, get_used_defaults
-from potluck.cli.request.options import (
-    TaskOptions,
-    TaskWords,
-    draft_task,
-    prepare_request,
-)
+from potluck.cli.request.options import TaskOptions, TaskWords, draft_task, prepare_request
 from potluck.cli.results.fetch import check_output, warn_if_occupied
 from potluck.cli.tasks.dry_run import dry_run as shown_dry
 from potluck.cli.tasks.submit import show_submitted

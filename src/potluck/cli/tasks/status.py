@@ -12,20 +12,9 @@ from potluck.cli.results.fetch import describe_retention, written_bytes
 from potluck.cli.tasks.explain import describe_start
 from potluck.cli.tasks.items import describe_progress, told
 from potluck.cli.tasks.resolve_task import pick_to_read, short_id
-from potluck.cli.tasks.task_text import (
-    TONES,
-    duration_seconds,
-    last_attempt,
-    place,
-    why,
-)
+from potluck.cli.tasks.task_text import TONES, duration_seconds, last_attempt, place, why
 from potluck.cli.terminal.key_values import show_key_values
-from potluck.cli.terminal.screen import (
-    Pane,
-    Screen,
-    Tone,
-    printable,
-)
+from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.cli.terminal.units import show_age, show_credits, show_seconds
 from potluck.model.error import PotluckError
 from potluck.model.task import TaskState

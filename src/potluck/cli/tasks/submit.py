@@ -6,12 +6,7 @@ from potluck.cli.account.ensure_signed_in import EntryOptions, entered
 from potluck.cli.option_groups import grouped
 from potluck.cli.options import DryRunOption, JsonOption, ServerOption
 from potluck.cli.request.defaults import find_project_server, get_used_defaults
-from potluck.cli.request.options import (
-    TaskOptions,
-    TaskWords,
-    draft_task,
-    prepare_request,
-)
+from potluck.cli.request.options import TaskOptions, TaskWords, draft_task, prepare_request
 from potluck.cli.tasks.dry_run import dry_run as shown_dry
 from potluck.cli.tasks.task_text import suggest_next_command
 from potluck.cli.terminal.screen import Screen

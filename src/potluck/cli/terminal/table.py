@@ -6,12 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from potluck.cli.terminal.screen import (
-    COLOURS,
-    Pane,
-    Tone,
-    printable,
-)
+from potluck.cli.terminal.screen import COLOURS, Pane, Tone, printable
 from potluck.cli.terminal.text_width import padded, width
 
 RICH_STYLES = {
