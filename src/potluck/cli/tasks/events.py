@@ -39,26 +39,26 @@ def events(
     json: JsonOption = False,
 ) -> None:
     """Show the events of my tasks and machines, oldest first."""
-    screen, event_filter = Screen(json), _EventFilter(tuple(kind or ()), None)
+    screen, query = Screen(json), _EventQuery(tuple(kind or ()), None)
     with connect(server) as potluck:
         if task is not None:
-            event_filter = _EventFilter(event_filter.kinds, pick_to_read(potluck, task, screen))
-        newest, head = _newest(potluck, event_filter, limit)
+            query = _EventQuery(query.kinds, pick_to_read(potluck, task, screen))
+        newest, head = _newest(potluck, query, limit)
         for event in reversed(newest):
             _show(screen, event)
         if follow:
-            _follow(potluck, screen, event_filter, head)
+            _follow(potluck, screen, query, head)
         elif not (newest or json):
             screen.err.line("No events match. Start a task with `potluck run SCRIPT`.")
 
 
-class _EventFilter(NamedTuple):
+class _EventQuery(NamedTuple):
     kinds: tuple[EventKind, ...]
     task_id: str | None
 
 
 def _newest(
-    potluck: "Potluck", event_filter: _EventFilter, limit: int
+    potluck: "Potluck", query: _EventQuery, limit: int
 ) -> tuple[list[EventView], str | None]:
     """The events, newest first, and the head of the log at the time of the first request."""
     events: list[EventView] = []
@@ -67,8 +67,8 @@ def _newest(
         page = potluck.events.list(
             max(1, min(limit - len(events), _PAGE)),
             cursor,
-            kinds=event_filter.kinds,
-            task_id=event_filter.task_id,
+            kinds=query.kinds,
+            task_id=query.task_id,
             newest_first=True,
         )
         events += page.events
@@ -76,13 +76,11 @@ def _newest(
     return events[:limit], head
 
 
-def _follow(
-    potluck: "Potluck", screen: Screen, event_filter: _EventFilter, head: str | None
-) -> None:
+def _follow(potluck: "Potluck", screen: Screen, query: _EventQuery, head: str | None) -> None:
     def report(error: PotluckError) -> None:
         screen.err.line(f"potluck: {error.detail} Retrying …", Tone.FAINT)
 
-    kinds, task_id = event_filter
+    kinds, task_id = query
     for event in potluck.events.follow(head, kinds=kinds, task_id=task_id, on_gap=report):
         if isinstance(event, EventGap):
             screen.err.line(f"potluck: {printable(event.detail)} {printable(event.hint)}", Tone.BAD)
