@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from potluck.cli.gpus.offer import OfferOrder, in_order, offers
+from potluck.cli.gpus.offer import OfferOrder, group_offers, sort_offers
 from potluck.model.device import Availability, DeviceDescription, DeviceKind, Standing
 from potluck.model.ids import AttemptId, DeviceId, NodeId
 from potluck.model.node import NodeState
@@ -132,9 +132,11 @@ def test_what_comes_first(order: OfferOrder, first: str, last: str) -> None:
         )
         for number, (model, price, memory, free, reliability) in enumerate(cards)
     ]
-    ranked = [each.first.description.model for each in in_order(offers(found), order, False)]
+    ranked = [
+        each.first.description.model for each in sort_offers(group_offers(found), order, False)
+    ]
     assert (ranked[0], ranked[-1]) == (first, last)
-    again = [each.first.description.model for each in in_order(offers(found), order, True)]
+    again = [each.first.description.model for each in sort_offers(group_offers(found), order, True)]
     assert again == ranked[::-1]
 
 
