@@ -166,13 +166,13 @@ def test_keys(process_user: CommandLine, server: FakeServer) -> None:
         reads(terminal, "reliability")
         back(terminal)
         terminal.press("/sweep\r")
-        rows = terminal.until_row("None has these words.")
+        rows = terminal.until_row("No rows match.")
         assert any("sweep.py × 200" in row for row in rows)
         assert not any("train.py" in row for row in rows)
         terminal.press(ESCAPE)
         terminal.until_row("train.py")
         terminal.press("?")
-        reads(terminal, "why the chosen task waits")
+        reads(terminal, "why the selected task waits")
         terminal.press(CTRL_C)
         terminal.rest()
         assert (terminal.status(), terminal.is_as_it_was) == (130, True)
@@ -274,7 +274,7 @@ def test_the_key_that_ends_a_line_does_nothing_else(
         rows = terminal.until_rows(lambda rows: "q Quit" in rows[-1])
         assert "My tasks" in rows[2], "not the details, which Enter shows elsewhere"
         terminal.press("?")
-        reads(terminal, "why the chosen task waits")
+        reads(terminal, "why the selected task waits")
 
 
 def test_an_outage_is_told_and_over_when_it_is_over(
@@ -285,19 +285,19 @@ def test_an_outage_is_told_and_over_when_it_is_over(
         terminal.until_row("sweep.py")
         # An answer that makes no sense is what a newer server could give.
         server.plays("/v1/devices", says({"devices": "none"}))
-        terminal.until_row("old, trying again.")
+        terminal.until_row("old, retrying.")
         server.plays(OPEN, refuses(Unavailable("The database is away.", "Wait.")))
-        rows = terminal.until_row("old, trying again. The database is away.")
+        rows = terminal.until_row("old, retrying. The database is away.")
         assert any("sweep.py" in row for row in rows), "what was seen last stays"
         ended = replace(ended_tasks()[0], name="new.py")
         server.plays("/v1/devices", says(DevicePage(devices())))
         server.plays(OPEN, says(TaskPage([])))
         server.plays(OVER, says(TaskPage([ended])))
         rows = terminal.until_row("new.py")
-        assert not any("trying again" in row for row in rows)
+        assert not any("retrying" in row for row in rows)
         server.plays(OVER, says(TaskPage([])))
         server.plays("/v1/devices", says(DevicePage([])))
-        terminal.until_row("The pool is empty. `potluck provide")
+        terminal.until_row("The pool is empty. Add a machine")
         os.kill(terminal.process.pid, signal.SIGTERM)
         terminal.rest()
         assert (terminal.status(), terminal.is_as_it_was) == (143, True)

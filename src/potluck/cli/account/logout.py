@@ -8,7 +8,7 @@ from potluck.model.error import NotSignedIn, PotluckError
 
 
 def logout(json: JsonOption = False) -> None:
-    """Sign out: end the session at the server, and delete its tokens here."""
+    """Sign out: end the session, and delete its tokens here."""
     from potluck.consumer.account import OwnAccount
     from potluck.consumer.http.connect import as_saved
     from potluck.consumer.identity.profile import forget_session, saved_profile

@@ -48,7 +48,7 @@ def doctor(
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Check everything that this machine needs, and show how to fix problems.
+    """Check this machine, and show how to fix problems.
 
     The exit status is 1 if a check failed, else 0.
     """

@@ -28,7 +28,7 @@ def gpus(
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show the devices on offer: model, memory, price, and how many are free.
+    """Show the devices on offer: model, memory, price, free ones.
 
     Devices of the same model and price share one line; --each shows every device, including those
     that take no work now.

@@ -165,8 +165,9 @@ class Platform:
             event = self._next(deadline)
             if event is None:
                 raise self._too_slow(part)
-            is_from_part = isinstance(event, ProgramLine) and event.part == part
-            if is_from_part and event.values.get("event") == name:
+            if not isinstance(event, ProgramLine) or event.part != part:
+                continue
+            if event.values.get("event") == name:
                 return event.values
 
     def _await_check(self, step: Step) -> "FirstTask | PotluckError":

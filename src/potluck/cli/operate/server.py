@@ -67,7 +67,7 @@ class ServerOptions:
 
 @grouped
 def server(options: ServerOptions, json: JsonOption = False) -> None:
-    """Run the server, with its own PostgreSQL unless --database-url is given."""
+    """Run the server, with its own PostgreSQL unless you name one."""
     _serve(asdict(options), Screen(json), json)
 
 

@@ -15,7 +15,7 @@ def drain(
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Finish running tasks, take no new ones, and stop the provider; waits until it has stopped."""
+    """Finish running tasks, take no new ones, and stop; waits for that."""
     screen = Screen(json)
     with open_target(node, server, data_dir) as machine, LiveLine(screen) as line:
         effect = machine.drain(progress_reporter(line))

@@ -33,7 +33,7 @@ def leave(
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Leave the pool permanently: finish tasks, unbind devices, delete this machine's key."""
+    """Leave the pool permanently: finish tasks, unbind devices, delete the key."""
     from potluck.cli.provider.local import Here, provider_directory
 
     screen, directory = Screen(json), provider_directory(data_dir)

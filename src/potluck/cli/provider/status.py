@@ -23,7 +23,7 @@ def status(
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show this machine's devices, whether they take work and why not, and running tasks."""
+    """Show devices, whether they take work and why not, and running tasks."""
     screen = Screen(json)
     with open_target(node, server, data_dir) as machine:
         if not watch:
