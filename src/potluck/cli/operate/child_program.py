@@ -160,4 +160,4 @@ def _child_environment(command: str) -> dict[str, str]:
 
 
 def exit_text(status: int) -> str:
-    return f"with exit status {status}" if status >= 0 else f"by signal {-status}"
+    return f"with status {status}" if status >= 0 else f"on signal {-status}"
