@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from potluck.cli.gpus.offer import OfferOrder, in_order, offers
+from potluck.cli.gpus.offer import OfferOrder, group_offers, sort_offers
 from potluck.model.device import Availability, DeviceDescription, DeviceKind, Standing
 from potluck.model.ids import AttemptId, DeviceId, NodeId
 from potluck.model.node import NodeState
@@ -83,14 +83,14 @@ def test_each_device_tells_what_it_serves(user: CommandLine, server: FakeServer)
     first, second = (request.path for request in server.requests)
     assert first == "/v1/devices?kind=gpu&free_milli=250&limit=500"
     assert second == "/v1/devices?cursor=device_1&kind=gpu&free_milli=250&limit=500"
-    assert f"{mine.task_id} (0.25), 1 of others" in shown["device_1"]
+    assert f"{mine.task_id} (0.25), 1 of other accounts" in shown["device_1"]
     for words in ("RTX 4090", "attic (mine)", "0.5", "12 of 24 GiB", "0.25", "available"):
         assert words in shown["device_1"]
     assert "free" in shown["device_2"] and "foreign" in shown["device_2"]
     assert "12 of 12 GiB" in shown["device_3"], "of what its owner gives"
     assert "outside hours" in shown["device_3"]
     assert shown["device_3"].endswith("It opens at 18:00.")
-    assert "its owner's only" in shown["device_4"]
+    assert "owner's tasks only" in shown["device_4"]
 
 
 def test_the_server_is_asked_as_a_task_asks(user: CommandLine, server: FakeServer) -> None:
@@ -132,9 +132,11 @@ def test_what_comes_first(order: OfferOrder, first: str, last: str) -> None:
         )
         for number, (model, price, memory, free, reliability) in enumerate(cards)
     ]
-    ranked = [each.first.description.model for each in in_order(offers(found), order, False)]
+    ranked = [
+        each.first.description.model for each in sort_offers(group_offers(found), order, False)
+    ]
     assert (ranked[0], ranked[-1]) == (first, last)
-    again = [each.first.description.model for each in in_order(offers(found), order, True)]
+    again = [each.first.description.model for each in sort_offers(group_offers(found), order, True)]
     assert again == ranked[::-1]
 
 
@@ -144,14 +146,14 @@ NONE = DeviceCounts()
 @pytest.mark.parametrize(
     ("counts", "arguments", "said"),
     [
-        ((NONE, NONE), [], "The pool is empty. Bring a machine with `potluck provide http"),
+        ((NONE, NONE), [], "The pool is empty. Add a machine with `potluck provide http"),
         (
             (NONE, DeviceCounts(2, 1)),
             [],
-            "No GPU is in this pool, but 3 processors: see `potluck gpus --kind cpu`.",
+            "This pool has no GPU, but 3 processors: see `potluck gpus --kind cpu`.",
         ),
-        ((DeviceCounts(1), NONE), ["--kind", "cpu"], "No processor is on offer, but 1 GPU"),
-        ((DeviceCounts(1), NONE), ["--memory", "99GB"], "None of 1 device is like that."),
+        ((DeviceCounts(1), NONE), ["--kind", "cpu"], "This pool offers no processor, but 1 GPU"),
+        ((DeviceCounts(1), NONE), ["--memory", "99GB"], "None of 1 device matches."),
     ],
 )
 def test_where_there_is_nothing_it_says_why(

@@ -16,7 +16,7 @@ from potluck.cli.terminal.table import Cell
 from potluck.cli.terminal.text_width import width
 from potluck.cli.top.app import Top
 from potluck.cli.top.background_threads import RequestDone
-from potluck.cli.top.snapshot import Looker
+from potluck.cli.top.snapshot import SnapshotReader
 from potluck.cli.top.text import TaskOrder
 from potluck.cli.top.text_view import TextView
 from potluck.consumer import Potluck
@@ -25,13 +25,7 @@ from potluck.model.ids import AttemptId
 from potluck.model.task import TaskState
 from potluck.wire.consumer import DevicePage, Explanation, LogPage, LogPiece, TaskPage
 from tests.cli.command_line import CommandLine
-from tests.cli.pool_fixture import (
-    OPEN,
-    OVER,
-    devices,
-    ended_tasks,
-    plays_a_pool,
-)
+from tests.cli.pool_fixture import OPEN, OVER, devices, ended_tasks, plays_a_pool
 from tests.cli.pseudo_terminal import Terminal
 from tests.consumer.fake_server import FakeServer, refuses, says
 
@@ -93,21 +87,21 @@ def test_no_colours_if_nobody_wants_them(process_user: CommandLine, server: Fake
 def test_a_look_is_two_requests(server: FakeServer) -> None:
     open_tasks = plays_a_pool(server)
     with Potluck(server.url, "secret") as potluck:
-        looker = Looker(potluck)
+        reader = SnapshotReader(potluck)
         for _ in range(20):
-            looker.look()
+            reader.read()
         paths = [request.path.split("?")[0] for request in server.requests]
         assert len(paths) == 20 * 2 + 4 * 3, "the rest every fifth time"
         server.plays(OPEN, says(TaskPage(open_tasks[1:])))
         server.requests.clear()
-        looker.look()
-        looker.look()
+        reader.read()
+        reader.read()
         assert len(server.requests) == 2 + 3 + 2, "and when a task of ours has ended"
         begun = replace(open_tasks[1], state=TaskState.ASSIGNED)
         server.plays(OPEN, says(TaskPage([begun, *open_tasks[2:]])))
         server.requests.clear()
-        looker.look()
-        looker.look()
+        reader.read()
+        reader.read()
         assert len(server.requests) == 2 + 3 + 2, "or begun, so that the head tells of it"
 
 
@@ -172,13 +166,13 @@ def test_keys(process_user: CommandLine, server: FakeServer) -> None:
         reads(terminal, "reliability")
         back(terminal)
         terminal.press("/sweep\r")
-        rows = terminal.until_row("None has these words.")
+        rows = terminal.until_row("No rows match.")
         assert any("sweep.py × 200" in row for row in rows)
         assert not any("train.py" in row for row in rows)
         terminal.press(ESCAPE)
         terminal.until_row("train.py")
         terminal.press("?")
-        reads(terminal, "why the chosen task waits")
+        reads(terminal, "why the selected task waits")
         terminal.press(CTRL_C)
         terminal.rest()
         assert (terminal.status(), terminal.is_as_it_was) == (130, True)
@@ -187,14 +181,14 @@ def test_keys(process_user: CommandLine, server: FakeServer) -> None:
 async def test_what_comes_after_a_screen_was_left_changes_nothing(server: FakeServer) -> None:
     plays_a_pool(server)
     with Potluck(server.url, "secret") as potluck:
-        looker = Looker(potluck)
-        app = Top(potluck, looker.look(), looker, 60.0)
+        reader = SnapshotReader(potluck)
+        app = Top(potluck, reader.read(), reader, 60.0)
         shown: list[object] = []
 
         async def read_and_leave(pilot: Pilot[object]) -> None:
             reading, other = (TextView("log", [[Cell("one")]], lambda: None) for _ in range(2))
-            app.post_message(RequestDone(lambda: app._read(reading)))
-            app.post_message(RequestDone(lambda: app._read(other)))  # `l` was pressed twice
+            app.post_message(RequestDone(lambda: app._open_view(reading)))
+            app.post_message(RequestDone(lambda: app._open_view(other)))  # `l` was pressed twice
             await pilot.pause()
             reading.grow([[Cell("two")]])
             await pilot.press("q")
@@ -226,8 +220,8 @@ async def test_an_open_log_grows_by_what_is_new(
     gate, under_way = threading.Event(), threading.Event()
     asked: list[tuple[object, ...]] = []
     with Potluck(server.url, "secret") as potluck:
-        looker = Looker(potluck)
-        app = Top(potluck, looker.look(), looker, 60.0)
+        reader = SnapshotReader(potluck)
+        app = Top(potluck, reader.read(), reader, 60.0)
         ask = potluck.tasks.logs
 
         def slow(*wanted: Any) -> LogPage:
@@ -247,11 +241,11 @@ async def test_an_open_log_grows_by_what_is_new(
             server.plays(f"{logs}?attempt=1&offset=1", says(pages[1]))
             server.plays(f"{logs}?attempt=1&offset=2", says(nothing))
             for _ in range(3):
-                reading.look_again()
+                reading.refresh_lines()
             await asyncio.to_thread(under_way.wait, 20)
             gate.set()
             await until(lambda: reading._lines == [[Cell("0")], [Cell("1")]])
-            reading.look_again()
+            reading.refresh_lines()
             await until(lambda: len(asked) == 5)
             app.exit(0)
 
@@ -280,7 +274,7 @@ def test_the_key_that_ends_a_line_does_nothing_else(
         rows = terminal.until_rows(lambda rows: "q Quit" in rows[-1])
         assert "My tasks" in rows[2], "not the details, which Enter shows elsewhere"
         terminal.press("?")
-        reads(terminal, "why the chosen task waits")
+        reads(terminal, "why the selected task waits")
 
 
 def test_an_outage_is_told_and_over_when_it_is_over(
@@ -291,19 +285,19 @@ def test_an_outage_is_told_and_over_when_it_is_over(
         terminal.until_row("sweep.py")
         # An answer that makes no sense is what a newer server could give.
         server.plays("/v1/devices", says({"devices": "none"}))
-        terminal.until_row("old, trying again.")
+        terminal.until_row("old, retrying.")
         server.plays(OPEN, refuses(Unavailable("The database is away.", "Wait.")))
-        rows = terminal.until_row("old, trying again. The database is away.")
+        rows = terminal.until_row("old, retrying. The database is away.")
         assert any("sweep.py" in row for row in rows), "what was seen last stays"
         ended = replace(ended_tasks()[0], name="new.py")
         server.plays("/v1/devices", says(DevicePage(devices())))
         server.plays(OPEN, says(TaskPage([])))
         server.plays(OVER, says(TaskPage([ended])))
         rows = terminal.until_row("new.py")
-        assert not any("trying again" in row for row in rows)
+        assert not any("retrying" in row for row in rows)
         server.plays(OVER, says(TaskPage([])))
         server.plays("/v1/devices", says(DevicePage([])))
-        terminal.until_row("The pool is empty. `potluck provide")
+        terminal.until_row("The pool is empty. Add a machine")
         os.kill(terminal.process.pid, signal.SIGTERM)
         terminal.rest()
         assert (terminal.status(), terminal.is_as_it_was) == (143, True)
@@ -312,8 +306,8 @@ def test_an_outage_is_told_and_over_when_it_is_over(
 async def test_a_mistake_of_ours_ends_it_and_is_told_outside(server: FakeServer) -> None:
     plays_a_pool(server)
     with Potluck(server.url, "secret") as potluck:
-        looker = Looker(potluck)
-        app = Top(potluck, looker.look(), looker, 60.0)
+        reader = SnapshotReader(potluck)
+        app = Top(potluck, reader.read(), reader, 60.0)
 
         def mistake() -> None:
             raise ZeroDivisionError("ours")
@@ -332,13 +326,13 @@ async def test_a_mistake_of_a_thread_is_told_as_well(
     """Else a look would never come again, and nobody would know."""
     plays_a_pool(server)
     with Potluck(server.url, "secret") as potluck:
-        looker = Looker(potluck)
-        app = Top(potluck, looker.look(), looker, 60.0)
+        reader = SnapshotReader(potluck)
+        app = Top(potluck, reader.read(), reader, 60.0)
 
         def mistake(*_: object) -> Any:
             raise ZeroDivisionError("ours")
 
-        monkeypatch.setattr(looker, "look", mistake)
+        monkeypatch.setattr(reader, "read", mistake)
         monkeypatch.setattr(potluck.tasks, "explain", mistake)
 
         async def make_it(_: object) -> None:

@@ -50,15 +50,15 @@ def test_balance_days_and_movements(user: CommandLine, server: FakeServer) -> No
     plays(server, SUMMARY, ENTRIES)
     shown = user.run("balance").stdout.decode()
     assert "9.25 credits available, 0.5 more held for tasks\n" in shown
-    assert "0.75 spent, 0.5 earned, 10 given to you" in shown
-    assert "2026-01-31   0.75       -      -\n2026-01-30      -     0.5     10\n" in shown
+    assert "0.75 spent, 0.5 earned, 10 granted" in shown
+    assert "2026-01-31   0.75       -        -\n2026-01-30      -     0.5       10\n" in shown
     rows = [line.split()[2:] for line in shown.splitlines()[-5:]]
     assert [row[:3] for row in rows] == [
         ["+0.5", "-", "earned"],
-        ["+0.25", "-0.25", "not"],
+        ["+0.25", "-0.25", "refunded"],
         ["-", "-0.75", "spent"],
-        ["-1", "+1", "set"],
-        ["+10", "-", "given"],
+        ["-1", "+1", "held"],
+        ["+10", "-", "granted"],
     ]
     assert "spent on train.py (00000abc) on barn" in shown
     assert "earned by attic with (00000abc)" in shown
@@ -77,7 +77,7 @@ def test_a_free_pool_says_so(user: CommandLine, server: FakeServer) -> None:
     nothing = LedgerSummary(0, 0, AT, AT, 0, 0, 0, [], is_free=True)
     plays(server, nothing, [])
     assert user.run("balance").stdout.decode() == (
-        "0 credits available\nThis pool is free of charge: none of its devices asks for credit.\n"
+        "0 credits available\nThis pool is free of charge: no device has a price.\n"
     )
     plays(server, replace(nothing, is_free=False), [])
     assert "Nothing was spent or earned since" in user.run("balance").stdout.decode()

@@ -140,7 +140,7 @@ def test_a_person_sees_the_page_and_the_code(
     pool: ServerProcess, page: Api, user: CommandLine
 ) -> None:
     with Terminal(user, "login", pool.url, "--browser") as terminal:
-        shown = terminal.until("Waiting; the code is good for")
+        shown = terminal.until("Waiting; the code is valid for")
         assert f"{pool.url}/device#" in shown
         words = shown.split()
         (code,) = {word for word in words if len(word) == 9 and word[4] == "-"}

@@ -222,7 +222,7 @@ def test_logout_without_a_server_forgets_all_the_same(
     path = config(ann) / "profile.toml"
     path.write_text(path.read_text().replace(pool.url, "http://127.0.0.1:1"))
     told = ann.run("logout")
-    assert told.status == 0 and "could not be told" in told.stderr
+    assert told.status == 0 and "was not reached" in told.stderr
     assert "token" not in path.read_text()
 
 
@@ -249,7 +249,7 @@ def test_a_key_can_not_be_more_than_a_key(ann: CommandLine) -> None:
     assert ann.run("keys", "add", "x", "--scope", "nonsense").status == 64
     assert ann.run("keys", "add", "x", "--expires", "soon").status == 64
     short = ann.run("keys", "add", "x", "--expires", "1s")
-    assert short.status == 64 and "--expires 1s is not possible" in short.stderr
+    assert short.status == 64 and "--expires 1s is out of range" in short.stderr
 
 
 def test_a_group_without_a_command_lists_or_helps(ann: CommandLine) -> None:
@@ -269,7 +269,7 @@ def test_roles_are_shown_and_chosen(ann: CommandLine) -> None:
     refused = ann.run("ps")
     assert refused.status == 77 and "potluck roles consumer" in refused.stderr
     told = ann.run("roles", "admin")
-    assert told.status == 64 and "an admin is made by an admin" in told.stderr
+    assert told.status == 64 and "only an admin can make an admin" in told.stderr
 
 
 def test_sessions_are_listed_and_ended(
@@ -328,7 +328,7 @@ def test_the_audit_tells_it_all_and_holds(admin: CommandLine, ann: CommandLine) 
     shown = admin.run("admin", "audit", "--limit", "1")
     assert len(shown.stdout.decode().splitlines()) == 2 and "--before" in shown.stderr
     verdict = admin.run("admin", "audit", "--verify")
-    assert verdict.status == 0 and b"The record holds" in verdict.stdout
+    assert verdict.status == 0 and b"The audit log is intact" in verdict.stdout
     (told,) = admin.run("admin", "audit", "--verify", "--json").lines()
     assert told["holds"] is True and len(told["head"]) == 64
 

@@ -40,8 +40,8 @@ def test_an_admin_changes_the_key(tmp_path: Path, pool: ServerProcess) -> None:
 
     shown = admin.run("admin", "rotate-key")
     assert shown.status == 0, shown.stderr
-    assert "4 rows were sealed anew" in shown.stdout.decode(), "three tasks, and the secret"
-    assert "Back the key's file up" in shown.stderr
+    assert "4 rows were re-encrypted" in shown.stdout.decode(), "three tasks, and the secret"
+    assert "Back up the key file" in shown.stderr
     assert keys_of(pool)[1:] == before and len(keys_of(pool)) == 2
 
     (again,) = admin.run("admin", "rotate-key", "--rewrite", "--json").lines()
@@ -89,8 +89,8 @@ def test_a_task_that_does_not_open_is_left_and_told(tmp_path: Path, database_url
         admin = signed_in(tmp_path, server, server.wallet)
         shown = admin.run("admin", "rotate-key")
         assert shown.status == 0, shown.stderr
-        assert "2 rows were sealed anew" in shown.stdout.decode(), "one task, and the secret"
-        assert "Tasks that do not open, left as they are with their key: 1." in shown.stderr
+        assert "2 rows were re-encrypted" in shown.stdout.decode(), "one task, and the secret"
+        assert "Tasks that cannot be decrypted, and were left unchanged: 1." in shown.stderr
         (again,) = admin.run("admin", "rotate-key", "--rewrite", "--json").lines()
         assert (again["remaining"], again["unreadable"]) == (0, 1)
         assert damaged in (tmp_path / "s" / "server.log").read_text()

@@ -16,13 +16,13 @@ import pytest
 from msgspec.structs import replace
 
 from potluck import __version__
-from potluck.cli.doctor.data_directory import look_at_place
-from potluck.cli.doctor.devices import of_route, undriven
-from potluck.cli.doctor.finding import CheckResult, Finding, Patient
-from potluck.cli.doctor.sandbox import kernel, look_at_sandbox, walls
-from potluck.cli.doctor.server import clock
-from potluck.cli.doctor.terms import doubts_about, look_at_terms
-from potluck.cli.doctor.with_timeout import bounded
+from potluck.cli.doctor.data_directory import check_provider
+from potluck.cli.doctor.devices import check_driverless_cards, check_route
+from potluck.cli.doctor.finding import CheckedMachine, CheckResult, Finding
+from potluck.cli.doctor.sandbox import check_kernel, check_limits, check_sandbox
+from potluck.cli.doctor.server import check_clock
+from potluck.cli.doctor.terms import check_terms, find_doubts
+from potluck.cli.doctor.with_timeout import call_with_timeout
 from potluck.model.account import Credential, Role
 from potluck.model.error import AccountSuspended, NotSignedIn, Unavailable
 from potluck.model.ids import AccountId
@@ -106,8 +106,8 @@ def test_the_first_step_that_fails_is_the_one_to_mend(
 @pytest.mark.parametrize(
     ("path", "scene", "name", "verdict", "words"),
     [
-        ("/healthz", says(ServerHealth("ok", "9.9")), "version", "warn", "9.9 there"),
-        ("/healthz", Scene(200, b"<html>"), "version", "fail", "no Potluck server"),
+        ("/healthz", says(ServerHealth("ok", "9.9")), "version", "warn", "9.9 on the server"),
+        ("/healthz", Scene(200, b"<html>"), "version", "fail", "not a Potluck server"),
         ("/healthz", Scene(0, cut=True), "server", "fail", "no answer"),
         (
             *("/readyz", says(ServerHealth("no", "1", {"database": "It starts."}), 503)),
@@ -136,11 +136,11 @@ def test_a_server_that_is_not_well(
 
 def test_a_clock_that_is_wrong() -> None:
     now = datetime.now(UTC)
-    assert clock(format_datetime(now)).verdict is CheckResult.OK
-    behind = clock(format_datetime(now + timedelta(minutes=2)))
+    assert check_clock(format_datetime(now)).verdict is CheckResult.OK
+    behind = check_clock(format_datetime(now + timedelta(minutes=2)))
     assert behind.verdict is CheckResult.FAIL and "behind" in behind.found
-    assert "ahead" in clock(format_datetime(now - timedelta(minutes=2))).found
-    assert clock(None).verdict is clock("soon").verdict is CheckResult.SKIPPED
+    assert "ahead" in check_clock(format_datetime(now - timedelta(minutes=2))).found
+    assert check_clock(None).verdict is check_clock("soon").verdict is CheckResult.SKIPPED
 
 
 def test_a_damaged_profile_keeps_nothing_else_from_being_looked_at(
@@ -175,11 +175,11 @@ def test_a_provider_is_looked_at_where_it_works(
 
 
 def test_a_directory_of_ones_own_is_named_in_the_fixes(tmp_path: Path) -> None:
-    found = {each.name: each for each in look_at_place(patient(tmp_path))}
+    found = {each.name: each for each in check_provider(patient(tmp_path))}
     assert found["provider"].fix.endswith(f" --data-dir {tmp_path}")
     file = tmp_path / "file"
     file.touch()
-    (writable, *_) = look_at_place(patient(file))
+    (writable, *_) = check_provider(patient(file))
     assert writable.found == f"{file} is a file" and "--data-dir" in writable.fix
 
 
@@ -205,10 +205,10 @@ def test_a_directory_of_somebody_else_is_a_finding(
     monkeypatch.setenv("HOME", "/")
     other = tmp_path / "other"
     ensure_key(other / "provider")
-    list(look_at_place(patient(other / "provider")))  # all that it needs is imported
+    list(check_provider(patient(other / "provider")))  # all that it needs is imported
     with as_a_stranger(other):
-        found = {each.name: each for each in look_at_place(patient(other / "provider"))}
-        terms = list(look_at_terms(patient(other / "provider")))
+        found = {each.name: each for each in check_provider(patient(other / "provider"))}
+        terms = list(check_terms(patient(other / "provider")))
     for name in ("data directory", "node key", "provider"):
         assert found[name].verdict is CheckResult.FAIL and found[name].fix
     assert "may not look into" in found["provider"].found
@@ -243,15 +243,15 @@ def test_a_machine_that_nobody_provides_is_only_warned(
     assert not (tmp_path / "data").exists(), "looking makes nothing"
 
 
-def patient(directory: Path, url: str = "http://127.0.0.1:1") -> Patient:
-    return Patient(url, None, directory, True)
+def patient(directory: Path, url: str = "http://127.0.0.1:1") -> CheckedMachine:
+    return CheckedMachine(url, None, directory, True)
 
 
 def test_a_node_key_until_its_end(tmp_path: Path) -> None:
     def verdict(ends_in: float) -> CheckResult:
         word = Authorised("http://127.0.0.1:1", key, 0, int(time.time() + ends_in))
         save_delegation(tmp_path, word)
-        (found,) = (each for each in look_at_place(patient(tmp_path)) if each.name == "node key")
+        (found,) = (each for each in check_provider(patient(tmp_path)) if each.name == "node key")
         return found.verdict
 
     key = ensure_key(tmp_path)
@@ -262,7 +262,7 @@ def test_a_node_key_until_its_end(tmp_path: Path) -> None:
 
 def test_a_provider_that_runs_is_asked(tmp_path: Path) -> None:
     def looked() -> Any:
-        return next(each for each in look_at_place(patient(tmp_path)) if each.name == "provider")
+        return next(each for each in check_provider(patient(tmp_path)) if each.name == "provider")
 
     with FakeProvider(a_status()).running(tmp_path) as provider:
         assert looked().found == "attic with 2 devices, up 3 h 3 min"
@@ -275,29 +275,29 @@ def test_a_provider_that_runs_is_asked(tmp_path: Path) -> None:
     [
         (OwnerValues(TermsChange(is_paused=True)), "paused"),
         (OwnerValues(devices={"GPU-gone": TermsChange(fractions=2)}), "no such device"),
-        (OwnerValues(TermsChange(allow=(WALLET,), deny=(WALLET.lower(),))), "also deny"),
-        (OwnerValues(TermsChange(is_reclaimable=True, grace_seconds=0)), "without a moment"),
+        (OwnerValues(TermsChange(allow=(WALLET,), deny=(WALLET.lower(),))), "deny every wallet"),
+        (OwnerValues(TermsChange(is_reclaimable=True, grace_seconds=0)), "without a grace period"),
         (OwnerValues(devices={BIG: TermsChange(memory_share=0.02)}), "2% of the device's memory"),
         (OwnerValues(TermsChange(sandbox="none")), "only your own tasks"),
     ],
 )
 def test_terms_that_nobody_would_mean(said: OwnerValues, words: str) -> None:
-    ((doubt, fix),) = doubts_about(said, [BIG])
+    ((doubt, fix),) = find_doubts(said, [BIG])
     assert words in doubt and fix
-    assert not list(doubts_about(OwnerValues(TermsChange(price_micro_per_hour=5)), [BIG]))
+    assert not list(find_doubts(OwnerValues(TermsChange(price_micro_per_hour=5)), [BIG]))
 
 
 def test_a_limit_that_a_device_refuses_is_a_doubt(tmp_path: Path) -> None:
     (device, *_) = a_status().devices
     refused = replace(device, refusal="It takes 100 to 350 W.")
     with FakeProvider(a_status(devices=(refused,))).running(tmp_path):
-        found = [each for each in look_at_terms(patient(tmp_path)) if each.name == "terms"]
+        found = [each for each in check_terms(patient(tmp_path)) if each.name == "terms"]
     assert [each.found for each in found] == ["It takes 100 to 350 W."]
 
 
 def test_a_broken_file_is_a_finding(user: CommandLine, healthy: FakeServer, tmp_path: Path) -> None:
     (tmp_path / "provider.toml").write_text("prize = 3")
-    (found,) = look_at_terms(patient(tmp_path))
+    (found,) = check_terms(patient(tmp_path))
     assert found.verdict is CheckResult.FAIL and "prize" in found.found
 
 
@@ -313,7 +313,7 @@ def test_a_broken_file_is_a_finding(user: CommandLine, healthy: FakeServer, tmp_
 )
 def test_what_a_route_says_is_passed_on(outcome: RouteOutcome, verdict: CheckResult) -> None:
     hint = "" if outcome is RouteOutcome.FOUND else "Install it anew."
-    found = of_route(RouteTrial("nvidia", outcome, "It says so.", hint, 0.25, 1))
+    found = check_route(RouteTrial("nvidia", outcome, "It says so.", hint, 0.25, 1))
     assert found.verdict is verdict
     assert found.found.startswith("It says so.") and found.fix == hint
 
@@ -323,23 +323,25 @@ def test_a_card_without_a_driver_is_seen_on_the_bus(tmp_path: Path) -> None:
     card.mkdir()
     (card / "class").write_text("0x030200\n")
     (card / "vendor").write_text("0x10de\n")
-    (found,) = undriven([RouteTrial("nvidia", RouteOutcome.MISSING)], tmp_path)
+    (found,) = check_driverless_cards([RouteTrial("nvidia", RouteOutcome.MISSING)], tmp_path)
     assert "0000:01:00.0" in found.found and found.verdict is CheckResult.FAIL
-    assert not list(undriven([RouteTrial("nvidia", RouteOutcome.FOUND, devices=1)], tmp_path))
+    assert not list(
+        check_driverless_cards([RouteTrial("nvidia", RouteOutcome.FOUND, devices=1)], tmp_path)
+    )
     (card / "class").write_text("0x020000\n")
-    assert not list(undriven([], tmp_path)), "a network card is none"
+    assert not list(check_driverless_cards([], tmp_path)), "a network card is none"
 
 
 def test_the_sandbox_that_is_in_force_is_looked_at(tmp_path: Path) -> None:
     def driver() -> Finding:
-        first, *rest = look_at_sandbox(patient(tmp_path))
+        first, *rest = check_sandbox(patient(tmp_path))
         if first.verdict is CheckResult.WARN:
             assert {each.verdict for each in rest} == {CheckResult.SKIPPED}
         return first
 
     with FakeProvider(a_status(sandbox=SandboxReport("none"))).running(tmp_path):
         found = driver()
-    assert "without walls" in found.found and found.fix
+    assert "without isolation" in found.found and found.fix
     assert "walls" not in driver().found
     (tmp_path / "provider.toml").write_text('sandbox = "none"\n')
     assert driver() == found, "with the next start"
@@ -351,7 +353,7 @@ def test_walls_that_only_watch_are_named() -> None:
     report = SandboxReport(
         "bwrap", "watchdog", "cgroup v2", "none", "tmpfs", "namespaces", "seccomp", "own uid"
     )
-    found = {each.name: each for each in walls(report)}
+    found = {each.name: each for each in check_limits(report)}
     assert found["wall: memory"].verdict is CheckResult.WARN
     assert "Delegate=yes" in found["wall: memory"].fix
     assert found["wall: processes"].verdict is CheckResult.OK
@@ -378,14 +380,14 @@ def test_what_the_kernel_allows(
     for name, text in (("maximum", maximum), ("restricted", restricted)):
         if text is not None:
             (tmp_path / name).write_text(f"{text}\n")
-    found = list(kernel(is_working, tmp_path / "maximum", tmp_path / "restricted"))
+    found = list(check_kernel(is_working, tmp_path / "maximum", tmp_path / "restricted"))
     assert [each.verdict for each in found] == verdicts
     assert all("sysctl" in each.fix for each in found if each.verdict is CheckResult.FAIL)
 
 
 def test_what_hangs_is_left_alone() -> None:
     with pytest.raises(TimeoutError):
-        bounded(0.05, lambda: time.sleep(1))
+        call_with_timeout(0.05, lambda: time.sleep(1))
     with pytest.raises(ZeroDivisionError):
-        bounded(5, lambda: 1 / 0)
-    assert bounded(5, lambda: 3) == 3
+        call_with_timeout(5, lambda: 1 / 0)
+    assert call_with_timeout(5, lambda: 3) == 3

@@ -109,7 +109,7 @@ def test_a_part_that_dies_is_started_again_but_not_for_ever(
         assert up.process.wait(PATIENCE_SECONDS) == 70
         assert up.process.stderr is not None
         told = up.process.stderr.read().decode()
-        assert "The provider ended by signal 9. The end of its log:" in told
+        assert "The provider exited on signal 9. The end of its log:" in told
         assert str(directory / "logs" / "provider.log") in told
         assert_ended(children)
 
@@ -278,7 +278,7 @@ def test_a_taken_port_is_told_before_anything_starts(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         told = InProcess(tmp_path).run("up", "--port", str(port), "--data-dir", tmp_path / "data")
     assert told.status == 69
-    assert f"Port {port} is taken" in told.stderr
+    assert f"Port {port} is in use" in told.stderr
     assert "--port" in told.stderr
     assert not (tmp_path / "data" / "server").exists()
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from potluck.cli.operate.platform import describe_offer
-from potluck.cli.operate.welcome import program, show_welcome, warn_of_variables
+from potluck.cli.operate.welcome import command_name, show_welcome, warn_about_variables
 from potluck.cli.terminal.screen import Pane
 
 URL = "http://127.0.0.1:8470"
@@ -53,7 +53,7 @@ def test_commands_are_given_as_they_can_be_typed(
         (tmp_path / "potluck").touch(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(sys, "argv", [started_as])
-    assert program() == expected
+    assert command_name() == expected
 
 
 def test_a_variable_that_names_another_server_is_told(
@@ -61,14 +61,14 @@ def test_a_variable_that_names_another_server_is_told(
 ) -> None:
     monkeypatch.delenv("POTLUCK_TOKEN", raising=False)
     monkeypatch.setenv("POTLUCK_URL", f"{URL}/")
-    warn_of_variables(Pane(sys.stdout), URL)
+    warn_about_variables(Pane(sys.stdout), URL)
     assert capsys.readouterr().out == ""
     monkeypatch.setenv("POTLUCK_URL", "https://elsewhere.example")
-    warn_of_variables(Pane(sys.stdout), URL)
+    warn_about_variables(Pane(sys.stdout), URL)
     assert "POTLUCK_URL is set to https://elsewhere.example" in capsys.readouterr().out
     monkeypatch.setenv("POTLUCK_URL", URL)
     monkeypatch.setenv("POTLUCK_TOKEN", "potluck_key_x")
-    warn_of_variables(Pane(sys.stdout), URL)
+    warn_about_variables(Pane(sys.stdout), URL)
     shown = capsys.readouterr().out
     assert "unset POTLUCK_TOKEN" in shown and "potluck_key_x" not in shown
 
@@ -76,11 +76,11 @@ def test_a_variable_that_names_another_server_is_told(
 @pytest.mark.parametrize(
     ("sandbox", "words"),
     [
-        ({"driver": "none"}, "without a sandbox, so it takes only your own tasks"),
+        ({"driver": "none"}, "no sandbox: takes only your own tasks"),
         ({"driver": "bwrap", "memory": "cgroup v1", "processes": "cgroup v1", "cpu": "cgroup v1"},
-         "behind bwrap, limits by cgroup v1"),
+         "sandbox: bwrap, limits by cgroup v1"),
         ({"driver": "bwrap", "memory": "rlimits and watchdog", "processes": "watchdog",
-          "cpu": "none"}, "behind bwrap, limits by rlimits and watchdog"),
+          "cpu": "none"}, "sandbox: bwrap, limits by rlimits and watchdog"),
     ],
 )  # fmt: skip
 def test_the_offer_of_a_provider(sandbox: dict[str, Any], words: str) -> None:

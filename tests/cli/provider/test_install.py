@@ -133,8 +133,8 @@ def test_what_the_manager_refuses_is_told(owner: Owner) -> None:
     ("options", "told"),
     [
         (["--nam", "x"], "--name"),
-        (["--invite", "secret"], "--invite is nothing for a service"),
-        (["--authorise"], "--authorise is nothing for a service"),
+        (["--invite", "secret"], "--invite is not an option of the service"),
+        (["--authorise"], "--authorise is not an option of the service"),
     ],
 )
 def test_options_that_would_not_do_are_refused_before_anything_is_written(
@@ -152,7 +152,7 @@ def test_uninstalling_lets_what_runs_run_unless_it_is_to_be_now(owner: Owner) ->
     assert (gone.status, gone.lines()[0]["runs"]) == (0, True)
     assert not owner.unit.exists()
     assert f"stop {NAME}" not in owner.calls()
-    assert "Nothing is installed" in owner.run("provider", "uninstall").stderr
+    assert "No service is installed" in owner.run("provider", "uninstall").stderr
     owner.run("provider", "install", URL)
     assert owner.run("provider", "uninstall", "--now").status == 0
     assert f"stop {NAME}" in owner.calls()

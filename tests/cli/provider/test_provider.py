@@ -84,7 +84,7 @@ def test_a_device_goes_by_many_names(word: str, uuid: str) -> None:
 
 
 def test_a_name_of_several_or_of_none_is_told() -> None:
-    with pytest.raises(InvalidInput, match="fits 2 devices: 2 NVIDIA GeForce GTX 1060"):
+    with pytest.raises(InvalidInput, match="matches 2 devices: 2 NVIDIA GeForce GTX 1060"):
         pick_devices(["1060"], CHOICES)
     with pytest.raises(NotFound) as none:
         pick_devices([""], CHOICES)
@@ -122,22 +122,22 @@ def test_status_says_what_is_wrong_and_whose_a_device_is(
     provider.status = a_status(problem="In provider.toml: price.", devices=(foreign,))
     shown = told(owner, "status")
     assert "In provider.toml: price." in shown
-    assert "not this machine's to offer: foreign" in shown
+    assert "may not offer RTX: foreign" in shown
 
 
 def test_status_says_what_does_not_hold_and_that_there_are_no_walls(
     owner: CommandLine, provider: FakeProvider
 ) -> None:
-    assert "without walls" not in told(owner, "status")
+    assert "without isolation" not in told(owner, "status")
     capped = replace(a_device(BIG, "RTX"), refusal="It takes 100 to 350 W.")
     provider.status = a_status(devices=(capped,), sandbox=SandboxReport("none"))
     for command in ("status", "explain"):
         shown = " ".join(told(owner, command).split())
-        assert "1: It takes 100 to 350 W." in shown and "they run without walls" in shown
-        assert "still in force" not in shown
+        assert "1: It takes 100 to 350 W." in shown and "they run without isolation" in shown
+        assert "still in effect" not in shown
     provider.status = a_status(limits=NodeLimits(sandbox="none"))
     for command in ("status", "explain"):
-        assert "You ask for sandbox=none; bwrap is still in force." in told(owner, command)
+        assert "You set sandbox=none; bwrap is still in effect." in told(owner, command)
 
 
 def test_status_is_looked_at_again_until_ctrl_c(owner: CommandLine, provider: FakeProvider) -> None:
@@ -150,9 +150,9 @@ def test_status_is_looked_at_again_until_ctrl_c(owner: CommandLine, provider: Fa
 
 
 def test_status_tells_of_another_version(owner: CommandLine, provider: FakeProvider) -> None:
-    assert "there" not in told(owner, "status").splitlines()[0]
+    assert "server 0" not in told(owner, "status").splitlines()[0]
     provider.status = a_status(server_version="0.9.0")
-    assert "potluck 0.1.0 here, 0.9.0 there" in told(owner, "status").splitlines()[0]
+    assert "potluck 0.1.0, server 0.9.0" in told(owner, "status").splitlines()[0]
 
 
 def test_without_a_provider_status_says_how_to_start_one(owner: CommandLine) -> None:
@@ -165,7 +165,7 @@ def test_what_is_set_is_in_the_file_and_told_to_the_provider(
     owner: CommandLine, provider: FakeProvider, directory: Path
 ) -> None:
     shown = told(owner, "set", "price=0.50", "hours=mon-fri 18:00-08:00", "kinds=script")
-    assert "price: 0.5\n" in shown and "It holds now." in shown
+    assert "price: 0.5\n" in shown and "In effect now." in shown
     told(owner, "set", "memory_share=80%", "--device", "GTX")
     said = in_file(directory)
     assert (said["price"], said["hours"], said["kinds"]) == (
@@ -188,7 +188,7 @@ def test_set_alone_shows_every_key_and_who_said_it(
     assert said["terms"]["grace"] == {"value": "60s", "source": "provider.toml"}
     assert said["terms"]["price"] == {"value": "0.25", "source": "start options"}
     assert said["terms"]["fractions"] == {"value": "", "source": "default"}
-    assert f"{SMALL} alone: fractions=4" in told(owner, "set")
+    assert f"Only {SMALL}: fractions=4" in told(owner, "set")
     (of_device,) = owner.run("provider", "set", "--device", "2", "--json").lines()
     assert of_device["terms"]["fractions"] == {"value": "4", "source": "its own table"}
 
@@ -198,8 +198,8 @@ def test_set_alone_shows_every_key_and_who_said_it(
     [
         (["prize=3"], "There are: price, paused"),
         (["price=much"], "Write it like 2 or 0.25"),
-        (["price"], "What should price be?"),
-        (["cores=2", "--device", "1"], "said of the whole machine"),
+        (["price"], "price has no value."),
+        (["cores=2", "--device", "1"], "applies to the whole machine"),
         (["memory_share=7"], "Write it like memory_share=0.8"),
         (["--device", "1", "--device", "2"], "one device can be shown at a time"),
     ],
@@ -222,7 +222,7 @@ def test_a_file_that_is_broken_is_not_made_worse(
 
 
 def test_pause_and_resume(owner: CommandLine, provider: FakeProvider, directory: Path) -> None:
-    assert "Paused NVIDIA GeForce GTX 1060; what runs is finished." in told(owner, "pause", "2")
+    assert "Paused NVIDIA GeForce GTX 1060; running tasks will finish." in told(owner, "pause", "2")
     assert in_file(directory)["device"] == {SMALL: {"paused": True}}
     (said,) = owner.run("provider", "pause", "--json").lines()
     assert said == {"paused": "all", "is_now": False, "in_force": "now"}
@@ -245,12 +245,12 @@ def test_what_is_wanted_back_is_asked_for_first_whatever_the_file_says(
 def test_what_stopping_costs_is_told_where_nobody_said_that_it_may_be(
     owner: CommandLine, provider: FakeProvider
 ) -> None:
-    assert "counts against a machine" in owner.run("provider", "reclaim", "4090").stderr
+    assert "lowers this machine's reliability" in owner.run("provider", "reclaim", "4090").stderr
     (device, _) = provider.status.devices
     declared = replace(device.description, terms=DeviceTerms(is_reclaimable=True))
     provider.status = a_status(devices=(replace(device, description=declared),))
     ended = owner.run("provider", "reclaim", "4090")
-    assert "what ran there is stopped. It holds now." in ended.stdout.decode()
+    assert "running tasks are stopped. In effect now." in ended.stdout.decode()
     assert not ended.stderr
 
 
@@ -264,10 +264,10 @@ def test_a_silent_server_is_no_reason_to_wait(owner: CommandLine, provider: Fake
 def test_without_a_provider_the_file_is_for_the_next_start(
     owner: CommandLine, directory: Path
 ) -> None:
-    assert "it holds when one starts" in told(owner, "pause")
+    assert "it takes effect when one starts" in told(owner, "pause")
     assert in_file(directory) == {"paused": True}
     (directory / "provider.toml").unlink()
-    assert told(owner, "reclaim").startswith("Paused all devices. No provider runs here now")
+    assert told(owner, "reclaim").startswith("Paused all devices. No provider is running here")
     assert in_file(directory) == {"paused": True}
 
 
@@ -283,21 +283,21 @@ def test_a_drain_is_not_taken_back(
     owner: CommandLine, provider: FakeProvider, directory: Path
 ) -> None:
     provider.status = a_status(is_draining=True)
-    assert "can not be taken back" in told(owner, "resume")
+    assert "cannot be undone" in told(owner, "resume")
     assert in_file(directory) == {"paused": False}
-    assert "It holds now." in told(owner, "pause")
+    assert "In effect now." in told(owner, "pause")
 
 
 def test_leave_asks_first(owner: CommandLine, provider: FakeProvider, directory: Path) -> None:
     unasked = refused(owner, "leave")
     assert unasked.status == 78 and "--yes" in unasked.stderr
     with Terminal(owner, "provider", "leave", "--now") as terminal:
-        terminal.answer("at https://pool.example:8470 for good: what runs is stopped", "no")
+        terminal.answer("at https://pool.example:8470 permanently: running tasks are stopped", "no")
         assert terminal.status() == 130
     assert provider.asked == [ShowStatus()] * 2
     provider.asked.clear()
     told(owner, "set", "price=1")
-    assert "its key is gone" in told(owner, "leave", "--yes")
+    assert "key there is deleted" in told(owner, "leave", "--yes")
     assert (directory / "provider.toml").exists()
     with Terminal(owner, "provider", "leave", "--now", "--forget-terms") as terminal:
         terminal.answer("[y/N]", "y")
@@ -356,7 +356,7 @@ def test_what_was_wanted_back_stays_paused_if_the_provider_is_killed(
     owner: CommandLine, provider: FakeProvider, directory: Path
 ) -> None:
     provider.answers = (a_status(),)
-    assert "it holds when one starts" in told(owner, "reclaim")
+    assert "it takes effect when one starts" in told(owner, "reclaim")
     assert in_file(directory) == {"paused": True}
 
 

@@ -62,7 +62,7 @@ def test_an_owner_s_day(directory: Path, pool: ServerProcess, owner: CommandLine
         assert provider.process.wait(30) == 0
         provider.kill()
     assert owner.run("provider", "status").status == 69
-    assert "its key is gone" in told(owner, "provider", "leave", "--yes")
+    assert "key there is deleted" in told(owner, "provider", "leave", "--yes")
     assert not (directory / "provider" / "node-key").exists()
     assert (directory / "provider" / "provider.toml").exists()
     assert asked(owner, "provider", "keys")["node_keys"] == []
@@ -76,11 +76,11 @@ def _sees_it(owner: CommandLine, node_id: str) -> None:
     assert device["status"]["availability"] == "available"
     assert device["description"]["model"][:20] in told(owner, "provider", "status")
     assert asked(owner, "provider", "status", "--node", node_id)["id"] == node_id
-    assert "Nothing was earned" in owner.run("provider", "earnings").stderr
+    assert "No earnings" in owner.run("provider", "earnings").stderr
 
 
 def _changes_terms(owner: CommandLine) -> None:
-    assert "It holds now." in told(owner, "provider", "set", "price=0.25", "memory_share=0.5")
+    assert "In effect now." in told(owner, "provider", "set", "price=0.25", "memory_share=0.5")
     seen = in_pool(owner)
     assert seen["description"]["terms"]["price_micro_per_hour"] == 250_000
     assert seen["free_memory_bytes"] <= seen["description"]["memory_bytes"] / 2
@@ -89,12 +89,14 @@ def _changes_terms(owner: CommandLine) -> None:
 
 
 def _pauses_here(owner: CommandLine) -> None:
-    assert "It holds now." in told(owner, "provider", "pause", "1")
+    assert "In effect now." in told(owner, "provider", "pause", "1")
     await_true(lambda: in_pool(owner)["availability"] == "paused", "the pool knows", 5)
     assert "1 paused" in told(owner, "nodes")
     why = owner.run("provider", "explain")
-    assert why.status == 0 and "paused" in why.stdout.decode() and "not asked" not in why.stderr
-    assert "It holds now." in told(owner, "provider", "resume")
+    assert (
+        why.status == 0 and "paused" in why.stdout.decode() and "No explanation" not in why.stderr
+    )
+    assert "In effect now." in told(owner, "provider", "resume")
     await_true(lambda: in_pool(owner)["availability"] == "available", "the pool knows", 5)
 
 

@@ -87,7 +87,7 @@ def sent(server: FakeServer) -> tuple[str, str, Any]:
 
 def test_status(user: CommandLine, pool: FakeServer) -> None:
     lines = told(user, "status", "--node", "ATTIC").splitlines()
-    assert lines[0].startswith(f"attic at {pool.url} · online · heard")
+    assert lines[0].startswith(f"attic at {pool.url} · online · last contact")
     for figure in (
         "RTX 4091",
         "memory errors",
@@ -99,7 +99,7 @@ def test_status(user: CommandLine, pool: FakeServer) -> None:
     ):
         assert figure in lines[3]
     assert "2: Its owner has paused it." in lines
-    assert "1 wish of yours it has not heard of yet." in lines[-1]
+    assert "Not fetched yet: 1 request of yours." in lines[-1]
     (said,) = user.run("provider", "status", "--node", "attic", "--json").lines()
     assert said["id"] == ATTIC
 
@@ -124,17 +124,17 @@ def test_what_is_wanted_is_sent_as_it_is_said(user: CommandLine, pool: FakeServe
     assert "next heartbeat" in shown
     change = {"devices": ["GPU-2"], "price_micro_per_hour": 500_000, "hours": None}
     assert sent(pool) == ("PATCH", f"/v1/nodes/{ATTIC}/terms", change)
-    assert "It holds now." in told(user, "pause", "1", "--node", "attic")
+    assert "In effect now." in told(user, "pause", "1", "--node", "attic")
     assert "next heartbeat" in told(user, "resume", "1", "--node", "attic")
     assert sent(pool)[2] == {"devices": ["GPU-1"], "is_paused": False}
     reclaimed = user.run("provider", "reclaim", "device_2", "--node", "attic")
-    assert "what runs there will be stopped" in reclaimed.stdout.decode()
-    assert "counts against" in reclaimed.stderr
+    assert "running tasks will be stopped" in reclaimed.stdout.decode()
+    assert "lowers this machine" in reclaimed.stderr
     assert sent(pool) == (
         *("POST", f"/v1/nodes/{ATTIC}/orders"),
         {"order": "reclaim", "devices": ["GPU-2"]},
     )
-    assert "It will finish what runs" in told(user, "drain", "--node", "attic")
+    assert "It will finish running tasks" in told(user, "drain", "--node", "attic")
     assert sent(pool)[2] == {"order": "drain", "devices": []}
 
 
@@ -193,15 +193,15 @@ def test_earnings(user: CommandLine, pool: FakeServer) -> None:
     assert "several" in lines[2]
     assert lines[3] == "1.52 credits for 4 attempts, 1 h 31 min of work."
     assert lines[4] == (
-        "It took 2 h 0 min of processor, 1 h 0 min of device, 2 kWh of energy, 1 GiB of files in."
+        "Used: 2 h 0 min of processor, 1 h 0 min of device, 2 kWh of energy, 1 GiB of files in."
     )
     assert user.run("provider", "earnings", "--json").lines()[0]["reward_micro"] == 1_520_000
     pool.plays("/v1/me/earnings", says(Earnings(NOW, NOW, 0, 0.0, 0, [])))
-    assert "Nothing was earned" in user.run("provider", "earnings").stderr
+    assert "No earnings" in user.run("provider", "earnings").stderr
     assert user.run("provider", "earnings", "--since", "soon").status == 64
 
 
 def test_a_silent_machine_is_said_to_be(user: CommandLine, pool: FakeServer) -> None:
     silent = a_node(state=NodeState.SILENT, wishes=[])
     pool.plays(f"/v1/nodes/{ATTIC}", says(silent))
-    assert "has not heard of it for a while" in told(user, "status", "--node", "attic")
+    assert "has had no contact with it for a while" in told(user, "status", "--node", "attic")

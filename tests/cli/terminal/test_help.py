@@ -55,4 +55,4 @@ def test_help_speaks_of_no_types(reader: CommandLine, command: str) -> None:
 
 def test_choices_are_named(reader: CommandLine) -> None:
     page = " ".join(reader.run("gpus", "--help").stdout.decode().replace("│", " ").split())
-    assert "What comes first: free, price, memory, reliability, model." in page
+    assert "Sort by this: free, price, memory, reliability, model." in page

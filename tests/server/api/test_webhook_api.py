@@ -38,10 +38,10 @@ def said(user: CommandLine, *arguments: str) -> Any:
 def test_a_webhook_from_beginning_to_end(user: CommandLine, receiver: Hooked) -> None:
     made = user.run("webhooks", "add", receiver.url, "--kind", "task.queued", "--name", "ci")
     secret = made.stdout.decode().strip()
-    assert secret.startswith("whsec_") and "shown this once" in made.stderr
+    assert secret.startswith("whsec_") and "shown only once" in made.stderr
     assert secret not in user.run("webhooks", "show", "ci").stdout.decode()
     tried = user.run("webhooks", "test", "ci")
-    assert tried.status == 0 and tried.stdout.decode().startswith("✓ It answered 200")
+    assert tried.status == 0 and tried.stdout.decode().startswith("✓ Response 200")
     headers, body = receiver.got.pop()
     event = webhook.verify(secret, headers, body)
     assert event.kind == "webhook.test" and event.data["name"] == "ci"
@@ -55,7 +55,7 @@ def test_a_webhook_from_beginning_to_end(user: CommandLine, receiver: Hooked) ->
     (shown,) = _newest(user)["newest_tries"]
     assert shown["status"] == 200 and shown["number"] == 1 and shown["detail"] == ""
     table = user.run("webhooks", "deliveries", "ci").stdout.decode()
-    assert "task.queued" in table and "It answered 200." in table
+    assert "task.queued" in table and "Response 200." in table
     user.run("webhooks", "redeliver", "ci", _newest(user)["id"][-6:])
     await_true(lambda: receiver.got, "it comes again")
     assert receiver.got.pop()[0]["webhook-id"] == event.id
@@ -67,7 +67,7 @@ def test_pause_resume_rotate_change_and_remove(user: CommandLine, receiver: Hook
     assert "paused by you" in user.run("webhooks").stdout.decode()
     _submit(user)
     rotated = said(user, "webhooks", "rotate", made["webhook"]["id"])
-    assert "old one also signs" in user.run("webhooks", "show", "ci").stdout.decode()
+    assert "old one is also valid" in user.run("webhooks", "show", "ci").stdout.decode()
     assert receiver.got == []
     assert said(user, "webhooks", "resume", "ci")["pause"] is None
     await_true(lambda: receiver.got, "what happened meanwhile is told")

@@ -1,1 +1,1 @@
-"""Commands about the own account: sign-in, keys, sessions, balance."""
+"""Commands about the user's account: sign-in, keys, sessions, balance."""

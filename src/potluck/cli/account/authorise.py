@@ -1,7 +1,7 @@
-"""A wallet's word for the node key of this machine, before a provider starts.
+"""A wallet authorises the node key of this machine before a provider starts.
 
-The wallet's key is used here, in the command, and is gone from this process before the provider
-runs in it: the program starts itself afresh, without the variables that could hold secrets.
+The command uses the wallet's key, then replaces its process before it runs the provider, so the
+provider's memory and environment hold no secrets.
 """
 
 import os
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from potluck.provider.server.node_key import Authorised
     from potluck.wire.identity import Delegation
 
-AGAIN = "--authorise"
-# A word of whose time less than this is left is renewed while somebody is there to sign.
-_SOON = 0.1
-# Told to the program that we become: whatever it finds, it does not ask again.
-ASKED = "POTLUCKASKED"
+AUTHORISE_OPTION = "--authorise"
+# An authorisation with less than this fraction of its lifetime left is renewed.
+_RENEW_FRACTION = 0.1
+# Tells the restarted program not to ask for a signature again.
+AUTHORISED_VARIABLE = "POTLUCKASKED"
 _INVITE = "--invite"
 
 
-class Signing(Struct, frozen=True):
-    """How the owner wants to sign."""
+class SigningOptions(Struct, frozen=True):
+    """How the owner signs."""
 
     again: bool
     browser: bool
@@ -44,54 +44,60 @@ def is_authorised(directory: Path, url: str) -> bool:
     from potluck.provider.server.node_key import load_authorised
     from potluck.wire.signing.sign_in_answer import origin_of
 
-    known = load_authorised(directory, origin_of(url))
-    if known is None:
+    authorisation = load_authorised(directory, origin_of(url))
+    if authorisation is None:
         return False
-    soon = (known.expires_at - known.issued_at) * _SOON
-    return known.expires_at > time.time() + soon
+    margin_seconds = (authorisation.expires_at - authorisation.issued_at) * _RENEW_FRACTION
+    return authorisation.expires_at > time.time() + margin_seconds
 
 
-def has_ended(directory: Path, url: str) -> bool:
-    """Whether the wallet's word was for a time that is over."""
+def has_expired(directory: Path, url: str) -> bool:
+    """Whether there is an authorisation, and it has expired."""
     from potluck.provider.server.node_key import load_authorised
     from potluck.wire.signing.sign_in_answer import origin_of
 
-    known = load_authorised(directory, origin_of(url))
-    return known is not None and known.expires_at <= time.time()
+    authorisation = load_authorised(directory, origin_of(url))
+    return authorisation is not None and authorisation.expires_at <= time.time()
 
 
-def authorise(screen: Screen, door: "Transport", directory: Path, signing: Signing) -> None:
-    """Asks the wallet, here or in a browser, and keeps what it said."""
+def authorise(
+    screen: Screen, transport: "Transport", directory: Path, signing: SigningOptions
+) -> None:
+    """Lets the wallet sign, here or in a browser, and saves the authorisation."""
     from potluck.provider.server.node_key import ensure_key, save_delegation
 
     key = ensure_key(directory)
-    word = (
-        _in_a_browser(screen, door, key, signing)
+    delegation = (
+        _sign_in_browser(screen, transport, key, signing)
         if signing.browser
-        else _here(screen, door, key, signing)
+        else _sign_here(screen, transport, key, signing)
     )
-    save_delegation(directory, word)
+    save_delegation(directory, delegation)
     if not screen.json:
-        screen.err.line(f"Your wallet lets this machine's key {key} work for it.", Tone.FAINT)
+        screen.err.line(f"Your wallet has authorised this machine's key {key}.", Tone.FAINT)
 
 
-def _here(screen: Screen, door: "Transport", key: str, signing: Signing) -> "Delegation":
-    from potluck.cli.account.login import chosen_key_file, open_wallet
+def _sign_here(
+    screen: Screen, transport: "Transport", key: str, signing: SigningOptions
+) -> "Delegation":
+    from potluck.cli.account.login import choose_key_file, open_wallet
     from potluck.consumer import Potluck
     from potluck.consumer.identity.delegate import authorise as sign
     from potluck.consumer.identity.delegate import become_provider
     from potluck.consumer.identity.sign_in import sign_in
 
-    wallet = open_wallet(screen, door, chosen_key_file(door.url, signing.key_file))
-    tokens = sign_in(door, wallet, signing.invite)
-    with Potluck.through(door, tokens.access_token) as potluck:
+    wallet = open_wallet(screen, transport, choose_key_file(transport.url, signing.key_file))
+    tokens = sign_in(transport, wallet, signing.invite)
+    with Potluck.through(transport, tokens.access_token) as potluck:
         become_provider(potluck)
-        word = sign(potluck, wallet, key, signing.machine)
+        delegation = sign(potluck, wallet, key, signing.machine)
         potluck.account.log_out()
-    return word
+    return delegation
 
 
-def _in_a_browser(screen: Screen, door: "Transport", key: str, signing: Signing) -> "Authorised":
+def _sign_in_browser(
+    screen: Screen, transport: "Transport", key: str, signing: SigningOptions
+) -> "Authorised":
     from potluck.cli.account.browser import show_page
     from potluck.consumer import Potluck
     from potluck.consumer.identity.device_flow import ask_for_terminal, await_approval
@@ -99,51 +105,57 @@ def _in_a_browser(screen: Screen, door: "Transport", key: str, signing: Signing)
     from potluck.provider.server.node_key import Authorised
     from potluck.wire.signing.sign_in_answer import origin_of
 
-    asked = ask_for_terminal(door, signing.invite, key)
-    show_page(screen, asked, door.url)
-    tokens = await_approval(door, asked)
-    with Potluck.through(door, tokens.access_token) as potluck:
-        known = [each for each in potluck.account.node_keys() if each.key == key]
+    request = ask_for_terminal(transport, signing.invite, key)
+    show_page(screen, request, transport.url)
+    tokens = await_approval(transport, request)
+    with Potluck.through(transport, tokens.access_token) as potluck:
+        matching = [node_key for node_key in potluck.account.node_keys() if node_key.key == key]
         potluck.account.log_out()
-    if not known:
+    if not matching:
         raise NodeKeyRefused(
-            "The wallet signed in, and did not authorise this machine's key.",
-            "Run it again, and sign both things that the page asks for.",
+            "The wallet signed in, but did not authorise this machine's key.",
+            "Run the command again, and sign both requests of the page.",
         )
-    # The page may have another name of the same server; we look for the one that was typed.
-    held = known[0]
-    begins, ends = int(held.issued_at.timestamp()), int(held.expires_at.timestamp())
-    return Authorised(origin_of(door.url), key, begins, ends)
+    # The page may use another name of the same server; keep the name that the user typed.
+    node_key = matching[0]
+    begins, ends = int(node_key.issued_at.timestamp()), int(node_key.expires_at.timestamp())
+    return Authorised(origin_of(transport.url), key, begins, ends)
 
 
 def holds_secrets(variables: Mapping[str, str] = os.environ) -> bool:
     return any(name in variables for name in SECRET_VARIABLES)
 
 
-def start_afresh() -> NoReturn:
-    """The same command in a new program: what this one knew is gone with its memory."""
-    command = [sys.executable, *_without_what_was_for_us(sys.orig_argv[1:])]
+def restart_program() -> NoReturn:
+    """Replaces this process with the same command, so its memory is gone."""
+    command = [sys.executable, *_strip_signing_options(sys.orig_argv[1:])]
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execve(sys.executable, command, {**without_secrets(), ASKED: "1"})  # noqa: S606
+    os.execve(sys.executable, command, {**without_secrets(), AUTHORISED_VARIABLE: "1"})  # noqa: S606
 
 
-def _without_what_was_for_us(words: Sequence[str]) -> list[str]:
-    """An invite is a secret, and a command line is not: everybody here can read it."""
-    kept: list[str] = []
+def _strip_signing_options(words: Sequence[str]) -> list[str]:
+    """Also removes the invite: it is a secret, and all local users can read command lines."""
+    result: list[str] = []
     for before, word in pairwise(("", *words)):
-        if word in (AGAIN, _INVITE) or before == _INVITE or word.startswith(f"{_INVITE}="):
+        if (
+            word in (AUTHORISE_OPTION, _INVITE)
+            or before == _INVITE
+            or word.startswith(f"{_INVITE}=")
+        ):
             continue
-        kept.append(word)
-    return kept
+        result.append(word)
+    return result
 
 
-def authorise_first(screen: Screen, door: "Transport", directory: Path, signing: Signing) -> None:
-    """Returns in a program that needs no wallet and knows of none."""
-    if os.environ.pop(ASKED, None) is not None:
+def ensure_authorised(
+    screen: Screen, transport: "Transport", directory: Path, signing: SigningOptions
+) -> None:
+    """Returns only in a process that needs no wallet and holds no secrets."""
+    if os.environ.pop(AUTHORISED_VARIABLE, None) is not None:
         return
-    is_due = signing.again or not is_authorised(directory, door.url)
+    is_due = signing.again or not is_authorised(directory, transport.url)
     if is_due:
-        authorise(screen, door, directory, signing)
+        authorise(screen, transport, directory, signing)
     if is_due or holds_secrets() or signing.invite is not None:
-        start_afresh()
+        restart_program()

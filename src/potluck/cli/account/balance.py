@@ -1,4 +1,4 @@
-"""`potluck balance`: my credits, where they went, and where they came from."""
+"""`potluck balance`: my credits, spent and earned."""
 
 from datetime import UTC, datetime
 from itertools import islice
@@ -9,102 +9,100 @@ from msgspec.structs import asdict
 
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.tasks.resolve_task import pick_to_read, short_id
-from potluck.cli.terminal.screen import (
-    Pane,
-    Screen,
-    Tone,
-    printable,
-)
+from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.cli.terminal.units import show_credits, show_moment
 from potluck.model.credit import EntryKind
 from potluck.model.units import parse_moment
 from potluck.wire.ledger import LedgerEntry, LedgerLine, LedgerSummary, LineBy
 
-_WORDS = {
-    EntryKind.GRANT: ("given by an admin", Tone.GOOD),
-    EntryKind.HOLD: ("set aside for", Tone.FAINT),
+_KIND_TEXTS = {
+    EntryKind.GRANT: ("granted by an admin", Tone.GOOD),
+    EntryKind.HOLD: ("held for", Tone.FAINT),
     EntryKind.CHARGE: ("spent on", Tone.WAITING),
     EntryKind.REWARD: ("earned by", Tone.GOOD),
-    EntryKind.REFUND: ("not needed by", Tone.FAINT),
+    EntryKind.REFUND: ("refunded from", Tone.FAINT),
 }
 
 
 def balance(
     since: Annotated[
-        str, typer.Option(metavar="TIME", help="30d (ago), 2026-01-31 …", show_default=True)
+        str,
+        typer.Option(metavar="TIME", help="Such as 30d (ago) or 2026-01-31.", show_default=True),
     ] = "30d",
-    by: Annotated[LineBy, typer.Option(help="A line for each day, or for each task.")] = LineBy.DAY,
+    by: Annotated[LineBy, typer.Option(help="One line per day or per task.")] = LineBy.DAY,
     kind: Annotated[
         list[EntryKind] | None,
-        typer.Option(help="Only movements of this kind; repeatable.", show_default=False),
+        typer.Option(help="Only entries of this kind; repeatable.", show_default=False),
     ] = None,
     task: Annotated[
-        str | None, typer.Option(metavar="TASK", help="Only movements for this task.")
+        str | None, typer.Option(metavar="TASK", help="Only entries of this task.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=0, max=10_000, help="So many of the newest.")] = 10,
+    limit: Annotated[
+        int, typer.Option(min=0, max=10_000, help="How many of the newest entries.")
+    ] = 10,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show my credits, and what I spent and earned."""
+    """Show my credits, and the amounts spent and earned."""
     screen, kinds = Screen(json), tuple(kind or ())
     begin = parse_moment(since, "--since", datetime.now(UTC))
     with connect(server) as potluck:
         task_id = None if task is None else pick_to_read(potluck, task, screen)
-        found = potluck.ledger.summary(by, since=begin)
-        moved = potluck.ledger.entries(kinds, task_id=task_id, since=begin)
-        entries = list(islice(moved, limit)) if limit else []
+        summary = potluck.ledger.summary(by, since=begin)
+        movements = potluck.ledger.entries(kinds, task_id=task_id, since=begin)
+        entries = list(islice(movements, limit)) if limit else []
     if json:
-        screen.emit({**asdict(found), "entries": entries})
+        screen.emit({**asdict(summary), "entries": entries})
         return
-    _show_balance(screen.out, found)
-    if found.lines and task_id is None:
-        _show_lines(screen.out, found, by)
+    _show_balance(screen.out, summary)
+    if summary.lines and task_id is None:
+        _show_lines(screen.out, summary, by)
     if entries:
         _show_entries(screen.out, entries)
 
 
-def _show_balance(pane: Pane, found: LedgerSummary) -> None:
-    held = f", {show_credits(found.held_micro)} more held for tasks" if found.held_micro else ""
-    available = pane.paint(f"{show_credits(found.available_micro)} credits", Tone.STRONG)
+def _show_balance(pane: Pane, summary: LedgerSummary) -> None:
+    held = f", {show_credits(summary.held_micro)} more held for tasks" if summary.held_micro else ""
+    available = pane.paint(f"{show_credits(summary.available_micro)} credits", Tone.STRONG)
     pane.line(f"{available} available{held}")
-    if found.is_free:
-        pane.line("This pool is free of charge: none of its devices asks for credit.", Tone.GOOD)
-    came = [
-        f"{show_credits(micro)} {what}"
-        for micro, what in (
-            (found.spent_micro, "spent"),
-            (found.earned_micro, "earned"),
-            (found.granted_micro, "given to you"),
+    if summary.is_free:
+        pane.line("This pool is free of charge: no device has a price.", Tone.GOOD)
+    totals = [
+        f"{show_credits(micro)} {verb}"
+        for micro, verb in (
+            (summary.spent_micro, "spent"),
+            (summary.earned_micro, "earned"),
+            (summary.granted_micro, "granted"),
         )
         if micro
     ]
-    since = show_moment(found.since, datetime.now(UTC))
-    if came:
-        pane.line(f"since {since}: {', '.join(came)}", Tone.FAINT)
-    elif not found.is_free:
+    since = show_moment(summary.since, datetime.now(UTC))
+    if totals:
+        pane.line(f"since {since}: {', '.join(totals)}", Tone.FAINT)
+    elif not summary.is_free:
         pane.line(f"Nothing was spent or earned since {since}.", Tone.FAINT)
 
 
-def _show_lines(pane: Pane, found: LedgerSummary, by: LineBy) -> None:
+def _show_lines(pane: Pane, summary: LedgerSummary, by: LineBy) -> None:
     columns = [
         TableColumn("DAY" if by is LineBy.DAY else "TASK", shrinks=by is LineBy.TASK),
-        *(TableColumn(title, is_number=True) for title in ("SPENT", "EARNED", "GIVEN")),
+        *(TableColumn(title, is_number=True) for title in ("SPENT", "EARNED", "GRANTED")),
     ]
     pane.line()
-    show_table(pane, columns, [_line(each) for each in found.lines])
+    show_table(pane, columns, [_line_cells(line) for line in summary.lines])
 
 
-def _line(line: LedgerLine) -> list[Cell]:
+def _line_cells(line: LedgerLine) -> list[Cell]:
     return [
-        Cell(_named(line), Tone.STRONG),
+        Cell(_line_title(line), Tone.STRONG),
         _amount(line.spent_micro, Tone.WAITING),
         _amount(line.earned_micro, Tone.GOOD),
         _amount(line.granted_micro, Tone.GOOD),
     ]
 
 
-def _named(line: LedgerLine) -> str:
+def _line_title(line: LedgerLine) -> str:
     if line.day is not None:
         return line.day.isoformat()
     if line.task_id is None:
@@ -126,12 +124,12 @@ def _show_entries(pane: Pane, entries: list[LedgerEntry]) -> None:
         TableColumn("WHAT", shrinks=True),
     ]
     pane.line()
-    show_table(pane, columns, [_entry(each) for each in entries])
+    show_table(pane, columns, [_entry_cells(entry) for entry in entries])
 
 
-def _entry(entry: LedgerEntry) -> list[Cell]:
-    words, tone = _WORDS[entry.kind]
-    what = f"{words} {_what_for(entry)}".rstrip()
+def _entry_cells(entry: LedgerEntry) -> list[Cell]:
+    words, tone = _KIND_TEXTS[entry.kind]
+    what = f"{words} {_purpose(entry)}".rstrip()
     return [
         Cell(f"{entry.at.astimezone():%Y-%m-%d %H:%M}"),
         _signed(entry.available_micro, tone),
@@ -145,10 +143,10 @@ def _signed(micro: int, tone: Tone) -> Cell:
     return Cell(f"{plus}{show_credits(micro)}", tone) if micro else Cell("-", Tone.FAINT)
 
 
-def _what_for(entry: LedgerEntry) -> str:
+def _purpose(entry: LedgerEntry) -> str:
     if entry.task_id is None:
         return ""
     node = printable(entry.node_name or "a node")
-    named = printable(entry.task_name) + " " if entry.task_name else ""
-    task = f"{named}({short_id(entry.task_id)})"
+    name = printable(entry.task_name) + " " if entry.task_name else ""
+    task = f"{name}({short_id(entry.task_id)})"
     return f"{node} with {task}" if entry.kind is EntryKind.REWARD else f"{task} on {node}"

@@ -1,4 +1,4 @@
-"""The page where a browser's wallet signs: told to the person, and opened where that works."""
+"""The page where a browser's wallet signs: shown, and opened if a browser is available."""
 
 import os
 import sys
@@ -13,31 +13,31 @@ if TYPE_CHECKING:
     from potluck.wire.identity import TerminalAsked
 
 
-def show_page(screen: Screen, asked: "TerminalAsked", url: str) -> None:
-    """Where to go and which code to compare. The secret that we poll with is not shown."""
+def show_page(screen: Screen, request: "TerminalAsked", url: str) -> None:
+    """Shows the address and the code to compare, but not the secret used for polling."""
     if screen.json:
         screen.emit(
             {
                 "event": "approve",
-                "verification_uri": asked.verification_uri,
-                "verification_uri_complete": asked.verification_uri_complete,
-                "user_code": asked.user_code,
-                "expires_in": asked.expires_in,
+                "verification_uri": request.verification_uri,
+                "verification_uri_complete": request.verification_uri_complete,
+                "user_code": request.user_code,
+                "expires_in": request.expires_in,
             }
         )
         return
     pane = screen.err
     pane.line("Open this page where your wallet is, and compare the code before you sign:")
-    pane.line(f"  {printable(asked.verification_uri_complete)}", Tone.STRONG)
-    pane.line(f"  {printable(asked.user_code)}", Tone.STRONG)
-    pane.line(f"Waiting; the code is good for {show_seconds(asked.expires_in)}.", Tone.FAINT)
-    page = asked.verification_uri_complete
+    pane.line(f"  {printable(request.verification_uri_complete)}", Tone.STRONG)
+    pane.line(f"  {printable(request.user_code)}", Tone.STRONG)
+    pane.line(f"Waiting; the code is valid for {show_seconds(request.expires_in)}.", Tone.FAINT)
+    page = request.verification_uri_complete
     if pane.is_terminal and _has_windows() and is_page_of(url, page):
         webbrowser.open(page)
 
 
 def is_page_of(url: str, page: str) -> bool:
-    """Whether a page is of the server that was typed: it does not choose what is opened here."""
+    """Whether a page belongs to the server that the user named; no other page is opened."""
     try:
         parts = urlsplit(page)
     except ValueError:
@@ -46,7 +46,7 @@ def is_page_of(url: str, page: str) -> bool:
 
 
 def _has_windows() -> bool:
-    """A browser in the terminal would take the place of what we say there."""
+    """Without windows, a text browser would hide our output."""
     if sys.platform in ("darwin", "win32"):
         return True
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

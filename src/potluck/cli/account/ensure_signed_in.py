@@ -1,8 +1,8 @@
-"""Coming in on the way: the first command at a pool signs in, with a new wallet if there is none.
+"""The first command at a pool signs in, with a new wallet if there is none.
 
-Only where nothing is known yet. Who has logged out stays so, and a profile that is for another
-server is not changed in passing: `potluck login` does both on purpose. Nor does anybody come in
-at a server that only a project names, which may be a stranger's.
+Only without a profile: a user who has logged out stays logged out, and a profile for another server
+is not replaced; `potluck login` does both. A command also never signs in at a server that only a
+project file names, because the file may come from someone else.
 """
 
 import os
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EntryOptions:
-    """By whom one is let in. Said again later, it changes nothing."""
+    """Options for the first sign-in; later they have no effect."""
 
-    panel: ClassVar = "The first time at a pool"
+    panel: ClassVar = "First use of a pool"
 
     invite: InviteOption = None
     ca_fingerprint: CaFingerprintOption = None
@@ -39,23 +39,22 @@ class EntryOptions:
 def entered(
     screen: Screen, server: str | None, entry: EntryOptions, by_project: Default | None = None
 ) -> "Potluck":
-    """The client, for somebody who is signed in by now. `by_project` is what names the server, if
-    nobody typed it."""
+    """Returns a signed-in client. `by_project` is the project default that names the server."""
     from potluck.consumer.http.ca_pinning import pin_ca
     from potluck.consumer.identity.profile import chosen_url
     from potluck.local.data_directory import config_directory
 
     address = chosen_url(server_url(server))
-    is_new = _is_new(address, by_project)
+    is_new = _needs_sign_in(address, by_project)
     if entry.ca_fingerprint is not None:
         pin_ca(address, entry.ca_fingerprint, config_directory())
     if is_new:
-        _enter(screen, address, entry)
+        _sign_in(screen, address, entry)
     return connect(address)
 
 
-def _is_new(address: str, by_project: Default | None) -> bool:
-    """Whether nobody has chosen yet who to be at this server."""
+def _needs_sign_in(address: str, by_project: Default | None) -> bool:
+    """Whether there is no profile, session or key for this server yet."""
     from potluck.consumer.http.connect import TOKEN_VARIABLE
     from potluck.consumer.identity.profile import saved_profile
 
@@ -67,25 +66,23 @@ def _is_new(address: str, by_project: Default | None) -> bool:
     if by_project is not None:
         raise NotSignedIn(
             f"You are not signed in to {address}, which {by_project.where} names.",
-            f"If you trust it: `potluck login {address}`. With --server you name another.",
+            f"If you trust it: `potluck login {address}`. To use another: --server URL.",
         )
     if saved is not None and saved.session is not None:
         raise NotSignedIn(
             f"You are not signed in to {address}: your profile is for {saved.url}.",
-            f"`potluck login {address}` moves it there; with another POTLUCK_CONFIG_DIR you keep"
-            " both.",
+            f"`potluck login {address}` replaces it; another POTLUCK_CONFIG_DIR keeps both.",
         )
     return True
 
 
-def _enter(screen: Screen, address: str, entry: EntryOptions) -> None:
-    from potluck.cli.account.login import chosen_key_file, keep, sign_in_with_a_wallet
+def _sign_in(screen: Screen, address: str, entry: EntryOptions) -> None:
+    from potluck.cli.account.login import choose_key_file, save_session, sign_in_with_wallet
     from potluck.consumer.http.connect import door
 
     with closing(door(address)) as line:
-        used = chosen_key_file(address, entry.key_file)
-        tokens = sign_in_with_a_wallet(screen, line, used, entry.invite)
-        keep(line, tokens, used)
+        key_file = choose_key_file(address, entry.key_file)
+        tokens = sign_in_with_wallet(screen, line, key_file, entry.invite)
+        save_session(line, tokens, key_file)
     if not screen.json:
-        told = f"Signed in to {address}. The next commands speak to it, too."
-        screen.err.line(told, Tone.FAINT)
+        screen.err.line(f"Signed in to {address}. Later commands use it, too.", Tone.FAINT)

@@ -17,58 +17,57 @@ USUAL = [Scope.TASKS_READ, Scope.TASKS_WRITE, Scope.POOL_READ]
 
 
 def list_keys(server: ServerOption = None, json: JsonOption = False) -> None:
-    """Show my keys; what they are was shown when they were made."""
+    """Show my keys, without their secrets."""
     screen = Screen(json)
     with connect(server) as potluck:
-        found = potluck.account.keys()
+        keys = potluck.account.keys()
     if json:
-        screen.emit({"keys": found})
-    elif found:
+        screen.emit({"keys": keys})
+    elif keys:
         columns = [
-            *(
-                TableColumn("ID"),
-                TableColumn("NAME", shrinks=True),
-                TableColumn("SCOPES", shrinks=True),
-            ),
-            *(TableColumn("USED", is_number=True), TableColumn("ENDS IN", is_number=True)),
+            TableColumn("ID"),
+            TableColumn("NAME", shrinks=True),
+            TableColumn("SCOPES", shrinks=True),
+            TableColumn("USED", is_number=True),
+            TableColumn("ENDS IN", is_number=True),
         ]
-        show_table(screen.out, columns, [_row(key) for key in found])
+        show_table(screen.out, columns, [_row(key) for key in keys])
     else:
         screen.err.line("You have no keys. Make one with `potluck keys add NAME`.")
 
 
 def add_key(
-    name: Annotated[str, typer.Argument(help="What it is for.", show_default=False)],
+    name: Annotated[str, typer.Argument(help="Its name, for your reference.", show_default=False)],
     scope: Annotated[
         list[Scope] | None,
         typer.Option(
-            help=f"What it may do, of: {', '.join(sorted(SCOPES[Credential.KEY]))}. Repeat it.",
+            help=f"Its scopes: {', '.join(sorted(SCOPES[Credential.KEY]))}. Repeatable.",
             show_default="tasks and pool:read",
             metavar="SCOPE",
         ),
     ] = None,
     expires: Annotated[
-        str, typer.Option(metavar="TIME", help="How long it is good, such as 12h or 30d.")
+        str, typer.Option(metavar="TIME", help="Its lifetime, such as 12h or 30d.")
     ] = "90d",
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Make a key and show it, this once."""
+    """Make a key and show its secret, once."""
     screen = Screen(json)
-    lasting = parse_lifetime(expires)
+    lifetime_seconds = parse_lifetime(expires)
     with connect(server) as potluck:
-        made = potluck.account.make_key(name, scope or USUAL, lasting)
+        new_key = potluck.account.make_key(name, scope or USUAL, lifetime_seconds)
         url, ca_file = potluck.url, potluck.ca_file
     if json:
-        screen.emit(made)
+        screen.emit(new_key)
         return
-    screen.err.line(f"Made {made.key.id} for {', '.join(made.key.scopes)}:")
-    screen.out.line(made.secret)
-    screen.err.line("It is shown this once. Where it is used:")
+    screen.err.line(f"Made {new_key.key.id} for {', '.join(new_key.key.scopes)}:")
+    screen.out.line(new_key.secret)
+    screen.err.line("It is shown only once. To use it:")
     screen.err.line(f"  export POTLUCK_URL={url} POTLUCK_TOKEN=…", Tone.STRONG)
     if ca_file is not None:
         screen.err.line(f"  export POTLUCK_CA_FILE={ca_file}", Tone.STRONG)
-        screen.err.line("(that file, copied along: the server has an authority of its own)")
+        screen.err.line("(copy that file, too: the server has its own certificate authority)")
 
 
 def revoke_key(
@@ -76,7 +75,7 @@ def revoke_key(
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Make a key worth nothing, at once."""
+    """Revoke a key immediately."""
     screen = Screen(json)
     with connect(server) as potluck:
         potluck.account.revoke_key(key)

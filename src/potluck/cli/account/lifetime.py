@@ -1,4 +1,4 @@
-"""How long a key or an invite is to be good, as somebody typed it."""
+"""Parses the lifetime of a key or an invite."""
 
 from potluck.cli.terminal.screen import printable
 from potluck.cli.terminal.units import show_seconds
@@ -8,13 +8,12 @@ from potluck.wire.identity import LONGEST_LIFETIME_SECONDS, SHORTEST_LIFETIME_SE
 
 
 def parse_lifetime(text: str) -> int:
-    """In seconds; what the server would refuse is told here, by the option's name."""
+    """In seconds; checks the server's bounds here, so the error can name the option."""
     seconds = int(parse_seconds(text, "--expires"))
     if SHORTEST_LIFETIME_SECONDS <= seconds <= LONGEST_LIFETIME_SECONDS:
         return seconds
     shortest, longest = map(show_seconds, (SHORTEST_LIFETIME_SECONDS, LONGEST_LIFETIME_SECONDS))
     raise InvalidInput(
-        f"--expires {printable(text)} is not possible: it is good for {shortest} at least, and for"
-        f" {longest} at most.",
+        f"--expires {printable(text)} is out of range: at least {shortest}, at most {longest}.",
         "Write it like 12h or 30d.",
     )

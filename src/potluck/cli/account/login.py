@@ -1,11 +1,11 @@
-"""`potluck login`: come in with a wallet, of this machine or of a browser."""
+"""`potluck login`: sign in with a wallet on this machine or in a browser."""
 
 import os
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from potluck.cli.operate.welcome import warn_of_variables
+from potluck.cli.operate.welcome import warn_about_variables
 from potluck.cli.options import (
     BrowserOption,
     CaFingerprintOption,
@@ -31,9 +31,9 @@ def login(
     ca_fingerprint: CaFingerprintOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Sign in with your wallet; the first time, make one.
+    """Sign in with your wallet, or make one first.
 
-    The next commands speak as you."""
+    Later commands act as this wallet."""
     from potluck.consumer.http.ca_pinning import pin_ca
     from potluck.consumer.http.connect import door
     from potluck.consumer.identity.profile import chosen_url
@@ -46,21 +46,21 @@ def login(
     )
     with closing(door(address, ca_file)) as line:
         if browser:
-            used, tokens = None, _through_a_browser(screen, line, invite)
+            used_key_file, tokens = None, _sign_in_with_browser(screen, line, invite)
         else:
-            used = chosen_key_file(address, key_file)
-            tokens = sign_in_with_a_wallet(screen, line, used, invite)
-        path = keep(line, tokens, used)
+            used_key_file = choose_key_file(address, key_file)
+            tokens = sign_in_with_wallet(screen, line, used_key_file, invite)
+        path = save_session(line, tokens, used_key_file)
     if json:
         who = {"account_id": tokens.account_id, "address": tokens.address}
         screen.emit({"event": "signed_in", "url": address, **who, "profile": str(path)})
     else:
         screen.out.line(f"Signed in to {address} as {tokens.address}.", Tone.GOOD)
-        warn_of_variables(screen.err, address)
+        warn_about_variables(screen.err, address)
 
 
-def chosen_key_file(url: str, key_file: Path | None) -> Path | None:
-    """The one that was named, else the one that signed in there the last time."""
+def choose_key_file(url: str, key_file: Path | None) -> Path | None:
+    """The named file, or the one that signed in there last time."""
     from potluck.consumer.identity.profile import saved_for
     from potluck.consumer.identity.wallet import KEY_VARIABLE
 
@@ -71,22 +71,22 @@ def chosen_key_file(url: str, key_file: Path | None) -> Path | None:
 
 
 def open_wallet(screen: Screen, line: "Transport", key_file: Path | None) -> "Wallet":
-    """The wallet that is here, or a new one; whoever makes one is told where it is."""
+    """Opens the existing wallet, or makes one and prints its path."""
     from potluck.cli.terminal.prompt import hidden, new_password
     from potluck.consumer.identity import wallet
 
     if wallet.is_known(key_file):
         return wallet.load(key_file, hidden)
-    _check_before_making(line)
-    made = wallet.make(os.environ.get(wallet.PASSWORD_VARIABLE) or new_password())
+    _check_may_make_wallet(line)
+    new = wallet.make(os.environ.get(wallet.PASSWORD_VARIABLE) or new_password())
     if not screen.json:
-        screen.err.line(f"Made the wallet {made.address}, in {wallet.keystore_path()}.")
-        screen.err.line("Keep a copy of it, and its password: nobody can replace them.", Tone.FAINT)
-    return made
+        screen.err.line(f"Made the wallet {new.address}, in {wallet.keystore_path()}.")
+        screen.err.line("Back up the file and its password: they cannot be recovered.", Tone.FAINT)
+    return new
 
 
-def _check_before_making(line: "Transport") -> None:
-    """No wallet is made for a server that is not there, or for somebody who has one elsewhere."""
+def _check_may_make_wallet(line: "Transport") -> None:
+    """Raises if the server is unreachable, or if the user has signed in with another wallet."""
     from potluck.consumer.identity.profile import saved_for
     from potluck.consumer.identity.sign_in import challenge
     from potluck.wire.signing.sign_in_answer import own_origin
@@ -95,14 +95,14 @@ def _check_before_making(line: "Transport") -> None:
     if saved is not None and saved.session is not None:
         raise BadSettings(
             f"You are signed in to {line.url} as {saved.session.address}, and that wallet is not"
-            " here.",
-            "Sign with it again: --browser, or --key-file FILE. To come with a new wallet instead,"
+            " on this machine.",
+            "Sign with it again: --browser, or --key-file FILE. To use a new wallet instead, run"
             " `potluck logout` first.",
         )
     own_origin(line.url, challenge(line))
 
 
-def sign_in_with_a_wallet(
+def sign_in_with_wallet(
     screen: Screen, line: "Transport", key_file: Path | None, invite: str | None
 ) -> "Tokens":
     from potluck.consumer.identity.sign_in import sign_in
@@ -110,8 +110,8 @@ def sign_in_with_a_wallet(
     return sign_in(line, open_wallet(screen, line, key_file), invite)
 
 
-def keep(line: "Transport", tokens: "Tokens", key_file: Path | None) -> Path:
-    """The profile for the next commands; says where it is."""
+def save_session(line: "Transport", tokens: "Tokens", key_file: Path | None) -> Path:
+    """Saves the profile for later commands, and returns its path."""
     from potluck.consumer.identity.profile import Profile
     from potluck.consumer.identity.session import replace_profile
     from potluck.consumer.identity.sign_in import session_of
@@ -120,13 +120,13 @@ def keep(line: "Transport", tokens: "Tokens", key_file: Path | None) -> Path:
     return replace_profile(line, Profile(line.url, session, ca_file, _text(key_file)))
 
 
-def _through_a_browser(screen: Screen, line: "Transport", invite: str | None) -> "Tokens":
+def _sign_in_with_browser(screen: Screen, line: "Transport", invite: str | None) -> "Tokens":
     from potluck.cli.account.browser import show_page
     from potluck.consumer.identity.device_flow import ask_for_terminal, await_approval
 
-    asked = ask_for_terminal(line, invite)
-    show_page(screen, asked, line.url)
-    return await_approval(line, asked)
+    request = ask_for_terminal(line, invite)
+    show_page(screen, request, line.url)
+    return await_approval(line, request)
 
 
 def _text(path: Path | None) -> str | None:

@@ -8,10 +8,7 @@ from potluck.model.error import NotSignedIn, PotluckError
 
 
 def logout(json: JsonOption = False) -> None:
-    """Sign out, here and at the server.
-
-    The session ends there, and its tokens are forgotten here.
-    """
+    """Sign out: end the session, and delete its tokens here."""
     from potluck.consumer.account import OwnAccount
     from potluck.consumer.http.connect import as_saved
     from potluck.consumer.identity.profile import forget_session, saved_profile
@@ -19,7 +16,7 @@ def logout(json: JsonOption = False) -> None:
     screen = Screen(json)
     saved = saved_profile()
     if saved is None or saved.session is None:
-        _tell(screen, None, None)
+        _report(screen, None, None)
         return
     problem: PotluckError | None = None
     with closing(as_saved(saved)) as line:
@@ -30,18 +27,18 @@ def logout(json: JsonOption = False) -> None:
         except PotluckError as error:
             problem = error
     forget_session(saved.url)
-    _tell(screen, saved.url, problem)
+    _report(screen, saved.url, problem)
 
 
-def _tell(screen: Screen, url: str | None, problem: PotluckError | None) -> None:
+def _report(screen: Screen, url: str | None, problem: PotluckError | None) -> None:
     if screen.json:
         screen.emit({"url": url, "server_knows": url is not None and problem is None})
     elif url is None:
         screen.err.line("You are not signed in.")
     else:
-        screen.out.line(f"Signed out of {url}. Your wallet stays where it is.")
+        screen.out.line(f"Signed out of {url}. Your wallet is unchanged.")
     if problem is not None and not screen.json:
         screen.err.line(
-            f"The server could not be told: {problem.detail} The session ends there by itself.",
+            f"The server was not reached: {problem.detail} The session will expire there.",
             Tone.WAITING,
         )

@@ -1,4 +1,4 @@
-"""`potluck roles`: what my account is in this pool."""
+"""`potluck roles`: the roles of my account."""
 
 from typing import Annotated
 
@@ -18,31 +18,35 @@ def roles(
         list[str] | None,
         typer.Argument(
             metavar="ROLE",
-            help="consumer, provider, both, or none; nothing shows what you are.",
+            help="consumer, provider, both, or none; without any: show the roles.",
             show_default=False,
         ),
     ] = None,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show or choose what I am here: consumer, provider, both or none."""
+    """Show or choose my roles: consumer, provider, both or none."""
     screen = Screen(json)
     with connect(server) as potluck:
-        me = potluck.account.choose_roles(own_choice(chosen)) if chosen else potluck.account.me()
+        me = (
+            potluck.account.choose_roles(parse_own_roles(chosen))
+            if chosen
+            else potluck.account.me()
+        )
     if json:
         screen.emit({"address": me.address, "roles": me.roles})
     else:
         screen.out.line(", ".join(me.roles) or _NONE)
 
 
-def own_choice(words: list[str]) -> list[Role]:
-    """What an account may choose by itself; `none` stands alone."""
+def parse_own_roles(words: list[str]) -> list[Role]:
+    """The roles that an account may choose itself; `none` excludes the others."""
     if words == [_NONE]:
         return []
     unknown = [word for word in words if word not in _OWN_CHOICE]
     if unknown:
         raise InvalidInput(
-            f"{unknown[0]!r} is not a role to choose.",
-            "Choose consumer, provider, both or none; an admin is made by an admin.",
+            f"{unknown[0]!r} is not a role that you can choose.",
+            "Choose consumer, provider, both or none; only an admin can make an admin.",
         )
     return [Role(word) for word in dict.fromkeys(words)]

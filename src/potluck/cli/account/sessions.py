@@ -16,19 +16,17 @@ def list_sessions(server: ServerOption = None, json: JsonOption = False) -> None
     """Show where my wallet is signed in."""
     screen = Screen(json)
     with connect(server) as potluck:
-        found = potluck.account.sessions()
+        sessions = potluck.account.sessions()
     if json:
-        screen.emit({"sessions": found})
+        screen.emit({"sessions": sessions})
         return
     columns = [
-        *(
-            TableColumn("ID"),
-            TableColumn("MACHINE", shrinks=True),
-            TableColumn("USED", is_number=True),
-        ),
+        TableColumn("ID"),
+        TableColumn("MACHINE", shrinks=True),
+        TableColumn("USED", is_number=True),
         TableColumn("ENDS IN", is_number=True),
     ]
-    show_table(screen.out, columns, [_row(session) for session in found])
+    show_table(screen.out, columns, [_row(session) for session in sessions])
 
 
 def end_session(
@@ -36,7 +34,7 @@ def end_session(
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Sign one of them out, at once."""
+    """End a session immediately."""
     screen = Screen(json)
     with connect(server) as potluck:
         potluck.account.end_session(session)
@@ -48,10 +46,10 @@ def end_session(
 
 def _row(session: SessionView) -> list[Cell]:
     now = datetime.now(UTC)
-    here = " (this one)" if session.is_current else ""
+    marker = " (this one)" if session.is_current else ""
     return [
         Cell(session.id),
-        Cell(f"{session.machine or 'unknown'}{here}", Tone.STRONG if here else Tone.PLAIN),
+        Cell(f"{session.machine or 'unknown'}{marker}", Tone.STRONG if marker else Tone.PLAIN),
         Cell(show_since(session.used_at, now)),
         Cell(show_ahead(session.expires_at, now)),
     ]

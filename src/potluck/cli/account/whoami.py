@@ -1,4 +1,4 @@
-"""`potluck whoami`: the account that my commands speak for."""
+"""`potluck whoami`: the account that my commands act for."""
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -7,12 +7,7 @@ from msgspec.structs import asdict
 
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.terminal.screen import Screen, Tone
-from potluck.cli.terminal.units import (
-    show_bytes,
-    show_count,
-    show_credits,
-    show_seconds,
-)
+from potluck.cli.terminal.units import show_bytes, show_count, show_credits, show_seconds
 from potluck.model.account import Credential
 
 if TYPE_CHECKING:
@@ -34,28 +29,27 @@ def whoami(server: ServerOption = None, json: JsonOption = False) -> None:
     screen.out.line(f"{screen.out.paint(me.address, Tone.STRONG)} ({roles})")
     held = f", {show_credits(me.held_micro)} more held for tasks" if me.held_micro else ""
     screen.out.line(f"{show_credits(me.available_micro)} credits available{held}")
-    if limits := _limits(me.quota):
+    if limits := _limits_text(me.quota):
         screen.out.line(limits)
-    if files := _files(me):
+    if files := _files_text(me):
         screen.out.line(files)
     screen.out.line(f"{me.id} at {url}", Tone.FAINT)
-    screen.out.line(_signed_in(me, ends_at), Tone.FAINT)
+    screen.out.line(_sign_in_text(me, ends_at), Tone.FAINT)
 
 
-def _limits(quota: "Quota") -> str:
-    """What there is less of than one might want; empty if nothing is limited."""
+def _limits_text(quota: "Quota") -> str:
+    """The limits of the account; empty if there are none."""
     running, queued = quota.max_running_devices, quota.max_queued_tasks
-    told = [
+    limits = [
         "" if running is None else f"at most {show_count(running, 'device')} at a time",
         "" if queued is None else f"at most {show_count(queued, 'task')} waiting",
         "" if quota.max_priority is None else f"priority at most {quota.max_priority}",
         "" if quota.weight == 1 else f"weight {quota.weight:g}",
     ]
-    return ", ".join(filter(None, told))
+    return ", ".join(filter(None, limits))
 
 
-def _files(me: "Me") -> str:
-    """What they take, once there are any."""
+def _files_text(me: "Me") -> str:
     if not me.used_blob_bytes:
         return ""
     most = me.quota.max_blob_bytes
@@ -66,14 +60,14 @@ def _files(me: "Me") -> str:
 def _session_end(potluck: "Potluck", me: "Me") -> datetime | None:
     if me.signed_in_by is not Credential.SESSION:
         return None
-    current = [each.expires_at for each in potluck.account.sessions() if each.is_current]
+    current = [session.expires_at for session in potluck.account.sessions() if session.is_current]
     return current[0] if current else None
 
 
-def _signed_in(me: "Me", ends_at: datetime | None) -> str:
+def _sign_in_text(me: "Me", ends_at: datetime | None) -> str:
     if me.signed_in_by is Credential.KEY:
         return f"signed in by an API key for {', '.join(me.scopes)}"
     if ends_at is None:
         return f"signed in by a {me.signed_in_by}"
     left = show_seconds((ends_at - datetime.now(UTC)).total_seconds())
-    return f"signed in by a session that ends when it is not used for {left}"
+    return f"signed in by a session that expires after {left} without use"

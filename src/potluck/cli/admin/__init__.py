@@ -1,1 +1,1 @@
-"""`potluck admin`: what only admins of the pool may do."""
+"""`potluck admin`: commands for admins of the pool."""

@@ -1,4 +1,4 @@
-"""`potluck admin accounts`, `roles`, `suspend`, `resume`, `grant`: who is here, and as what."""
+"""`potluck admin accounts`, `roles`, `suspend`, `resume` and `grant`."""
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
@@ -24,12 +24,12 @@ AccountArgument = Annotated[
 
 
 def accounts(server: ServerOption = None, json: JsonOption = False) -> None:
-    """Show everybody in the pool."""
+    """Show all accounts of the pool."""
     screen = Screen(json)
     with connect(server) as potluck:
-        found = list(potluck.admin.accounts())
+        all_accounts = list(potluck.admin.accounts())
     if json:
-        screen.emit({"accounts": found})
+        screen.emit({"accounts": all_accounts})
         return
     columns = [
         *(TableColumn("ID"), TableColumn("WALLET", shrinks=True), TableColumn("ROLES")),
@@ -37,7 +37,7 @@ def accounts(server: ServerOption = None, json: JsonOption = False) -> None:
         *(TableColumn("DEVICES", is_number=True), TableColumn("WAITING", is_number=True)),
         *(TableColumn("AGE", is_number=True), TableColumn("SUSPENDED")),
     ]
-    show_table(screen.out, columns, [_row(account) for account in found])
+    show_table(screen.out, columns, [_row(account) for account in all_accounts])
 
 
 def set_roles(
@@ -49,25 +49,25 @@ def set_roles(
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Say what an account is here: all its roles, admin among them."""
+    """Set all roles of an account, including admin."""
     screen = Screen(json)
-    wanted = _roles(roles)
+    new_roles = _parse_roles(roles)
     with connect(server) as potluck:
         account_id = find_account(potluck, account)
-        potluck.admin.set_roles(account_id, wanted)
+        potluck.admin.set_roles(account_id, new_roles)
     if json:
-        screen.emit({"account_id": account_id, "roles": wanted})
+        screen.emit({"account_id": account_id, "roles": new_roles})
     else:
-        screen.out.line(f"{account} is now: {', '.join(wanted) or 'none'}.")
+        screen.out.line(f"{account} is now: {', '.join(new_roles) or 'none'}.")
 
 
 def suspend(
     account: AccountArgument,
-    reason: Annotated[str, typer.Option(help="Told to whoever is suspended.")] = "",
+    reason: Annotated[str, typer.Option(help="The reason, shown to the account.")] = "",
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Stop an account at its next call: tasks are cancelled, machines leave."""
+    """Suspend an account from its next request on: tasks are cancelled, machines leave."""
     screen = Screen(json)
     with connect(server) as potluck:
         account_id = find_account(potluck, account)
@@ -75,11 +75,11 @@ def suspend(
     if json:
         screen.emit({"account_id": account_id, "suspended": True})
     else:
-        screen.out.line(f"Suspended {account}. `potluck admin resume` lets it in again.")
+        screen.out.line(f"Suspended {account}. Undo with `potluck admin resume`.")
 
 
 def resume(account: AccountArgument, server: ServerOption = None, json: JsonOption = False) -> None:
-    """Let a suspended account in again."""
+    """End the suspension of an account."""
     screen = Screen(json)
     with connect(server) as potluck:
         account_id = find_account(potluck, account)
@@ -87,7 +87,7 @@ def resume(account: AccountArgument, server: ServerOption = None, json: JsonOpti
     if json:
         screen.emit({"account_id": account_id, "suspended": False})
     else:
-        screen.out.line(f"{account} may come in again.")
+        screen.out.line(f"{account} is no longer suspended.")
 
 
 def grant(
@@ -98,7 +98,7 @@ def grant(
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Give an account credits."""
+    """Grant credits to an account."""
     screen = Screen(json)
     amount_micro = parse_credits(amount, "CREDITS")
     with connect(server) as potluck:
@@ -107,23 +107,23 @@ def grant(
     if json:
         screen.emit({"account_id": account_id, "amount_micro": amount_micro})
     else:
-        screen.out.line(f"Gave {show_credits(amount_micro)} credits to {account}.")
+        screen.out.line(f"Granted {show_credits(amount_micro)} credits to {account}.")
 
 
-def find_account(potluck: "Potluck", named: str) -> str:
-    """The id of an account that was named by it, or by its wallet."""
-    if not named.lower().startswith("0x"):
-        return named
-    wanted = named.lower()
+def find_account(potluck: "Potluck", name: str) -> str:
+    """The id of an account, given its id or its wallet."""
+    if not name.lower().startswith("0x"):
+        return name
+    address = name.lower()
     for account in potluck.admin.accounts():
-        if account.address.lower() == wanted:
+        if account.address.lower() == address:
             return account.id
     raise NotFound(
-        f"The wallet {named} has no account here.", "`potluck admin accounts` lists them."
+        f"The wallet {name} has no account here.", "`potluck admin accounts` lists them."
     )
 
 
-def _roles(words: list[str]) -> list[Role]:
+def _parse_roles(words: list[str]) -> list[Role]:
     if words == ["none"]:
         return []
     try:
@@ -134,7 +134,7 @@ def _roles(words: list[str]) -> list[Role]:
         ) from error
 
 
-def _most(limit: int | None) -> str:
+def _limit_text(limit: int | None) -> str:
     return "" if limit is None else f"≤ {limit:,}"
 
 
@@ -143,8 +143,8 @@ def _row(account: AccountView) -> list[Cell]:
     return [
         *(Cell(account.id), Cell(account.address), Cell(", ".join(account.roles))),
         *(Cell(show_credits(account.available_micro)), Cell(f"{account.quota.weight:g}")),
-        Cell(_most(account.quota.max_running_devices)),
-        Cell(_most(account.quota.max_queued_tasks)),
+        Cell(_limit_text(account.quota.max_running_devices)),
+        Cell(_limit_text(account.quota.max_queued_tasks)),
         Cell(show_age(account.created_at, datetime.now(UTC))),
         Cell(suspended, Tone.BAD),
     ]

@@ -1,4 +1,4 @@
-"""`potluck admin audit`: the record of who did what, and whether it is whole."""
+"""`potluck admin audit`: the audit log, and its verification."""
 
 from typing import Annotated
 
@@ -13,7 +13,7 @@ from potluck.wire.identity import AuditEntry, AuditVerdict
 
 def audit(
     verify: Annotated[
-        bool, typer.Option("--verify", help="Follow the chain of hashes instead, from its start.")
+        bool, typer.Option("--verify", help="Verify the hash chain from its start instead.")
     ] = False,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="How many entries.")] = 50,
     before: Annotated[
@@ -22,42 +22,39 @@ def audit(
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show who did what, the newest first, or check that nothing was changed."""
+    """Show the audit log, newest first, or verify that it was not changed."""
     screen = Screen(json)
     with connect(server) as potluck:
         if verify:
-            _tell_verdict(screen, potluck.admin.verify_audit())
+            _report_verdict(screen, potluck.admin.verify_audit())
             return
         page = potluck.admin.audit(before, limit)
     if json:
         screen.emit(page)
         return
     columns = [
-        *(
-            TableColumn("NUMBER", is_number=True),
-            TableColumn("AT"),
-            TableColumn("WHAT"),
-            TableColumn("WHO"),
-        ),
-        *(TableColumn("WHOM", shrinks=True), TableColumn("DETAIL", shrinks=True)),
+        TableColumn("NUMBER", is_number=True),
+        TableColumn("AT"),
+        TableColumn("EVENT"),
+        TableColumn("ACTOR"),
+        TableColumn("SUBJECT", shrinks=True),
+        TableColumn("DETAIL", shrinks=True),
     ]
     show_table(screen.out, columns, [_row(entry) for entry in page.entries])
     if page.next_cursor is not None:
-        screen.err.line(f"There is more: --before {page.next_cursor}", Tone.FAINT)
+        screen.err.line(f"Older entries: --before {page.next_cursor}", Tone.FAINT)
 
 
-def _tell_verdict(screen: Screen, verdict: AuditVerdict) -> None:
+def _report_verdict(screen: Screen, verdict: AuditVerdict) -> None:
     if screen.json:
         screen.emit(verdict)
     elif verdict.holds:
-        screen.out.line(f"The record holds: {verdict.entries} entries, head {verdict.head}.")
-        screen.err.line(
-            "Keep the head elsewhere: only it shows whether the end was cut off.", Tone.FAINT
-        )
+        screen.out.line(f"The audit log is intact: {verdict.entries} entries, head {verdict.head}.")
+        screen.err.line("Store the head elsewhere: only it can show a truncated log.", Tone.FAINT)
     if not verdict.holds:
         raise Conflict(
-            f"The record is broken at entry {verdict.broken_at}.",
-            "Somebody has changed the database by hand. Compare it with a backup.",
+            f"The audit log is broken at entry {verdict.broken_at}.",
+            "The database was changed by hand. Compare it with a backup.",
         )
 
 

@@ -1,4 +1,4 @@
-"""`potluck admin invite` and `invites`: how strangers get in where registration is not open."""
+"""`potluck admin invite` and `invites`: access where registration is not open."""
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
@@ -22,34 +22,40 @@ if TYPE_CHECKING:
 def invite(
     role: Annotated[
         list[Role] | None,
-        typer.Option(metavar="ROLE", help="What they become; repeat it.", show_default="consumer"),
+        typer.Option(
+            metavar="ROLE", help="A role of the new account; repeatable.", show_default="consumer"
+        ),
     ] = None,
     credit: Annotated[
-        str, typer.Option("--credits", metavar="CREDITS", help="For each account that it lets in.")
+        str, typer.Option("--credits", metavar="CREDITS", help="Credits for each new account.")
     ] = "0",
-    uses: Annotated[int, typer.Option(min=1, help="How many accounts it lets in.")] = 1,
+    uses: Annotated[int, typer.Option(min=1, help="How many accounts can use it.")] = 1,
     expires: Annotated[
-        str, typer.Option(metavar="TIME", help="How long it is good, such as 12h or 7d.")
+        str, typer.Option(metavar="TIME", help="Its lifetime, such as 12h or 7d.")
     ] = "7d",
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Make an invite and show its code, this once."""
+    """Make an invite and show its code, once."""
     screen = Screen(json)
-    wanted = NewInvite(
+    request = NewInvite(
         tuple(role or [Role.CONSUMER]),
         parse_credits(credit, "--credits"),
         uses,
         parse_lifetime(expires),
     )
     with connect(server) as potluck:
-        made, address, join = potluck.admin.invite(wanted), _with_pin(potluck), _join(potluck)
+        new, address, join = (
+            potluck.admin.invite(request),
+            _pinned_address(potluck),
+            _install_command(potluck),
+        )
     if json:
-        screen.emit(made)
+        screen.emit(new)
         return
-    screen.err.line(f"Made {made.invite.id}. Its code:")
-    screen.out.line(made.code)
-    screen.err.line("It is shown this once; hand it over on a safe way. To come in with it:")
+    screen.err.line(f"Made {new.invite.id}. Its code:")
+    screen.out.line(new.code)
+    screen.err.line("It is shown only once; send it over a secure channel. To use it:")
     if join is not None:
         screen.err.line(f"  {join}", Tone.STRONG)
     screen.err.line("  export POTLUCK_INVITE=CODE", Tone.STRONG)
@@ -58,41 +64,39 @@ def invite(
 
 def invites(
     revoke: Annotated[
-        str | None, typer.Option(metavar="INVITE_ID", help="Make this one worth nothing.")
+        str | None, typer.Option(metavar="INVITE_ID", help="Revoke this invite.")
     ] = None,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show the invites that can still be used, or revoke one."""
+    """Show usable invites, or revoke one."""
     screen = Screen(json)
     with connect(server) as potluck:
         if revoke is not None:
             potluck.admin.revoke_invite(revoke)
-        found = potluck.admin.invites()
+        usable = potluck.admin.invites()
     if json:
-        screen.emit({"invites": found})
+        screen.emit({"invites": usable})
         return
     if revoke is not None:
-        screen.err.line(f"Revoked {revoke}. Who came in with it stays.")
+        screen.err.line(f"Revoked {revoke}. Accounts made with it stay.")
     columns = [
         *(TableColumn("ID"), TableColumn("ROLES"), TableColumn("CREDITS", is_number=True)),
         *(TableColumn("USES LEFT", is_number=True), TableColumn("ENDS IN", is_number=True)),
     ]
-    show_table(screen.out, columns, [_row(each) for each in found])
+    show_table(screen.out, columns, [_row(row) for row in usable])
 
 
-def _with_pin(potluck: "Potluck") -> str:
-    """The address, with what others need to believe a server that has an authority of its own."""
+def _pinned_address(potluck: "Potluck") -> str:
+    """The server's URL, with its CA fingerprint if it has its own authority."""
     from potluck.consumer.http.ca_pinning import pinned_fingerprint
 
     fingerprint = pinned_fingerprint(potluck.ca_file)
     return potluck.url if fingerprint is None else f"{potluck.url} --ca-fingerprint {fingerprint}"
 
 
-def _join(potluck: "Potluck") -> str | None:
-    """What installs Potluck from this server; an older one, or one that was never installed itself,
-    has none.
-    """
+def _install_command(potluck: "Potluck") -> str | None:
+    """The command that installs Potluck from this server; None if it serves no package."""
     from potluck.consumer.http.ca_pinning import pinned_fingerprint
     from potluck.wire.package import installers
 
@@ -103,8 +107,8 @@ def _join(potluck: "Potluck") -> str | None:
     return installers(potluck.url, package, pinned_fingerprint(potluck.ca_file) is not None).pip
 
 
-def _row(each: InviteView) -> list[Cell]:
+def _row(invite: InviteView) -> list[Cell]:
     return [
-        *(Cell(each.id), Cell(", ".join(each.roles)), Cell(show_credits(each.credit_micro))),
-        *(Cell(str(each.uses_left)), Cell(show_ahead(each.expires_at, datetime.now(UTC)))),
+        *(Cell(invite.id), Cell(", ".join(invite.roles)), Cell(show_credits(invite.credit_micro))),
+        *(Cell(str(invite.uses_left)), Cell(show_ahead(invite.expires_at, datetime.now(UTC)))),
     ]

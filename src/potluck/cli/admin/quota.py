@@ -1,4 +1,4 @@
-"""`potluck admin quota`: how much of the pool an account may have."""
+"""`potluck admin quota`: the limits of an account."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +19,7 @@ from potluck.wire.identity import AccountView
 if TYPE_CHECKING:
     from potluck.consumer import Potluck
 
-# As somebody types it: back to what holds for everybody.
+# On the command line: use the pool's default.
 _DEFAULT = "default"
 
 
@@ -27,85 +27,86 @@ def quota(
     account: AccountArgument,
     weight: Annotated[
         float | None,
-        typer.Option(min=0.001, max=1000, help="Its part where several want the same; 1 is usual."),
+        typer.Option(
+            min=0.001, max=1000, help="Its share relative to other accounts; 1 is normal."
+        ),
     ] = None,
     running_devices: Annotated[
         str | None,
-        typer.Option(metavar="N", help="The most that its tasks have at a time, or `default`."),
+        typer.Option(metavar="N", help="Most devices in use at a time, or `default`."),
     ] = None,
     queued_tasks: Annotated[
         str | None,
-        typer.Option(metavar="N", help="The most that may wait, or `default`."),
+        typer.Option(metavar="N", help="Most waiting tasks, or `default`."),
     ] = None,
     priority: Annotated[
         str | None,
-        typer.Option(metavar="N", help="The highest that its tasks may have, or `default`."),
+        typer.Option(metavar="N", help="Highest priority of its tasks, or `default`."),
     ] = None,
     files: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="The most that its files may take, or `default`."),
+        typer.Option(metavar="SIZE", help="Most storage for its files, or `default`."),
     ] = None,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show or change how much of the pool an account may have."""
+    """Show or change the limits of an account."""
     screen = Screen(json)
     changes = {
         "weight": weight,
-        "max_running_devices": _count(running_devices, "--running-devices"),
-        "max_queued_tasks": _count(queued_tasks, "--queued-tasks"),
-        "max_priority": _priority(priority),
-        "max_blob_bytes": _size(files),
+        "max_running_devices": _parse_count(running_devices, "--running-devices"),
+        "max_queued_tasks": _parse_count(queued_tasks, "--queued-tasks"),
+        "max_priority": _parse_priority(priority),
+        "max_blob_bytes": _parse_size(files),
     }
-    said = {name: value for name, value in changes.items() if value is not None}
+    given = {name: value for name, value in changes.items() if value is not None}
     with connect(server) as potluck:
-        found = _find(potluck, account)
-        wanted = replace(found.quota, **{k: None if v == _DEFAULT else v for k, v in said.items()})
-        if said:
-            potluck.admin.set_quota(found.id, wanted)
+        row = _find_account(potluck, account)
+        limits = replace(row.quota, **{k: None if v == _DEFAULT else v for k, v in given.items()})
+        if given:
+            potluck.admin.set_quota(row.id, limits)
     if json:
-        screen.emit({"account_id": found.id, "quota": wanted})
+        screen.emit({"account_id": row.id, "quota": limits})
     else:
-        screen.out.line(f"{account}: {told(wanted)}.")
+        screen.out.line(f"{account}: {quota_text(limits)}.")
 
 
-def told(quota: Quota) -> str:
-    """What is said of one account, in words; empty limits are those of everybody."""
+def quota_text(quota: Quota) -> str:
     running, queued = quota.max_running_devices, quota.max_queued_tasks
     files = quota.max_blob_bytes
     return ", ".join(
         [
             f"weight {quota.weight:g}",
-            _most(running, "device", "at a time"),
-            _most(queued, "task", "waiting"),
+            _limit_text(running, "device", "at a time"),
+            _limit_text(queued, "task", "waiting"),
             *([] if quota.max_priority is None else [f"priority at most {quota.max_priority}"]),
             *([] if files is None else [f"files of at most {show_bytes(files)}"]),
         ]
     )
 
 
-def _most(count: int | None, noun: str, when: str) -> str:
+def _limit_text(count: int | None, noun: str, when: str) -> str:
     if count is None:
-        return f"as many {noun}s {when} as everybody"
+        return f"the default number of {noun}s {when}"
     return f"at most {show_count(count, noun)} {when}"
 
 
-def _count(text: str | None, option: str) -> int | str | None:
+def _parse_count(text: str | None, option: str) -> int | str | None:
     if text is None or text == _DEFAULT:
         return text
     if not (text.isascii() and text.isdecimal() and len(text) < 10):
         raise InvalidInput(
             f"{option} {text!r} is not a number from 0 to 999,999,999.",
-            f"Write {option} 8, or {option} {_DEFAULT} for what holds for everybody.",
+            f"Write {option} 8, or {option} {_DEFAULT} for the pool's default.",
         )
     return int(text)
 
 
-def _size(text: str | None) -> int | str | None:
+def _parse_size(text: str | None) -> int | str | None:
     return text if text is None or text == _DEFAULT else parse_bytes(text, "--files")
 
 
-def _priority(text: str | None) -> int | str | None:
+def _parse_priority(text: str | None) -> int | str | None:
     if text is None or text == _DEFAULT:
         return text
     try:
@@ -113,13 +114,13 @@ def _priority(text: str | None) -> int | str | None:
     except ValidationError as error:
         raise InvalidInput(
             f"--priority {text!r} is not a number from -100 to 100.",
-            f"Write --priority 0, or --priority {_DEFAULT} for what holds for everybody.",
+            f"Write --priority 0, or --priority {_DEFAULT} for the pool's default.",
         ) from error
 
 
-def _find(potluck: "Potluck", named: str) -> AccountView:
-    wanted = named.lower()
+def _find_account(potluck: "Potluck", name: str) -> AccountView:
+    lowered = name.lower()
     for account in potluck.admin.accounts():
-        if wanted in (account.id, account.address.lower()):
+        if lowered in (account.id, account.address.lower()):
             return account
-    raise NotFound(f"There is no account {named!r} here.", "`potluck admin accounts` lists them.")
+    raise NotFound(f"There is no account {name!r} here.", "`potluck admin accounts` lists them.")

@@ -1,4 +1,4 @@
-"""`potluck admin rotate-key`: a new encryption key, and all that is sealed rewritten with it."""
+"""`potluck admin rotate-key`: make a new encryption key, and re-encrypt all rows with it."""
 
 import time
 from typing import TYPE_CHECKING, Annotated
@@ -13,37 +13,37 @@ if TYPE_CHECKING:
     from potluck.consumer import Potluck
     from potluck.wire.identity import RotationProgress
 
-# Nothing could be rewritten: others hold just those rows, for a moment.
+# Wait if other transactions hold all remaining rows.
 _PAUSE_SECONDS = 0.2
 
 
 def rotate_key(
     rewrite: Annotated[
         bool,
-        typer.Option("--rewrite", help="Make no new key; rewrite what older keys still seal."),
+        typer.Option("--rewrite", help="Make no new key; re-encrypt rows that use older keys."),
     ] = False,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Change the key that seals what is sensitive, while everything runs."""
+    """Change the encryption key of sensitive data, without downtime."""
     screen = Screen(json)
     with connect(server) as potluck, LiveLine(screen) as line:
         done = _rotate(potluck, not rewrite, line)
     if json:
         screen.emit(done)
         return
-    screen.out.line(f"The key is {done.key_id} now; {done.rewritten} rows were sealed anew.")
+    screen.out.line(f"The key is now {done.key_id}; {done.rewritten} rows were re-encrypted.")
     if done.unreadable:
         screen.err.line(
-            f"Tasks that do not open, left as they are with their key: {done.unreadable}."
+            f"Tasks that cannot be decrypted, and were left unchanged: {done.unreadable}."
             " The server's log names them."
         )
     if not rewrite:
-        screen.err.line("Back the key's file up, apart from the database's backup.")
+        screen.err.line("Back up the key file, separately from the database.")
 
 
 def _rotate(potluck: "Potluck", new_key: bool, line: LiveLine) -> "RotationProgress":
-    """Call by call, so that it can be cut short anywhere, and goes on with --rewrite."""
+    """Works in small calls, so it can be interrupted, and continued with --rewrite."""
     from msgspec.structs import replace
 
     rewritten, progress = 0, potluck.admin.rotate_key(new_key)

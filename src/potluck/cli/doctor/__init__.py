@@ -1,1 +1,1 @@
-"""What is well here and what is not: every check with what it found, what it needs and a fix."""
+"""Checks of this machine: each with the actual value, the needed one, and a fix."""

@@ -1,61 +1,60 @@
-"""Who one is at the server, and whether what proves it is kept from others."""
+"""Checks the account at the server, and the permissions of files with keys and tokens."""
 
 import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from potluck.cli.doctor.finding import Finding, Patient, odd, skipped, well, wrong
+from potluck.cli.doctor.finding import CheckedMachine, Finding, failed, passed, skipped, warned
 from potluck.cli.terminal.units import show_credits
 from potluck.model.error import NotSignedIn, PotluckError
 
-_IN = "a session or an API key that the server takes"
+_NEEDED = "a session or an API key that the server accepts"
 
 
-def look_at_account(patient: Patient) -> Iterator[Finding]:
-    yield _signed_in(patient)
-    yield from _secrets()
+def check_account(machine: CheckedMachine) -> Iterator[Finding]:
+    yield _check_sign_in(machine)
+    yield from _check_secrets()
 
 
-def _signed_in(patient: Patient) -> Finding:
+def _check_sign_in(machine: CheckedMachine) -> Finding:
     from potluck.consumer import Patience, Potluck
 
-    if patient.url is None:
-        return skipped("account", "no server is known", _IN)
-    hasty = Patience(connect_seconds=patient.seconds, read_seconds=patient.seconds, tries=1)
+    if machine.url is None:
+        return skipped("account", "no server is known", _NEEDED)
+    patience = Patience(connect_seconds=machine.seconds, read_seconds=machine.seconds, tries=1)
     try:
-        with Potluck(patient.url, patience=hasty) as potluck:
+        with Potluck(machine.url, patience=patience) as potluck:
             me = potluck.account.me()
     except NotSignedIn as error:
-        return wrong("account", error.detail, _IN, f"potluck login {patient.url}")
+        return failed("account", error.detail, _NEEDED, f"potluck login {machine.url}")
     except PotluckError as error:
         if not error.retryable:
-            return wrong("account", error.detail, _IN, error.hint or "potluck whoami")
-        return skipped("account", error.detail, _IN)
+            return failed("account", error.detail, _NEEDED, error.hint or "potluck whoami")
+        return skipped("account", error.detail, _NEEDED)
     roles = ", ".join(me.roles) or "no role"
-    return well(
-        "account", f"{me.address} ({roles}), {show_credits(me.available_micro)} credits", _IN
+    return passed(
+        "account", f"{me.address} ({roles}), {show_credits(me.available_micro)} credits", _NEEDED
     )
 
 
-def _secrets() -> Iterator[Finding]:
-    """What holds a key or a token, and is there."""
+def _check_secrets() -> Iterator[Finding]:
     from potluck.consumer.identity.profile import profile_path
     from potluck.consumer.identity.wallet import keystore_path, password_path
 
     if not keystore_path().exists():
         needed = "a wallet here, or one in your browser"
-        yield odd("wallet", f"none in {keystore_path()}", needed, "potluck login URL")
+        yield warned("wallet", f"none in {keystore_path()}", needed, "potluck login URL")
     for path in (keystore_path(), password_path(), profile_path()):
         if path.exists():
-            yield _private(path)
+            yield _check_private(path)
 
 
-def _private(path: Path) -> Finding:
-    name, needed = path.name, "for your eyes only"
+def _check_private(path: Path) -> Finding:
+    name, needed = path.name, "readable only by you"
     if sys.platform == "win32":
-        return skipped(name, "rights are not looked at on Windows", needed)
+        return skipped(name, "permissions are not checked on Windows", needed)
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
-        return wrong(name, f"others may open {path} ({mode:04o})", needed, f"chmod 600 {path}")
-    return well(name, f"{mode:04o}", needed)
+        return failed(name, f"others may read {path} ({mode:04o})", needed, f"chmod 600 {path}")
+    return passed(name, f"{mode:04o}", needed)

@@ -1,4 +1,4 @@
-"""The devices of this machine: where they were looked for, and whether tasks can use them."""
+"""Checks the devices: each detection route, the drivers, and whether tasks can use them."""
 
 import asyncio
 import tempfile
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from potluck.cli.doctor.finding import Finding, Patient, odd, skipped, well, wrong
+from potluck.cli.doctor.finding import CheckedMachine, Finding, failed, passed, skipped, warned
 from potluck.cli.terminal.units import show_bytes, show_count
 from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceDescription, DeviceKind
 from potluck.model.ids import DeviceId
@@ -17,50 +17,54 @@ if TYPE_CHECKING:
     from potluck.provider.detect.report import Detection, RouteTrial
 
 _BUS = Path("/sys/bus/pci/devices")
-_DISPLAYS = "0x03"  # the class of all that could draw, screen or not
+_DISPLAY_CLASS = "0x03"  # PCI class of display controllers
 _NVIDIA = "0x10de"
-# Drivers of cards that sleep take a while to wake them.
+# Drivers need some time to wake sleeping cards.
 _DETECT_SECONDS = 10.0
 _MEASURE_SECONDS = 10.0
 
 
-def look_at_devices(patient: Patient) -> Iterator[Finding]:
+def check_devices(machine: CheckedMachine) -> Iterator[Finding]:
     from potluck.provider.detect.devices import detect_devices
 
-    detection = asyncio.run(detect_devices(patient.directory, _DETECT_SECONDS))
-    yield from (of_route(tried) for tried in detection.tried)
-    yield from undriven(detection.tried, _BUS)
-    yield from (_device(device) for device in detection.devices)
-    yield from _reach(detection)
-    yield from (_computes(device, detection) for device in detection.devices)
+    detection = asyncio.run(detect_devices(machine.directory, _DETECT_SECONDS))
+    yield from (check_route(trial) for trial in detection.tried)
+    yield from check_driverless_cards(detection.tried, _BUS)
+    yield from (_check_device(device) for device in detection.devices)
+    yield from _check_device_nodes(detection)
+    yield from (_check_computing(device, detection) for device in detection.devices)
 
 
-def of_route(tried: "RouteTrial") -> Finding:
-    """What asking one vendor's library or tool came to."""
+def check_route(trial: "RouteTrial") -> Finding:
+    """The result of one vendor's library or tool."""
     from potluck.provider.detect.report import RouteOutcome
 
-    name, needed = f"route: {tried.route}", "answers, where such a device is here"
-    found = f"{tried.detail or show_count(tried.devices, 'device')} ({tried.seconds:.1f} s)"
-    match tried.outcome:
+    name, needed = f"route: {trial.route}", "answers, if the machine has such a device"
+    found = f"{trial.detail or show_count(trial.devices, 'device')} ({trial.seconds:.1f} s)"
+    match trial.outcome:
         case RouteOutcome.FOUND:
-            return odd(name, found, needed, tried.hint) if tried.hint else well(name, found, needed)
+            return (
+                warned(name, found, needed, trial.hint)
+                if trial.hint
+                else passed(name, found, needed)
+            )
         case RouteOutcome.FAILED | RouteOutcome.TIMED_OUT:
-            return wrong(name, found, needed, tried.hint)
+            return failed(name, found, needed, trial.hint)
         case RouteOutcome.NOTHING | RouteOutcome.MISSING:
-            why = tried.detail or "no such device here"
-            return replace(skipped(name, why, needed), fix=tried.hint)
+            why = trial.detail or "no such device"
+            return replace(skipped(name, why, needed), fix=trial.hint)
 
 
-def undriven(tried: Sequence["RouteTrial"], bus: Path) -> Iterator[Finding]:
-    """NVIDIA's cards are known by their driver alone; without it, the bus still tells of them."""
-    if any(each.route == "nvidia" and each.devices for each in tried):
+def check_driverless_cards(trials: Sequence["RouteTrial"], bus: Path) -> Iterator[Finding]:
+    """Finds NVIDIA cards without a driver on the PCI bus; detection itself needs the driver."""
+    if any(trial.route == "nvidia" and trial.devices for trial in trials):
         return
     for place in sorted(bus.glob("*")):
-        is_card = _read(place / "class").startswith(_DISPLAYS)
+        is_card = _read(place / "class").startswith(_DISPLAY_CLASS)
         if is_card and _read(place / "vendor") == _NVIDIA:
-            found = f"an NVIDIA card at {place.name}, and nothing that drives it"
+            found = f"an NVIDIA card at {place.name} without a driver"
             fix = "Install NVIDIA's driver: sudo apt install nvidia-driver (or your system's)"
-            yield wrong("undriven card", found, "a driver for each card", fix)
+            yield failed("undriven card", found, "a driver for each card", fix)
 
 
 def _read(path: Path) -> str:
@@ -70,49 +74,49 @@ def _read(path: Path) -> str:
         return ""
 
 
-def _device(device: DeviceDescription) -> Finding:
+def _check_device(device: DeviceDescription) -> Finding:
     through = f"{show_bytes(device.memory_bytes)}, through {device.interface}"
     found, needed = f"{device.kind.upper()} {device.model}, {through}", "a GPU that tasks can use"
     if device.kind is DeviceKind.CPU:
-        fix = "Has this machine a GPU? Then install its driver, and look at the routes above."
-        return odd("device", f"only {found}", needed, fix)
-    return well("device", found, needed)
+        fix = "If this machine has a GPU, install its driver; see the routes above."
+        return warned("device", f"only {found}", needed, fix)
+    return passed("device", found, needed)
 
 
-def _reach(detection: "Detection") -> Iterator[Finding]:
-    """Whether tasks could open the devices, as far as their nodes in /dev tell."""
+def _check_device_nodes(detection: "Detection") -> Iterator[Finding]:
+    """Whether tasks can open the device nodes in /dev."""
     from potluck.provider.expose.expose import expose
     from potluck.wire.provider import GrantedDevice
 
-    cards = [each for each in detection.devices if each.kind is DeviceKind.GPU]
-    granted = [GrantedDevice(DeviceId(""), each.uuid, WHOLE_DEVICE_MILLI) for each in cards]
+    cards = [card for card in detection.devices if card.kind is DeviceKind.GPU]
+    granted = [GrantedDevice(DeviceId(""), card.uuid, WHOLE_DEVICE_MILLI) for card in cards]
     problems = expose(granted, detection.found).problems
     needed = "tasks may open them"
     for problem in problems:
-        yield wrong("device nodes", problem, needed, _command(problem))
+        yield failed("device nodes", problem, needed, _quoted_command(problem))
     if cards and not problems:
-        yield well("device nodes", f"of {show_count(len(cards), 'card')} are open", needed)
+        yield passed("device nodes", f"accessible for {show_count(len(cards), 'card')}", needed)
 
 
-def _command(problem: str) -> str:
-    """The command that the sentence names, to be copied; else the sentence is all there is."""
+def _quoted_command(problem: str) -> str:
+    """The command in backquotes in the sentence, if there is one."""
     parts = problem.split("`")
-    return parts[1] if len(parts) == 3 else "Load the driver of the device, or install it anew."
+    return parts[1] if len(parts) == 3 else "Load the device's driver, or reinstall it."
 
 
-def _computes(device: DeviceDescription, detection: "Detection") -> Finding:
-    """Measured anew each time: what once worked may not any more."""
+def _check_computing(device: DeviceDescription, detection: "Detection") -> Finding:
+    """Measures each time: a device that worked before may have failed since."""
     from potluck.provider.measure.measure import measure
 
-    name, needed = "computing", "something comes out"
+    name, needed = "computing", "produces a result"
     found = detection.found[device.uuid]
     if not found.opencl_uuid:
         return skipped(name, f"OpenCL does not know {device.model}", needed)
-    with tempfile.TemporaryDirectory() as nowhere:
-        measured = asyncio.run(measure(device, found, Path(nowhere), _MEASURE_SECONDS))
+    with tempfile.TemporaryDirectory() as directory:
+        measured = asyncio.run(measure(device, found, Path(directory), _MEASURE_SECONDS))
     if measured is None:
-        fix = "Install the OpenCL driver of its vendor anew; then: clinfo"
-        return odd(name, f"{device.model} gave no result through OpenCL", needed, fix)
+        fix = "Reinstall its vendor's OpenCL driver; then: clinfo"
+        return warned(name, f"{device.model} gave no result through OpenCL", needed, fix)
     speed = f"{measured.memory_bytes_per_second / 10**9:.3g} GB/s"
     rate = f"{measured.float_operations_per_second / 10**9:.3g} Gflop/s"
-    return well(name, f"{device.model}: {speed}, {rate}", needed)
+    return passed(name, f"{device.model}: {speed}, {rate}", needed)

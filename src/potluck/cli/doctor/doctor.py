@@ -1,4 +1,4 @@
-"""`potluck doctor`: everything that this machine needs, looked at one by one, each with a fix."""
+"""`potluck doctor`: checks everything that this machine needs, with a fix for each problem."""
 
 import os
 from collections import Counter
@@ -10,20 +10,9 @@ import typer
 from msgspec import Struct
 from msgspec.structs import replace
 
-from potluck.cli.doctor.finding import (
-    Check,
-    CheckResult,
-    Finding,
-    MachineUse,
-    Patient,
-)
+from potluck.cli.doctor.finding import Check, CheckedMachine, CheckResult, Finding, MachineUse
 from potluck.cli.options import DataDirOption, JsonOption, ServerOption
-from potluck.cli.terminal.screen import (
-    Pane,
-    Screen,
-    Tone,
-    printable,
-)
+from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.model.error import PotluckError
 
 _TONES = {
@@ -39,11 +28,11 @@ _WORDS = {
     CheckResult.SKIPPED: "skipped",
 }
 _FAILED_STATUS = 1
-_INDENT = " " * 29  # verdict and name stand before it
+_INDENT = " " * 29  # the width of verdict and name
 
 
-class _Subject(Struct, frozen=True):
-    """Checks that belong together; without a part, they are for everybody."""
+class _CheckGroup(Struct, frozen=True):
+    """Checks that belong together; without a part, they apply to every use."""
 
     title: str
     check: Check
@@ -53,81 +42,83 @@ class _Subject(Struct, frozen=True):
 def doctor(
     part: Annotated[
         MachineUse | None,
-        typer.Argument(help="Only for this. Without it, for both.", show_default=False),
+        typer.Argument(help="Check only this use; default: both.", show_default=False),
     ] = None,
     data_dir: DataDirOption = None,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Look at all that this machine needs, and say what to do.
+    """Check this machine, and show how to fix problems.
 
-    Ends with 0 unless a check failed, and with 1 if one did.
+    The exit status is 1 if a check failed, else 0.
     """
     from potluck.local.log import silent_logs
 
-    screen, patients = Screen(json), _patients(data_dir, server, part)
+    screen, machines = Screen(json), _checked_machines(data_dir, server, part)
     with silent_logs():
-        found = [
-            each
-            for subject in _subjects(part, patients)
-            for each in _told(screen, subject, patients[subject.part or MachineUse.CONSUMER])
+        findings = [
+            finding
+            for group in _check_groups(part, machines)
+            for finding in _run_and_show(screen, group, machines[group.part or MachineUse.CONSUMER])
         ]
-    is_well = all(each.verdict is not CheckResult.FAIL for each in found)
+    is_well = all(finding.verdict is not CheckResult.FAIL for finding in findings)
     if json:
-        screen.emit({"is_well": is_well, "findings": found})
+        screen.emit({"is_well": is_well, "findings": findings})
     else:
-        _sum_up(screen.out, found)
+        _show_summary(screen.out, findings)
     if not is_well:
         raise typer.Exit(_FAILED_STATUS)
 
 
-def _told(screen: Screen, subject: _Subject, patient: Patient) -> Iterator[Finding]:
-    """What it finds; a person is shown it as it comes."""
+def _run_and_show(screen: Screen, group: _CheckGroup, machine: CheckedMachine) -> Iterator[Finding]:
+    """Yields the findings, and shows each one immediately unless the output is JSON."""
     if not screen.json:
-        screen.out.line(subject.title, Tone.STRONG)
-    for finding in _looked(subject, patient):
+        screen.out.line(group.title, Tone.STRONG)
+    for finding in _run_checks(group, machine):
         if not screen.json:
             _show(screen.out, finding)
         yield finding
 
 
-def _subjects(part: MachineUse | None, patients: Mapping[MachineUse, Patient]) -> list[_Subject]:
-    from potluck.cli.doctor.account import look_at_account
-    from potluck.cli.doctor.data_directory import look_at_place
-    from potluck.cli.doctor.devices import look_at_devices
-    from potluck.cli.doctor.package_index import look_at_index
-    from potluck.cli.doctor.program import look_at_program
-    from potluck.cli.doctor.sandbox import look_at_sandbox
-    from potluck.cli.doctor.server import look_at_server
-    from potluck.cli.doctor.terms import look_at_terms
+def _check_groups(
+    part: MachineUse | None, machines: Mapping[MachineUse, CheckedMachine]
+) -> list[_CheckGroup]:
+    from potluck.cli.doctor.account import check_account
+    from potluck.cli.doctor.data_directory import check_provider
+    from potluck.cli.doctor.devices import check_devices
+    from potluck.cli.doctor.package_index import check_package_index
+    from potluck.cli.doctor.program import check_program
+    from potluck.cli.doctor.sandbox import check_sandbox
+    from potluck.cli.doctor.server import check_server
+    from potluck.cli.doctor.terms import check_terms
 
-    is_one_server = patients[MachineUse.CONSUMER].url == patients[MachineUse.PROVIDER].url
-    subjects = (
-        _Subject("This program", look_at_program),
-        _Subject("The server", look_at_server, None if is_one_server else MachineUse.CONSUMER),
-        _Subject("Your account", look_at_account, MachineUse.CONSUMER),
-        *(() if is_one_server else (_Subject("Its server", look_at_server, MachineUse.PROVIDER),)),
-        _Subject("The provider", look_at_place, MachineUse.PROVIDER),
-        _Subject("Its terms", look_at_terms, MachineUse.PROVIDER),
-        _Subject("Its devices", look_at_devices, MachineUse.PROVIDER),
-        _Subject("Its sandbox", look_at_sandbox, MachineUse.PROVIDER),
-        _Subject("Its package index", look_at_index, MachineUse.PROVIDER),
+    is_one_server = machines[MachineUse.CONSUMER].url == machines[MachineUse.PROVIDER].url
+    groups = (
+        _CheckGroup("This program", check_program),
+        _CheckGroup("The server", check_server, None if is_one_server else MachineUse.CONSUMER),
+        _CheckGroup("Your account", check_account, MachineUse.CONSUMER),
+        *(() if is_one_server else (_CheckGroup("Its server", check_server, MachineUse.PROVIDER),)),
+        _CheckGroup("The provider", check_provider, MachineUse.PROVIDER),
+        _CheckGroup("Its terms", check_terms, MachineUse.PROVIDER),
+        _CheckGroup("Its devices", check_devices, MachineUse.PROVIDER),
+        _CheckGroup("Its sandbox", check_sandbox, MachineUse.PROVIDER),
+        _CheckGroup("Its package index", check_package_index, MachineUse.PROVIDER),
     )
-    return [each for each in subjects if part is None or each.part in (None, part)]
+    return [group for group in groups if part is None or group.part in (None, part)]
 
 
-def _looked(subject: _Subject, patient: Patient) -> Iterator[Finding]:
-    """Where nobody provides, what a provider lacks keeps nobody from anything."""
-    is_needed = subject.part is not MachineUse.PROVIDER or patient.is_providing
-    for finding in subject.check(patient):
+def _run_checks(group: _CheckGroup, machine: CheckedMachine) -> Iterator[Finding]:
+    """Failed provider checks are only warnings on a machine that does not provide."""
+    is_needed = group.part is not MachineUse.PROVIDER or machine.is_providing
+    for finding in group.check(machine):
         is_failed = finding.verdict is CheckResult.FAIL
         yield replace(finding, verdict=CheckResult.WARN) if is_failed and not is_needed else finding
 
 
-def _patients(
+def _checked_machines(
     data_dir: str | None, server: str | None, part: MachineUse | None
-) -> Mapping[MachineUse, Patient]:
-    """A provider's server need not be the one that one sends tasks to from here."""
+) -> Mapping[MachineUse, CheckedMachine]:
+    """The provider may use another server than the consumer."""
     from potluck.cli.provider.local import provider_directory
     from potluck.consumer.identity.profile import chosen_url
 
@@ -135,16 +126,18 @@ def _patients(
     has_key = os.path.exists(directory / "node-key")  # noqa: PTH110, Path's raises
     is_providing = part is MachineUse.PROVIDER or has_key
     named = chosen_url(server) if server is not None else None
-    saved, its = named or _saved_url(), named or _its_url(directory)
+    consumer_url, provider_url = named or _saved_url(), named or _provider_url(directory)
 
-    def patient(url: str | None) -> Patient:
-        return Patient(url, _ca_file(url), directory, is_providing)
+    def machine(url: str | None) -> CheckedMachine:
+        return CheckedMachine(url, _ca_file(url), directory, is_providing)
 
-    return {MachineUse.CONSUMER: patient(saved or its), MachineUse.PROVIDER: patient(its or saved)}
+    return {
+        MachineUse.CONSUMER: machine(consumer_url or provider_url),
+        MachineUse.PROVIDER: machine(provider_url or consumer_url),
+    }
 
 
 def _saved_url() -> str | None:
-    """The profile's, if it can be read."""
     from potluck.consumer.identity.profile import chosen_url
 
     try:
@@ -153,17 +146,17 @@ def _saved_url() -> str | None:
         return None
 
 
-def _its_url(directory: Path) -> str | None:
-    """Of the provider that runs here; where none does, of the only pool that it is in."""
+def _provider_url(directory: Path) -> str | None:
+    """The server of the running provider; if none runs, the only pool that it is in."""
     from potluck.cli.provider.local import Here
     from potluck.provider.data_directory import known_urls
 
     try:
         status = Here(directory).running()
-        known = [status.url] if status else known_urls(directory)
-    except (PotluckError, OSError):  # told by the checks of the directory and the provider
+        urls = [status.url] if status else known_urls(directory)
+    except (PotluckError, OSError):  # reported by the checks of the directory and the provider
         return None
-    return known[0] if len(known) == 1 else None
+    return urls[0] if len(urls) == 1 else None
 
 
 def _ca_file(url: str | None) -> Path | None:
@@ -171,21 +164,21 @@ def _ca_file(url: str | None) -> Path | None:
 
     try:
         return ca_file_for(url) if url else None
-    except PotluckError:  # a damaged profile, which is a finding of its own
+    except PotluckError:  # a damaged profile; another check reports it
         return None
 
 
 def _show(pane: Pane, finding: Finding) -> None:
-    # The colour is put in when the lines are broken: it takes no room.
-    said = f"{finding.verdict:<7}  {finding.name:<17} {printable(finding.found)}"
-    first, *others = pane.wrapped(said, first="  ", rest=_INDENT)
+    # Colours are added after wrapping, because they have no width.
+    text = f"{finding.verdict:<7}  {finding.name:<17} {printable(finding.found)}"
+    first, *others = pane.wrapped(text, first="  ", rest=_INDENT)
     verdict = pane.paint(first[2:9], _TONES[finding.verdict])
     pane.line(f"  {verdict}{first[9:]}")
     for line in others:
         pane.line(line)
     if finding.verdict in (CheckResult.WARN, CheckResult.FAIL):
         pane.prose(printable(finding.needed), Tone.FAINT, _titled("needed"), _INDENT)
-        # Not broken: a command is copied whole.
+        # Not wrapped, so that a command can be copied.
         pane.line(f"{_titled('fix')}{printable(finding.fix)}")
 
 
@@ -193,8 +186,8 @@ def _titled(title: str) -> str:
     return f"{title:>{len(_INDENT) - 2}}  "
 
 
-def _sum_up(pane: Pane, found: list[Finding]) -> None:
-    counted = Counter(each.verdict for each in found)
-    parts = [f"{counted[each]} {_WORDS[each]}" for each in CheckResult if counted[each]]
-    is_well = not counted[CheckResult.FAIL]
-    pane.line(f"{len(found)} checks: {', '.join(parts)}.", Tone.GOOD if is_well else Tone.BAD)
+def _show_summary(pane: Pane, findings: list[Finding]) -> None:
+    counts = Counter(finding.verdict for finding in findings)
+    parts = [f"{counts[result]} {_WORDS[result]}" for result in CheckResult if counts[result]]
+    is_well = not counts[CheckResult.FAIL]
+    pane.line(f"{len(findings)} checks: {', '.join(parts)}.", Tone.GOOD if is_well else Tone.BAD)

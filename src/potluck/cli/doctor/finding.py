@@ -1,4 +1,4 @@
-"""What a check finds: the actual value, the needed one, and what to do about the difference."""
+"""The finding of a check: the actual value, the needed one, and a fix."""
 
 from collections.abc import Callable, Iterator
 from enum import StrEnum
@@ -10,19 +10,17 @@ from potluck.model.error import PotluckError
 
 
 class CheckResult(StrEnum):
-    """Whether something is as it should be."""
-
     OK = "ok"
-    WARN = "warn"  # works, or is not needed by everybody
+    WARN = "warn"  # works, or is not always needed
     FAIL = "fail"
-    SKIPPED = "skipped"  # could not be looked at, or is nothing for this machine
+    SKIPPED = "skipped"  # could not be checked, or does not apply to this machine
 
 
 class MachineUse(StrEnum):
-    """What somebody does with this machine."""
+    """What this machine is used for."""
 
-    CONSUMER = "consumer"  # send tasks
-    PROVIDER = "provider"  # bring devices
+    CONSUMER = "consumer"  # submits tasks
+    PROVIDER = "provider"  # offers devices
 
 
 class Finding(Struct, frozen=True):
@@ -33,29 +31,29 @@ class Finding(Struct, frozen=True):
     fix: str = ""  # a command that can be copied, or a sentence
 
 
-class Patient(Struct, frozen=True):
-    """The machine that is looked at."""
+class CheckedMachine(Struct, frozen=True):
+    """The machine to check."""
 
-    url: str | None  # of the server, where one is known
+    url: str | None  # of the server, if known
     ca_file: Path | None
     directory: Path  # of the provider
-    is_providing: bool  # somebody has brought this machine to a pool, or is about to
-    seconds: float = 3.0  # at most, for whatever may hang
+    is_providing: bool  # it is in a pool, or about to join one
+    seconds: float = 3.0  # timeout of calls that may hang
 
 
-# Yields what it finds, one after the other; what depends on a failure is skipped.
-Check = Callable[[Patient], Iterator[Finding]]
+# Yields its findings; checks that depend on a failed one are skipped.
+Check = Callable[[CheckedMachine], Iterator[Finding]]
 
 
-def well(name: str, found: str, needed: str) -> Finding:
+def passed(name: str, found: str, needed: str) -> Finding:
     return Finding(name, CheckResult.OK, found, needed)
 
 
-def odd(name: str, found: str, needed: str, fix: str = "") -> Finding:
+def warned(name: str, found: str, needed: str, fix: str = "") -> Finding:
     return Finding(name, CheckResult.WARN, found, needed, fix)
 
 
-def wrong(name: str, found: str, needed: str, fix: str) -> Finding:
+def failed(name: str, found: str, needed: str, fix: str) -> Finding:
     return Finding(name, CheckResult.FAIL, found, needed, fix)
 
 
@@ -63,6 +61,6 @@ def skipped(name: str, why: str, needed: str = "") -> Finding:
     return Finding(name, CheckResult.SKIPPED, why, needed)
 
 
-def failed_by(name: str, error: PotluckError, needed: str) -> Finding:
-    """What an error of ours says is a finding already."""
-    return wrong(name, error.detail, needed, error.hint)
+def failed_with(name: str, error: PotluckError, needed: str) -> Finding:
+    """Makes a finding from an error's detail and hint."""
+    return failed(name, error.detail, needed, error.hint)

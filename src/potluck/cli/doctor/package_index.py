@@ -1,32 +1,32 @@
-"""Where tasks' dependencies come from: the program that installs them, and the index."""
+"""Checks the installer and the package index for tasks' dependencies."""
 
 import os
 import socket
 from collections.abc import Iterator
 
-from potluck.cli.doctor.finding import Finding, Patient, failed_by, odd, well
-from potluck.cli.doctor.with_timeout import bounded
+from potluck.cli.doctor.finding import CheckedMachine, Finding, failed_with, passed, warned
+from potluck.cli.doctor.with_timeout import call_with_timeout
 from potluck.model.error import PotluckError
 
 _NEEDED = "reachable, for tasks with dependencies"
 
 
-def look_at_index(patient: Patient) -> Iterator[Finding]:
-    yield _installer()
-    yield from _reachable(patient.seconds)
+def check_package_index(machine: CheckedMachine) -> Iterator[Finding]:
+    yield _check_installer()
+    yield from _check_hosts(machine.seconds)
 
 
-def _installer() -> Finding:
+def _check_installer() -> Finding:
     from potluck.provider.dependencies.installer import find_uv
 
     try:
-        return well("uv", str(find_uv()), "installs tasks' dependencies")
+        return passed("uv", str(find_uv()), "installs tasks' dependencies")
     except PotluckError as error:
-        return failed_by("uv", error, "installs tasks' dependencies")
+        return failed_with("uv", error, "installs tasks' dependencies")
 
 
-def _reachable(seconds: float) -> Iterator[Finding]:
-    """Connections only: nothing is asked of the index."""
+def _check_hosts(seconds: float) -> Iterator[Finding]:
+    """Opens connections only; sends no request to the index."""
     from potluck.provider.dependencies.package_index import PackageIndex, hosts_of
 
     url = os.environ.get("POTLUCK_PROVIDER_INDEX_URL") or PackageIndex().url
@@ -34,18 +34,18 @@ def _reachable(seconds: float) -> Iterator[Finding]:
     try:
         endpoints = sorted(PackageIndex(url, hosts).endpoints())
     except PotluckError as error:
-        yield failed_by("package index", error, _NEEDED)
+        yield failed_with("package index", error, _NEEDED)
         return
     for endpoint in endpoints:
-        yield _open(endpoint, seconds)
+        yield _check_endpoint(endpoint, seconds)
 
 
-def _open(endpoint: tuple[str, int], seconds: float) -> Finding:
+def _check_endpoint(endpoint: tuple[str, int], seconds: float) -> Finding:
     host, port = endpoint
     try:
-        bounded(seconds, lambda: socket.create_connection(endpoint, seconds).close())
+        call_with_timeout(seconds, lambda: socket.create_connection(endpoint, seconds).close())
     except OSError as error:
         why = error.strerror or str(error)
-        fix = "Name an index that this machine reaches: potluck provide URL --index-url URL"
-        return odd("package index", f"{host} port {port}: {why}", _NEEDED, fix)
-    return well("package index", f"{host} port {port} is open", _NEEDED)
+        fix = "Use an index that this machine can reach: potluck provide URL --index-url URL"
+        return warned("package index", f"{host} port {port}: {why}", _NEEDED, fix)
+    return passed("package index", f"{host} port {port} is open", _NEEDED)

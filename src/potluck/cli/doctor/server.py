@@ -1,4 +1,4 @@
-"""The way to the server, step by step: its name, the connection, its certificate, its answers."""
+"""Checks the server step by step: its name, the connection, the certificate, its responses."""
 
 import http.client
 import socket
@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 
 from potluck import __version__
-from potluck.cli.doctor.finding import Finding, Patient, odd, skipped, well, wrong
-from potluck.cli.doctor.with_timeout import bounded
+from potluck.cli.doctor.finding import CheckedMachine, Finding, failed, passed, skipped, warned
+from potluck.cli.doctor.with_timeout import call_with_timeout
 from potluck.local.trust import context
 from potluck.model.error import PotluckError
 from potluck.wire import routes
@@ -31,49 +31,51 @@ class _ServerResponse(Struct, frozen=True):
     date: str | None
 
 
-def look_at_server(patient: Patient) -> Iterator[Finding]:
-    """Each step needs the one before it; the first that fails is the one to mend."""
-    if patient.url is None:
-        yield odd("server", "none is known", "an address", "potluck login URL (or potluck up)")
+def check_server(machine: CheckedMachine) -> Iterator[Finding]:
+    """Each step needs the previous one; after the first failure, the others are skipped."""
+    if machine.url is None:
+        yield warned("server", "none is known", "an address", "potluck login URL (or potluck up)")
         return
     steps = iter(_STEPS)
     try:
-        for finding in _steps(patient, patient.url):
+        for finding in _run_steps(machine, machine.url):
             next(steps)
             yield finding
-    except _NoConnection as broken:
+    except _StepFailed as failure:
         next(steps)
-        yield broken.finding
-        yield from (skipped(name, f"needs: {broken.finding.name}") for name in steps)
+        yield failure.finding
+        yield from (skipped(name, f"needs: {failure.finding.name}") for name in steps)
 
 
-class _NoConnection(Exception):
-    """There is no way beyond this."""
+class _StepFailed(Exception):
+    """A step failed, and the remaining steps cannot run."""
 
     def __init__(self, finding: Finding):
         super().__init__(finding.found)
         self.finding = finding
 
 
-def _steps(patient: Patient, url: str) -> Iterator[Finding]:
-    parts = urlsplit(url)
-    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
-    yield _resolved(host, port, patient.seconds)
-    yield _connected(host, port, patient.seconds)
-    yield _trusted(host, port, patient) if parts.scheme == "https" else _in_the_clear()
-    health = _asked(patient, url, routes.HEALTHZ.path)
-    yield well("server", f"alive at {url}", "an answer")
-    yield _same_version(health, url)
-    yield _ready(_asked(patient, url, routes.READYZ.path), url)
-    yield clock(health.date)
+def _run_steps(machine: CheckedMachine, url: str) -> Iterator[Finding]:
+    address = urlsplit(url)
+    host, port = address.hostname or "", address.port or (443 if address.scheme == "https" else 80)
+    yield _check_name(host, port, machine.seconds)
+    yield _check_connection(host, port, machine.seconds)
+    yield _check_certificate(host, port, machine) if address.scheme == "https" else _in_the_clear()
+    health = _request(machine, url, routes.HEALTHZ.path)
+    yield passed("server", f"alive at {url}", "an answer")
+    yield _check_version(health, url)
+    yield _check_readiness(_request(machine, url, routes.READYZ.path), url)
+    yield check_clock(health.date)
 
 
-def _resolved(host: str, port: int, seconds: float) -> Finding:
+def _check_name(host: str, port: int, seconds: float) -> Finding:
     try:
-        found = bounded(seconds, lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
+        addresses = call_with_timeout(
+            seconds, lambda: socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        )
     except OSError as error:
-        raise _NoConnection(
-            wrong(
+        raise _StepFailed(
+            failed(
                 "server name",
                 f"{host}: {_reason(error)}",
                 "an address",
@@ -81,124 +83,126 @@ def _resolved(host: str, port: int, seconds: float) -> Finding:
                 f" hosts {host}",
             )
         ) from error
-    return well("server name", f"{host} is {found[0][4][0]}", "an address")
+    return passed("server name", f"{host} is {addresses[0][4][0]}", "an address")
 
 
-def _connected(host: str, port: int, seconds: float) -> Finding:
+def _check_connection(host: str, port: int, seconds: float) -> Finding:
     try:
         socket.create_connection((host, port), seconds).close()
     except OSError as error:
-        raise _NoConnection(
-            wrong(
+        raise _StepFailed(
+            failed(
                 "connection",
                 f"{host} port {port}: {_reason(error)}",
-                "somebody who listens there",
-                "Is the server running there (`potluck up`, `potluck server`)? Does a firewall let"
-                f" port {port} through?",
+                "a listening server",
+                "Is the server running (`potluck up`, `potluck server`)? Does a firewall block"
+                f" port {port}?",
             )
         ) from error
-    return well("connection", f"{host} port {port} is open", "somebody who listens there")
+    return passed("connection", f"{host} port {port} is open", "a listening server")
 
 
-def _trusted(host: str, port: int, patient: Patient) -> Finding:
-    believed = f"by {patient.ca_file}" if patient.ca_file else "by the system's authorities"
+def _check_certificate(host: str, port: int, machine: CheckedMachine) -> Finding:
+    authority = f"by {machine.ca_file}" if machine.ca_file else "by the system's authorities"
     try:
         with (
-            socket.create_connection((host, port), patient.seconds) as plain,
-            context(patient.ca_file).wrap_socket(plain, server_hostname=host) as secure,
+            socket.create_connection((host, port), machine.seconds) as plain,
+            context(machine.ca_file).wrap_socket(plain, server_hostname=host) as secure,
         ):
-            found = f"believed {believed}, {secure.version()}"
+            found = f"trusted {authority}, {secure.version()}"
     except (OSError, PotluckError) as error:
-        raise _NoConnection(
-            wrong(
+        raise _StepFailed(
+            failed(
                 "certificate",
-                f"not believed {believed}: {_reason(error)}",
-                "one for this name, from an authority that is believed",
+                f"not trusted {authority}: {_reason(error)}",
+                "issued for this name by a trusted authority",
                 f"potluck login https://{host}:{port} --ca-fingerprint sha256:… (as the server"
                 " printed it)",
             )
         ) from error
-    return well("certificate", found, "one that is believed")
+    return passed("certificate", found, "a trusted one")
 
 
 def _in_the_clear() -> Finding:
-    return skipped("certificate", "not needed: the connection stays on this machine", "https")
+    return skipped("certificate", "not needed: the connection is local", "https")
 
 
-def _asked(patient: Patient, url: str, path: str) -> _ServerResponse:
+def _request(machine: CheckedMachine, url: str, path: str) -> _ServerResponse:
     try:
-        return _get(patient, url, path)
+        return _get(machine, url, path)
     except (OSError, http.client.HTTPException, PotluckError) as error:
-        raise _NoConnection(
-            wrong(
+        raise _StepFailed(
+            failed(
                 "server",
                 f"no answer at {url}{path}: {_reason(error)}",
                 "an answer",
-                "Something else may listen there, or the server hangs: look at its log.",
+                "Another program may listen there, or the server hangs: see its log.",
             )
         ) from error
 
 
-def _get(patient: Patient, url: str, path: str) -> _ServerResponse:
-    parts = urlsplit(url)
-    host = parts.hostname or ""
-    line = (
+def _get(machine: CheckedMachine, url: str, path: str) -> _ServerResponse:
+    address = urlsplit(url)
+    host = address.hostname or ""
+    connection = (
         http.client.HTTPSConnection(
-            host, parts.port, timeout=patient.seconds, context=context(patient.ca_file)
+            host, address.port, timeout=machine.seconds, context=context(machine.ca_file)
         )
-        if parts.scheme == "https"
-        else http.client.HTTPConnection(host, parts.port, timeout=patient.seconds)
+        if address.scheme == "https"
+        else http.client.HTTPConnection(host, address.port, timeout=machine.seconds)
     )
-    with closing(line):
-        line.request("GET", path, headers={"User-Agent": f"potluck/{__version__}"})
-        answer = line.getresponse()
-        return _ServerResponse(answer.status, answer.read(_LARGEST_ANSWER), answer.headers["Date"])
+    with closing(connection):
+        connection.request("GET", path, headers={"User-Agent": f"potluck/{__version__}"})
+        response = connection.getresponse()
+        return _ServerResponse(
+            response.status, response.read(_LARGEST_ANSWER), response.headers["Date"]
+        )
 
 
-def _same_version(answer: _ServerResponse, url: str) -> Finding:
+def _check_version(response: _ServerResponse, url: str) -> Finding:
     try:
-        theirs = decoded(answer.body, ServerHealth, url).version
+        theirs = decoded(response.body, ServerHealth, url).version
     except PotluckError as error:
-        raise _NoConnection(
-            wrong(
+        raise _StepFailed(
+            failed(
                 "version",
-                "what answers there is no Potluck server",
+                "the responding program is not a Potluck server",
                 "a Potluck server",
                 "Check the address: potluck login URL",
             )
         ) from error
     if theirs != __version__:
-        fix = f"Install {theirs} here, or {__version__} there."
-        return odd("version", f"{__version__} here, {theirs} there", "the same", fix)
-    return well("version", f"{theirs} on both sides", "the same on both sides")
+        fix = f"Install {theirs} here, or {__version__} on the server."
+        return warned("version", f"{__version__} here, {theirs} on the server", "the same", fix)
+    return passed("version", f"{theirs} on both sides", "the same on both sides")
 
 
-def _ready(answer: _ServerResponse, url: str) -> Finding:
-    if answer.status == 200:
-        return well("readiness", "takes work", "takes work")
+def _check_readiness(response: _ServerResponse, url: str) -> Finding:
+    if response.status == 200:
+        return passed("readiness", "ready", "ready")
     try:
-        parts = decoded(answer.body, ServerHealth, url).parts
-        why = "; ".join(f"{part}: {said}" for part, said in parts.items()) or str(answer.status)
+        parts = decoded(response.body, ServerHealth, url).parts
+        why = "; ".join(f"{part}: {state}" for part, state in parts.items()) or str(response.status)
     except PotluckError:
-        why = f"status {answer.status}"
-    fix = "Wait a moment; if it lasts, look at the server's log, and at its PostgreSQL."
-    return wrong("readiness", f"not ready ({why})", "takes work", fix)
+        why = f"status {response.status}"
+    fix = "Wait a moment; if it persists, see the log of the server and of its PostgreSQL."
+    return failed("readiness", f"not ready ({why})", "ready", fix)
 
 
-def clock(date: str | None) -> Finding:
-    """By the server's own word; signatures and tokens are good for a time only."""
+def check_clock(date: str | None) -> Finding:
+    """Compares with the server's Date header, because signatures and tokens expire."""
     needed = f"within {_SKEW_SECONDS:.0f} s of the server's"
     if date is None:
-        return skipped("clock", "the server does not tell its time", needed)
+        return skipped("clock", "the server sends no Date header", needed)
     try:
-        ahead = (datetime.now(UTC) - parsedate_to_datetime(date)).total_seconds()
+        ahead_seconds = (datetime.now(UTC) - parsedate_to_datetime(date)).total_seconds()
     except (TypeError, ValueError):
-        return skipped("clock", "the server tells its time in no known form", needed)
-    if abs(ahead) <= _SKEW_SECONDS:
-        return well("clock", f"{abs(ahead):.0f} s apart", needed)
-    side = "ahead of" if ahead > 0 else "behind"
+        return skipped("clock", "the server's Date header is invalid", needed)
+    if abs(ahead_seconds) <= _SKEW_SECONDS:
+        return passed("clock", f"{abs(ahead_seconds):.0f} s apart", needed)
+    direction = "ahead of" if ahead_seconds > 0 else "behind"
     fix = "sudo timedatectl set-ntp true"
-    return wrong("clock", f"{abs(ahead):.0f} s {side} the server's", needed, fix)
+    return failed("clock", f"{abs(ahead_seconds):.0f} s {direction} the server's", needed, fix)
 
 
 def _reason(error: Exception) -> str:

@@ -1,85 +1,88 @@
-"""The owner's file: whether it can be read, and whether what it says can be meant."""
+"""Checks the owner's file: whether it can be read, and whether its settings make sense."""
 
 from collections.abc import Iterator, Sequence
 
 from msgspec import UNSET
 
-from potluck.cli.doctor.finding import Finding, Patient, failed_by, odd, skipped, well
+from potluck.cli.doctor.finding import CheckedMachine, Finding, failed_with, passed, skipped, warned
 from potluck.cli.provider.local import Here
 from potluck.model.error import PotluckError
 from potluck.model.terms import TermsChange
 from potluck.provider.owner.file_values import OwnerValues
 
-_NEEDED = "terms that somebody can meet"
-_ANOTHER = "potluck provider set power_watts= (or another figure, or start it as root)"
+_NEEDED = "terms that some task can meet"
+_POWER_FIX = "potluck provider set power_watts= (or another figure, or start it as root)"
 
 
-def look_at_terms(patient: Patient) -> Iterator[Finding]:
+def check_terms(machine: CheckedMachine) -> Iterator[Finding]:
     from potluck.provider.owner.file import read_file, terms_file
 
-    path = terms_file(patient.directory)
+    path = terms_file(machine.directory)
     try:
-        said = read_file(path)
-        status = Here(patient.directory).running()
+        values = read_file(path)
+        status = Here(machine.directory).running()
     except PotluckError as error:
-        yield failed_by("provider.toml", error, "can be read")
+        yield failed_with("provider.toml", error, "can be read")
         return
-    found = str(path) if path.exists() else "none: the defaults hold"
-    yield well("provider.toml", found, "can be read")
-    known = None if status is None else [each.description.uuid for each in status.devices]
-    doubts = list(doubts_about(said, known))
-    yield from (odd("terms", doubt, _NEEDED, fix) for doubt, fix in doubts)
-    refusals = [each.refusal for each in status.devices if each.refusal] if status else []
-    yield from (odd("terms", refusal, _NEEDED, _ANOTHER) for refusal in refusals)
+    found = str(path) if path.exists() else "none: the defaults apply"
+    yield passed("provider.toml", found, "can be read")
+    uuids = None if status is None else [device.description.uuid for device in status.devices]
+    doubts = list(find_doubts(values, uuids))
+    yield from (warned("terms", doubt, _NEEDED, fix) for doubt, fix in doubts)
+    refusals = [device.refusal for device in status.devices if device.refusal] if status else []
+    yield from (warned("terms", refusal, _NEEDED, _POWER_FIX) for refusal in refusals)
     if not doubts and not refusals:
-        yield well("terms", "nothing in them keeps all work away", _NEEDED)
-    yield _presence(said)
+        yield passed("terms", "they do not exclude all work", _NEEDED)
+    yield _check_presence(values)
 
 
-def _presence(said: OwnerValues) -> Finding:
-    """Whether `idle_minutes` has anything to go by here."""
+def _check_presence(values: OwnerValues) -> Finding:
+    """Whether this machine can detect its owner, which `idle_minutes` needs."""
     import asyncio
 
     from potluck.provider.owner.presence import look
 
-    name, needed = "owner's presence", "known, where idle_minutes is set"
-    seen = asyncio.run(look())
-    if seen.idle_seconds is not None:
-        return well(name, f"known through {' and '.join(seen.through)}", needed)
-    changes = (said.everywhere, *said.devices.values())
-    if any(isinstance(each.idle_minutes, float) and each.idle_minutes for each in changes):
-        fix = "Say when it may work instead: potluck provider set hours=…"
-        return odd(name, "nothing here tells of it; only the devices' own load counts", needed, fix)
-    return skipped(name, "nothing here tells of it", needed)
+    name, needed = "owner's presence", "detected, if idle_minutes is set"
+    presence = asyncio.run(look())
+    if presence.idle_seconds is not None:
+        return passed(name, f"detected through {' and '.join(presence.through)}", needed)
+    changes = (values.everywhere, *values.devices.values())
+    if any(isinstance(change.idle_minutes, float) and change.idle_minutes for change in changes):
+        fix = "Limit the hours instead: potluck provider set hours=…"
+        return warned(name, "cannot be detected; only the devices' own load counts", needed, fix)
+    return skipped(name, "cannot be detected", needed)
 
 
-def doubts_about(said: OwnerValues, known: Sequence[str] | None) -> Iterator[tuple[str, str]]:
-    """What nobody would say on purpose, each with a way out. `known` are the devices that run."""
-    for uuid in said.devices:
-        if known is not None and uuid not in known:
+def find_doubts(values: OwnerValues, uuids: Sequence[str] | None) -> Iterator[tuple[str, str]]:
+    """Settings that are probably mistakes, each with a fix. `uuids` are the running devices."""
+    for uuid in values.devices:
+        if uuids is not None and uuid not in uuids:
             yield (
-                f"they speak of {uuid}, and there is no such device",
-                "Take its table out of the file, or mend the uuid: potluck provider status --json",
+                f"they name {uuid}, and there is no such device",
+                "Remove its table, or correct the uuid: potluck provider status --json",
             )
-    for named, change in (("", said.everywhere), *said.devices.items()):
-        yield from _doubts(change, named)
+    for device, change in (("", values.everywhere), *values.devices.items()):
+        yield from _find_doubts(change, device)
 
 
-def _doubts(change: TermsChange, device: str) -> Iterator[tuple[str, str]]:
+def _find_doubts(change: TermsChange, device: str) -> Iterator[tuple[str, str]]:
     whose, where = (f" of {device}", f" --device {device}") if device else ("", "")
     if change.is_paused is True:
         yield f"work{whose} is paused", f"potluck provider resume {device}".rstrip()
-    allow, deny = _wallets(change.allow), _wallets(change.deny)
+    allow, deny = _lower_wallets(change.allow), _lower_wallets(change.deny)
     if allow and allow <= deny:
         yield (
-            f"everybody whom they allow{whose} they also deny",
+            f"they deny every wallet{whose} that they allow",
             f"potluck provider set deny={where}",
         )
     if change.sandbox == "none":
-        yield "only your own tasks are taken: sandbox is none", "potluck provider set sandbox=bwrap"
+        yield (
+            "only your own tasks are accepted: sandbox is none",
+            "potluck provider set sandbox=bwrap",
+        )
     if change.is_reclaimable is True and change.grace_seconds == 0:
         yield (
-            f"tasks{whose} are stopped without a moment to end in",
+            f"tasks{whose} are stopped without a grace period",
             f"potluck provider set grace=30s{where}",
         )
     if isinstance(change.memory_share, float) and change.memory_share < 0.1:
@@ -89,5 +92,5 @@ def _doubts(change: TermsChange, device: str) -> Iterator[tuple[str, str]]:
         )
 
 
-def _wallets(said: object) -> set[str]:
-    return set() if said in (UNSET, None) else {wallet.lower() for wallet in said}  # type: ignore[attr-defined]
+def _lower_wallets(wallets: object) -> set[str]:
+    return set() if wallets in (UNSET, None) else {wallet.lower() for wallet in wallets}  # type: ignore[attr-defined]

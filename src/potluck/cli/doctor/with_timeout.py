@@ -1,4 +1,4 @@
-"""Calls that may hang for longer than anybody wants to wait."""
+"""A timeout for calls that may hang."""
 
 from collections.abc import Callable
 from concurrent.futures import wait
@@ -9,10 +9,10 @@ from potluck.local.detached_thread import in_own_thread
 T = TypeVar("T")
 
 
-def bounded(seconds: float, call: Callable[[], T]) -> T:
-    """What it returns or raises; TimeoutError if it does neither in time, and goes on unheeded."""
-    answer = in_own_thread(call)
-    wait([answer], seconds)
-    if not answer.done():
+def call_with_timeout(seconds: float, call: Callable[[], T]) -> T:
+    """Returns or raises as the call does; after a TimeoutError the call continues unobserved."""
+    future = in_own_thread(call)
+    wait([future], seconds)
+    if not future.done():
         raise TimeoutError(f"no answer within {seconds:g} s")
-    return answer.result()
+    return future.result()

@@ -1,1 +1,1 @@
-"""What is on offer in the pool, for those who want some of it."""
+"""The devices on offer in the pool."""

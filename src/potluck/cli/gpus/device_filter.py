@@ -1,4 +1,4 @@
-"""Which devices somebody wants to see, in the words in which a task asks for them."""
+"""Filters for devices, with the same options as task requirements."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,37 +20,35 @@ _PAGE = 500
 
 
 class Kind(StrEnum):
-    """Of devices to be shown."""
-
     GPU = "gpu"
     CPU = "cpu"
     ANY = "any"
 
 
 @dataclass(frozen=True)
-class WantedOptions:
-    """Only devices that are like this; as `potluck run` asks for them."""
+class DeviceFilterOptions:
+    """Filters with the same meaning as in `potluck run`."""
 
-    panel: ClassVar = "Only those that are like this"
+    panel: ClassVar = "Filters"
 
     memory: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="With so much memory, such as 24GB.")
+        str | None, typer.Option(metavar="SIZE", help="At least this much memory, such as 24GB.")
     ] = None
     model: Annotated[str | None, option_info("model")] = None
     max_price: Annotated[
-        str | None, typer.Option(metavar="CREDITS", help="At most, an hour, for all of it.")
+        str | None,
+        typer.Option(metavar="CREDITS", help="Highest price per hour for the whole device."),
     ] = None
-    free: Annotated[bool, typer.Option("--free", help="Wholly free now.")] = False
+    free: Annotated[bool, typer.Option("--free", help="Only completely free devices.")] = False
     fraction: Annotated[
-        str | None, typer.Option(metavar="SHARE", help="With so much of it free now: 0.25, 250m.")
+        str | None, typer.Option(metavar="SHARE", help="At least this share free now: 0.25, 250m.")
     ] = None
     min_reliability: Annotated[float | None, option_info("min-reliability")] = None
     vendor: Annotated[str | None, option_info("vendor")] = None
     label: Annotated[list[str] | None, option_info("label")] = None
-    kind: Annotated[Kind, typer.Option(help="Of device.")] = Kind.GPU
+    kind: Annotated[Kind, typer.Option(help="Kind of device.")] = Kind.GPU
 
     def query(self) -> dict[str, Any]:
-        """What the server is asked."""
         price, memory = self.max_price, self.memory
         return {
             "kind": None if self.kind is Kind.ANY else DeviceKind(self.kind),
@@ -69,9 +67,9 @@ class WantedOptions:
         return WHOLE_DEVICE_MILLI if self.free else None
 
 
-def found(potluck: "Potluck", wanted: WantedOptions) -> Iterator[PoolDevice]:
-    """All of them, page after page."""
-    query, cursor = wanted.query(), None
+def find_devices(potluck: "Potluck", options: DeviceFilterOptions) -> Iterator[PoolDevice]:
+    """All matching devices, page by page."""
+    query, cursor = options.query(), None
     while True:
         page = potluck.resources.devices(cursor, limit=_PAGE, **query)
         yield from page.devices

@@ -1,4 +1,4 @@
-"""A device in few words: its name, its price, what is used or free of it, whether it takes work."""
+"""Short texts about a device: its name, price, usage and state."""
 
 from potluck.cli.gpus.offer import is_offered
 from potluck.cli.terminal.screen import Tone
@@ -19,25 +19,23 @@ _TONES = {
 
 
 def device_name(device: DeviceDescription) -> str:
-    """Short: whose it is tells nothing, and only a processor has to be told from a card."""
+    """The model without its vendor; processors are marked."""
     model = device.model.removeprefix(f"{device.vendor} ")
     return f"CPU {model}" if device.kind is DeviceKind.CPU else model
 
 
 def price_text(price_micro: int) -> str:
-    """Of an hour."""
     return show_credits(price_micro) if price_micro else "free"
 
 
-def part_of(part_bytes: int, total_bytes: int) -> str:
-    """`3 of 24 GiB`: the unit once, where it is the same."""
+def part_text(part_bytes: int, total_bytes: int) -> str:
+    """`3 of 24 GiB`: names the unit once if both are the same."""
     part, total = show_bytes(part_bytes), show_bytes(total_bytes)
     number, unit = part.split(" ")
     return f"{number if total.endswith(f' {unit}') else part} of {total}"
 
 
 def state_cell(availability: Availability, standing: Standing, health: Health) -> Cell:
-    """Whether it takes work, in a word or two."""
     if standing is not Standing.BOUND:
         return Cell(standing, Tone.BAD)
     if availability is Availability.AVAILABLE and health is not Health.WELL:
@@ -46,11 +44,11 @@ def state_cell(availability: Availability, standing: Standing, health: Health) -
 
 
 def pool_state_cell(device: PoolDevice) -> Cell:
-    """The same of a device of the pool, whose node may be away."""
+    """The state of a device in the pool, whose node may be offline."""
     if device.node_state is not NodeState.ONLINE:
         return Cell(device.node_state, Tone.WAITING)
     health = device.sample.health if device.sample else Health.WELL
     cell = state_cell(device.availability, device.standing, health)
     if cell.tone is Tone.GOOD and not is_offered(device):
-        return Cell("its owner's only", Tone.WAITING)
+        return Cell("owner's tasks only", Tone.WAITING)
     return cell

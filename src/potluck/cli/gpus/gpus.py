@@ -1,19 +1,13 @@
-"""`potluck gpus`: what is on offer in the pool."""
+"""`potluck gpus`: the devices on offer in the pool."""
 
 from typing import Annotated
 
 import typer
 
 from potluck.cli.account.ensure_signed_in import EntryOptions, entered
-from potluck.cli.gpus.device_filter import Kind, WantedOptions, found
-from potluck.cli.gpus.offer import (
-    DeviceOffer,
-    OfferOrder,
-    in_order,
-    is_offered,
-    offers,
-)
-from potluck.cli.gpus.tables import show_each, show_offers
+from potluck.cli.gpus.device_filter import DeviceFilterOptions, Kind, find_devices
+from potluck.cli.gpus.offer import DeviceOffer, OfferOrder, group_offers, is_offered, sort_offers
+from potluck.cli.gpus.tables import show_devices, show_offers
 from potluck.cli.option_groups import grouped
 from potluck.cli.options import JsonOption, ServerOption
 from potluck.cli.terminal.screen import Screen, Tone
@@ -23,68 +17,68 @@ from potluck.wire.consumer import DeviceCounts, PoolDevice, PoolView
 
 @grouped
 def gpus(
-    wanted: WantedOptions,
+    filters: DeviceFilterOptions,
     entry: EntryOptions,
-    sort: Annotated[OfferOrder, typer.Option(help="What comes first.")] = OfferOrder.FREE,
-    reverse: Annotated[bool, typer.Option("--reverse", help="And what comes last, first.")] = False,
+    sort: Annotated[OfferOrder, typer.Option(help="Sort by this.")] = OfferOrder.FREE,
+    reverse: Annotated[bool, typer.Option("--reverse", help="Reverse the order.")] = False,
     each: Annotated[
         bool,
-        typer.Option("--each", help="Every device: what it serves, or why it takes no work."),
+        typer.Option("--each", help="One line per device: its tasks, or why it takes no work."),
     ] = False,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show what is on offer: model, memory, price, how many are free.
+    """Show the devices on offer: model, memory, price, free ones.
 
-    Devices of the same model and price are one line; --each takes them apart, and shows those that
-    take no work now too.
+    Devices of the same model and price share one line; --each shows every device, including those
+    that take no work now.
     """
     screen = Screen(json)
     with entered(screen, server, entry) as potluck:
-        devices = list(found(potluck, wanted))
+        devices = list(find_devices(potluck, filters))
         pool = None if devices or json else potluck.resources.pool()
         url = potluck.url
-    ranked = _ranked(devices, sort, reverse)
+    ranked = _sort_devices(devices, sort, reverse)
     if json:
         screen.emit({"devices": ranked})
     elif pool is not None:
-        screen.err.prose(_nothing(pool, wanted, url))
+        screen.err.prose(_empty_text(pool, filters, url))
     elif each:
-        show_each(screen.out, ranked)
+        show_devices(screen.out, ranked)
     else:
         _show_offers(screen, devices, sort, reverse)
 
 
-def _ranked(devices: list[PoolDevice], sort: OfferOrder, reverse: bool) -> list[PoolDevice]:
-    ranked = in_order([DeviceOffer([each]) for each in devices], sort, reverse)
-    return [each.first for each in ranked]
+def _sort_devices(devices: list[PoolDevice], sort: OfferOrder, reverse: bool) -> list[PoolDevice]:
+    ranked = sort_offers([DeviceOffer([device]) for device in devices], sort, reverse)
+    return [device.first for device in ranked]
 
 
 def _show_offers(
     screen: Screen, devices: list[PoolDevice], sort: OfferOrder, reverse: bool
 ) -> None:
-    on_offer = in_order(offers(devices), sort, reverse)
+    on_offer = sort_offers(group_offers(devices), sort, reverse)
     if on_offer:
         show_offers(screen.out, on_offer)
-    away = sum(not is_offered(each) for each in devices)
+    away = sum(not is_offered(device) for device in devices)
     if away:
         more = "more takes" if away == 1 else "more take"
-        said = f"{away:,} {more} no work now" if on_offer else "None of them takes work now"
-        screen.err.prose(f"{said}; `potluck gpus --each` shows why.", Tone.FAINT)
+        text = f"{away:,} {more} no work now" if on_offer else "No matching device takes work now"
+        screen.err.prose(f"{text}; `potluck gpus --each` shows why.", Tone.FAINT)
 
 
-def _nothing(pool: PoolView, wanted: WantedOptions, url: str) -> str:
-    """Why there is nothing to show, and what to do."""
+def _empty_text(pool: PoolView, filters: DeviceFilterOptions, url: str) -> str:
+    """Why no devices are shown, and what to do."""
     gpus, cpus = _total(pool.gpus), _total(pool.cpus)
     if not gpus + cpus:
-        return f"The pool is empty. Bring a machine with `potluck provide {url}`."
-    if wanted.kind is Kind.GPU and not gpus:
+        return f"The pool is empty. Add a machine with `potluck provide {url}`."
+    if filters.kind is Kind.GPU and not gpus:
         processors = show_count(cpus, "processor")
-        return f"No GPU is in this pool, but {processors}: see `potluck gpus --kind cpu`."
-    if wanted.kind is Kind.CPU and not cpus:
-        return f"No processor is on offer, but {show_count(gpus, 'GPU')}: see `potluck gpus`."
-    total = {Kind.GPU: gpus, Kind.CPU: cpus, Kind.ANY: gpus + cpus}[wanted.kind]
-    return f"None of {show_count(total, 'device')} is like that. Ask for less of it."
+        return f"This pool has no GPU, but {processors}: see `potluck gpus --kind cpu`."
+    if filters.kind is Kind.CPU and not cpus:
+        return f"This pool offers no processor, but {show_count(gpus, 'GPU')}: see `potluck gpus`."
+    total = {Kind.GPU: gpus, Kind.CPU: cpus, Kind.ANY: gpus + cpus}[filters.kind]
+    return f"None of {show_count(total, 'device')} matches. Relax the filters."
 
 
 def _total(counts: DeviceCounts) -> int:

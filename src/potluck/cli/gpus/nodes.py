@@ -1,4 +1,4 @@
-"""`potluck nodes`: what is in the pool."""
+"""`potluck nodes`: the machines in the pool."""
 
 from collections import Counter
 from datetime import UTC, datetime
@@ -17,16 +17,16 @@ def nodes(server: ServerOption = None, json: JsonOption = False) -> None:
     """Show the machines in the pool and their devices."""
     screen = Screen(json)
     with connect(server) as potluck:
-        found, url = potluck.resources.nodes(), potluck.url
+        pool_nodes, url = potluck.resources.nodes(), potluck.url
     if json:
-        screen.emit({"nodes": found})
-    elif found:
-        _show(screen.out, found)
+        screen.emit({"nodes": pool_nodes})
+    elif pool_nodes:
+        _show(screen.out, pool_nodes)
     else:
-        screen.err.line(f"The pool is empty. Bring a machine with `potluck provide {url}`.")
+        screen.err.line(f"The pool is empty. Add a machine with `potluck provide {url}`.")
 
 
-def _show(pane: Pane, found: list[NodeView]) -> None:
+def _show(pane: Pane, nodes: list[NodeView]) -> None:
     columns = [
         TableColumn("NODE", shrinks=True),
         TableColumn("STATE"),
@@ -34,10 +34,10 @@ def _show(pane: Pane, found: list[NodeView]) -> None:
         TableColumn("CORES", is_number=True),
         TableColumn("MEMORY", is_number=True),
         TableColumn("SANDBOX"),
-        TableColumn("HEARD", is_number=True),
+        TableColumn("LAST CONTACT", is_number=True),
     ]
     now = datetime.now(UTC)
-    show_table(pane, columns, [_row(node, now) for node in found])
+    show_table(pane, columns, [_row(node, now) for node in nodes])
 
 
 def _row(node: NodeView, now: datetime) -> list[Cell]:
@@ -45,7 +45,7 @@ def _row(node: NodeView, now: datetime) -> list[Cell]:
     return [
         Cell(f"{node.name} (mine)" if node.is_mine else node.name, Tone.STRONG),
         Cell(node.state, tone[node.state]),
-        Cell(_devices(node)),
+        Cell(_devices_text(node)),
         Cell(str(node.cores)),
         Cell(show_bytes(node.memory_bytes)),
         Cell(node.sandbox.driver),
@@ -53,17 +53,21 @@ def _row(node: NodeView, now: datetime) -> list[Cell]:
     ]
 
 
-def _devices(node: NodeView) -> str:
-    """Each kind of device once, with its number, how many are free and how many take no work."""
-    kinds: dict[str, list[DeviceView]] = {}
+def _devices_text(node: NodeView) -> str:
+    """Each model once, with its count, how many are free and how many take no work."""
+    models: dict[str, list[DeviceView]] = {}
     for device in node.devices:
-        kinds.setdefault(device_name(device.description), []).append(device)
-    return ", ".join(f"{len(each)} × {name}, {_counted(each)}" for name, each in kinds.items())
+        models.setdefault(device_name(device.description), []).append(device)
+    return ", ".join(
+        f"{len(devices)} × {name}, {_counts_text(devices)}" for name, devices in models.items()
+    )
 
 
-def _counted(devices: list[DeviceView]) -> str:
-    away = Counter(each.availability for each in devices if _is_away(each))
-    free = sum(each.free_milli == WHOLE_DEVICE_MILLI for each in devices if not _is_away(each))
+def _counts_text(devices: list[DeviceView]) -> str:
+    away = Counter(device.availability for device in devices if _is_away(device))
+    free = sum(
+        device.free_milli == WHOLE_DEVICE_MILLI for device in devices if not _is_away(device)
+    )
     parts = [f"{count} {availability.replace('_', ' ')}" for availability, count in away.items()]
     return ", ".join([f"{free} free", *parts])
 

@@ -1,6 +1,6 @@
-"""Devices as offers: what can be had, on which terms, and which comes first.
+"""Devices grouped into offers, and their order.
 
-Devices of one model at one price are one offer. What takes no work now is none.
+Devices of one model at one price are one offer. Devices that take no work now are not offered.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,9 +15,7 @@ from potluck.wire.consumer import PoolDevice
 
 
 class OfferOrder(StrEnum):
-    """What comes first, each as people look for it."""
-
-    FREE = "free"  # the most of it
+    FREE = "free"  # the largest free share
     PRICE = "price"  # the cheapest
     MEMORY = "memory"  # the largest
     RELIABILITY = "reliability"  # the most reliable
@@ -25,7 +23,7 @@ class OfferOrder(StrEnum):
 
 
 class DeviceOffer(Struct, frozen=True):
-    """At least one device, all of the same make and price."""
+    """At least one device; all have the same model, memory and price."""
 
     devices: list[PoolDevice]
 
@@ -35,21 +33,21 @@ class DeviceOffer(Struct, frozen=True):
 
     @property
     def free(self) -> int:
-        return sum(each.free_milli == WHOLE_DEVICE_MILLI for each in self.devices)
+        return sum(device.free_milli == WHOLE_DEVICE_MILLI for device in self.devices)
 
     @property
     def reliabilities(self) -> tuple[float, float]:
-        """The worst and the best."""
-        known = [each.reliability for each in self.devices]
-        return min(known), max(known)
+        """The lowest and the highest."""
+        values = [device.reliability for device in self.devices]
+        return min(values), max(values)
 
     @property
     def nodes(self) -> list[str]:
-        return list(dict.fromkeys(each.node_name for each in self.devices))
+        return list(dict.fromkeys(device.node_name for device in self.devices))
 
 
 def is_offered(device: PoolDevice) -> bool:
-    """Whether it takes work from whoever asks, now or when it has done what it does."""
+    """Whether it takes work from this account, now or after its current tasks."""
     return (
         device.node_state is NodeState.ONLINE
         and device.standing is Standing.BOUND
@@ -58,44 +56,48 @@ def is_offered(device: PoolDevice) -> bool:
     )
 
 
-def offers(devices: Iterable[PoolDevice]) -> list[DeviceOffer]:
-    """What is offered of these, put together."""
+def group_offers(devices: Iterable[PoolDevice]) -> list[DeviceOffer]:
     groups: dict[Any, list[PoolDevice]] = {}
     for device in filter(is_offered, devices):
-        groups.setdefault(_make(device), []).append(device)
-    return [DeviceOffer(each) for each in groups.values()]
+        groups.setdefault(_group_key(device), []).append(device)
+    return [DeviceOffer(group) for group in groups.values()]
 
 
-def in_order(
-    found: Sequence[DeviceOffer], order: OfferOrder, is_reversed: bool
+def sort_offers(
+    offers: Sequence[DeviceOffer], order: OfferOrder, is_reversed: bool
 ) -> list[DeviceOffer]:
-    """By what was asked; then the cheapest, the largest, and by name."""
-    ranked = sorted(found, key=_usually)
+    """Sorted as requested; ties by price, then the largest memory, then name."""
+    ranked = sorted(offers, key=_default_rank)
     ranked.sort(key=lambda offer: _rank(offer, order), reverse=is_reversed)
     return ranked
 
 
-def _make(device: PoolDevice) -> Any:
-    said = device.description
-    price = said.terms.price_micro_per_hour
-    return said.kind, said.vendor, said.model, said.offered_bytes, price
+def _group_key(device: PoolDevice) -> Any:
+    description = device.description
+    price = description.terms.price_micro_per_hour
+    return description.kind, description.vendor, description.model, description.offered_bytes, price
 
 
-def _usually(offer: DeviceOffer) -> Any:
-    said = offer.first.description
-    return said.terms.price_micro_per_hour, -said.offered_bytes, said.model, offer.first.id
+def _default_rank(offer: DeviceOffer) -> Any:
+    description = offer.first.description
+    return (
+        description.terms.price_micro_per_hour,
+        -description.offered_bytes,
+        description.model,
+        offer.first.id,
+    )
 
 
 def _rank(offer: DeviceOffer, order: OfferOrder) -> Any:
-    said = offer.first.description
+    description = offer.first.description
     match order:
         case OfferOrder.FREE:
-            return -sum(each.free_milli for each in offer.devices)
+            return -sum(device.free_milli for device in offer.devices)
         case OfferOrder.PRICE:
-            return said.terms.price_micro_per_hour
+            return description.terms.price_micro_per_hour
         case OfferOrder.MEMORY:
-            return -said.offered_bytes
+            return -description.offered_bytes
         case OfferOrder.RELIABILITY:
-            return tuple(-each for each in offer.reliabilities)
+            return tuple(-device for device in offer.reliabilities)
         case OfferOrder.MODEL:
-            return said.model.lower()
+            return description.model.lower()

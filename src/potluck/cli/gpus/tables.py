@@ -1,20 +1,10 @@
 """Offers and devices as tables."""
 
-from potluck.cli.gpus.device_text import (
-    device_name,
-    part_of,
-    pool_state_cell,
-    price_text,
-)
+from potluck.cli.gpus.device_text import device_name, part_text, pool_state_cell, price_text
 from potluck.cli.gpus.offer import DeviceOffer
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.screen import Pane, Tone
-from potluck.cli.terminal.table import (
-    Cell,
-    TableColumn,
-    filled,
-    show_table,
-)
+from potluck.cli.terminal.table import Cell, TableColumn, filled, show_table
 from potluck.cli.terminal.units import show_bytes, show_milli
 from potluck.model.device import WHOLE_DEVICE_MILLI
 from potluck.wire.consumer import PoolDevice
@@ -23,7 +13,7 @@ _NAMED_NODES = 3
 _WIDE = 110
 
 
-def show_offers(pane: Pane, found: list[DeviceOffer]) -> None:
+def show_offers(pane: Pane, offers: list[DeviceOffer]) -> None:
     columns = [
         TableColumn("MODEL", shrinks=True),
         TableColumn("MEMORY", is_number=True),
@@ -33,41 +23,41 @@ def show_offers(pane: Pane, found: list[DeviceOffer]) -> None:
         TableColumn("NODES", shrinks=True),
         TableColumn("LABELS", shrinks=True),
     ]
-    show_table(pane, *filled(columns, [_offer(each) for each in found]))
+    show_table(pane, *filled(columns, [_offer_cells(offer) for offer in offers]))
 
 
-def _offer(offer: DeviceOffer) -> list[Cell]:
-    said = offer.first.description
+def _offer_cells(offer: DeviceOffer) -> list[Cell]:
+    description = offer.first.description
     free, total = offer.free, len(offer.devices)
     return [
-        Cell(device_name(said), Tone.STRONG),
-        Cell(show_bytes(said.offered_bytes)),
-        Cell(price_text(said.terms.price_micro_per_hour)),
+        Cell(device_name(description), Tone.STRONG),
+        Cell(show_bytes(description.offered_bytes)),
+        Cell(price_text(description.terms.price_micro_per_hour)),
         Cell(f"{free} of {total}", Tone.GOOD if free else Tone.BUSY),
-        Cell(_reliable(*offer.reliabilities)),
-        Cell(_nodes(offer.nodes)),
+        Cell(_reliability_text(*offer.reliabilities)),
+        Cell(_node_names(offer.nodes)),
         Cell(_common_labels(offer), Tone.FAINT),
     ]
 
 
-def _reliable(worst: float, best: float) -> str:
-    """Rounded down, so that 100 % means all of them."""
+def _reliability_text(worst: float, best: float) -> str:
+    """Rounds down, so that 100 % means no failure."""
     low, high = int(worst * 100), int(best * 100)
     return f"{low} %" if low == high else f"{low}-{high} %"
 
 
-def _nodes(names: list[str]) -> str:
+def _node_names(names: list[str]) -> str:
     more = len(names) - _NAMED_NODES
     return ", ".join(names[:_NAMED_NODES]) + (f" and {more} more" if more > 0 else "")
 
 
 def _common_labels(offer: DeviceOffer) -> str:
-    """That all of them have."""
-    first, *rest = (each.labels for each in offer.devices)
-    return " ".join(label for label in first if all(label in each for each in rest))
+    """The labels that all its devices have."""
+    first, *rest = (labels.labels for labels in offer.devices)
+    return " ".join(label for label in first if all(label in labels for labels in rest))
 
 
-def show_each(pane: Pane, found: list[PoolDevice]) -> None:
+def show_devices(pane: Pane, devices: list[PoolDevice]) -> None:
     columns = [
         TableColumn("DEVICE"),
         TableColumn("MODEL", shrinks=True),
@@ -81,34 +71,34 @@ def show_each(pane: Pane, found: list[PoolDevice]) -> None:
         TableColumn("SERVES", shrinks=True),
         TableColumn("WHY", shrinks=True, wraps=True),
     ]
-    rows = [_device(device, pane.is_terminal) for device in found]
+    rows = [_device_cells(device, pane.is_terminal) for device in devices]
     show_table(pane, *filled(columns, rows))
 
 
-def _device(device: PoolDevice, is_short: bool) -> list[Cell]:
-    said = device.description
+def _device_cells(device: PoolDevice, is_short: bool) -> list[Cell]:
+    description = device.description
     tone = Tone.GOOD if device.free_milli == WHOLE_DEVICE_MILLI else Tone.BUSY
     return [
         Cell(short_id(device.id) if is_short else device.id, Tone.STRONG),
-        Cell(device_name(said)),
-        Cell(part_of(device.free_memory_bytes, said.offered_bytes)),
-        Cell(price_text(said.terms.price_micro_per_hour)),
+        Cell(device_name(description)),
+        Cell(part_text(device.free_memory_bytes, description.offered_bytes)),
+        Cell(price_text(description.terms.price_micro_per_hour)),
         Cell(show_milli(device.free_milli), tone),
-        Cell(_reliable(device.reliability, device.reliability)),
+        Cell(_reliability_text(device.reliability, device.reliability)),
         Cell(f"{device.node_name} (mine)" if device.is_mine else device.node_name),
         Cell(" ".join(device.labels), Tone.FAINT),
         pool_state_cell(device),
-        Cell(_serves(device, is_short), Tone.FAINT),
+        Cell(_tasks_text(device, is_short), Tone.FAINT),
         Cell(device.why, Tone.WAITING),
     ]
 
 
-def _serves(device: PoolDevice, is_short: bool) -> str:
-    """Tasks that we may know of by name, the others by number."""
-    named = [
+def _tasks_text(device: PoolDevice, is_short: bool) -> str:
+    """Our tasks by id, and the number of other tasks."""
+    own = [
         f"{short_id(use.task_id) if is_short else use.task_id} ({show_milli(use.milli)})"
         for use in device.uses
         if use.task_id is not None
     ]
-    others = len(device.uses) - len(named)
-    return ", ".join([*named, *([f"{others} of others"] if others else [])])
+    others = len(device.uses) - len(own)
+    return ", ".join([*own, *([f"{others} of other accounts"] if others else [])])

@@ -1,1 +1,1 @@
-"""What `potluck up` does: claim a place, start the parts, check them, welcome, watch, stop."""
+"""`potluck up` and `potluck server`: start, check, watch and stop the server and a provider."""

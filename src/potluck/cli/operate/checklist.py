@@ -1,4 +1,4 @@
-"""What `up` has done so far: a line for each step, with the time it took."""
+"""The steps of `potluck up`: one line each, with the time it took."""
 
 import time
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ _NAME_WIDTH = 10
 
 
 class Step:
-    """One step; whoever does it says how it goes and how it went."""
+    """One step: its progress while it runs, then its outcome."""
 
     def __init__(self, line: LiveLine) -> None:
         self.say = line.say
@@ -24,11 +24,10 @@ class Step:
         self.mark, self.tone, self.lines = "✓", Tone.GOOD, list(lines)
 
     def failed(self) -> None:
-        """The error itself tells the rest."""
         self.mark, self.tone, self.lines = "✗", Tone.BAD, ["failed"]
 
-    def fell_short(self, *lines: str) -> None:
-        """It did not work out, but the rest goes on."""
+    def warn(self, *lines: str) -> None:
+        """The step failed, and the start continues."""
         self.mark, self.tone, self.lines = "!", Tone.WAITING, list(lines)
 
 
@@ -37,19 +36,19 @@ class Checklist:
         self._screen = screen
 
     @contextmanager
-    def step(self, name: str, doing: str) -> Iterator[Step]:
-        began, line = time.monotonic(), LiveLine(self._screen)
+    def step(self, name: str, activity: str) -> Iterator[Step]:
+        started_at, line = time.monotonic(), LiveLine(self._screen)
         step = Step(line)
         try:
             with line:
-                step.say(doing)
+                step.say(activity)
                 yield step
         except PotluckError:
             step.failed()
             raise
         finally:
             if step.mark:
-                self._show(name, step, time.monotonic() - began)
+                self._show(name, step, time.monotonic() - started_at)
 
     def _show(self, name: str, step: Step, seconds: float) -> None:
         if self._screen.json:

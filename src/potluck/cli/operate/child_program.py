@@ -1,8 +1,8 @@
-"""A part of the platform (the server, a provider) as a child process.
+"""The server or the provider as a child process of `up`.
 
-It has a session of its own, so that Ctrl-C reaches only `up`, which then ends the parts in order.
-On Linux the kernel ends it when `up` dies, even by kill -9. What it says on stdout (JSON lines) and
-how it ends go to the inbox; what it logs goes to a file.
+It has its own session, so Ctrl-C reaches only `up`, which then stops its children in order. On
+Linux the kernel stops it when `up` dies, even by kill -9. Its JSON lines on stdout and its exit go
+to the inbox; its log goes to a file.
 """
 
 import contextlib
@@ -25,9 +25,9 @@ from potluck.wire.problem import Problem, to_error
 
 TAIL_LINES = 12
 _TAIL_BYTES = 16_384
-_LAST_WORDS_SECONDS = 1.0
-# What may carry a password or a key, and is for the server alone.
-_OF_THE_SERVER = (
+_LAST_OUTPUT_SECONDS = 1.0
+# May contain a password or a key; only the server gets them.
+_SERVER_ONLY = (
     "POTLUCK_DATABASE_URL",
     "POTLUCK_REDIS_URL",
     "POTLUCK_CHAIN_RPC_URLS",
@@ -37,54 +37,50 @@ _OF_THE_SERVER = (
 
 
 class ProgramLine(Struct, frozen=True):
-    """A part wrote a line of JSON."""
+    """A child wrote a line of JSON."""
 
     part: str
     values: dict[str, Any]
 
 
 class ProgramEnded(Struct, frozen=True):
-    """A part is gone."""
+    """A child has exited."""
 
     part: str
     status: int
 
 
-class Signalled(Struct, frozen=True):
-    """Somebody asked `up` to stop."""
+class StopRequested(Struct, frozen=True):
+    """`up` received a signal."""
 
 
-class ServerMoved(Struct, frozen=True):
-    """The self-check is somewhere else now."""
-
+class CheckProgress(Struct, frozen=True):
     stage: str
 
 
-class Checked(Struct, frozen=True):
-    """The self-check came to an end, or to an error."""
+class CheckDone(Struct, frozen=True):
+    """The self-check has finished, or failed with an error."""
 
     outcome: Any
 
 
-Happening = ProgramLine | ProgramEnded | Signalled | ServerMoved | Checked
-Inbox = SimpleQueue[Happening]
+PlatformEvent = ProgramLine | ProgramEnded | StopRequested | CheckProgress | CheckDone
+Inbox = SimpleQueue[PlatformEvent]
 
 
 class ChildProgram:
-    """One child process, from start to end."""
-
     def __init__(self, name: str, log: Path, inbox: Inbox):
         self.name = name
         self.log = log
         self._inbox = inbox
         self.has_served = False  # it was healthy at least once
-        self.is_to_end = False  # its owner told it to, when its work is done
+        self.is_draining = False  # its owner asked it to stop when its work is done
         self._process: subprocess.Popen[bytes] | None = None
         self._problem: Problem | None = None
 
     def start(self, command: str, arguments: Sequence[str], variables: Mapping[str, str]) -> None:
-        """`potluck COMMAND`, with a fresh log; the one before is kept beside it."""
-        self._problem, self.is_to_end = None, False
+        """Starts `potluck COMMAND` with a new log, and keeps the previous one."""
+        self._problem, self.is_draining = None, False
         if self.log.exists():
             self.log.replace(self.log.with_suffix(".log.previous"))
         with self.log.open("wb") as log:
@@ -93,7 +89,7 @@ class ChildProgram:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=log,
-                env={**_variables(command), **variables, "PYTHONUNBUFFERED": "1"},
+                env={**_child_environment(command), **variables, "PYTHONUNBUFFERED": "1"},
                 start_new_session=True,
                 preexec_fn=ends_with_us(signal.SIGTERM),
             )
@@ -107,18 +103,18 @@ class ChildProgram:
         self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """Ends it and whatever it started, at once."""
+        """Kills it and all its children."""
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     def failure(self, status: int) -> PotluckError:
-        """Why it ended: what it said itself, else the end of its log."""
+        """Why it exited: its own error, or the end of its log."""
         if self._problem is not None:
             return to_error(self._problem)
         return StartFailed(
-            f"The {self.name} ended {ended_how(status)}. The end of its log:\n{self.tail()}",
-            f"The whole log is in {self.log}.",
+            f"The {self.name} exited {exit_text(status)}. The end of its log:\n{self.tail()}",
+            f"The full log is in {self.log}.",
         )
 
     def tail(self) -> str:
@@ -127,7 +123,7 @@ class ChildProgram:
                 log.seek(max(0, log.seek(0, os.SEEK_END) - _TAIL_BYTES))
                 lines = log.read().decode("utf-8", "replace").splitlines()
         except OSError as error:
-            lines = [f"(it can not be read: {error.strerror})"]
+            lines = [f"(it cannot be read: {error.strerror})"]
         return "\n".join(f"    {line}" for line in lines[-TAIL_LINES:]) or "    (it is empty)"
 
     def _signal(self, number: signal.Signals) -> None:
@@ -138,8 +134,8 @@ class ChildProgram:
         listener = threading.Thread(target=self._listen, args=(process,), daemon=True)
         listener.start()
         status = process.wait()
-        # Its last words come before its end, but a child of its own may hold the pipe open.
-        listener.join(_LAST_WORDS_SECONDS)
+        # Its last output comes before its exit, but one of its children may hold the pipe open.
+        listener.join(_LAST_OUTPUT_SECONDS)
         self._inbox.put(ProgramEnded(self.name, status))
 
     def _listen(self, process: "subprocess.Popen[bytes]") -> None:
@@ -158,10 +154,10 @@ class ChildProgram:
         self._inbox.put(ProgramLine(self.name, values))
 
 
-def _variables(command: str) -> dict[str, str]:
-    """None of the parts holds the wallet, and only the server what is the server's."""
-    return without_secrets(*(() if command == "server" else _OF_THE_SERVER))
+def _child_environment(command: str) -> dict[str, str]:
+    """No child gets the wallet's secrets, and only the server gets its own."""
+    return without_secrets(*(() if command == "server" else _SERVER_ONLY))
 
 
-def ended_how(status: int) -> str:
-    return f"with exit status {status}" if status >= 0 else f"by signal {-status}"
+def exit_text(status: int) -> str:
+    return f"with status {status}" if status >= 0 else f"on signal {-status}"

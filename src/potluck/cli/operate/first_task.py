@@ -1,11 +1,11 @@
-"""The self-check: a small task through the whole flow, as any consumer would run it."""
+"""The self-check: a small task that runs like any consumer's."""
 
 import threading
 from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from potluck.cli.operate.child_program import Checked, Inbox, ServerMoved
+from potluck.cli.operate.child_program import CheckDone, CheckProgress, Inbox
 from potluck.cli.tasks.task_text import duration_seconds, stage, why
 from potluck.cli.terminal.units import show_seconds
 from potluck.consumer import Potluck
@@ -27,7 +27,7 @@ ANSWER = "333,332,833,333,500,000"
 
 
 class FirstTask(Struct, frozen=True):
-    """How it went, and what it wrote to stdout."""
+    """The finished task, and its stdout."""
 
     task: TaskView
     stdout: str
@@ -37,46 +37,48 @@ class FirstTask(Struct, frozen=True):
         return self.task.state is TaskState.SUCCEEDED and ANSWER in self.stdout
 
     def timing(self) -> str:
-        whole = (self.task.finished_at or self.task.updated_at) - self.task.created_at
+        total = (self.task.finished_at or self.task.updated_at) - self.task.created_at
         ran = show_seconds(duration_seconds(self.task, datetime.now(UTC)) or 0.0)
-        return f"{show_seconds(whole.total_seconds())} from submit to end, {ran} of it running"
+        return f"{show_seconds(total.total_seconds())} from submit to end, {ran} of it running"
 
     def explanation(self) -> str:
         return why(self.task) or f"it ended as {self.task.state} with {self.stdout!r}"
 
 
-def begin_first_task(profile: Profile, node_id: str, inbox: Inbox) -> None:
-    """Runs it beside the caller; the outcome, or the error, comes by the inbox."""
+def start_first_task(profile: Profile, node_id: str, inbox: Inbox) -> None:
+    """Runs it in a thread; the outcome or the error arrives in the inbox."""
     threading.Thread(target=_check, args=(profile, node_id, inbox), daemon=True).start()
 
 
 def _check(profile: Profile, node_id: str, inbox: Inbox) -> None:
     try:
         with Potluck.as_saved(profile) as potluck:
-            _check_open(potluck.resources.node(node_id))
-            inbox.put(Checked(_run(potluck, inbox)))
+            _check_takes_work(potluck.resources.node(node_id))
+            inbox.put(CheckDone(_run(potluck, inbox)))
     except PotluckError as error:
-        inbox.put(Checked(error))
+        inbox.put(CheckDone(error))
 
 
-def _check_open(node: NodeView) -> None:
-    """What its owner has closed would let the task wait, for hours perhaps."""
-    whys = [one.why for one in node.devices if one.availability is not Availability.AVAILABLE]
-    if len(whys) == len(node.devices):
-        said = " ".join(dict.fromkeys(whys))
+def _check_takes_work(node: NodeView) -> None:
+    """Fails early: on a machine whose devices are all closed, the task could wait for hours."""
+    reasons_closed = [
+        device.why for device in node.devices if device.availability is not Availability.AVAILABLE
+    ]
+    if len(reasons_closed) == len(node.devices):
+        reasons = " ".join(dict.fromkeys(reasons_closed))
         raise Unavailable(
-            f"this machine takes no work now. {said}".rstrip(), "See: potluck provider explain"
+            f"this machine takes no work now. {reasons}".rstrip(), "See: potluck provider explain"
         )
 
 
 def _run(potluck: Potluck, inbox: Inbox) -> FirstTask:
     task = potluck.tasks.submit(TaskRequest(ScriptSpec("first-task.py", SCRIPT), name="first task"))
-    written = b""
+    stdout = b""
     for event in potluck.tasks.follow(task.id):
         if isinstance(event, FollowedState):
             task = event.task
             if not task.state.is_final:
-                inbox.put(ServerMoved(stage(task)))
+                inbox.put(CheckProgress(stage(task)))
         elif isinstance(event, FollowedLog):
-            written += b"".join(p.data for p in event.page.pieces if p.stream == "stdout")
-    return FirstTask(task, written.decode("utf-8", "replace").strip())
+            stdout += b"".join(p.data for p in event.page.pieces if p.stream == "stdout")
+    return FirstTask(task, stdout.decode("utf-8", "replace").strip())

@@ -1,7 +1,7 @@
-"""Who `up` acts as: a wallet that it finds, or makes when there is none.
+"""The wallet that `up` acts for: an existing one, or a new one if there is none.
 
-The server is told the wallet's address, the provider gets a node key that the wallet authorises.
-The wallet's own key stays in this process, and is opened only when something has to be signed.
+The server gets the wallet's address, the provider a node key that the wallet authorises. The
+wallet's own key stays in this process, and is opened only for signing.
 """
 
 from contextlib import closing
@@ -22,7 +22,7 @@ from potluck.provider.server.node_key import ensure_key, save_delegation
 
 
 class Operator:
-    """An address, and the wallet behind it once it is needed."""
+    """An address, and its wallet, opened on first use."""
 
     def __init__(self, address: str, opened: Wallet | None = None):
         self.address = address
@@ -33,27 +33,27 @@ class Operator:
             self._opened = wallet.load()
             if self._opened.address != self.address:
                 raise StartFailed(
-                    f"The wallet {wallet.keystore_path()} says it is {self.address}, and is not.",
-                    "Put the right file in its place.",
+                    f"The wallet in {wallet.keystore_path()} is not {self.address}.",
+                    "Replace it with the right file.",
                 )
         return self._opened
 
 
 def find_operator() -> tuple[Operator, bool]:
-    """Whose platform this is, and whether the wallet was made just now."""
+    """The operator, and whether its wallet is new."""
     if not wallet.is_known():
-        made = wallet.make_unattended()
-        return Operator(made.address, made), True
-    if wallet.opens_unattended() and (named := wallet.known_address()):
-        return Operator(named), False
+        new = wallet.make_unattended()
+        return Operator(new.address, new), True
+    if wallet.opens_unattended() and (address := wallet.known_address()):
+        return Operator(address), False
     opened = wallet.load(ask=hidden)
     return Operator(opened.address, opened), False
 
 
-def sign_in_here(operator: Operator, url: str) -> Profile:
-    """The profile for this server, signed in as the operator, kept for the next commands."""
+def sign_in_operator(operator: Operator, url: str) -> Profile:
+    """Signs in as the operator, and saves the profile for later commands."""
     saved = saved_for(url)
-    if saved is not None and _still_holds(saved, operator.address):
+    if saved is not None and _is_valid(saved, operator.address):
         return saved
     with closing(door(url)) as line:
         profile = Profile(url, session_of(sign_in(line, operator.wallet())))
@@ -61,27 +61,27 @@ def sign_in_here(operator: Operator, url: str) -> Profile:
     return profile
 
 
-def authorise_here(operator: Operator, profile: Profile, directory: Path) -> bool:
-    """Lets the provider in this directory work for the operator, for weeks from now.
+def authorise_provider(operator: Operator, profile: Profile, directory: Path) -> bool:
+    """Authorises the key of the provider in this directory.
 
-    True if that was said before, and the server does not go by it any more.
+    Returns whether an earlier authorisation is no longer valid at the server.
     """
     key = ensure_key(directory)
     is_remembered = is_authorised(directory, profile.url)
     with Potluck.as_saved(profile) as potluck:
         become_provider(potluck)
-        # Asked too, not only remembered: the server may have another database than the last time.
-        is_known = any(each.key == key for each in potluck.account.node_keys())
+        # Also ask the server: it may have another database than last time.
+        is_known = any(node_key.key == key for node_key in potluck.account.node_keys())
         if not (is_known and is_remembered):
             save_delegation(directory, authorise(potluck, operator.wallet(), key, machine()))
     return is_remembered and not is_known
 
 
-def _still_holds(saved: Profile, address: str) -> bool:
-    if saved.session is None or saved.session.address != address:
+def _is_valid(profile: Profile, address: str) -> bool:
+    if profile.session is None or profile.session.address != address:
         return False
     try:
-        with Potluck.as_saved(saved) as potluck:
+        with Potluck.as_saved(profile) as potluck:
             return potluck.account.me().address == address
     except NotSignedIn:
         return False

@@ -1,4 +1,4 @@
-"""Where the platform lives: its directory, claimed for one `up` at a time, and its port."""
+"""The platform's directory, locked by one `up` at a time, and its port."""
 
 import socket
 from collections.abc import Iterator
@@ -10,12 +10,12 @@ from potluck.model.error import BadSettings, DataDirectoryInUse, PortTaken
 
 
 @contextmanager
-def claimed(named: str | None) -> Iterator[Path]:
-    """The directory that was named, or the usual one; held while inside."""
-    directory = data_directory() if named is None else named_directory(named)
+def lock_directory(name: str | None) -> Iterator[Path]:
+    """Locks the named directory, or the default one, and yields it."""
+    directory = data_directory() if name is None else named_directory(name)
     in_use = DataDirectoryInUse(
         f"Another `potluck up` is running on {directory}.",
-        "Use that one, or start this one elsewhere with --data-dir DIR and --port PORT.",
+        "Use that one, or give this one another --data-dir DIR and --port PORT.",
     )
     with held(directory, in_use, "up.lock"):
         (directory / "logs").mkdir(exist_ok=True, mode=0o700)
@@ -23,7 +23,7 @@ def claimed(named: str | None) -> Iterator[Path]:
 
 
 def check_port(host: str, port: int) -> None:
-    """Says now, before anything is started, that the port is not to be had."""
+    """Raises if the port is not available, before anything is started."""
     try:
         socket.create_server((host, port)).close()
     except PermissionError as error:
@@ -32,6 +32,6 @@ def check_port(host: str, port: int) -> None:
         ) from error
     except OSError as error:
         raise PortTaken(
-            f"Port {port} is taken by another program.",
+            f"Port {port} is in use by another program.",
             f"Choose another with --port, such as --port {port + 1}; 0 takes any free one.",
         ) from error

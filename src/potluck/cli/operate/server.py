@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ServerOptions:
-    """Settings, by their names; None leaves one to the environment and the defaults."""
+    """Settings by name; None falls back to the environment and the defaults."""
 
     host: Annotated[str | None, typer.Option(help="Address to serve on.")] = None
     port: Annotated[int | None, typer.Option(help="Port to serve on; 0 takes any.")] = None
     public_url: Annotated[
-        str | None, typer.Option(help="Where people reach it, if that is not where it listens.")
+        str | None, typer.Option(help="The URL that users connect to, if it differs.")
     ] = None
     operator: Annotated[
         str | None, typer.Option(help="Wallet address of the pool's first admin.")
@@ -34,39 +34,41 @@ class ServerOptions:
     ] = None
     tls: Annotated[
         str | None,
-        typer.Option(help="`auto` makes a certificate, and prints how clients trust it."),
+        typer.Option(help="`auto` makes a certificate, and prints its fingerprint for clients."),
     ] = None
     tls_cert: Annotated[
-        str | None, typer.Option(metavar="FILE", help="A certificate of your own, as PEM.")
+        str | None, typer.Option(metavar="FILE", help="Your certificate, as PEM.")
     ] = None
     tls_key: Annotated[str | None, typer.Option(metavar="FILE", help="Its key, as PEM.")] = None
     behind_proxy: Annotated[
         list[str] | None,
-        typer.Option(metavar="CIDR", help="Serve proxies in this network only, without TLS."),
+        typer.Option(metavar="CIDR", help="Accept only proxies in this network, without TLS."),
     ] = None
     data_directory: DataDirOption = None
     database_url: Annotated[
         str | None,
-        typer.Option(help="A PostgreSQL of your own (15 or later).", show_default="embedded"),
+        typer.Option(help="Your PostgreSQL (15 or later).", show_default="embedded"),
     ] = None
     encryption_key_file: Annotated[
         str | None,
         typer.Option(
-            metavar="FILE", help="Holds the encryption keys.", show_default="in the data directory"
+            metavar="FILE",
+            help="The file with the encryption keys.",
+            show_default="in the data directory",
         ),
     ] = None
     encryption_key_command: Annotated[
-        str | None, typer.Option(help="Prints the encryption keys, instead of a file.")
+        str | None, typer.Option(help="A command that prints the encryption keys.")
     ] = None
     redis_url: Annotated[
-        str | None, typer.Option(help="Redis or Valkey, for several instances.")
+        str | None, typer.Option(help="Redis or Valkey, for several server instances.")
     ] = None
 
 
 @grouped
-def server(said: ServerOptions, json: JsonOption = False) -> None:
+def server(options: ServerOptions, json: JsonOption = False) -> None:
     """Run the server, with its own PostgreSQL unless you name one."""
-    _serve(asdict(said), Screen(json), json)
+    _serve(asdict(options), Screen(json), json)
 
 
 def _serve(options: Mapping[str, Any], screen: Screen, json: bool) -> None:
@@ -82,13 +84,13 @@ def _serve(options: Mapping[str, Any], screen: Screen, json: bool) -> None:
     configure_logs()
     settings = read_settings(options)
 
-    def ready(running: "RunningServer") -> None:
+    def on_ready(running: "RunningServer") -> None:
         if json:
             screen.emit(_ready_event(running, settings.data_directory))
         else:
             screen.out.line("\n".join(_ready_lines(running)))
 
-    uvloop.run(serve(settings, ready))
+    uvloop.run(serve(settings, on_ready))
     if json:
         screen.emit({"event": "stopped"})
 
@@ -105,17 +107,17 @@ def _ready_event(running: "RunningServer", data_directory: Path) -> dict[str, An
 
 
 def _ready_lines(running: "RunningServer") -> list[str]:
-    lines = [f"Potluck serves at {running.url}. Ctrl-C stops it."]
+    lines = [f"Potluck runs at {running.url}. Ctrl-C stops it."]
     pin = "" if running.fingerprint is None else f" --ca-fingerprint {running.fingerprint}"
     join = _join_line(running)
     if join is not None:
-        lines += ["Others install it, checked by its hash, with", f"  {join}"]
-    lines += ["and run something, or come in, with" if join else "Others come in with"]
+        lines += ["Install Potluck elsewhere, verified by its hash:", f"  {join}"]
+    lines += ["Run a task, or sign in:"]
     lines += [f"  potluck run --server {running.url}{pin} --template hello"]
     lines += [f"  potluck login {running.url}{pin}"]
-    lines += ["and bring their machines with", f"  potluck provide {running.url}{pin}"]
+    lines += ["Add a machine:", f"  potluck provide {running.url}{pin}"]
     if running.admin_invite is not None:
-        lines.append(f"Nobody is an admin yet; the invite is in {running.admin_invite}.")
+        lines.append(f"There is no admin yet; the invite is in {running.admin_invite}.")
     return lines
 
 

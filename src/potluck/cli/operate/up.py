@@ -1,4 +1,4 @@
-"""`potluck up`: the whole platform on this machine, with one command."""
+"""`potluck up`: the complete platform on this machine, with one command."""
 
 import sys
 from pathlib import Path
@@ -19,21 +19,21 @@ HOST = "127.0.0.1"
 
 def up(
     port: Annotated[
-        int, typer.Option(min=0, max=65_535, help="0 takes any free one.")
+        int, typer.Option(min=0, max=65_535, help="The server's port; 0 takes any free one.")
     ] = DEFAULT_PORT,
     data_dir: DataDirOption = None,
     no_provider: Annotated[
-        bool, typer.Option("--no-provider", help="Only the server; offer no devices.")
+        bool, typer.Option("--no-provider", help="Start only the server.")
     ] = False,
     unsafe_no_sandbox: Annotated[
         bool,
         typer.Option(
-            "--unsafe-no-sandbox", help="Run your own tasks, and only those, without a sandbox."
+            "--unsafe-no-sandbox", help="Take only your own tasks, and run them without a sandbox."
         ),
     ] = False,
-    name: Annotated[str | None, typer.Option(help="What to call this machine.")] = None,
+    name: Annotated[str | None, typer.Option(help="This machine's name in the pool.")] = None,
     index_url: Annotated[
-        str | None, typer.Option(metavar="URL", help="The package index for tasks.")
+        str | None, typer.Option(metavar="URL", help="The package index for tasks' dependencies.")
     ] = None,
     database_url: Annotated[
         str | None, typer.Option(metavar="URL", help="Your PostgreSQL instead of the built-in one.")
@@ -43,53 +43,59 @@ def up(
 ) -> None:
     """Start a server and a provider here, until Ctrl-C."""
     from potluck.cli.operate.platform import Platform, PlatformPlan
-    from potluck.cli.operate.platform_directory import check_port, claimed
+    from potluck.cli.operate.platform_directory import check_port, lock_directory
     from potluck.local.optional_dependency import check_server_part
 
     screen = Screen(json)
     check_server_part()
-    # Only Linux has bubblewrap. Elsewhere the owner's own tasks run without it.
-    is_open = unsafe_no_sandbox or sys.platform != "linux"
-    offer = _given({"--name": name, "--index-url": index_url})
-    offer += ("--unsafe-no-sandbox",) if is_open else ()
-    with claimed(data_dir) as directory:
+    # Only Linux has bubblewrap. On other systems, the owner's tasks run without a sandbox.
+    is_unsandboxed = unsafe_no_sandbox or sys.platform != "linux"
+    provider_options = _command_line({"--name": name, "--index-url": index_url})
+    provider_options += ("--unsafe-no-sandbox",) if is_unsandboxed else ()
+    with lock_directory(data_dir) as directory:
         check_port(HOST, port)
-        _greet(screen, directory, is_open and not no_provider)
-        operator = _operator(screen)
-        own = {"POTLUCK_DATABASE_URL": database_url, "POTLUCK_REDIS_URL": redis_url}
-        variables = {name: value for name, value in own.items() if value is not None}
-        serve = ("--host", HOST, "--port", str(port))
-        plan = PlatformPlan(directory, operator, serve, variables, None if no_provider else offer)
+        _show_header(screen, directory, is_unsandboxed and not no_provider)
+        operator = _find_operator(screen)
+        database = {"POTLUCK_DATABASE_URL": database_url, "POTLUCK_REDIS_URL": redis_url}
+        variables = {name: value for name, value in database.items() if value is not None}
+        server_options = ("--host", HOST, "--port", str(port))
+        plan = PlatformPlan(
+            directory,
+            operator,
+            server_options,
+            variables,
+            None if no_provider else provider_options,
+        )
         Platform(plan, screen).run()
 
 
-def _operator(screen: Screen) -> "Operator":
-    """The wallet that this platform is run by; whoever got one made is told."""
+def _find_operator(screen: Screen) -> "Operator":
+    """The operator; prints the address and path of a new wallet."""
     from potluck.cli.operate.operator import find_operator
     from potluck.consumer.identity.wallet import keystore_path
 
     operator, is_new = find_operator()
     if is_new and not screen.json:
         screen.err.line(f"Made the wallet {operator.address}, in {keystore_path()}.")
-        screen.err.line("It runs this pool: keep a copy of that directory.", Tone.FAINT)
+        screen.err.line("It administers this pool: back up that directory.", Tone.FAINT)
         screen.err.line()
     return operator
 
 
-def _given(options: dict[str, str | None]) -> tuple[str, ...]:
-    """Those options that have a value, as a command line."""
+def _command_line(options: dict[str, str | None]) -> tuple[str, ...]:
+    """The options that have a value, as arguments."""
     pairs = [(option, value) for option, value in options.items() if value is not None]
     return tuple(text for pair in pairs for text in pair)
 
 
-def _greet(screen: Screen, directory: Path, is_open: bool) -> None:
+def _show_header(screen: Screen, directory: Path, is_unsandboxed: bool) -> None:
     if screen.json:
         return
     pane = screen.err
     pane.line(f"{pane.paint(f'Potluck {__version__}', Tone.STRONG)} in {directory}")
-    if is_open:
+    if is_unsandboxed:
         pane.line(
-            "There is no sandbox: tasks run with your own rights, so only your own are taken.",
+            "No sandbox: tasks run with your permissions, so only your own are accepted.",
             Tone.WAITING,
         )
     pane.line()

@@ -1,1 +1,1 @@
-"""What owners of machines type: here, or about a machine elsewhere."""
+"""Commands for owners of machines: on this machine, or on a remote one through the server."""

@@ -1,15 +1,10 @@
-"""A machine on one screen: what it offers, whether it takes work, what it does."""
+"""A machine on one screen: its devices, whether they take work, and what runs."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from potluck.cli.gpus.device_text import (
-    device_name,
-    part_of,
-    price_text,
-    state_cell,
-)
-from potluck.cli.provider.machine import NO_WALLS, DeviceShown, MachineView
+from potluck.cli.gpus.device_text import device_name, part_text, price_text, state_cell
+from potluck.cli.provider.machine import NO_SANDBOX, DeviceShown, MachineView
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.screen import Pane, Tone, printable
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
@@ -18,14 +13,14 @@ from potluck.model.device import Availability, Health, Standing
 from potluck.provider.control.message import AttemptNow
 
 _HEALTHS = {
-    Health.THROTTLED: "is too hot or short of power, and slow",
+    Health.THROTTLED: "is throttled: too hot, or short of power",
     Health.MEMORY_ERRORS: "has errors in its memory",
-    Health.LOST: "does not answer any more",
+    Health.LOST: "no longer answers",
 }
 
 
 class _Figure(NamedTuple):
-    """A column that is there only if some device has something in it."""
+    """A column that is shown only if it has a value for some device."""
 
     column: TableColumn
     cell: Callable[[DeviceShown], Cell]
@@ -37,7 +32,7 @@ def show_machine(pane: Pane, machine: MachineView) -> None:
     for problem in machine.problems:
         pane.prose(printable(problem), Tone.BAD)
     if not machine.sandbox.is_safe_for_strangers:
-        pane.prose(NO_WALLS, Tone.WAITING)
+        pane.prose(NO_SANDBOX, Tone.WAITING)
     pane.line()
     _show_devices(pane, machine.devices)
     _show_reasons(pane, machine.devices)
@@ -49,31 +44,31 @@ def show_machine(pane: Pane, machine: MachineView) -> None:
 
 
 def _show_devices(pane: Pane, devices: Sequence[DeviceShown]) -> None:
-    kept = [figure for figure in _FIGURES if any(figure.cell(each).text for each in devices)]
-    columns = [figure.column for figure in kept]
-    show_table(pane, columns, [[figure.cell(each) for figure in kept] for each in devices])
+    shown = [figure for figure in _FIGURES if any(figure.cell(device).text for device in devices)]
+    columns = [figure.column for figure in shown]
+    show_table(pane, columns, [[figure.cell(device) for figure in shown] for device in devices])
 
 
 def _show_reasons(pane: Pane, devices: Sequence[DeviceShown]) -> None:
     for device in devices:
-        for reason in reasons(device):
+        for reason in device_reasons(device):
             pane.prose(printable(reason), Tone.WAITING, first=f"{device.number}: ", rest="   ")
 
 
-def reasons(device: DeviceShown) -> list[str]:
-    """Why a device gets no work, or less than it might, or does otherwise, in sentences."""
+def device_reasons(device: DeviceShown) -> list[str]:
+    """Sentences that explain why a device gets no work, or less than it could."""
     model, health = device.description.model, device.status.health
-    said = [device.why] if device.availability is not Availability.AVAILABLE else []
+    sentences = [device.why] if device.availability is not Availability.AVAILABLE else []
     if device.standing is not Standing.BOUND:
-        said.append(f"{model} is not this machine's to offer: {device.standing}.")
+        sentences.append(f"This machine may not offer {model}: {device.standing}.")
     if health in _HEALTHS and device.availability is not Availability.SICK:
-        said.append(f"{model} {_HEALTHS[health]}.")
-    said = [sentence or f"{model} takes no new work." for sentence in said]
-    return [*said, device.refusal] if device.refusal else said
+        sentences.append(f"{model} {_HEALTHS[health]}.")
+    sentences = [sentence or f"{model} takes no new work." for sentence in sentences]
+    return [*sentences, device.refusal] if device.refusal else sentences
 
 
 def _show_attempts(pane: Pane, machine: MachineView) -> None:
-    numbers = {each.description.uuid: str(each.number) for each in machine.devices}
+    numbers = {device.description.uuid: str(device.number) for device in machine.devices}
     columns = [
         TableColumn("TASK"),
         TableColumn("PHASE"),
@@ -85,10 +80,10 @@ def _show_attempts(pane: Pane, machine: MachineView) -> None:
 
 
 def _attempt_row(pane: Pane, attempt: AttemptNow, numbers: dict[str, str]) -> list[Cell]:
-    on = ", ".join(numbers.get(uuid, uuid) for uuid in attempt.devices)
+    devices = ", ".join(numbers.get(uuid, uuid) for uuid in attempt.devices)
     return [
         Cell(short_id(attempt.task_id) if pane.is_terminal else attempt.task_id, Tone.STRONG),
-        *(Cell(attempt.phase, Tone.BUSY), Cell(show_seconds(attempt.seconds)), Cell(on)),
+        *(Cell(attempt.phase, Tone.BUSY), Cell(show_seconds(attempt.seconds)), Cell(devices)),
     ]
 
 
@@ -98,7 +93,7 @@ def _state(device: DeviceShown) -> Cell:
 
 def _memory(device: DeviceShown) -> Cell:
     total, used = device.description.memory_bytes, device.status.memory_used_bytes
-    return Cell(show_bytes(total) if used is None else part_of(used, total))
+    return Cell(show_bytes(total) if used is None else part_text(used, total))
 
 
 def _unit(value: float | None, unit: str) -> Cell:
@@ -106,25 +101,27 @@ def _unit(value: float | None, unit: str) -> Cell:
 
 
 _FIGURES = (
-    _Figure(TableColumn("#", is_number=True), lambda each: Cell(str(each.number), Tone.FAINT)),
+    _Figure(TableColumn("#", is_number=True), lambda device: Cell(str(device.number), Tone.FAINT)),
     _Figure(
         TableColumn("DEVICE", shrinks=True),
-        lambda each: Cell(device_name(each.description), Tone.STRONG),
+        lambda device: Cell(device_name(device.description), Tone.STRONG),
     ),
     _Figure(TableColumn("STATE"), _state),
     _Figure(
         TableColumn("PRICE", is_number=True),
-        lambda each: Cell(price_text(each.description.terms.price_micro_per_hour)),
+        lambda device: Cell(price_text(device.description.terms.price_micro_per_hour)),
     ),
-    _Figure(TableColumn("SERVES"), lambda each: Cell(each.serves, Tone.BUSY)),
+    _Figure(TableColumn("SERVES"), lambda device: Cell(device.serves, Tone.BUSY)),
     _Figure(
         TableColumn("LOAD", is_number=True),
-        lambda each: _unit(each.status.utilisation_percent, "%"),
+        lambda device: _unit(device.status.utilisation_percent, "%"),
     ),
     _Figure(
         TableColumn("HEAT", is_number=True),
-        lambda each: _unit(each.status.temperature_celsius, "°C"),
+        lambda device: _unit(device.status.temperature_celsius, "°C"),
     ),
-    _Figure(TableColumn("POWER", is_number=True), lambda each: _unit(each.status.power_watts, "W")),
+    _Figure(
+        TableColumn("POWER", is_number=True), lambda device: _unit(device.status.power_watts, "W")
+    ),
     _Figure(TableColumn("MEMORY", is_number=True), _memory),
 )

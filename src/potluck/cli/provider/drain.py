@@ -1,14 +1,9 @@
-"""`potluck provider drain`: finish what runs, take nothing more, and end."""
+"""`potluck provider drain`: finish running tasks, take no new ones, and stop."""
 
 from collections.abc import Callable
 
 from potluck.cli.options import DataDirOption, JsonOption, ServerOption
-from potluck.cli.provider.target import (
-    SENTENCES,
-    Effect,
-    NodeOption,
-    side,
-)
+from potluck.cli.provider.target import EFFECT_TEXTS, Effect, NodeOption, open_target
 from potluck.cli.terminal.live_line import LiveLine
 from potluck.cli.terminal.screen import Screen
 from potluck.cli.terminal.units import show_count
@@ -20,23 +15,23 @@ def drain(
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Finish what runs, take nothing more, and end; waits for that."""
+    """Finish running tasks, take no new ones, and stop; waits for that."""
     screen = Screen(json)
-    with side(node, server, data_dir) as machine, LiveLine(screen) as line:
-        effect = machine.drain(counting(line))
+    with open_target(node, server, data_dir) as machine, LiveLine(screen) as line:
+        effect = machine.drain(progress_reporter(line))
     if json:
         screen.emit({"drained": effect is Effect.NOW, "in_force": effect})
     elif effect is Effect.NOW:
-        screen.out.line("Drained: everything is finished, and the provider has ended.")
+        screen.out.line("Drained: all tasks have finished, and the provider has stopped.")
     else:
-        screen.out.line(f"It will finish what runs, and end. {SENTENCES[effect]}")
+        screen.out.line(f"It will finish running tasks and stop. {EFFECT_TEXTS[effect]}")
 
 
-def counting(line: LiveLine) -> Callable[[int], None]:
-    """Says how much is left, while it is."""
+def progress_reporter(line: LiveLine) -> Callable[[int], None]:
+    """Returns a callback that shows how many tasks are left."""
 
     def say(attempts: int) -> None:
-        left = show_count(attempts, "task") if attempts else "its last words"
-        line.say(f"waiting for {left} (Ctrl-C stops the waiting, not the machine)")
+        left = show_count(attempts, "task") if attempts else "the provider"
+        line.say(f"waiting for {left} to finish (Ctrl-C stops waiting, not the machine)")
 
     return say

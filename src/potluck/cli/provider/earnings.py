@@ -1,4 +1,4 @@
-"""`potluck provider earnings`: what my machines earned, by day and device."""
+"""`potluck provider earnings`: the credits my machines earned, by day and device."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -20,24 +20,24 @@ from potluck.wire.own_machines import Earned, Earnings
 def earnings(
     since: Annotated[
         str | None,
-        typer.Option(metavar="TIME", help="30d (ago), 2026-01-31 …; a month if not given."),
+        typer.Option(metavar="TIME", help="Such as 30d (ago) or 2026-01-31; default: 30d."),
     ] = None,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show what my machines earned, by day and device."""
+    """Show the credits my machines earned, by day and device."""
     screen = Screen(json)
     begin = parse_moment(since or "30d", "--since", datetime.now(UTC))
     with connect(server) as potluck:
-        found = potluck.own_nodes.earnings(begin)
+        report = potluck.own_nodes.earnings(begin)
         models = {} if json else _models(potluck.resources.nodes())
     if json:
-        screen.emit(found)
-    elif found.earned:
-        _show(screen.out, found, models)
+        screen.emit(report)
+    elif report.earned:
+        _show(screen.out, report, models)
     else:
         screen.err.line(
-            "Nothing was earned in that time. `potluck provider explain` says what keeps work away."
+            "No earnings in that time. `potluck provider explain` shows why no work arrives."
         )
 
 
@@ -45,28 +45,27 @@ def _models(nodes: Sequence[NodeView]) -> dict[str, str]:
     return {device.id: device.description.model for node in nodes for device in node.devices}
 
 
-def _show(pane: Pane, found: Earnings, models: dict[str, str]) -> None:
+def _show(pane: Pane, report: Earnings, models: dict[str, str]) -> None:
     columns = [
-        *(
-            TableColumn("DAY"),
-            TableColumn("NODE", shrinks=True),
-            TableColumn("DEVICE", shrinks=True),
-        ),
-        *(TableColumn("ATTEMPTS", is_number=True), TableColumn("RAN", is_number=True)),
+        TableColumn("DAY"),
+        TableColumn("NODE", shrinks=True),
+        TableColumn("DEVICE", shrinks=True),
+        TableColumn("ATTEMPTS", is_number=True),
+        TableColumn("RAN", is_number=True),
         TableColumn("CREDITS", is_number=True),
     ]
-    show_table(pane, columns, [_row(each, models) for each in found.earned])
-    attempts = show_count(found.attempts, "attempt")
-    total = f"{show_credits(found.reward_micro)} credits for {attempts}"
-    pane.line(f"{total}, {show_seconds(found.seconds)} of work.", Tone.STRONG)
-    pane.prose(f"It took {used_in_all(found.used)}.", Tone.FAINT)
+    show_table(pane, columns, [_row(earned, models) for earned in report.earned])
+    attempts = show_count(report.attempts, "attempt")
+    total = f"{show_credits(report.reward_micro)} credits for {attempts}"
+    pane.line(f"{total}, {show_seconds(report.seconds)} of work.", Tone.STRONG)
+    pane.prose(f"Used: {used_in_all(report.used)}.", Tone.FAINT)
 
 
 def _row(earned: Earned, models: dict[str, str]) -> list[Cell]:
     device = earned.device_id
-    named = "several" if device is None else models.get(device, short_id(device))
+    device_text = "several" if device is None else models.get(device, short_id(device))
     return [
-        *(Cell(earned.day.isoformat()), Cell(earned.node_name, Tone.STRONG), Cell(named)),
+        *(Cell(earned.day.isoformat()), Cell(earned.node_name, Tone.STRONG), Cell(device_text)),
         *(Cell(f"{earned.attempts:,}"), Cell(show_seconds(earned.seconds))),
         Cell(show_credits(earned.reward_micro), Tone.GOOD),
     ]

@@ -1,4 +1,4 @@
-"""What is in force for each thing that an owner can say, and who said so."""
+"""The value in effect for each owner setting, and its source."""
 
 from collections.abc import Mapping, Sequence
 
@@ -21,61 +21,62 @@ _MACHINE = "the machine"
 
 
 class EffectiveTerm(Struct, frozen=True):
-    """One key as it is in force."""
+    """The value in effect for one setting."""
 
     key: OwnerSetting
-    value: str  # as one would write it; empty where nothing is said and nothing limits
+    value: str  # as written on a command line; empty if unset and unlimited
     source: str
 
 
-def spelled(key: OwnerSetting, value: object) -> str:
-    """As a person writes it on a command line."""
+def format_value(key: OwnerSetting, value: object) -> str:
+    """Formats a value as it is written on a command line."""
     if value is None:
         return ""
-    written = key.spell(value)
-    if isinstance(written, bool):
-        return "yes" if written else "no"
-    return ",".join(written) if isinstance(written, list) else str(written)
+    spelled = key.spell(value)
+    if isinstance(spelled, bool):
+        return "yes" if spelled else "no"
+    return ",".join(spelled) if isinstance(spelled, list) else str(spelled)
 
 
-def held_here(
-    said: OwnerValues, status: ProviderStatus | None, device: str | None
+def local_terms(
+    values: OwnerValues, status: ProviderStatus | None, device: str | None
 ) -> list[EffectiveTerm]:
-    """The file goes before what the provider was started with, and that before the defaults."""
-    own = said.devices.get(device, TermsChange()) if device else TermsChange()
-    beneath = {} if status is None else _beneath(said, status)
-    return [_here(key, own, said.everywhere, beneath) for key in KEYS]
+    """The file takes precedence over the start options, and these over the defaults."""
+    own = values.devices.get(device, TermsChange()) if device else TermsChange()
+    below = {} if status is None else _values_without_file(values, status)
+    return [_local_term(key, own, values.everywhere, below) for key in KEYS]
 
 
-def _here(
-    key: OwnerSetting, own: TermsChange, everywhere: TermsChange, beneath: Mapping[str, object]
+def _local_term(
+    key: OwnerSetting, own: TermsChange, common: TermsChange, below: Mapping[str, object]
 ) -> EffectiveTerm:
-    for source, change in ((_OWN, own), (_FILE, everywhere)):
+    for source, change in ((_OWN, own), (_FILE, common)):
         value = getattr(change, key.field)
         if value is not UNSET:
-            return EffectiveTerm(key, spelled(key, value), source)
+            return EffectiveTerm(key, format_value(key, value), source)
     default = getattr(DeviceTerms(), key.field, None)
-    value = beneath.get(key.field, default)
-    return EffectiveTerm(key, spelled(key, value), _DEFAULT if value == default else _START)
+    value = below.get(key.field, default)
+    return EffectiveTerm(key, format_value(key, value), _DEFAULT if value == default else _START)
 
 
-def _beneath(said: OwnerValues, status: ProviderStatus) -> dict[str, object]:
-    """What holds where the file is silent, as far as some device shows it."""
-    found: dict[str, object] = {
+def _values_without_file(values: OwnerValues, status: ProviderStatus) -> dict[str, object]:
+    """The values in effect where the file sets none, as far as a device reports them."""
+    result: dict[str, object] = {
         name: getattr(status.limits, name) for name in status.limits.__struct_fields__
     }
     for device in status.devices:
-        own = said.devices.get(device.description.uuid, TermsChange())
+        own = values.devices.get(device.description.uuid, TermsChange())
         for field in fields(DeviceTerms):
             if getattr(own, field.name) is UNSET:
-                found.setdefault(field.name, getattr(device.description.terms, field.name))
-    return found
+                result.setdefault(field.name, getattr(device.description.terms, field.name))
+    return result
 
 
-def held_elsewhere(node: NodeView, device: str | None) -> list[EffectiveTerm]:
-    """As the machine told the pool; why it is so only the machine knows."""
-    descriptions = [each.description for each in node.devices]
-    chosen = [each for each in descriptions if device in (None, each.uuid)]
+def remote_terms(node: NodeView, device: str | None) -> list[EffectiveTerm]:
+    """The values that the machine reported to the pool; only the machine knows their source."""
+    descriptions = [
+        view.description for view in node.devices if device in (None, view.description.uuid)
+    ]
     limits = {
         "cores": node.cores,
         "memory_bytes": node.memory_bytes,
@@ -84,17 +85,17 @@ def held_elsewhere(node: NodeView, device: str | None) -> list[EffectiveTerm]:
     }
     return [
         EffectiveTerm(
-            key, _agreed(key, chosen) if not key.is_for_node else _limit(key, limits), _MACHINE
+            key,
+            format_value(key, limits[key.field])
+            if key.is_for_node
+            else _common_value(key, descriptions),
+            _MACHINE,
         )
         for key in KEYS
         if not key.is_for_node or key.field in limits
     ]
 
 
-def _agreed(key: OwnerSetting, descriptions: Sequence[DeviceDescription]) -> str:
-    values = {spelled(key, getattr(each.terms, key.field)) for each in descriptions}
+def _common_value(key: OwnerSetting, descriptions: Sequence[DeviceDescription]) -> str:
+    values = {format_value(key, getattr(device.terms, key.field)) for device in descriptions}
     return values.pop() if len(values) == 1 else _DIFFERS
-
-
-def _limit(key: OwnerSetting, limits: Mapping[str, object]) -> str:
-    return spelled(key, limits[key.field])

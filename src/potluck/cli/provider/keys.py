@@ -1,4 +1,4 @@
-"""`potluck provider keys|revoke`: the machines that my wallet lets work for it."""
+"""`potluck provider keys|revoke`: the machines that my wallet has authorised."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -18,13 +18,13 @@ def list_node_keys(server: ServerOption = None, json: JsonOption = False) -> Non
     """Show the node keys that my wallet has authorised."""
     screen = Screen(json)
     with connect(server) as potluck:
-        found = potluck.account.node_keys()
+        keys = potluck.account.node_keys()
     if json:
-        screen.emit({"node_keys": found})
-    elif found:
-        _show(screen.out, found)
+        screen.emit({"node_keys": keys})
+    elif keys:
+        _show(screen.out, keys)
     else:
-        screen.err.line("No machine works for your wallet. `potluck provide` brings one.")
+        screen.err.line("No machine works for your wallet. Add one: `potluck provide`.")
 
 
 def revoke_node_key(
@@ -32,7 +32,7 @@ def revoke_node_key(
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Take a machine's key its rights, at once; its provider ends."""
+    """Revoke a machine's key immediately; its provider stops."""
     screen = Screen(json)
     with connect(server) as potluck:
         potluck.account.revoke_node_key(key)
@@ -42,18 +42,17 @@ def revoke_node_key(
         screen.out.line(f"Revoked {key}.")
 
 
-def _show(pane: Pane, found: Sequence[NodeKeyView]) -> None:
-    """In a terminal whole ids, which are copied, have room only without the keys themselves."""
+def _show(pane: Pane, keys: Sequence[NodeKeyView]) -> None:
+    """In a terminal, the full ids only fit without the key column."""
     columns = [
-        *(TableColumn("ID"), TableColumn("MACHINE", shrinks=True)),
+        TableColumn("ID"),
+        TableColumn("MACHINE", shrinks=True),
         *(() if pane.is_terminal else (TableColumn("KEY"),)),
-        *(
-            TableColumn("NODE"),
-            TableColumn("USED", is_number=True),
-            TableColumn("ENDS IN", is_number=True),
-        ),
+        TableColumn("NODE"),
+        TableColumn("USED", is_number=True),
+        TableColumn("ENDS IN", is_number=True),
     ]
-    show_table(pane, columns, [_row(key, pane.is_terminal) for key in found])
+    show_table(pane, columns, [_row(key, pane.is_terminal) for key in keys])
 
 
 def _row(key: NodeKeyView, is_short: bool) -> list[Cell]:

@@ -1,13 +1,13 @@
-"""The provider of this machine: asked through its control socket, told through the owner's file."""
+"""The provider of this machine: queried over its control socket, changed in the owner's file."""
 
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from potluck.cli.provider.effective_terms import EffectiveTerm, held_here
-from potluck.cli.provider.machine import MachineView, told_by_itself
+from potluck.cli.provider.effective_terms import EffectiveTerm, local_terms
+from potluck.cli.provider.machine import MachineView, view_from_provider
 from potluck.cli.provider.resolve_device import DeviceChoice, all_reclaimable
-from potluck.cli.provider.target import Effect, OnWay, ignore
+from potluck.cli.provider.target import Effect, OnProgress, ignore_progress
 from potluck.local.data_directory import data_directory, named_directory
 from potluck.model.device import DeviceDescription
 from potluck.model.error import Conflict, NotRunning
@@ -30,19 +30,19 @@ _DETECT_SECONDS = 20.0
 
 
 def provider_directory(data_dir: str | None) -> Path:
-    """Where `potluck provide` with the same option and variables keeps everything."""
+    """The data directory that `potluck provide` uses with the same option and variables."""
     named = data_dir or os.environ.get("POTLUCK_PROVIDER_DATA_DIRECTORY")
     return named_directory(named) if named else data_directory() / "provider"
 
 
 class Here:
-    """Works also where no provider runs: then the file is all there is."""
+    """The provider on this machine; if none runs, its owner's file."""
 
     def __init__(self, directory: Path):
         self.directory = directory
 
     def status(self) -> ProviderStatus:
-        answer = self._ask(ShowStatus())
+        answer = self._send(ShowStatus())
         assert isinstance(answer, ProviderStatus)
         return answer
 
@@ -52,31 +52,31 @@ class Here:
         except NotRunning:
             return None
 
-    def shown(self) -> tuple[MachineView, ProviderStatus]:
+    def view(self) -> tuple[MachineView, ProviderStatus]:
         status = self.status()
-        return told_by_itself(status), status
+        return view_from_provider(status), status
 
     def choices(self) -> Sequence[DeviceChoice]:
         status = self.running()
         if status is not None:
-            return [device.choice for device in told_by_itself(status).devices]
+            return [device.choice for device in view_from_provider(status).devices]
         return [
             DeviceChoice(number, device.uuid, device.model)
-            for number, device in enumerate(_detected(self.directory), 1)
+            for number, device in enumerate(_detect_devices(self.directory), 1)
         ]
 
-    def held(self, device: str | None) -> list[EffectiveTerm]:
-        return held_here(self._said(), self.running(), device)
+    def effective_terms(self, device: str | None) -> list[EffectiveTerm]:
+        return local_terms(self._read_terms(), self.running(), device)
 
     def exceptions(self) -> Mapping[str, TermsChange]:
-        return self._said().devices
+        return self._read_terms().devices
 
     def change(self, change: TermsChange) -> Effect:
         from potluck.provider.owner.file import change_file, terms_file
         from potluck.provider.owner.pending_writes import say_after
 
         change_file(terms_file(self.directory), change)
-        effect = self._tell(Reread())
+        effect = self._notify(Reread())
         if effect is Effect.NEXT_START:
             say_after(self.directory, change)
         if change.is_paused is False and (running := self.running()) and running.is_draining:
@@ -84,8 +84,8 @@ class Here:
         return effect
 
     def reclaim(self, devices: tuple[str, ...]) -> Effect:
-        """First of all what runs is stopped; the provider writes the file itself, if it can."""
-        effect = self._tell(Reclaim(devices))
+        """Stops running tasks first; a running provider writes the file itself."""
+        effect = self._notify(Reclaim(devices))
         if effect is Effect.NEXT_START:
             return self.change(TermsChange(devices=devices, is_paused=True))
         return effect
@@ -93,32 +93,32 @@ class Here:
     def declares_reclaim(self, devices: tuple[str, ...]) -> bool:
         status = self.running()
         return status is None or all_reclaimable(
-            (each.description for each in status.devices), devices
+            (device.description for device in status.devices), devices
         )
 
-    def drain(self, on_way: OnWay) -> Effect:
-        self._ask(Drain(), on_way)
+    def drain(self, on_progress: OnProgress) -> Effect:
+        self._send(Drain(), on_progress)
         return Effect.NOW
 
-    def leave(self, is_now: bool, on_way: OnWay) -> None:
-        """Ends when the provider has: it has told the server, and its key is gone."""
-        self._ask(Leave(is_now), on_way)
+    def leave(self, is_now: bool, on_progress: OnProgress) -> None:
+        """Returns when the provider has left the pool, deleted its key and stopped."""
+        self._send(Leave(is_now), on_progress)
 
-    def _said(self) -> OwnerValues:
+    def _read_terms(self) -> OwnerValues:
         from potluck.provider.owner.file import read_file, terms_file
 
         return read_file(terms_file(self.directory))
 
-    def _tell(self, request: Request) -> Effect:
+    def _notify(self, request: Request) -> Effect:
         try:
-            answer = self._ask(request)
+            answer = self._send(request)
         except NotRunning:
             return Effect.NEXT_START
         assert isinstance(answer, InEffect)
         return Effect.NOW if answer.is_known_to_server else Effect.SERVER_SILENT
 
-    def _ask(self, request: Request, on_way: OnWay = ignore) -> Answer:
-        """The last thing that it says; on the way it tells how many attempts are left."""
+    def _send(self, request: Request, on_progress: OnProgress = ignore_progress) -> Answer:
+        """Returns the last answer; reports the number of remaining attempts until then."""
         from potluck.provider.control.client import ask
 
         last: Answer | None = None
@@ -126,12 +126,12 @@ class Here:
             if isinstance(last, CommandRefused):
                 raise Conflict(last.detail, last.hint)
             if isinstance(last, ProviderStatus):
-                on_way(len(last.attempts))
+                on_progress(len(last.attempts))
         assert last is not None
         return last
 
 
-def _detected(directory: Path) -> Sequence[DeviceDescription]:
+def _detect_devices(directory: Path) -> Sequence[DeviceDescription]:
     import asyncio
 
     from potluck.provider.detect.devices import detect_devices

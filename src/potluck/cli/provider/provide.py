@@ -1,4 +1,4 @@
-"""`potluck provide`: this machine's devices for the pool, until Ctrl-C."""
+"""`potluck provide`: offer this machine's devices to a pool, until Ctrl-C."""
 
 import os
 import signal
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from potluck.cli.account.authorise import AGAIN, Signing, authorise_first
+from potluck.cli.account.authorise import AUTHORISE_OPTION, SigningOptions, ensure_authorised
 from potluck.cli.option_groups import grouped
 from potluck.cli.options import (
     CaFingerprintOption,
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class OfferOptions:
-    """What tasks may have of this machine, and at what price."""
+    """The resources that tasks may use, and their price."""
 
-    panel: ClassVar = "What it offers"
+    panel: ClassVar = "Resources and price"
 
     price: Annotated[
         str | None,
-        typer.Option(metavar="CREDITS", help="For each device and hour; free if not given."),
+        typer.Option(metavar="CREDITS", help="Per device and hour; default: free."),
     ] = None
     label: Annotated[
         list[str] | None,
         typer.Option(
             metavar="LABEL",
-            help="That tasks may ask for, such as region=eu; repeatable.",
+            help="A label that tasks may require, such as region=eu; repeatable.",
             show_default=False,
         ),
     ] = None
@@ -48,18 +48,18 @@ class OfferOptions:
         bool,
         typer.Option(
             "--share-between-accounts",
-            help="Let tasks of several accounts have parts of one device side by side.",
+            help="Let tasks of different accounts share one device at the same time.",
         ),
     ] = False
-    cores: Annotated[int | None, typer.Option(help="All if not given.")] = None
-    ram: Annotated[str | None, typer.Option(metavar="SIZE", help="60 % if not given.")] = None
+    cores: Annotated[int | None, typer.Option(help="CPU cores; default: all.")] = None
+    ram: Annotated[str | None, typer.Option(metavar="SIZE", help="Memory; default: 60 %.")] = None
     disk: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="Out of memory too; 20 % of it if not given."),
+        typer.Option(metavar="SIZE", help="Disk space, in memory; default: 20 % of the memory."),
     ] = None
 
     def settings(self) -> dict[str, Any]:
-        """By their names; None leaves it to the environment, and to the defaults."""
+        """Values by setting name; None falls back to the environment and the defaults."""
         price, ram, disk = self.price, self.ram, self.disk
         return {
             "price_micro_per_hour": price and parse_credits(price, "--price"),
@@ -73,38 +73,37 @@ class OfferOptions:
 
 @dataclass(frozen=True)
 class RunningOptions:
-    """How this machine runs what it is given."""
+    """How this machine runs tasks."""
 
     index_url: Annotated[
-        str | None, typer.Option(metavar="URL", help="Where tasks' dependencies come from.")
+        str | None, typer.Option(metavar="URL", help="The package index for tasks' dependencies.")
     ] = None
     index_hosts: Annotated[
         str | None,
-        typer.Option(metavar="HOST,…", help="Further hosts that serve that index's files."),
+        typer.Option(metavar="HOST,…", help="Other hosts that serve the index's files."),
     ] = None
     allow_builds: Annotated[
         bool,
-        typer.Option("--allow-builds", help="Build dependencies that have no wheel, in a sandbox."),
+        typer.Option("--allow-builds", help="Build dependencies without a wheel, in a sandbox."),
     ] = False
     environments: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="Of the disk, for tasks' dependencies; 40 GiB at most."),
+        typer.Option(metavar="SIZE", help="Disk space for tasks' dependencies; at most 40 GiB."),
     ] = None
     stop_after_silence: Annotated[
         str | None,
         typer.Option(
-            metavar="TIME", help="Stop tasks when the server was silent for so long, such as 10m."
+            metavar="TIME", help="Stop tasks after this time without contact to the server: 10m."
         ),
     ] = None
     unsafe_no_sandbox: Annotated[
         bool,
         typer.Option(
-            "--unsafe-no-sandbox", help="Run without walls; then only your own tasks are taken."
+            "--unsafe-no-sandbox", help="Run without isolation, and take only your own tasks."
         ),
     ] = False
 
     def settings(self) -> dict[str, Any]:
-        """As with what it offers."""
         environments, silence = self.environments, self.stop_after_silence
         return {
             "index_url": self.index_url,
@@ -119,9 +118,9 @@ class RunningOptions:
 
 @dataclass(frozen=True)
 class WalletOptions:
-    """By whom this machine is let in."""
+    """The wallet that authorises this machine."""
 
-    panel: ClassVar = "Your wallet, asked once"
+    panel: ClassVar = "Your wallet (signs once)"
 
     browser: Annotated[
         bool, typer.Option("--browser", help="Sign with the wallet in your browser.")
@@ -129,7 +128,8 @@ class WalletOptions:
     invite: InviteOption = None
     key_file: KeyFileOption = None
     authorise: Annotated[
-        bool, typer.Option(AGAIN, help="Let the wallet sign again, as after a revocation.")
+        bool,
+        typer.Option(AUTHORISE_OPTION, help="Sign again, for example after a revocation."),
     ] = False
 
 
@@ -138,7 +138,8 @@ def provide(
     *,
     url: UrlArgument = None,
     name: Annotated[
-        str | None, typer.Option(help="What others call this machine; its host name if not given.")
+        str | None,
+        typer.Option(help="This machine's name in the pool; default: its host name."),
     ] = None,
     data_dir: DataDirOption = None,
     offer: OfferOptions,
@@ -147,7 +148,7 @@ def provide(
     ca_fingerprint: CaFingerprintOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Bring this machine's devices to the pool, until Ctrl-C."""
+    """Offer this machine's devices to the pool, until Ctrl-C."""
     import logging
 
     from potluck.consumer.http.ca_pinning import pin_ca
@@ -170,10 +171,12 @@ def provide(
     )
     with closing(door(address, ca_file)) as line:
         settings = read_settings(address, line.ca_file, options, os.environ)
-        called = settings.name[:100]
-        signing = Signing(wallet.authorise, wallet.browser, wallet.invite, wallet.key_file, called)
-        authorise_first(screen, line, settings.data_directory, signing)
-    # Warnings about this machine; what happens to tasks is told by the announcements.
+        machine_name = settings.name[:100]
+        signing = SigningOptions(
+            wallet.authorise, wallet.browser, wallet.invite, wallet.key_file, machine_name
+        )
+        ensure_authorised(screen, line, settings.data_directory, signing)
+    # Warnings about this machine only; announcements report on tasks.
     configure_logs(logging.WARNING)
     run_provider(settings, announcer(screen))
 
@@ -189,14 +192,14 @@ def announcer(screen: Screen) -> "Announce":
     def announce(announcement: "Announcement") -> None:
         try:
             if screen.json:
-                # Programs may pass over it; whoever wonders looks into the log.
+                # Programs may ignore these events, so they also go to the log.
                 if isinstance(announcement, TermsWrong | OfferRefused):
                     log.warning(announcement.detail, hint=announcement.hint)
                 screen.emit(announcement)
             else:
                 tell(screen, announcement)
         except BrokenPipeError:
-            # Whoever listened has gone, and with them the reason to go on: as if they pressed ^C.
+            # The reader has gone away: stop as if Ctrl-C was pressed.
             leave_the_pipe()
             os.kill(os.getpid(), signal.SIGTERM)
 

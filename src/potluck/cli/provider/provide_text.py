@@ -1,14 +1,9 @@
-"""What a provider does, in calm lines for a person who watches it."""
+"""A provider's announcements as lines for a person."""
 
 from datetime import datetime
 from typing import assert_never
 
-from potluck.cli.terminal.screen import (
-    Pane,
-    Screen,
-    Tone,
-    printable,
-)
+from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.cli.terminal.units import show_bytes, show_credits, show_seconds
 from potluck.model.device import Availability, DeviceDescription, Standing
@@ -57,31 +52,32 @@ def tell(screen: Screen, announcement: Announcement) -> None:  # noqa: C901, the
         case TermsRead() | TermsWrong() | OptionsOverridden() | OfferRefused() | PowerRefused():
             _terms(screen, announcement)
         case Draining(attempts, is_for_good):
-            wait = f"{attempts} running" if attempts else "nothing runs"
-            then = "leaves the pool for good" if is_for_good else "ends"
-            _line(pane, f"Draining: {wait}, nothing new is taken; then it {then}.", Tone.WAITING)
+            wait = f"{attempts} running" if attempts else "no tasks running"
+            then = "leaves the pool permanently" if is_for_good else "stops"
+            _line(pane, f"Draining: {wait}, takes no new tasks, then {then}.", Tone.WAITING)
         case VersionSkew(_, _, detail, hint):
             _line(screen.err, f"{detail} {hint}", Tone.WAITING)
         case ServerSilent(_, detail, hint):
-            _line(screen.err, f"{detail} Trying on; running tasks go on. {hint}", Tone.WAITING)
+            _line(screen.err, f"{detail} Retrying; running tasks continue. {hint}", Tone.WAITING)
         case ServerAnswers(silent_seconds):
             _line(
-                screen.err, f"The server answers after {show_seconds(silent_seconds)}.", Tone.GOOD
+                screen.err,
+                f"The server answers again after {show_seconds(silent_seconds)}.",
+                Tone.GOOD,
             )
         case Stopped():
-            _line(pane, "Stopped. Your machine is your own again.", Tone.FAINT)
+            _line(pane, "Stopped. This machine has left the pool.", Tone.FAINT)
         case _:
             assert_never(announcement)
 
 
 def _introduce(pane: Pane, registered: RegistrationDone) -> None:
     columns = [
-        *(
-            TableColumn("DEVICE"),
-            TableColumn("MODEL", shrinks=True),
-            TableColumn("MEMORY", is_number=True),
-        ),
-        *(TableColumn("THROUGH"), TableColumn("PRICE", is_number=True)),
+        TableColumn("DEVICE"),
+        TableColumn("MODEL", shrinks=True),
+        TableColumn("MEMORY", is_number=True),
+        TableColumn("INTERFACE"),
+        TableColumn("PRICE", is_number=True),
     ]
     show_table(pane, columns, [_device_row(device) for device in registered.devices])
     pane.line(f"Sandbox: {_sandbox(registered.sandbox)}")
@@ -92,7 +88,7 @@ def _introduce(pane: Pane, registered: RegistrationDone) -> None:
     if registered.own_tasks_only:
         pane.line("Without a sandbox this machine takes your own tasks only.", Tone.WAITING)
     pane.line(
-        f"{printable(registered.name)} is in the pool at {registered.url}. Ctrl-C takes it out.",
+        f"{printable(registered.name)} is in the pool at {registered.url}. Ctrl-C removes it.",
         Tone.GOOD,
     )
 
@@ -109,9 +105,9 @@ def _device_row(device: DeviceDescription) -> list[Cell]:
 
 
 def _sandbox(report: SandboxReport) -> str:
-    """The driver, and what each of its walls is made of."""
-    walls = ("memory", "processes", "cpu", "disk", "network", "syscalls", "user")
-    parts = [f"{wall} by {getattr(report, wall)}" for wall in walls]
+    """The driver, and the mechanism behind each limit."""
+    limits = ("memory", "processes", "cpu", "disk", "network", "syscalls", "user")
+    parts = [f"{limit} by {getattr(report, limit)}" for limit in limits]
     return printable(f"{report.driver} ({', '.join(parts)})")
 
 
@@ -122,38 +118,36 @@ def _finished(pane: Pane, finished: AttemptFinished) -> None:
     _line(pane, text, Tone.GOOD if is_good else Tone.BAD)
 
 
-def _device(screen: Screen, told: DeviceUnbound | DeviceRegained) -> None:
-    """Whether a device gets work, why not, and what comes next."""
-    named = f"{told.model} ({told.uuid}) is"
-    if isinstance(told, DeviceRegained):
-        _line(screen.out, f"{named} bound to your wallet now, and gets work.", Tone.GOOD)
+def _device(screen: Screen, announcement: DeviceUnbound | DeviceRegained) -> None:
+    device = f"{announcement.model} ({announcement.uuid}) is"
+    if isinstance(announcement, DeviceRegained):
+        _line(screen.out, f"{device} now bound to your wallet, and gets work.", Tone.GOOD)
     else:
-        _line(screen.err, f"{named} {_WHY_NOT[told.standing]}", Tone.WAITING)
+        _line(screen.err, f"{device} {_WHY_NOT[announcement.standing]}", Tone.WAITING)
 
 
-def _availability(pane: Pane, told: AvailabilityChanged) -> None:
-    named = f"{told.model} ({told.uuid})"
-    if told.availability is Availability.AVAILABLE:
-        _line(pane, f"{named} takes work.", Tone.GOOD)
+def _availability(pane: Pane, announcement: AvailabilityChanged) -> None:
+    device = f"{announcement.model} ({announcement.uuid})"
+    if announcement.availability is Availability.AVAILABLE:
+        _line(pane, f"{device} takes work.", Tone.GOOD)
     else:
-        _line(pane, f"{named} takes no new work. {told.why}", Tone.WAITING)
+        _line(pane, f"{device} takes no new work. {announcement.why}", Tone.WAITING)
 
 
 def _terms(
     screen: Screen,
-    told: TermsRead | TermsWrong | OptionsOverridden | OfferRefused | PowerRefused,
+    announcement: TermsRead | TermsWrong | OptionsOverridden | OfferRefused | PowerRefused,
 ) -> None:
-    """What the owner's file says, as far as that needs a word."""
-    match told:
+    match announcement:
         case TermsRead():
-            _line(screen.out, "Your terms have changed, and hold from now on.", Tone.GOOD)
+            _line(screen.out, "Your new terms are in effect.", Tone.GOOD)
         case TermsWrong(detail, hint):
             _line(screen.err, f"{detail} {hint}", Tone.BAD)
         case OptionsOverridden(options, terms_file):
-            named = ", ".join(options)
-            _line(screen.err, f"{terms_file} goes before {named} and says otherwise.", Tone.WAITING)
+            option_names = ", ".join(options)
+            _line(screen.err, f"{terms_file} overrides {option_names}.", Tone.WAITING)
         case OfferRefused(detail, hint):
-            _line(screen.err, f"The server does not take that: {detail} {hint}", Tone.BAD)
+            _line(screen.err, f"The server refuses the offer: {detail} {hint}", Tone.BAD)
         case PowerRefused(_, detail):
             _line(screen.err, detail, Tone.WAITING)
 
@@ -161,10 +155,10 @@ def _terms(
 _OTHER_WALLET = "bound to another wallet, and gets no work."
 _WHY_NOT = {
     Standing.ELSEWHERE: "offered by another node of your wallet, and gets no work here."
-    " It does when that one leaves, or falls silent.",
-    Standing.CONTESTED: f"{_OTHER_WALLET} Both machines are asked to compute on it;"
-    " this one answers by itself.",
-    Standing.FOREIGN: f"{_OTHER_WALLET} The other wallet frees it by leaving the pool with it.",
+    " It will when that node leaves or goes silent.",
+    Standing.CONTESTED: f"{_OTHER_WALLET} Both machines have to compute on it as proof;"
+    " this one does so automatically.",
+    Standing.FOREIGN: f"{_OTHER_WALLET} It becomes free when the other machine leaves the pool.",
 }
 
 

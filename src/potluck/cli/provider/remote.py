@@ -1,14 +1,14 @@
-"""One of my machines elsewhere; the server keeps what I want of it until it hears of it."""
+"""One of my remote machines; the server keeps requests until the machine fetches them."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from potluck.cli.provider.effective_terms import EffectiveTerm, held_elsewhere
-from potluck.cli.provider.machine import MachineView, told_by_server
+from potluck.cli.provider.effective_terms import EffectiveTerm, remote_terms
+from potluck.cli.provider.machine import MachineView, view_from_server
 from potluck.cli.provider.resolve_device import DeviceChoice, all_reclaimable, pick_node
-from potluck.cli.provider.target import Effect, OnWay
+from potluck.cli.provider.target import Effect, OnProgress
 from potluck.model.terms import Order, TermsChange
 from potluck.wire.consumer import NodeView
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from potluck.consumer import Potluck
 
 
-class Elsewhere:
-    """What is wanted is acknowledged at once, and carried out when the machine hears of it."""
+class RemoteTarget:
+    """Requests are acknowledged immediately, and carried out when the machine fetches them."""
 
     def __init__(self, potluck: "Potluck", word: str | None):
         self._potluck = potluck
@@ -31,24 +31,24 @@ class Elsewhere:
     def _picked(self) -> NodeView:
         return pick_node(self._word, self._potluck.resources.nodes())
 
-    def shown(self) -> tuple[MachineView, NodeView]:
+    def view(self) -> tuple[MachineView, NodeView]:
         node = self._node()
-        return told_by_server(node, self._potluck.url, datetime.now(UTC)), node
+        return view_from_server(node, self._potluck.url, datetime.now(UTC)), node
 
     def choices(self) -> Sequence[DeviceChoice]:
-        machine, _ = self.shown()
+        machine, _ = self.view()
         return [device.choice for device in machine.devices]
 
-    def held(self, device: str | None) -> list[EffectiveTerm]:
-        return held_elsewhere(self._node(), device)
+    def effective_terms(self, device: str | None) -> list[EffectiveTerm]:
+        return remote_terms(self._node(), device)
 
     def exceptions(self) -> Mapping[str, TermsChange]:
-        """The pool knows what holds, not how it was said."""
+        """The pool knows only the values in effect."""
         return {}
 
     def change(self, change: TermsChange) -> Effect:
         self._potluck.own_nodes.change(self.node_id, change)
-        # The server gives a paused device nothing more, whether its node has heard or not.
+        # The server assigns no work to a paused device, even before its node knows.
         is_pause = change == TermsChange(devices=change.devices, is_paused=True)
         return Effect.NOW if is_pause else Effect.NEXT_HEARTBEAT
 
@@ -57,9 +57,9 @@ class Elsewhere:
         return Effect.NEXT_HEARTBEAT
 
     def declares_reclaim(self, devices: tuple[str, ...]) -> bool:
-        return all_reclaimable((each.description for each in self._picked.devices), devices)
+        return all_reclaimable((device.description for device in self._picked.devices), devices)
 
-    def drain(self, _: OnWay) -> Effect:
+    def drain(self, _: OnProgress) -> Effect:
         self._potluck.own_nodes.order(self.node_id, Order.DRAIN)
         return Effect.NEXT_HEARTBEAT
 

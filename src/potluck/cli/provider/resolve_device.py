@@ -1,4 +1,4 @@
-"""Which devices, and which machine, somebody means."""
+"""Resolves the devices and the machine that a user names."""
 
 from collections.abc import Iterable, Sequence
 
@@ -13,87 +13,87 @@ _MOST_LISTED = 8
 
 
 class DeviceChoice(Struct, frozen=True):
-    """A device that may be meant."""
+    """A device to choose from."""
 
     number: int  # in `potluck provider status`
     uuid: str
     model: str
-    id: str = ""  # the pool's, where it is known
+    id: str = ""  # in the pool, if known
 
     def __str__(self) -> str:
         return printable(f"{self.number} {self.model} ({self.uuid})")
 
 
 def all_reclaimable(devices: Iterable[DeviceDescription], uuids: Sequence[str]) -> bool:
-    """Whether the terms of these of them say so; of all, if none is named."""
-    meant = (each for each in devices if not uuids or each.uuid in uuids)
-    return all(each.terms.is_reclaimable for each in meant)
+    """Whether the terms of all named devices allow it; without names, of all devices."""
+    named = (device for device in devices if not uuids or device.uuid in uuids)
+    return all(device.terms.is_reclaimable for device in named)
 
 
 def pick_devices(words: Sequence[str], choices: Sequence[DeviceChoice]) -> tuple[str, ...]:
-    """By uuid, each once; none for no words, which means all of them."""
+    """The uuids, without duplicates; empty (meaning all devices) for no words."""
     return tuple(dict.fromkeys(_pick(word, choices).uuid for word in words))
 
 
 def _pick(word: str, choices: Sequence[DeviceChoice]) -> DeviceChoice:
-    """The whole name or number first, then its beginning, then a piece of the model's name."""
-    wanted = word.strip().lower()
-    meant = choices if wanted else []
-    ways = (
-        [each for each in meant if wanted in (each.uuid.lower(), each.id, str(each.number))],
-        [each for each in meant if each.uuid.lower().startswith(wanted)],
-        [each for each in meant if wanted in each.model.lower()],
+    """Tries the full uuid, id or number, then a uuid prefix, then a part of the model name."""
+    text = word.strip().lower()
+    candidates = choices if text else []
+    stages = (
+        [c for c in candidates if text in (c.uuid.lower(), c.id, str(c.number))],
+        [c for c in candidates if c.uuid.lower().startswith(text)],
+        [c for c in candidates if text in c.model.lower()],
     )
-    found = next((way for way in ways if way), [])
-    if len(found) == 1:
-        return found[0]
-    if found:
+    matches = next((stage for stage in stages if stage), [])
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
         raise InvalidInput(
-            f"{printable(word)!r} fits {len(found)} devices: {_listed(found)}.",
-            "Type its number, or more of its uuid.",
+            f"{printable(word)!r} matches {len(matches)} devices: {_format_choices(matches)}.",
+            "Use its number, or more of its uuid.",
         )
     raise NotFound(
-        f"No device here is called {printable(word)!r}.",
-        f"There are: {_listed(choices)}." if choices else "There is no device at all.",
+        f"No device here matches {printable(word)!r}.",
+        f"There are: {_format_choices(choices)}." if choices else "There are no devices.",
     )
 
 
 def pick_node(word: str | None, nodes: Sequence[NodeView]) -> NodeView:
-    """One of mine, by its id, the beginning or end of that, or its name; else the only one."""
+    """One of my nodes by id, prefix or suffix of the id, or name; without a word, the only one."""
     mine = [node for node in nodes if node.is_mine]
-    found = mine if word is None else _named(word, mine)
-    if len(found) == 1:
-        return found[0]
-    some = (found or mine)[:_MOST_LISTED]
-    listed = ", ".join(f"{printable(node.name)} ({node.id})" for node in some)
+    matches = mine if word is None else _matching_nodes(word, mine)
+    if len(matches) == 1:
+        return matches[0]
+    shown = (matches or mine)[:_MOST_LISTED]
+    listed = ", ".join(f"{printable(node.name)} ({node.id})" for node in shown)
     if not mine:
         raise NotFound(
-            "No machine in this pool works for your wallet.", "Bring one: `potluck provide URL`."
+            "No machine in this pool works for your wallet.", "Add one: `potluck provide URL`."
         )
-    if not found:
+    if not matches:
         raise NotFound(
-            f"None of your machines is called {printable(word or '')!r}.", f"You have: {listed}."
+            f"None of your machines matches {printable(word or '')!r}.", f"You have: {listed}."
         )
-    meant = "You have" if word is None else f"{printable(word)!r} fits"
+    subject = "You have" if word is None else f"{printable(word)!r} matches"
     raise InvalidInput(
-        f"{meant} {len(found)} machines there: {listed}.", "Name one by its id: --node ID."
+        f"{subject} {len(matches)} machines there: {listed}.", "Choose one by its id: --node ID."
     )
 
 
-def _named(word: str, mine: Sequence[NodeView]) -> list[NodeView]:
+def _matching_nodes(word: str, mine: Sequence[NodeView]) -> list[NodeView]:
     core = word.lower().removeprefix("node_")
-    ways = (
+    stages = (
         [node for node in mine if word == node.id],
         [node for node in mine if word.lower() == node.name.lower()],
         [node for node in mine if core and _fits(node.id.removeprefix("node_"), core)],
     )
-    return next((way for way in ways if way), [])
+    return next((stage for stage in stages if stage), [])
 
 
-def _fits(core: str, wanted: str) -> bool:
-    return core.startswith(wanted) or core.endswith(wanted)
+def _fits(core: str, part: str) -> bool:
+    return core.startswith(part) or core.endswith(part)
 
 
-def _listed(choices: Sequence[DeviceChoice]) -> str:
-    shown = ", ".join(str(each) for each in choices[:_MOST_LISTED])
+def _format_choices(choices: Sequence[DeviceChoice]) -> str:
+    shown = ", ".join(str(choice) for choice in choices[:_MOST_LISTED])
     return f"{shown} …" if len(choices) > _MOST_LISTED else shown

@@ -1,4 +1,4 @@
-"""`potluck provider status`: a machine on one screen, once or for as long as one looks."""
+"""`potluck provider status`: a machine on one screen, once or repeatedly."""
 
 import time
 from typing import Annotated
@@ -7,7 +7,7 @@ import typer
 
 from potluck.cli.options import DataDirOption, JsonOption, ServerOption
 from potluck.cli.provider.dashboard import show_machine
-from potluck.cli.provider.target import CommandTarget, NodeOption, side
+from potluck.cli.provider.target import CommandTarget, NodeOption, open_target
 from potluck.cli.terminal.screen import Screen
 
 _WATCH_SECONDS = 2.0
@@ -16,16 +16,16 @@ _HOME_AND_CLEAR = "\x1b[H\x1b[2J"
 
 def status(
     watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Look again every two seconds, until Ctrl-C.")
+        bool, typer.Option("--watch", "-w", help="Refresh every two seconds, until Ctrl-C.")
     ] = False,
     node: NodeOption = None,
     data_dir: DataDirOption = None,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show this machine's devices, whether they take work, what they do, and why not."""
+    """Show devices, whether they take work and why not, and running tasks."""
     screen = Screen(json)
-    with side(node, server, data_dir) as machine:
+    with open_target(node, server, data_dir) as machine:
         if not watch:
             _show(screen, machine)
             return
@@ -44,8 +44,8 @@ def _watch(screen: Screen, machine: CommandTarget) -> None:
 
 
 def _show(screen: Screen, machine: CommandTarget) -> None:
-    shown, as_told = machine.shown()
+    view, report = machine.view()
     if screen.json:
-        screen.emit(as_told)
+        screen.emit(report)
     else:
-        show_machine(screen.out, shown)
+        show_machine(screen.out, view)

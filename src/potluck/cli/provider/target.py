@@ -1,4 +1,4 @@
-"""The machine that a command is about: this one, or one of mine elsewhere through the server."""
+"""The machine that a command acts on: this one, or one of my remote ones through the server."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,21 +17,21 @@ from potluck.model.terms import TermsChange
 NodeOption = Annotated[
     str | None,
     typer.Option(
-        "--node", metavar="NAME|ID", help="One of my machines elsewhere, instead of this one."
+        "--node", metavar="NAME|ID", help="One of my remote machines instead of this one."
     ),
 ]
 DevicesArgument = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="DEVICE",
-        help="Its number, uuid, the beginning of that, or a piece of its model. Without any: all.",
+        help="Number, uuid, uuid prefix, or part of the model name; default: all.",
         show_default=False,
     ),
 ]
 
 
 class Effect(StrEnum):
-    """From when on something holds."""
+    """When a change takes effect."""
 
     NOW = "now"
     SERVER_SILENT = "when_the_server_answers"
@@ -40,60 +40,58 @@ class Effect(StrEnum):
     NEXT_HEARTBEAT = "at_the_next_heartbeat"
 
 
-SENTENCES = {
-    Effect.NOW: "It holds now.",
-    Effect.SERVER_SILENT: "It holds here now; the pool hears of it when the server answers again.",
-    Effect.NEXT_START: "No provider runs here now; it holds when one starts.",
-    Effect.AFTER_DRAIN: "The provider drains, which can not be taken back: it ends, and this holds"
-    " when one starts again.",
-    Effect.NEXT_HEARTBEAT: "The machine hears of it with its next heartbeat.",
+EFFECT_TEXTS = {
+    Effect.NOW: "In effect now.",
+    Effect.SERVER_SILENT: "In effect here now, and in the pool when the server answers again.",
+    Effect.NEXT_START: "No provider is running here; it takes effect when one starts.",
+    Effect.AFTER_DRAIN: "The provider is draining, which cannot be undone; it takes effect when one"
+    " starts again.",
+    Effect.NEXT_HEARTBEAT: "It takes effect with the machine's next heartbeat.",
 }
 
 
-# Called with the number of attempts that still run.
-OnWay = Callable[[int], None]
+# Called with the number of attempts that are still running.
+OnProgress = Callable[[int], None]
 
 
-def ignore(_: int) -> None:
-    """For those who do not watch."""
+def ignore_progress(_: int) -> None:
+    """For callers without a progress display."""
 
 
 class CommandTarget(Protocol):
-    """Where a command acts."""
-
-    def shown(self) -> tuple[MachineView, Struct]:
-        """For a person, and for a program as whoever tells it said it."""
+    def view(self) -> tuple[MachineView, Struct]:
+        """A view for people, and the original report for programs."""
         ...
 
     def choices(self) -> Sequence[DeviceChoice]:
-        """The devices that may be meant."""
+        """The devices to choose from."""
         ...
 
-    def held(self, device: str | None) -> list[EffectiveTerm]:
-        """What is in force; of the device, or of all of them."""
+    def effective_terms(self, device: str | None) -> list[EffectiveTerm]:
+        """The settings in effect, of one device or of all."""
         ...
 
     def exceptions(self) -> Mapping[str, TermsChange]:
-        """What is said of single devices, by uuid."""
+        """Settings of single devices, by uuid."""
         ...
 
     def change(self, change: TermsChange) -> Effect: ...
 
     def reclaim(self, devices: tuple[str, ...]) -> Effect:
-        """Pauses them, and stops what runs on them."""
+        """Pauses the devices and stops their tasks."""
         ...
 
     def declares_reclaim(self, devices: tuple[str, ...]) -> bool:
-        """Whether it was said of all of them that tasks may be stopped for their owner."""
+        """Whether all these devices declare that their owner may stop tasks."""
         ...
 
-    def drain(self, on_way: OnWay) -> Effect:
-        """Returns when nothing runs any more, where that can be seen."""
+    def drain(self, on_progress: OnProgress) -> Effect:
+        """Returns when nothing runs any more; for a remote machine, immediately."""
         ...
 
 
 @contextmanager
-def side(
+def open_target(
     node: NodeOption, server: ServerOption, data_dir: DataDirOption
 ) -> Iterator[CommandTarget]:
     if node is None and server is None:
@@ -102,7 +100,7 @@ def side(
         yield Here(provider_directory(data_dir))
         return
     from potluck.cli.options import connect
-    from potluck.cli.provider.remote import Elsewhere
+    from potluck.cli.provider.remote import RemoteTarget
 
     with connect(server) as potluck:
-        yield Elsewhere(potluck, node)
+        yield RemoteTarget(potluck, node)

@@ -1,4 +1,4 @@
-"""`potluck provider set`: on which terms devices may be had; alone, what can be said and is."""
+"""`potluck provider set`: the terms on which devices may be used; without arguments, shows them."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -7,20 +7,10 @@ import typer
 from msgspec import UNSET
 
 from potluck.cli.options import DataDirOption, JsonOption, ServerOption
-from potluck.cli.provider.effective_terms import EffectiveTerm, spelled
+from potluck.cli.provider.effective_terms import EffectiveTerm, format_value
 from potluck.cli.provider.resolve_device import pick_devices
-from potluck.cli.provider.target import (
-    SENTENCES,
-    CommandTarget,
-    NodeOption,
-    side,
-)
-from potluck.cli.terminal.screen import (
-    Pane,
-    Screen,
-    Tone,
-    printable,
-)
+from potluck.cli.provider.target import EFFECT_TEXTS, CommandTarget, NodeOption, open_target
+from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.model.error import InvalidInput
 from potluck.model.terms import TermsChange
@@ -32,7 +22,7 @@ def set_terms(
         list[str] | None,
         typer.Argument(
             metavar="KEY=VALUE",
-            help="Such as price=0.25. KEY= goes back to the default. Without any: what there is.",
+            help="Such as price=0.25. KEY= restores the default. Without any: show the settings.",
             show_default=False,
         ),
     ] = None,
@@ -41,7 +31,7 @@ def set_terms(
         typer.Option(
             "--device",
             metavar="DEVICE",
-            help="For this device alone: number, uuid or model; repeatable.",
+            help="Only for this device: number, uuid or model; repeatable.",
             show_default=False,
         ),
     ] = None,
@@ -50,80 +40,86 @@ def set_terms(
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Say on which terms devices may be had: price, hours, limits and more."""
+    """Set the terms on which devices may be used: price, hours, limits and more."""
     screen = Screen(json)
-    said = [_parsed(word) for word in changes or []]
-    with side(node, server, data_dir) as machine:
+    settings = [_parse(word) for word in changes or []]
+    with open_target(node, server, data_dir) as machine:
         chosen = pick_devices(device or [], machine.choices() if device else [])
-        if said:
-            _change(screen, machine, said, chosen)
+        if settings:
+            _change(screen, machine, settings, chosen)
         else:
             _show(screen, machine, chosen)
 
 
-def _parsed(word: str) -> tuple[OwnerSetting, object]:
-    """`price=0.25` as the key and its value; `price=` as none, the default."""
+def _parse(word: str) -> tuple[OwnerSetting, object]:
+    """Splits `price=0.25` into key and value; `price=` has the value None, the default."""
     name, separator, text = word.partition("=")
     key = key_named(name.strip())
     if not separator:
-        raise InvalidInput(f"What should {key.name} be?", key.hint)
+        raise InvalidInput(f"{key.name} has no value.", key.hint)
     return key, key.parse(text) if text.strip() else None
 
 
 def _change(
     screen: Screen,
     machine: CommandTarget,
-    said: Sequence[tuple[OwnerSetting, object]],
+    settings: Sequence[tuple[OwnerSetting, object]],
     chosen: tuple[str, ...],
 ) -> None:
-    for key, _ in said:
+    for key, _ in settings:
         if chosen and key.is_for_node:
             raise InvalidInput(
-                f"{key.name} is said of the whole machine.", "Leave out --device for it."
+                f"{key.name} applies to the whole machine.", "Set it without --device."
             )
-    change = TermsChange(devices=chosen, **{key.field: value for key, value in said})  # type: ignore[arg-type]
+    change = TermsChange(devices=chosen, **{key.field: value for key, value in settings})  # type: ignore[arg-type]
     effect = machine.change(change)
     if screen.json:
         screen.emit({"change": change, "in_force": effect})
         return
-    for key, value in said:
-        text = "back to the default" if value is None else printable(spelled(key, value))
+    for key, value in settings:
+        text = "back to the default" if value is None else printable(format_value(key, value))
         screen.out.line(f"{key.name}: {text}")
-    screen.out.line(SENTENCES[effect], Tone.FAINT)
+    screen.out.line(EFFECT_TEXTS[effect], Tone.FAINT)
 
 
 def _show(screen: Screen, machine: CommandTarget, chosen: tuple[str, ...]) -> None:
     if len(chosen) > 1:
-        raise InvalidInput("Only one device can be shown at a time.", "Name one with --device.")
+        raise InvalidInput("Only one device can be shown at a time.", "Give --device once.")
     device = chosen[0] if chosen else None
-    held = machine.held(device)
+    terms = machine.effective_terms(device)
     exceptions = {} if device else machine.exceptions()
     if screen.json:
-        terms = {each.key.name: {"value": each.value, "source": each.source} for each in held}
-        screen.emit({"terms": terms, "devices": exceptions})
+        values = {term.key.name: {"value": term.value, "source": term.source} for term in terms}
+        screen.emit({"terms": values, "devices": exceptions})
         return
-    _show_held(screen.out, held)
+    _show_table(screen.out, terms)
     for uuid, change in exceptions.items():
-        screen.out.line(f"{printable(uuid)} alone: {_listed(change)}", Tone.WAITING)
+        screen.out.line(f"Only {printable(uuid)}: {_format_change(change)}", Tone.WAITING)
 
 
-def _show_held(pane: Pane, held: Sequence[EffectiveTerm]) -> None:
+def _show_table(pane: Pane, terms: Sequence[EffectiveTerm]) -> None:
     columns = [
-        *(TableColumn("KEY"), TableColumn("VALUE", shrinks=True, wraps=True), TableColumn("FROM")),
+        TableColumn("KEY"),
+        TableColumn("VALUE", shrinks=True, wraps=True),
+        TableColumn("FROM"),
         TableColumn("MEANING", shrinks=True, wraps=True),
     ]
     rows = [
         [
-            Cell(each.key.name, Tone.STRONG),
-            *(Cell(each.value), Cell(each.source, Tone.FAINT), Cell(each.key.meaning)),
+            Cell(term.key.name, Tone.STRONG),
+            *(Cell(term.value), Cell(term.source, Tone.FAINT), Cell(term.key.meaning)),
         ]
-        for each in held
+        for term in terms
     ]
     show_table(pane, columns, rows)
 
 
-def _listed(change: TermsChange) -> str:
-    said = [(key, getattr(change, key.field)) for key in KEYS]
+def _format_change(change: TermsChange) -> str:
+    settings = [(key, getattr(change, key.field)) for key in KEYS]
     return printable(
-        ", ".join(f"{key.name}={spelled(key, value)}" for key, value in said if value is not UNSET)
+        ", ".join(
+            f"{key.name}={format_value(key, value)}"
+            for key, value in settings
+            if value is not UNSET
+        )
     )

@@ -1,1 +1,1 @@
-"""`potluck simulate`: the pool on traces and through faults, before it is a pool."""
+"""`potluck simulate`: the scheduler on recorded traces."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Estimates(StrEnum):
-    """What people say about how long their work takes."""
+    """How accurate users' estimates of run time are."""
 
     EXACT = "exact"
     LOGNORMAL = "lognormal"
@@ -35,23 +35,24 @@ def completion(
     policy: Annotated[str, typer.Option(help="The order policy.")] = "shortest",
     placement: Annotated[str, typer.Option(help="The placement policy.")] = "fragmentation",
     promise_hours: Annotated[
-        float, typer.Option(min=1, help="The longest wait that `shortest` aims at.")
+        float, typer.Option(min=1, help="The longest wait that `shortest` aims for.")
     ] = 60.0,
     estimates: Annotated[
-        Estimates, typer.Option(help="Whether estimates are right, or wrong by e^N(0,1).")
+        Estimates, typer.Option(help="Exact estimates, or wrong by e^N(0,1).")
     ] = Estimates.EXACT,
-    seed: Annotated[int, typer.Option(min=0, help="Chooses the wrong estimates.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the wrong estimates.")] = 0,
     frontier: Annotated[
-        bool, typer.Option("--frontier", help="Several promises, with both kinds of estimates.")
+        bool,
+        typer.Option("--frontier", help="Compare several promises, with both kinds of estimates."),
     ] = False,
-    plot: Annotated[Path | None, typer.Option(help="Draw it into this SVG file.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write a chart to this SVG file.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Replay a trace through the scheduler, and say how long its jobs took and waited."""
+    """Replay a trace through the scheduler, and show completion and waiting times."""
     screen = Screen(json)
-    chart_file.check(plot)
+    chart_file.check_chart_path(plot)
     points = _replay(
-        _CompletionQuestion(
+        _CompletionOptions(
             trace, gpus, gpus_per_node, policy, placement, promise_hours, estimates, seed
         ),
         frontier,
@@ -61,10 +62,10 @@ def completion(
     if json:
         screen.emit(_as_json(points))
     else:
-        _tell(screen, points)
+        _show(screen, points)
 
 
-class _CompletionQuestion(NamedTuple):
+class _CompletionOptions(NamedTuple):
     trace: Path
     gpus: int
     gpus_per_node: int
@@ -75,36 +76,33 @@ class _CompletionQuestion(NamedTuple):
     seed: int
 
 
-def _replay(asked: _CompletionQuestion, is_frontier: bool) -> "list[FrontierPoint]":
-    if asked.gpus % asked.gpus_per_node:
+def _replay(options: _CompletionOptions, is_frontier: bool) -> "list[FrontierPoint]":
+    if options.gpus % options.gpus_per_node:
         raise InvalidInput(
-            f"{asked.gpus} GPUs do not fill nodes of {asked.gpus_per_node}.",
-            f"Take a multiple of {asked.gpus_per_node}.",
+            f"{options.gpus} GPUs do not fill nodes of {options.gpus_per_node}.",
+            f"Take a multiple of {options.gpus_per_node}.",
         )
     try:
         from potluck.simulate.completion import SimulatedCluster
-        from potluck.simulate.frontier import (
-            PROMISES_HOURS,
-            WRONG_BY,
-            FrontierRun,
-            replay_all,
-        )
+        from potluck.simulate.frontier import PROMISES_HOURS, WRONG_BY, FrontierRun, replay_all
     except ImportError as error:
         raise server_part_missing(error.name) from error
     spreads = {Estimates.EXACT: 0.0, Estimates.LOGNORMAL: WRONG_BY}
-    wrong = list(spreads.values()) if is_frontier else [spreads[asked.estimates]]
-    promises = PROMISES_HOURS if is_frontier else (asked.promise_hours,)
-    cluster = SimulatedCluster(asked.gpus, asked.gpus_per_node)
+    errors = list(spreads.values()) if is_frontier else [spreads[options.estimates]]
+    promises = PROMISES_HOURS if is_frontier else (options.promise_hours,)
+    cluster = SimulatedCluster(options.gpus, options.gpus_per_node)
     runs = [
-        FrontierRun(asked.trace, cluster, asked.policy, asked.placement, hours, spread, asked.seed)
-        for spread in wrong
+        FrontierRun(
+            options.trace, cluster, options.policy, options.placement, hours, spread, options.seed
+        )
+        for spread in errors
         for hours in promises
     ]
     return replay_all(runs, os.cpu_count() or 1)
 
 
 def _as_json(points: "list[FrontierPoint]") -> dict[str, object]:
-    """One replay as it is; of several, the one of the default promise with all beside it."""
+    """One replay as a flat object; several as a list under `frontier`."""
     rows: list[dict[str, object]] = [
         {
             "policy": point.run.policy,
@@ -122,7 +120,7 @@ def _as_json(points: "list[FrontierPoint]") -> dict[str, object]:
     return rows[0] if len(rows) == 1 else {"policy": points[0].run.policy, "frontier": rows}
 
 
-def _tell(screen: Screen, points: "list[FrontierPoint]") -> None:
+def _show(screen: Screen, points: "list[FrontierPoint]") -> None:
     columns = [
         TableColumn("policy"),
         TableColumn("estimates"),
@@ -165,12 +163,12 @@ def _draw(points: "list[FrontierPoint]", path: Path) -> None:
         for kind in Estimates
     ]
     chart = line_chart(
-        "What a promise costs",
+        "The cost of a promise",
         "longest wait (h)",
         "mean completion (s)",
-        [each for each in series if each.points],
+        [line for line in series if line.points],
     )
-    chart_file.write(path, chart)
+    chart_file.write_chart(path, chart)
 
 
 def _estimates(point: "FrontierPoint") -> Estimates:

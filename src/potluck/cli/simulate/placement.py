@@ -8,7 +8,7 @@ import typer
 
 from potluck.cli.options import JsonOption
 from potluck.cli.simulate import chart_file
-from potluck.cli.simulate.seeds import number, span
+from potluck.cli.simulate.seeds import parse_number, parse_range
 from potluck.cli.terminal.screen import Screen, Tone
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.local.optional_dependency import server_part_missing
@@ -20,23 +20,23 @@ _DEFAULT = "fragmentation"
 
 
 def placement(
-    trace: Annotated[Path, typer.Option(help="A folder of openb traces.")],
+    trace: Annotated[Path, typer.Option(help="A directory of openb traces.")],
     list_name: Annotated[
-        str, typer.Option("--list", help="The list of tasks: its name, or its file's.")
+        str, typer.Option("--list", help="The task list: its name or its file.")
     ] = "default",
-    seeds: Annotated[str, typer.Option(help="One, or the first and the last: 42-51.")] = "42-51",
+    seeds: Annotated[str, typer.Option(help="One seed, or a range: 42-51.")] = "42-51",
     policy: Annotated[
-        list[str] | None, typer.Option(help="The placement policy; several to compare them.")
+        list[str] | None, typer.Option(help="The placement policy; repeat to compare.")
     ] = None,
     learn: Annotated[
-        bool, typer.Option("--learn", help="Learn what is asked for from what comes, as a pool.")
+        bool, typer.Option("--learn", help="Learn the demand from arriving tasks, like a pool.")
     ] = False,
-    plot: Annotated[Path | None, typer.Option(help="Draw it into this SVG file.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write a chart to this SVG file.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """Fill the nodes of a trace with a list of tasks, and say how much of them is allocated."""
+    """Fill the nodes of a trace with a list of tasks, and show the allocated share."""
     screen = Screen(json)
-    chart_file.check(plot)
+    chart_file.check_chart_path(plot)
     runs = _run(trace, list_name, _seeds(seeds), policy or [_DEFAULT], not learn)
     if plot is not None:
         _draw(runs, plot)
@@ -44,12 +44,12 @@ def placement(
         results = [run.result for run in runs]
         screen.emit(results[0] if len(results) == 1 else results)
     else:
-        _tell(screen, runs)
+        _show(screen, runs)
 
 
 def _seeds(text: str) -> range:
-    one_or_more = span(text)
-    return range(number(text), number(text) + 1) if one_or_more is None else one_or_more
+    seeds = parse_range(text)
+    return range(parse_number(text), parse_number(text) + 1) if seeds is None else seeds
 
 
 def _run(
@@ -68,7 +68,7 @@ def _run(
     ]
 
 
-def _tell(screen: Screen, runs: "list[PlacementRun]") -> None:
+def _show(screen: Screen, runs: "list[PlacementRun]") -> None:
     columns = [
         TableColumn("policy"),
         TableColumn("at 100 %", is_number=True),
@@ -85,7 +85,7 @@ def _tell(screen: Screen, runs: "list[PlacementRun]") -> None:
         for run in runs
     ]
     show_table(screen.out, columns, rows)
-    screen.err.line("Allocated GPUs, when so much of them had been asked for.", Tone.FAINT)
+    screen.err.line("Allocated GPUs at this level of demand.", Tone.FAINT)
 
 
 def _draw(runs: "list[PlacementRun]", path: Path) -> None:
@@ -99,6 +99,6 @@ def _draw(runs: "list[PlacementRun]", path: Path) -> None:
         for run in runs
     ]
     chart = line_chart(
-        "What a placement can fill", "GPUs asked for (%)", "GPUs allocated (%)", series
+        "Allocation by placement policy", "GPUs requested (%)", "GPUs allocated (%)", series
     )
-    chart_file.write(path, chart)
+    chart_file.write_chart(path, chart)

@@ -1,1 +1,1 @@
-"""My tasks and the pool, on the whole screen."""
+"""`potluck top`: my tasks and the pool, full-screen."""

@@ -1,7 +1,7 @@
-"""The whole screen: a head, my tasks, the pool's devices, and keys.
+"""The full-screen application: a header, my tasks, the pool's devices, and key bindings.
 
-Looks are taken by a thread of its own, so that a server that is slow or away never holds up a key;
-what was seen last stays until there is something newer, and the head says how old it is.
+A background thread takes the snapshots, so a slow or unreachable server never blocks a key. The
+last snapshot stays until there is a newer one, and the header shows its age.
 """
 
 import asyncio
@@ -23,23 +23,23 @@ from potluck.cli.terminal.screen import Tone, printable
 from potluck.cli.terminal.table import RICH_STYLES, Cell
 from potluck.cli.terminal.units import show_age
 from potluck.cli.top.background_threads import (
-    Looking,
-    Missed,
     RequestDone,
+    SnapshotFailed,
     SnapshotTaken,
-    ask,
+    SnapshotThread,
+    run_request,
 )
-from potluck.cli.top.details import Lines, Written, device_details, task_details
-from potluck.cli.top.prompt_line import PromptLine, Typing, YesNoQuestion
+from potluck.cli.top.details import Lines, TaskLogReader, device_details, task_details
+from potluck.cli.top.prompt_line import FilterPrompt, PromptLine, YesNoPrompt
 from potluck.cli.top.rows import Rows
-from potluck.cli.top.snapshot import Looker, TopSnapshot
+from potluck.cli.top.snapshot import SnapshotReader, TopSnapshot
 from potluck.cli.top.text import (
     DEVICE_COLUMNS,
     TASK_COLUMNS,
     DeviceOrder,
     TaskOrder,
     device_rows,
-    head,
+    head_lines,
     task_rows,
 )
 from potluck.cli.top.text_view import TextView
@@ -51,30 +51,30 @@ if TYPE_CHECKING:
 
 
 _KEYS = {
-    "↑ ↓, j k": "the row above, the row below; Page Up, Page Down, Home and End go further",
+    "↑ ↓, j k": "previous or next row; also Page Up, Page Down, Home, End",
     "Tab": "the other table",
-    "Enter": "all about the chosen task or device",
-    "l": "what the chosen task writes, as it grows",
-    "e": "why the chosen task waits, and what would help",
-    "c": "cancel the chosen task; it asks first",
-    "s": "another order of the chosen table",
-    "/": "only rows with these words; Escape shows all again",
-    "r": "look now",
-    "q, Ctrl-C": "leave; tasks go on",
+    "Enter": "details of the selected task or device",
+    "l": "live output of the selected task",
+    "e": "why the selected task waits, and what would help",
+    "c": "cancel the selected task, after a confirmation",
+    "s": "next sort order of the selected table",
+    "/": "show only rows that match; Escape shows all",
+    "r": "refresh now",
+    "q, Ctrl-C": "quit; tasks continue",
 }
 HELP = [[Cell(f"{key:12}", Tone.STRONG), Cell(words)] for key, words in _KEYS.items()]
 
 
 INTERRUPTED = 130
-_NOTHING_FITS = "None has these words."
+_NO_MATCH = "No rows match."
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
 class Top(App[int]):
-    """`potluck top`; its result is the exit status."""
+    """`potluck top`; returns the exit status."""
 
     ENABLE_COMMAND_PALETTE = False
-    # The terminal's own colours and background, whichever they are.
+    # Use the terminal's own colours and background.
     CSS = """
     Screen { background: ansi_default; layout: vertical; }
     #head { height: 2; }
@@ -98,17 +98,19 @@ class Top(App[int]):
         Binding("question_mark", "help", "Help", key_display="?"),
     ]
 
-    def __init__(self, potluck: "Potluck", first: TopSnapshot, looker: Looker, interval: float):
+    def __init__(
+        self, potluck: "Potluck", first: TopSnapshot, reader: SnapshotReader, interval: float
+    ):
         super().__init__(ansi_color=True)
         self.theme = "ansi-dark"
         self._potluck = potluck
-        self._picture = first
-        self._looking = Looking(looker, interval)
+        self._snapshot = first
+        self._snapshots = SnapshotThread(reader, interval)
         self._trouble: PotluckError | None = None
         self._task_order, self._device_order = TaskOrder.AGE, DeviceOrder.NODE
-        self._wanted = ""
-        self._line: PromptLine | None = None
-        self._before: Widget | None = None  # that had the keys before the line
+        self._filter = ""
+        self._prompt: PromptLine | None = None
+        self._focus_before: Widget | None = None  # had the focus before the prompt
         self.failure: Exception | None = None
 
     def compose(self) -> ComposeResult:
@@ -123,14 +125,14 @@ class Top(App[int]):
         self._tasks.focus()
         self._show()
         self.set_interval(1.0, self._show_head)
-        self._looking.begin(self)
+        self._snapshots.start(self)
         if sys.platform != "win32":
             loop = asyncio.get_running_loop()
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 loop.add_signal_handler(number, self.action_leave, 128 + number)
 
     def on_unmount(self) -> None:
-        self._looking.end()
+        self._snapshots.stop()
 
     @property
     def _tasks(self) -> Rows:
@@ -141,42 +143,42 @@ class Top(App[int]):
         return self.screen_stack[0].query_one("#devices", Rows)
 
     def _handle_exception(self, error: Exception) -> None:
-        """The terminal first; then it is told as every command tells it, without a traceback."""
+        """Restores the terminal first; the command then reports the error, without a traceback."""
         self.failure = self.failure or error
         self.exit()
 
-    # What is seen
+    # Snapshots
 
-    def on_seen(self, message: SnapshotTaken) -> None:
-        self._picture, self._trouble = message.picture, None
+    def on_snapshot_taken(self, message: SnapshotTaken) -> None:
+        self._snapshot, self._trouble = message.snapshot, None
         self._show()
         if isinstance(self.screen, TextView):
-            self.screen.look_again()
+            self.screen.refresh_lines()
 
-    def on_missed(self, message: Missed) -> None:
+    def on_snapshot_failed(self, message: SnapshotFailed) -> None:
         self._trouble = message.error
         self._show_head()
 
     def on_resize(self) -> None:
-        self.call_after_refresh(self._share_room)
+        self.call_after_refresh(self._layout_tables)
 
     def _show(self) -> None:
         self._show_head()
-        picture, words = self._picture, f" · /{self._wanted}" if self._wanted else ""
-        more = " (the newest)" if picture.has_more_tasks else ""
+        snapshot, words = self._snapshot, f" · /{self._filter}" if self._filter else ""
+        more = " (the newest)" if snapshot.has_more_tasks else ""
         title = f"My tasks{more} · by {self._task_order}{words}"
         empty = "You have no tasks. `potluck run SCRIPT` starts one."
-        tasks = task_rows(picture, self._task_order, self._wanted)
-        self._tasks.show(title, tasks, empty if not self._wanted else _NOTHING_FITS)
-        more = " (some)" if picture.has_more_devices else ""
+        tasks = task_rows(snapshot, self._task_order, self._filter)
+        self._tasks.show(title, tasks, empty if not self._filter else _NO_MATCH)
+        more = " (some)" if snapshot.has_more_devices else ""
         title = f"Devices{more} · by {self._device_order}{words}"
-        empty = f"The pool is empty. `potluck provide {picture.url}` brings a machine."
-        devices = device_rows(picture, self._device_order, self._wanted)
-        self._devices.show(title, devices, empty if not self._wanted else _NOTHING_FITS)
-        self._share_room()
+        empty = f"The pool is empty. Add a machine: `potluck provide {snapshot.url}`."
+        devices = device_rows(snapshot, self._device_order, self._filter)
+        self._devices.show(title, devices, empty if not self._filter else _NO_MATCH)
+        self._layout_tables()
 
-    def _share_room(self) -> None:
-        """Devices get what they need, at most two fifths of the screen; tasks have the rest."""
+    def _layout_tables(self) -> None:
+        """Devices get the lines they need, at most two fifths of the screen; tasks get the rest."""
         left = self.size.height - 3 - (self._trouble is not None)
         lines = min(self._devices.wanted_lines, max(3, left * 2 // 5))
         self._devices.display = left >= 8
@@ -185,20 +187,20 @@ class Top(App[int]):
 
     def _show_head(self) -> None:
         base = self.screen_stack[0]
-        lines = [_joined(line) for line in head(self._picture)]
+        lines = [_join_cells(line) for line in head_lines(self._snapshot)]
         base.query_one("#head", Static).update(Text("\n").join(lines))
         trouble = base.query_one("#trouble", Static)
         trouble.display = self._trouble is not None
         if self._trouble is not None:
-            age = show_age(self._picture.at, datetime.now(UTC))
-            said = f"{age} old, trying again. {self._trouble.detail}"
-            trouble.update(Text(said, RICH_STYLES[Tone.BAD], no_wrap=True, overflow="ellipsis"))
+            age = show_age(self._snapshot.at, datetime.now(UTC))
+            text = f"{age} old, retrying. {self._trouble.detail}"
+            trouble.update(Text(text, RICH_STYLES[Tone.BAD], no_wrap=True, overflow="ellipsis"))
 
     # Keys
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """What is about the tables is not for whoever reads something else, or is asked."""
-        if self._line is not None:
+        """Disables table actions while a text view or a prompt is open."""
+        if self._prompt is not None:
             return (action, parameters) == ("leave", (INTERRUPTED,))
         is_reading = bool(self.screen_stack) and isinstance(self.screen_stack[-1], TextView)
         return not is_reading or action in ("leave", "back", "scroll")
@@ -207,80 +209,82 @@ class Top(App[int]):
         self.exit(status)
 
     def action_look(self) -> None:
-        self._looking.look_now()
+        self._snapshots.refresh()
 
     def action_sort(self) -> None:
         if self.focused is self._devices:
-            self._device_order = _next(self._device_order)
+            self._device_order = _next_choice(self._device_order)
         else:
-            self._task_order = _next(self._task_order)
+            self._task_order = _next_choice(self._task_order)
         self._show()
 
     def action_filter(self) -> None:
-        self._ask(Typing(self._wanted, self._look_for))
+        self._ask(FilterPrompt(self._filter, self._apply_filter))
 
-    def _look_for(self, words: str) -> None:
-        self._wanted = words.strip()
+    def _apply_filter(self, words: str) -> None:
+        self._filter = words.strip()
         self._show()
 
     def action_forget_filter(self) -> None:
-        self._look_for("")
+        self._apply_filter("")
 
     def action_help(self) -> None:
         self.push_screen(TextView("Keys", HELP))
 
     def action_details(self) -> None:
         if self.focused is self._devices:
-            found = [each for each in self._picture.devices if each.id == self._devices.chosen]
-            if found:
-                self.push_screen(TextView(found[0].node_name, device_details(found[0])))
+            devices = [
+                device for device in self._snapshot.devices if device.id == self._devices.chosen
+            ]
+            if devices:
+                self.push_screen(TextView(devices[0].node_name, device_details(devices[0])))
         elif (task := self._chosen_task()) is not None:
             self.push_screen(TextView(task.name, task_details(task, datetime.now(UTC))))
 
     def action_explain(self) -> None:
         if (task := self._chosen_task()) is not None:
-            ask(
+            run_request(
                 self,
                 lambda: explained(self._potluck.tasks.explain(task.id), datetime.now(UTC)),
-                lambda lines: self._read(TextView(task.name, lines)),
-                self._tell,
+                lambda lines: self._open_view(TextView(task.name, lines)),
+                self._show_error,
             )
 
     def action_logs(self) -> None:
         if (task := self._chosen_task()) is not None:
-            written = Written(self._potluck, task.id)
-            ask(
+            log = TaskLogReader(self._potluck, task.id)
+            run_request(
                 self,
-                written.lines,
-                lambda lines: self._show_log(task, written, lines),
-                self._tell,
+                log.lines,
+                lambda lines: self._show_log(task, log, lines),
+                self._show_error,
             )
 
-    def _show_log(self, task: TaskView, written: Written, lines: Lines) -> None:
-        is_asked = False
+    def _show_log(self, task: TaskView, log: TaskLogReader, lines: Lines) -> None:
+        is_pending = False
 
-        def again() -> None:
-            nonlocal is_asked
-            if not is_asked:  # a log that comes slowly is waited for, not asked for once more
-                is_asked = True
-                ask(self, written.lines, grow, missed)
+        def request() -> None:
+            nonlocal is_pending
+            if not is_pending:  # at most one request at a time
+                is_pending = True
+                run_request(self, log.lines, grow, failed)
 
         def grow(lines: Lines) -> None:
-            nonlocal is_asked
-            is_asked = False
-            reading.grow(lines)
+            nonlocal is_pending
+            is_pending = False
+            view.grow(lines)
 
-        def missed(_: PotluckError) -> None:  # that there is no answer, the head says
-            nonlocal is_asked
-            is_asked = False
+        def failed(_: PotluckError) -> None:  # the header shows the failure
+            nonlocal is_pending
+            is_pending = False
 
-        reading = TextView(f"{task.name}: what it wrote", lines, again)
-        self._read(reading)
+        view = TextView(f"{task.name}: output", lines, request)
+        self._open_view(view)
 
-    def _read(self, reading: TextView) -> None:
-        """An answer that comes when something else is read or asked by now comes too late."""
-        if self._line is None and not isinstance(self.screen, TextView):
-            self.push_screen(reading)
+    def _open_view(self, view: TextView) -> None:
+        """Drops a response if another text view or a prompt is open by now."""
+        if self._prompt is None and not isinstance(self.screen, TextView):
+            self.push_screen(view)
 
     def action_cancel(self) -> None:
         task = self._chosen_task()
@@ -288,55 +292,56 @@ class Top(App[int]):
             return
         cancel = self._potluck.tasks.cancel
 
-        def certainly() -> None:
-            ask(self, lambda: cancel(task.id), lambda _: self.action_look(), self._tell)
+        def send() -> None:
+            run_request(
+                self, lambda: cancel(task.id), lambda _: self.action_look(), self._show_error
+            )
 
-        self._ask(YesNoQuestion(f"Cancel {task.name} ({task.id})?", certainly))
+        self._ask(YesNoPrompt(f"Cancel {task.name} ({task.id})?", send))
 
     def _ask(self, line: PromptLine) -> None:
-        """What is pressed from now on is for the last line, also what came in the same moment."""
-        self._before = self.screen.focused
+        """Sends all keys to the prompt from now on, including those already queued."""
+        self._focus_before = self.screen.focused
         self.screen.set_focus(None)
-        self._line = line
+        self._prompt = line
         self._show_line()
 
     def on_key(self, event: events.Key) -> None:
-        if self._line is None:
+        if self._prompt is None:
             return
         event.stop()
-        event.prevent_default()  # else the key that ends the line would do what it does elsewhere
-        if self._line.press(event.key, event.character if event.is_printable else None):
-            self._line = None
-            self.screen.set_focus(self._before)
+        event.prevent_default()  # else the key that closes the prompt would also trigger its action
+        if self._prompt.press(event.key, event.character if event.is_printable else None):
+            self._prompt = None
+            self.screen.set_focus(self._focus_before)
         self._show_line()
 
     def _show_line(self) -> None:
         shown = self.screen_stack[0].query_one("#line", Static)
-        shown.display = self._line is not None
-        if self._line is not None:
+        shown.display = self._prompt is not None
+        if self._prompt is not None:
             shown.update(
-                Text(printable(self._line.text), "bold", no_wrap=True, overflow="ellipsis")
+                Text(printable(self._prompt.text), "bold", no_wrap=True, overflow="ellipsis")
             )
 
     def _chosen_task(self) -> TaskView | None:
         key = self._tasks.chosen
-        return next((each for each in self._picture.tasks if each.id == key), None)
+        return next((task for task in self._snapshot.tasks if task.id == key), None)
 
-    def _tell(self, error: PotluckError) -> None:
-        """Of what somebody asked for, that it was not to be had."""
+    def _show_error(self, error: PotluckError) -> None:
         lines = [[Cell(error.detail, Tone.BAD)], [Cell(error.hint)]]
-        self.push_screen(TextView("That did not work", lines))
+        self.push_screen(TextView("Request failed", lines))
 
-    def on_answered(self, message: RequestDone) -> None:
+    def on_request_done(self, message: RequestDone) -> None:
         message.act()
 
 
-def _next(now: _Choice) -> _Choice:
-    known = list(type(now))
-    return known[(known.index(now) + 1) % len(known)]
+def _next_choice(current: _Choice) -> _Choice:
+    choices = list(type(current))
+    return choices[(choices.index(current) + 1) % len(choices)]
 
 
-def _joined(cells: list[Cell]) -> Text:
+def _join_cells(cells: list[Cell]) -> Text:
     parts = [Text(cell.text, RICH_STYLES[cell.tone]) for cell in cells]
     line = Text(" · ").join(parts)
     line.no_wrap, line.overflow = True, "ellipsis"

@@ -1,6 +1,6 @@
-"""Threads of the whole screen: a server that is slow or away never holds up a key.
+"""Background threads of the screen, so a slow or unreachable server never blocks a key.
 
-What they find comes back as messages, which the screen takes one after the other.
+They return results as messages, which the application handles one at a time.
 """
 
 import threading
@@ -10,22 +10,22 @@ from typing import TypeVar
 from textual.message import Message
 from textual.message_pump import MessagePump
 
-from potluck.cli.top.snapshot import Looker, TopSnapshot
+from potluck.cli.top.snapshot import SnapshotReader, TopSnapshot
 from potluck.model.error import PotluckError
 
 T = TypeVar("T")
 
 
 class SnapshotTaken(Message):
-    """A look was taken."""
+    """A new snapshot."""
 
-    def __init__(self, picture: TopSnapshot):
+    def __init__(self, snapshot: TopSnapshot):
         super().__init__()
-        self.picture = picture
+        self.snapshot = snapshot
 
 
-class Missed(Message):
-    """A look could not be taken."""
+class SnapshotFailed(Message):
+    """A snapshot could not be taken."""
 
     def __init__(self, error: PotluckError):
         super().__init__()
@@ -33,73 +33,73 @@ class Missed(Message):
 
 
 class RequestDone(Message):
-    """What was asked for is here, and this is to be done with it."""
+    """A request has finished; `act` handles its result."""
 
     def __init__(self, act: Callable[[], object]):
         super().__init__()
         self.act = act
 
 
-class Looking:
-    """Looks again and again, and at once when it is told to."""
+class SnapshotThread:
+    """Takes a snapshot at every interval, and on request."""
 
-    def __init__(self, looker: Looker, interval_seconds: float):
-        self._looker = looker
+    def __init__(self, reader: SnapshotReader, interval_seconds: float):
+        self._reader = reader
         self._interval_seconds = interval_seconds
         self._wake = threading.Event()
         self._ended = threading.Event()
 
-    def begin(self, tell: MessagePump) -> None:
-        threading.Thread(target=self._look, args=(tell,), daemon=True).start()
+    def start(self, app: MessagePump) -> None:
+        threading.Thread(target=self._run, args=(app,), daemon=True).start()
 
-    def look_now(self) -> None:
+    def refresh(self) -> None:
         self._wake.set()
 
-    def end(self) -> None:
+    def stop(self) -> None:
         self._ended.set()
         self._wake.set()
 
-    def _look(self, tell: MessagePump) -> None:
+    def _run(self, app: MessagePump) -> None:
         while True:
             self._wake.wait(self._interval_seconds)
             self._wake.clear()
             if self._ended.is_set():
                 return
             try:
-                tell.post_message(SnapshotTaken(self._looker.look()))
+                app.post_message(SnapshotTaken(self._reader.read()))
             except PotluckError as error:
-                tell.post_message(Missed(error))
-            except Exception as error:  # noqa: BLE001 - else the screen would stay old for ever
-                _hand_over(tell, error)
+                app.post_message(SnapshotFailed(error))
+            except Exception as error:  # noqa: BLE001 - else the screen would never refresh again
+                _raise_in_app(app, error)
                 return
 
 
-def ask(
-    tell: MessagePump,
-    question: Callable[[], T],
-    then: Callable[[T], object],
-    otherwise: Callable[[PotluckError], object],
+def run_request(
+    app: MessagePump,
+    request: Callable[[], T],
+    on_result: Callable[[T], object],
+    on_error: Callable[[PotluckError], object],
 ) -> None:
-    """Asks in a thread; what is done with the answer is done where the screen is."""
+    """Sends a request in a thread, and handles its result in the application."""
 
     def work() -> None:
         try:
-            found = question()
+            result = request()
         except PotluckError as error:
-            told = error
-            tell.post_message(RequestDone(lambda: otherwise(told)))
-        except Exception as error:  # noqa: BLE001 - else whoever asked would wait for ever
-            _hand_over(tell, error)
+            failure = error
+            app.post_message(RequestDone(lambda: on_error(failure)))
+        except Exception as error:  # noqa: BLE001 - else the caller would wait forever
+            _raise_in_app(app, error)
         else:
-            tell.post_message(RequestDone(lambda: then(found)))
+            app.post_message(RequestDone(lambda: on_result(result)))
 
     threading.Thread(target=work, daemon=True).start()
 
 
-def _hand_over(tell: MessagePump, error: Exception) -> None:
-    """A mistake of ours is raised where the screen is, which ends and tells it."""
+def _raise_in_app(app: MessagePump, error: Exception) -> None:
+    """Raises a programming error in the application, which exits and reports it."""
 
     def raise_it() -> None:
         raise error
 
-    tell.post_message(RequestDone(raise_it))
+    app.post_message(RequestDone(raise_it))

@@ -1,9 +1,9 @@
-"""One task, or one device, in all that is known of it; and what a task wrote, as lines."""
+"""The details of a task or a device, and the output of a task, as lines."""
 
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from potluck.cli.gpus.device_text import device_name, part_of, pool_state_cell, price_text
+from potluck.cli.gpus.device_text import device_name, part_text, pool_state_cell, price_text
 from potluck.cli.tasks.items import told
 from potluck.cli.tasks.task_text import duration_seconds, last_attempt, place, ran_seconds, why
 from potluck.cli.terminal.screen import Tone, printable
@@ -34,11 +34,11 @@ def task_details(task: TaskView, now: datetime) -> Lines:
         "cost": f"{show_credits(task.charge_micro)} credits",
         "after": ", ".join(task.after),
     }
-    attempts = [[Cell(_attempt(each))] for each in reversed(task.attempts)]
-    return [*_facts(facts), [], [Cell("Attempts, newest first:", Tone.FAINT)], *attempts]
+    attempts = [[Cell(_attempt_text(attempt))] for attempt in reversed(task.attempts)]
+    return [*_fact_lines(facts), [], [Cell("Attempts, newest first:", Tone.FAINT)], *attempts]
 
 
-def _attempt(attempt: AttemptView) -> str:
+def _attempt_text(attempt: AttemptView) -> str:
     ran = ran_seconds(attempt)
     parts = [f"{attempt.number}. {attempt.state} on {place(attempt)}"]
     parts += [] if ran is None else [f"after {show_seconds(ran)}"]
@@ -47,49 +47,49 @@ def _attempt(attempt: AttemptView) -> str:
 
 
 def device_details(device: PoolDevice) -> Lines:
-    said, sample = device.description, device.sample
+    description, sample = device.description, device.sample
     heat = None if sample is None else sample.temperature_celsius
     facts = {
-        "device": f"{device_name(said)} ({device.id})",
+        "device": f"{device_name(description)} ({device.id})",
         "node": f"{device.node_name} ({device.node_id})",
         "state": pool_state_cell(device).text,
         "why": device.why,
         "free": f"{show_milli(device.free_milli)} of it,"
-        f" {part_of(device.free_memory_bytes, said.offered_bytes)} of memory",
-        "memory": show_bytes(said.memory_bytes),
-        "price": f"{price_text(said.terms.price_micro_per_hour)} an hour",
+        f" {part_text(device.free_memory_bytes, description.offered_bytes)} of memory",
+        "memory": show_bytes(description.memory_bytes),
+        "price": f"{price_text(description.terms.price_micro_per_hour)} an hour",
         "reliability": f"{int(device.reliability * 100)} %",
         "heat": "" if heat is None else f"{heat:.0f} °C",
         "labels": " ".join(device.labels),
-        "interface": " ".join(filter(None, (said.interface, said.driver))),
-        "serves": ", ".join(use.task_id or "somebody else's task" for use in device.uses),
+        "interface": " ".join(filter(None, (description.interface, description.driver))),
+        "serves": ", ".join(use.task_id or "another account's task" for use in device.uses),
     }
-    return _facts(facts)
+    return _fact_lines(facts)
 
 
-def _facts(facts: dict[str, str]) -> Lines:
+def _fact_lines(facts: dict[str, str]) -> Lines:
     shown = {name: value for name, value in facts.items() if value}
     width = max(map(len, shown)) + 2
     return [[Cell(name.ljust(width), Tone.FAINT), Cell(value)] for name, value in shown.items()]
 
 
 def log_lines(pages: list[LogPage]) -> Lines:
-    """Of each line what a terminal would show in the end: what stands behind its last return."""
+    """Shows of each line only the text after its last carriage return, like a terminal."""
     data = b"".join(piece.data for page in pages for piece in page.pieces)
     texts = data.decode("utf-8", "replace").splitlines()
     lines = [
         [Cell(printable(text.rstrip("\r").rpartition("\r")[2].expandtabs()))] for text in texts
     ]
-    return lines or [[Cell("It has written nothing yet.", Tone.FAINT)]]
+    return lines or [[Cell("No output yet.", Tone.FAINT)]]
 
 
-_MOST_PAGES = 50  # as much as anybody reads
+_MOST_PAGES = 50
 
 
-class Written:
-    """The log of the attempt that was the newest when it was first asked for.
+class TaskLogReader:
+    """The log of the attempt that was the newest at the first call.
 
-    Asked for again, only what is new is fetched. One thread at a time asks.
+    Later calls fetch only new pages. Not thread-safe.
     """
 
     def __init__(self, potluck: "Potluck", task_id: TaskId):
@@ -100,7 +100,7 @@ class Written:
         self._pages: list[LogPage] = []
 
     def lines(self) -> Lines:
-        # Named in every call: another attempt's pieces would be counted anew.
+        # Every call names the attempt, because offsets differ between attempts.
         if self._attempt is None:
             newest = last_attempt(self._potluck.tasks.get(self._task_id))
             self._attempt = None if newest is None else newest.number
@@ -109,7 +109,6 @@ class Written:
         return log_lines(self._pages)
 
     def _read_page(self, attempt: int) -> bool:
-        """Whether there was anything new."""
         page = self._potluck.tasks.logs(self._task_id, attempt, self._offset)
         if page.next_offset <= self._offset:
             return False

@@ -1,12 +1,7 @@
-"""One look, printed: for pipes, and for whoever wants no more than that."""
+"""One printed snapshot, for pipes and --once."""
 
 from potluck.cli.terminal.screen import Pane
-from potluck.cli.terminal.table import (
-    Cell,
-    Columns,
-    filled,
-    show_table,
-)
+from potluck.cli.terminal.table import Cell, Columns, filled, show_table
 from potluck.cli.top.snapshot import TopSnapshot
 from potluck.cli.top.text import (
     DEVICE_COLUMNS,
@@ -15,21 +10,21 @@ from potluck.cli.top.text import (
     TaskOrder,
     TextRow,
     device_rows,
-    head,
+    head_lines,
     task_rows,
 )
 
 
-def show_once(pane: Pane, picture: TopSnapshot) -> None:
-    for line in head(picture):
+def show_once(pane: Pane, snapshot: TopSnapshot) -> None:
+    for line in head_lines(snapshot):
         pane.line(" · ".join(pane.paint(cell.text, cell.tone) for cell in line))
-    tasks = task_rows(picture, TaskOrder.AGE, "")
-    _show(pane, TASK_COLUMNS, tasks if pane.is_terminal else list(map(_whole, tasks)))
-    _show(pane, DEVICE_COLUMNS, device_rows(picture, DeviceOrder.NODE, ""))
+    tasks = task_rows(snapshot, TaskOrder.AGE, "")
+    _show(pane, TASK_COLUMNS, tasks if pane.is_terminal else list(map(_with_full_id, tasks)))
+    _show(pane, DEVICE_COLUMNS, device_rows(snapshot, DeviceOrder.NODE, ""))
 
 
-def _whole(task: TextRow) -> TextRow:
-    """With all of its id, for programs and for copying."""
+def _with_full_id(task: TextRow) -> TextRow:
+    """With the full id, for programs."""
     return TextRow(task.key, [Cell(task.key), *task.cells[1:]])
 
 

@@ -1,39 +1,39 @@
-"""The last line of the screen, when it asks for something: yes or no, or words."""
+"""Prompts on the last line of the screen: yes or no, or filter text."""
 
 from collections.abc import Callable
 from typing import Protocol
 
 
 class PromptLine(Protocol):
-    """Takes every key until it has what it asked for."""
+    """Takes every key until it is complete."""
 
     @property
     def text(self) -> str: ...
 
     def press(self, key: str, character: str | None) -> bool:
-        """Whether that was all."""
+        """Handles a key; whether the prompt is complete."""
         ...
 
 
-class YesNoQuestion:
-    """Yes is y; whatever else is pressed is no."""
+class YesNoPrompt:
+    """`y` confirms; any other key declines."""
 
-    def __init__(self, question: str, certainly: Callable[[], None]):
+    def __init__(self, question: str, on_yes: Callable[[], None]):
         self.text = f"{question} [y/N]"
-        self._certainly = certainly
+        self._on_yes = on_yes
 
     def press(self, key: str, _: str | None) -> bool:
         if key in ("y", "Y"):
-            self._certainly()
+            self._on_yes()
         return True
 
 
-class Typing:
-    """Words, told with every key. Enter keeps them, Escape forgets them."""
+class FilterPrompt:
+    """Filter text, applied with every key. Enter keeps it, Escape clears it."""
 
-    def __init__(self, words: str, tell: Callable[[str], None]):
+    def __init__(self, words: str, on_change: Callable[[str], None]):
         self._words = words
-        self._tell = tell
+        self._on_change = on_change
 
     @property
     def text(self) -> str:
@@ -48,5 +48,5 @@ class Typing:
             self._words = self._words[:-1]
         elif character is not None:
             self._words += character
-        self._tell(self._words)
+        self._on_change(self._words)
         return key == "escape"

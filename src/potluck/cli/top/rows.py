@@ -1,6 +1,6 @@
-"""A table that fills a part of the screen, with a line that the keys move.
+"""A table widget with a selected row.
 
-It draws what there is room for, so it is never wider or longer than the terminal.
+It draws only the rows and columns that fit into the terminal.
 """
 
 from collections.abc import Sequence
@@ -11,23 +11,15 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from potluck.cli.terminal.screen import printable
-from potluck.cli.terminal.table import (
-    GAP,
-    RICH_STYLES,
-    Cell,
-    Columns,
-    filled,
-    fitting,
-    widths,
-)
+from potluck.cli.terminal.table import GAP, RICH_STYLES, Cell, Columns, filled, fitting, widths
 from potluck.cli.terminal.text_width import cut, padded
 from potluck.cli.top.text import TextRow
 
-_ABOVE = 2  # its name, and the columns' names
+_ABOVE = 2  # the title and the column names
 
 
 class Rows(Widget, can_focus=True):
-    """Keeps to the row that somebody has chosen, also when others come and go."""
+    """Keeps the selection on the same row when other rows come and go."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("up,k", "move(-1)", show=False),
@@ -45,11 +37,11 @@ class Rows(Widget, can_focus=True):
         self._title = ""
         self._rows: Sequence[TextRow] = ()
         self._key: str | None = None
-        self._at = 0  # of the chosen row
-        self._first = 0  # that is shown
+        self._at = 0  # index of the selected row
+        self._first = 0  # index of the first visible row
 
     def show(self, title: str, rows: Sequence[TextRow], empty: str) -> None:
-        """The rows, or where there are none, why."""
+        """Shows the rows, or the `empty` text if there are none."""
         self._title, self._rows, self._empty = title, rows, empty
         keys = [row.key for row in rows]
         if self._key in keys:
@@ -89,14 +81,16 @@ class Rows(Widget, can_focus=True):
         columns, rows = filled(self._columns, [row.cells for row in self._rows])
         columns, rows = fitting(columns, [[_plain(cell) for cell in row] for row in rows], width)
         sizes = widths(columns, rows, width)
-        lines.append(_line([Cell(each.title) for each in columns], columns, sizes, width, "bold"))
-        for place, row in enumerate(rows[self._first : self._first + len(shown)], self._first):
-            is_chosen = self.has_focus and place == self._at
+        lines.append(
+            _line([Cell(column.title) for column in columns], columns, sizes, width, "bold")
+        )
+        for index, row in enumerate(rows[self._first : self._first + len(shown)], self._first):
+            is_chosen = self.has_focus and index == self._at
             lines.append(_line(row, columns, sizes, width, "reverse" if is_chosen else ""))
         return Text("\n").join(lines)
 
     def _scroll(self) -> None:
-        """As little as needed for the chosen row to be seen, and no emptiness at the end."""
+        """Scrolls just enough to show the selected row, without empty lines at the end."""
         self._first = min(self._first, self._at, max(0, len(self._rows) - self._room))
         self._first = max(self._first, self._at - self._room + 1)
 
@@ -114,11 +108,11 @@ def _plain(cell: Cell) -> Cell:
 def _line(
     cells: Sequence[Cell], columns: Columns, sizes: Sequence[int], width: int, style: str
 ) -> Text:
-    """One line, as wide as the screen."""
+    """One line, padded to the width of the screen."""
     line = Text(style=style)
     for cell, column, size in zip(cells, columns, sizes, strict=True):
         text = padded(cut(cell.text, size), size, column.is_number)
-        # Of a row that is turned round, colours would be patches.
+        # A selected row is reversed; colours would make it patchy.
         line.append(text, "" if style else RICH_STYLES[cell.tone]).append(" " * GAP)
     line.truncate(width)
     line.append(" " * (width - line.cell_len))

@@ -1,8 +1,8 @@
-"""What `potluck top` shows: one look at the account, its tasks and the pool.
+"""The data that `potluck top` shows: the account, its tasks and the pool.
 
-A look is two requests, for the tasks that are not over and for the devices; what has not changed is
-not sent again. What changes seldom (what is over, the balance, the pool in numbers) is asked for
-every few looks, and whenever a task of ours has come, begun or ended since the last.
+A snapshot takes two requests, for unfinished tasks and for devices; unchanged responses are not
+sent again. Finished tasks, the balance and the pool's totals change rarely: they are requested
+every few snapshots, and when one of our tasks has arrived, started or finished since the last.
 """
 
 from datetime import UTC, datetime
@@ -23,54 +23,54 @@ _OVER = tuple(state for state in TaskState if state.is_final)
 _MOST_OPEN = 200
 _MOST_OVER = 50
 _MOST_DEVICES = 200
-_SELDOM = 5  # looks
+_SLOW_INTERVAL = 5  # snapshots
 
 
 class TopSnapshot(Struct, frozen=True):
-    """All of one moment, more or less."""
-
     at: datetime
     url: str
     me: Me
     pool: PoolView
-    tasks: list[TaskView]  # those that are not over, then those that are; each newest first
+    tasks: list[TaskView]  # unfinished ones, then finished ones, each newest first
     devices: list[PoolDevice]
-    has_more_tasks: bool  # that are not over
+    has_more_tasks: bool  # unfinished ones
     has_more_devices: bool
 
 
-class Looker:
-    """Looks again and again, and asks for no more than it needs."""
-
+class SnapshotReader:
     def __init__(self, potluck: "Potluck"):
         self._potluck = potluck
         potluck.transport.remember()
-        self._looks = 0
+        self._reads = 0
         self._open: set[tuple[TaskId, TaskState]] = set()
-        self._seldom: tuple[Me, PoolView, list[TaskView]] | None = None
+        self._slow_parts: tuple[Me, PoolView, list[TaskView]] | None = None
 
-    def look(self) -> TopSnapshot:
+    def read(self) -> TopSnapshot:
         potluck = self._potluck
         open_page = potluck.tasks.list(_MOST_OPEN, None, _OPEN)
         device_page = potluck.resources.devices(limit=_MOST_DEVICES)
         ids = {task.id for task in open_page.tasks}
         states = {(task.id, task.state) for task in open_page.tasks}
-        me, pool, over = self._what_changes_seldom(states != self._open)
+        me, pool, finished = self._read_slow_parts(states != self._open)
         self._open = states
-        self._looks += 1
+        self._reads += 1
         return TopSnapshot(
             at=datetime.now(UTC),
             url=potluck.url,
             me=me,
             pool=pool,
-            tasks=open_page.tasks + [task for task in over if task.id not in ids],
+            tasks=open_page.tasks + [task for task in finished if task.id not in ids],
             devices=device_page.devices,
             has_more_tasks=open_page.next_cursor is not None,
             has_more_devices=device_page.next_cursor is not None,
         )
 
-    def _what_changes_seldom(self, is_news: bool) -> tuple[Me, PoolView, list[TaskView]]:
-        if self._seldom is None or is_news or self._looks % _SELDOM == 0:
-            over = self._potluck.tasks.list(_MOST_OVER, None, _OVER).tasks
-            self._seldom = (self._potluck.account.me(), self._potluck.resources.pool(), over)
-        return self._seldom
+    def _read_slow_parts(self, has_changed: bool) -> tuple[Me, PoolView, list[TaskView]]:
+        if self._slow_parts is None or has_changed or self._reads % _SLOW_INTERVAL == 0:
+            finished = self._potluck.tasks.list(_MOST_OVER, None, _OVER).tasks
+            self._slow_parts = (
+                self._potluck.account.me(),
+                self._potluck.resources.pool(),
+                finished,
+            )
+        return self._slow_parts

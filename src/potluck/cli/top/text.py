@@ -1,4 +1,4 @@
-"""A picture in words: the head of the screen, and the rows of its two tables."""
+"""A snapshot as text: the header of the screen, and the rows of its two tables."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -10,22 +10,11 @@ from msgspec import Struct
 from potluck.cli.gpus.device_text import device_name, pool_state_cell, price_text
 from potluck.cli.tasks.items import percent
 from potluck.cli.tasks.resolve_task import short_id
-from potluck.cli.tasks.task_text import (
-    TONES,
-    duration_seconds,
-    last_attempt,
-    place,
-    why,
-)
+from potluck.cli.tasks.task_text import TONES, duration_seconds, last_attempt, place, why
 from potluck.cli.terminal.progress_bar import short_bar
 from potluck.cli.terminal.screen import Tone
 from potluck.cli.terminal.table import Cell, TableColumn
-from potluck.cli.terminal.units import (
-    show_bytes,
-    show_credits,
-    show_milli,
-    show_seconds,
-)
+from potluck.cli.terminal.units import show_bytes, show_credits, show_milli, show_seconds
 from potluck.cli.top.snapshot import TopSnapshot
 from potluck.model.device import WHOLE_DEVICE_MILLI
 from potluck.wire.consumer import DeviceCounts, PoolDevice, TaskView
@@ -54,53 +43,51 @@ DEVICE_COLUMNS = [
 
 
 class TextRow(Struct, frozen=True):
-    """One line of a table, and what it is about."""
+    """One row of a table, and the id of its task or device."""
 
     key: str
     cells: list[Cell]
 
 
 class TaskOrder(StrEnum):
-    """What comes first of the tasks; work before what is over, in each."""
+    """The order of the tasks; unfinished ones come first in each."""
 
     AGE = "age"  # the newest
     NAME = "name"
     STATE = "state"
     TIME = "time"  # the longest
-    COST = "cost"  # the dearest
+    COST = "cost"  # the most expensive
 
 
 class DeviceOrder(StrEnum):
-    """What comes first of the devices."""
-
     NODE = "node"
     MODEL = "model"
     USE = "use"  # the busiest
-    FREE = "free"  # the most of it
+    FREE = "free"  # the largest free share
     PRICE = "price"  # the cheapest
 
 
-def head(picture: TopSnapshot) -> list[list[Cell]]:
-    """Two lines: who and where, and the pool."""
-    me, pool = picture.me, picture.pool
+def head_lines(snapshot: TopSnapshot) -> list[list[Cell]]:
+    """Two lines: the account and the server, and the pool."""
+    me, pool = snapshot.me, snapshot.pool
     credit = f"{show_credits(me.available_micro)} credits"
     held = f" + {show_credits(me.held_micro)} held" if me.held_micro else ""
     wallet = f"{me.address[:6]}…{me.address[-4:]}"
     silent = f" ({pool.silent_nodes} silent)" if pool.silent_nodes else ""
-    queue = f"{_counted(pool.waiting_tasks, pool.counted_tasks)} waiting"
+    queue = f"{_capped_count(pool.waiting_tasks, pool.counted_tasks)} waiting"
     return [
-        [Cell("Potluck", Tone.STRONG), Cell(picture.url), Cell(wallet), Cell(credit + held)],
+        [Cell("Potluck", Tone.STRONG), Cell(snapshot.url), Cell(wallet), Cell(credit + held)],
         [
             Cell(f"{pool.nodes} {'node' if pool.nodes == 1 else 'nodes'}{silent}"),
-            *_devices(pool.gpus, "GPU"),
-            *_devices(pool.cpus, "CPU"),
+            *_device_counts(pool.gpus, "GPU"),
+            *_device_counts(pool.cpus, "CPU"),
             Cell(f"{pool.running_attempts:,} running", Tone.BUSY),
             Cell(queue, Tone.WAITING if pool.waiting_tasks else Tone.PLAIN),
         ],
     ]
 
 
-def _devices(counts: DeviceCounts, noun: str) -> list[Cell]:
+def _device_counts(counts: DeviceCounts, noun: str) -> list[Cell]:
     total = counts.free + counts.busy + counts.away
     if not total:
         return []
@@ -114,16 +101,16 @@ def _devices(counts: DeviceCounts, noun: str) -> list[Cell]:
     ]
 
 
-def _counted(number: int, most: int) -> str:
+def _capped_count(number: int, most: int) -> str:
     return f"{number:,}+" if number >= most else f"{number:,}"
 
 
-def task_rows(picture: TopSnapshot, order: TaskOrder, wanted: str) -> list[TextRow]:
+def task_rows(snapshot: TopSnapshot, order: TaskOrder, filter_text: str) -> list[TextRow]:
     rank = _TASK_RANKS[order]
-    ranked = sorted(picture.tasks, key=lambda task: rank(task, picture.at))
+    ranked = sorted(snapshot.tasks, key=lambda task: rank(task, snapshot.at))
     ranked.sort(key=lambda task: task.state.is_final)
-    rows = (TextRow(task.id, _task(task, picture.at)) for task in ranked)
-    return [row for row in rows if _fits(row, wanted)]
+    rows = (TextRow(task.id, _task_cells(task, snapshot.at)) for task in ranked)
+    return [row for row in rows if _matches(row, filter_text)]
 
 
 def _newest(task: TaskView, _: datetime) -> Any:
@@ -139,7 +126,7 @@ _TASK_RANKS: dict[TaskOrder, Callable[[TaskView, datetime], Any]] = {
 }
 
 
-def _task(task: TaskView, now: datetime) -> list[Cell]:
+def _task_cells(task: TaskView, now: datetime) -> list[Cell]:
     ran = duration_seconds(task, now)
     return [
         Cell(short_id(task.id), Tone.STRONG),
@@ -159,11 +146,11 @@ def _where_or_why(task: TaskView) -> Cell:
     return Cell(place(attempt), Tone.FAINT if task.state.is_final else Tone.PLAIN)
 
 
-def device_rows(picture: TopSnapshot, order: DeviceOrder, wanted: str) -> list[TextRow]:
-    ranked = sorted(picture.devices, key=lambda device: (device.node_name, device.id))
+def device_rows(snapshot: TopSnapshot, order: DeviceOrder, filter_text: str) -> list[TextRow]:
+    ranked = sorted(snapshot.devices, key=lambda device: (device.node_name, device.id))
     ranked.sort(key=_DEVICE_RANKS[order])
-    rows = (TextRow(device.id, _device(device)) for device in ranked)
-    return [row for row in rows if _fits(row, wanted)]
+    rows = (TextRow(device.id, _device_cells(device)) for device in ranked)
+    return [row for row in rows if _matches(row, filter_text)]
 
 
 _DEVICE_RANKS: dict[DeviceOrder, Callable[[PoolDevice], Any]] = {
@@ -175,47 +162,47 @@ _DEVICE_RANKS: dict[DeviceOrder, Callable[[PoolDevice], Any]] = {
 }
 
 
-def _device(device: PoolDevice) -> list[Cell]:
-    said, sample = device.description, device.sample
+def _device_cells(device: PoolDevice) -> list[Cell]:
+    description, sample = device.description, device.sample
     heat = None if sample is None else sample.temperature_celsius
     watts = None if sample is None else sample.power_watts
     return [
-        Cell(device_name(said), Tone.STRONG),
+        Cell(device_name(description), Tone.STRONG),
         Cell(device.node_name, Tone.STRONG if device.is_mine else Tone.PLAIN),
         Cell(short_bar(int(_use_percent(device))) if sample else "", Tone.BUSY),
-        Cell(_memory(device)),
+        Cell(_memory_text(device)),
         Cell(
             "" if heat is None else f"{heat:.0f} °C", Tone.BAD if (heat or 0) >= 85 else Tone.PLAIN
         ),
         Cell("" if watts is None else f"{watts:.0f} W"),
-        Cell(price_text(said.terms.price_micro_per_hour)),
-        _state(device),
+        Cell(price_text(description.terms.price_micro_per_hour)),
+        _state_cell(device),
     ]
 
 
 def _use_percent(device: PoolDevice) -> float:
-    told = None if device.sample is None else device.sample.utilisation_percent
-    return told or 0.0
+    percent = None if device.sample is None else device.sample.utilisation_percent
+    return percent or 0.0
 
 
-def _memory(device: PoolDevice) -> str:
-    """Used of all, if that is told; else how much there is."""
+def _memory_text(device: PoolDevice) -> str:
+    """Used and total memory; only the total if usage is not reported."""
     total = device.description.memory_bytes
     used = None if device.sample is None else device.sample.memory_used_bytes
     return show_bytes(total) if used is None else f"{used / 2**30:.1f}/{show_bytes(total)}"
 
 
-def _state(device: PoolDevice) -> Cell:
-    """Whether it could be had: wholly, in part, not now."""
-    told = pool_state_cell(device)
-    if told.tone is not Tone.GOOD:
-        return told
+def _state_cell(device: PoolDevice) -> Cell:
+    """Whether it is free, partly free or busy, or why it takes no work."""
+    cell = pool_state_cell(device)
+    if cell.tone is not Tone.GOOD:
+        return cell
     if device.free_milli == WHOLE_DEVICE_MILLI:
         return Cell("free", Tone.GOOD)
     return Cell(f"{show_milli(device.free_milli)} free" if device.free_milli else "busy", Tone.BUSY)
 
 
-def _fits(row: TextRow, wanted: str) -> bool:
-    """Whether any cell has these words; of an id, its end is enough."""
-    words = wanted.lower()
+def _matches(row: TextRow, filter_text: str) -> bool:
+    """Whether the id or any cell contains the text."""
+    words = filter_text.lower()
     return words in row.key or any(words in cell.text.lower() for cell in row.cells)

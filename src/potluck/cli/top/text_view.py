@@ -1,4 +1,4 @@
-"""Something to read, on the whole screen."""
+"""A full-screen text."""
 
 from collections.abc import Callable
 from typing import ClassVar
@@ -15,8 +15,8 @@ from potluck.cli.terminal.table import RICH_STYLES
 from potluck.cli.top.details import Lines
 
 
-def as_text(lines: Lines) -> Text:
-    """Without anything that a terminal would obey."""
+def render_lines(lines: Lines) -> Text:
+    """Renders lines without control characters."""
     return Text("\n").join(
         Text().join(Text(printable(cell.text), RICH_STYLES[cell.tone]) for cell in line)
         for line in lines
@@ -24,7 +24,7 @@ def as_text(lines: Lines) -> Text:
 
 
 class TextView(Screen[None]):
-    """Goes back with Escape or q. What may grow is asked for again and again."""
+    """A scrollable text; `again` requests new lines for a text that grows."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,enter", "back", "Back"),
@@ -45,7 +45,7 @@ class TextView(Screen[None]):
     def compose(self) -> ComposeResult:
         yield Static(Text(printable(self._title), "bold underline"), id="title")
         with VerticalScroll(id="body"):
-            yield Static(as_text(self._lines), id="text")
+            yield Static(render_lines(self._lines), id="text")
         yield Footer(show_command_palette=False)
 
     def on_mount(self) -> None:
@@ -54,20 +54,20 @@ class TextView(Screen[None]):
             self._go_to_end()
 
     def grow(self, lines: Lines) -> None:
-        """New lines; whoever reads the end goes on to the new one.
+        """Shows new lines, and follows the end if it was visible.
 
-        They may come before this is drawn, or after it was left, and then nothing is there to grow.
+        Does nothing before the view is drawn and after it is closed.
         """
         if lines == self._lines:
             return
         self._lines = lines
         for body in self.query("#body"):
             is_at_end = body.scroll_y >= body.max_scroll_y - 1
-            body.query_one("#text", Static).update(as_text(lines))
+            body.query_one("#text", Static).update(render_lines(lines))
             if is_at_end:
                 self._go_to_end()
 
-    def look_again(self) -> None:
+    def refresh_lines(self) -> None:
         if self._again is not None:
             self._again()
 
@@ -77,5 +77,5 @@ class TextView(Screen[None]):
     def action_back(self) -> None:
         self.dismiss()
 
-    def action_scroll(self, how: str) -> None:
-        getattr(self.query_one("#body"), how)(animate=False)
+    def action_scroll(self, method: str) -> None:
+        getattr(self.query_one("#body"), method)(animate=False)

@@ -1,1 +1,1 @@
-"""What accounts type about their webhooks."""
+"""`potluck webhooks`: where an account receives its events."""

@@ -6,7 +6,7 @@ import typer
 
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.terminal.screen import Screen
-from potluck.cli.webhooks.list import tell_webhook
+from potluck.cli.webhooks.list import show_details
 from potluck.cli.webhooks.resolve_webhook import WebhookArgument, pick_webhook_id
 from potluck.cli.webhooks.secrets import KindOption
 from potluck.model.error import InvalidInput
@@ -15,21 +15,23 @@ from potluck.model.error import InvalidInput
 def change_webhook(
     webhook: WebhookArgument,
     url: Annotated[
-        str | None, typer.Option("--url", metavar="URL", help="Another address.")
+        str | None, typer.Option("--url", metavar="URL", help="The new address.")
     ] = None,
     name: Annotated[
-        str | None, typer.Option("--name", metavar="NAME", help="Another name.")
+        str | None, typer.Option("--name", metavar="NAME", help="The new name.")
     ] = None,
     kind: KindOption = None,
-    every_kind: Annotated[bool, typer.Option("--every-kind", help="All kinds of events.")] = False,
+    every_kind: Annotated[
+        bool, typer.Option("--every-kind", help="Send all kinds of events.")
+    ] = False,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Change address, name or which events; what is not said stays."""
+    """Change the address, the name or the kinds of events."""
     if not (url or name or kind or every_kind) or (kind and every_kind):
         raise InvalidInput(
-            "There is nothing to change, or it is said twice.",
-            "Say --url, --name, and --kind or --every-kind.",
+            "There is nothing to change, or --kind and --every-kind are both given.",
+            "Give --url, --name, and --kind or --every-kind.",
         )
     screen = Screen(json)
     with connect(server) as potluck:
@@ -39,4 +41,4 @@ def change_webhook(
     if json:
         screen.emit(changed)
     else:
-        tell_webhook(screen.out, changed)
+        show_details(screen.out, changed)

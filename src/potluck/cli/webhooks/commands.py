@@ -7,7 +7,7 @@ import typer
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.terminal.screen import Screen, Tone, printable
 from potluck.cli.terminal.units import show_seconds
-from potluck.cli.webhooks.list import tell_webhook
+from potluck.cli.webhooks.list import show_details
 from potluck.cli.webhooks.resolve_webhook import WebhookArgument, pick_webhook_id
 from potluck.wire.webhooks import WebhookTried
 
@@ -17,56 +17,52 @@ _SHOWN_LINES = 10
 def test_webhook(
     webhook: WebhookArgument, server: ServerOption = None, json: JsonOption = False
 ) -> None:
-    """Send an event that says nothing, now, and show what came back. Status 1 if it did not
-    arrive.
-    """
+    """Send a test event now and show the response. The exit status is 1 if it did not arrive."""
     screen = Screen(json)
     with connect(server) as potluck:
-        tried = potluck.webhooks.test(pick_webhook_id(potluck, webhook))
+        result = potluck.webhooks.test(pick_webhook_id(potluck, webhook))
     if json:
-        screen.emit(tried)
+        screen.emit(result)
     else:
-        _tell(screen, tried)
-    if not tried.delivered:
+        _show_test(screen, result)
+    if not result.delivered:
         raise typer.Exit(1)
 
 
 def pause_webhook(
     webhook: WebhookArgument, server: ServerOption = None, json: JsonOption = False
 ) -> None:
-    """Send nothing there until it is resumed; what happens meanwhile waits."""
+    """Stop sending until it is resumed; events wait meanwhile."""
     screen = Screen(json)
     with connect(server) as potluck:
-        found = potluck.webhooks.pause(pick_webhook_id(potluck, webhook))
+        paused = potluck.webhooks.pause(pick_webhook_id(potluck, webhook))
     if json:
-        screen.emit(found)
+        screen.emit(paused)
     else:
-        tell_webhook(screen.out, found)
+        show_details(screen.out, paused)
 
 
 def resume_webhook(
     webhook: WebhookArgument,
-    skip: Annotated[
-        bool, typer.Option("--skip", help="Leave out what happened meanwhile, and what waits.")
-    ] = False,
+    skip: Annotated[bool, typer.Option("--skip", help="Drop the events that wait.")] = False,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Go on where it was."""
+    """Send events again, starting with those that wait."""
     screen = Screen(json)
     with connect(server) as potluck:
         webhook_id = pick_webhook_id(potluck, webhook)
-        found = potluck.webhooks.resume(webhook_id, skip_missed=skip)
+        resumed = potluck.webhooks.resume(webhook_id, skip_missed=skip)
     if json:
-        screen.emit(found)
+        screen.emit(resumed)
     else:
-        tell_webhook(screen.out, found)
+        show_details(screen.out, resumed)
 
 
 def remove_webhook(
     webhook: WebhookArgument, server: ServerOption = None, json: JsonOption = False
 ) -> None:
-    """Send nothing there any more, and forget it."""
+    """Delete a webhook."""
     screen = Screen(json)
     with connect(server) as potluck:
         webhook_id = pick_webhook_id(potluck, webhook)
@@ -77,11 +73,11 @@ def remove_webhook(
         screen.out.line(f"Removed {webhook_id}.")
 
 
-def _tell(screen: Screen, tried: WebhookTried) -> None:
-    seconds = show_seconds(tried.seconds)
-    if tried.delivered:
-        screen.out.line(f"✓ It answered {tried.status} after {seconds}.", Tone.GOOD)
+def _show_test(screen: Screen, result: WebhookTried) -> None:
+    seconds = show_seconds(result.seconds)
+    if result.delivered:
+        screen.out.line(f"✓ Response {result.status} after {seconds}.", Tone.GOOD)
     else:
-        screen.out.line(f"✗ {printable(tried.detail)} ({seconds})", Tone.BAD)
-    for line in tried.answer.splitlines()[:_SHOWN_LINES]:
+        screen.out.line(f"✗ {printable(result.detail)} ({seconds})", Tone.BAD)
+    for line in result.answer.splitlines()[:_SHOWN_LINES]:
         screen.err.line(f"  {printable(line)[:200]}", Tone.FAINT)

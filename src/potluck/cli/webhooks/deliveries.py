@@ -19,16 +19,16 @@ _TONES = {
     DeliveryState.DELIVERED: Tone.GOOD,
     DeliveryState.GIVEN_UP: Tone.BAD,
 }
-_PAUSED = "It waits until the webhook is resumed."
+_PAUSED = "Waiting until the webhook is resumed."
 
 
 def list_deliveries(
     webhook: WebhookArgument,
-    limit: Annotated[int, typer.Option(min=1, max=500, help="So many of the newest.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="How many of the newest.")] = 20,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Show what was sent there or waits, newest first, and what came of it."""
+    """Show sent and waiting events, newest first, with their results."""
     screen = Screen(json)
     with connect(server) as potluck:
         page = potluck.webhooks.deliveries(pick_webhook_id(potluck, webhook), limit)
@@ -36,63 +36,67 @@ def list_deliveries(
         screen.emit(page)
     elif page.deliveries:
         columns = [
-            *(
-                TableColumn("DELIVERY"),
-                TableColumn("EVENT"),
-                TableColumn("KIND"),
-                TableColumn("STATE"),
-            ),
-            *(TableColumn("TRIES", is_number=True), TableColumn("LAST TRY", is_number=True)),
-            *(
-                TableColumn("TOOK", is_number=True),
-                TableColumn("WHAT CAME OF IT", shrinks=True, wraps=True),
-            ),
+            TableColumn("DELIVERY"),
+            TableColumn("EVENT"),
+            TableColumn("KIND"),
+            TableColumn("STATE"),
+            TableColumn("TRIES", is_number=True),
+            TableColumn("LAST TRY", is_number=True),
+            TableColumn("TOOK", is_number=True),
+            TableColumn("RESULT", shrinks=True, wraps=True),
         ]
         is_short = screen.out.is_terminal
-        show_table(screen.out, columns, [_row(each, is_short) for each in page.deliveries])
+        show_table(screen.out, columns, [_row(delivery, is_short) for delivery in page.deliveries])
     else:
-        screen.err.line("Nothing was sent there yet.")
+        screen.err.line("No events were sent yet.")
 
 
 def redeliver(
     webhook: WebhookArgument,
     delivery: Annotated[
-        str, typer.Argument(metavar="DELIVERY", help="Its id, or an end of it.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="DELIVERY", help="Its id, or the end of the id.", show_default=False
+        ),
     ],
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Send one of them once more, with the same event id."""
+    """Send an event again, with the same event id."""
     screen = Screen(json)
     with connect(server) as potluck:
         webhook_id = pick_webhook_id(potluck, webhook)
-        known = potluck.webhooks.deliveries(webhook_id, 500).deliveries
-        found = [each.id for each in known if delivery and each.id.endswith(delivery)]
-        made = potluck.webhooks.redeliver(webhook_id, found[0] if len(found) == 1 else delivery)
+        deliveries = potluck.webhooks.deliveries(webhook_id, 500).deliveries
+        matches = [
+            candidate.id for candidate in deliveries if delivery and candidate.id.endswith(delivery)
+        ]
+        repeated = potluck.webhooks.redeliver(
+            webhook_id, matches[0] if len(matches) == 1 else delivery
+        )
     if json:
-        screen.emit(made)
+        screen.emit(repeated)
     else:
-        is_sent = made.next_try_at is not None
-        screen.out.line(f"It is on its way again, as {made.id}." if is_sent else _PAUSED)
+        is_sent = repeated.next_try_at is not None
+        screen.out.line(f"Sending it again, as {repeated.id}." if is_sent else _PAUSED)
 
 
-def _row(each: DeliveryView, is_short: bool) -> list[Cell]:
+def _row(delivery: DeliveryView, is_short: bool) -> list[Cell]:
     now = datetime.now(UTC)
-    last = each.newest_tries[0] if each.newest_tries else None
-    said = [] if last is None else [last.detail or f"It answered {last.status}."]
-    if each.next_try_at is not None:
-        is_later = each.next_try_at > now
-        soon = f"Next try in {show_ahead(each.next_try_at, now)}."
-        said.append(soon if is_later else "It waits for its turn.")
-    elif each.state is DeliveryState.PENDING:
-        said.append(_PAUSED)
+    last = delivery.newest_tries[0] if delivery.newest_tries else None
+    results = [] if last is None else [last.detail or f"Response {last.status}."]
+    if delivery.next_try_at is not None:
+        is_later = delivery.next_try_at > now
+        soon = f"Next try in {show_ahead(delivery.next_try_at, now)}."
+        results.append(soon if is_later else "Queued.")
+    elif delivery.state is DeliveryState.PENDING:
+        results.append(_PAUSED)
     return [
-        Cell(short_id(each.id) if is_short else each.id, Tone.STRONG),
-        Cell(short_id(each.event_id) if is_short else each.event_id),
-        Cell(each.kind),
-        Cell(each.state, _TONES[each.state]),
-        Cell(str(each.tries)),
+        Cell(short_id(delivery.id) if is_short else delivery.id, Tone.STRONG),
+        Cell(short_id(delivery.event_id) if is_short else delivery.event_id),
+        Cell(delivery.kind),
+        Cell(delivery.state, _TONES[delivery.state]),
+        Cell(str(delivery.tries)),
         Cell("" if last is None else show_since(last.at, now)),
         Cell("" if last is None else show_seconds(last.seconds)),
-        Cell(" ".join(said), Tone.FAINT),
+        Cell(" ".join(results), Tone.FAINT),
     ]

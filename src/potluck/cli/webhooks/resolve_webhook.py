@@ -1,4 +1,4 @@
-"""Which webhook somebody means: an id, an end of one, or its name."""
+"""Resolves a webhook by its id, the end of its id, or its name."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 WebhookArgument = Annotated[
     str,
     typer.Argument(
-        metavar="WEBHOOK", help="Its name, its id, or an end of that.", show_default=False
+        metavar="WEBHOOK", help="Its name, its id, or the end of the id.", show_default=False
     ),
 ]
 
@@ -22,25 +22,28 @@ WebhookArgument = Annotated[
 def pick_webhook_id(potluck: "Potluck", text: str) -> str:
     if is_id(text, "webhook"):
         return text
-    known = potluck.webhooks.list()
-    found = [each.id for each in known if text and (each.name == text or each.id.endswith(text))]
-    if len(found) == 1:
-        return found[0]
-    if not found:
+    webhooks = potluck.webhooks.list()
+    ids = [
+        webhook.id
+        for webhook in webhooks
+        if text and (webhook.name == text or webhook.id.endswith(text))
+    ]
+    if len(ids) == 1:
+        return ids[0]
+    if not ids:
         raise NotFound(
-            f"None of your webhooks is called {printable(text)!r}, and no id ends so.",
+            f"None of your webhooks has the name or id {printable(text)!r}.",
             "`potluck webhooks` lists them.",
         )
     raise InvalidInput(
-        f"{printable(text)!r} fits {len(found)} of your webhooks: {', '.join(found)}.",
-        "Type one of these ids.",
+        f"{printable(text)!r} matches {len(ids)} of your webhooks: {', '.join(ids)}.",
+        "Use one of these ids.",
     )
 
 
 def check_new_name(potluck: "Potluck", name: str) -> None:
-    """Two of one name could not be told apart by it."""
-    if any(each.name == name for each in potluck.webhooks.list()):
+    if any(webhook.name == name for webhook in potluck.webhooks.list()):
         raise InvalidInput(
-            f"You have a webhook that is called {printable(name)} already.",
+            f"You already have a webhook named {printable(name)}.",
             "Choose another name, or remove that one with `potluck webhooks remove`.",
         )

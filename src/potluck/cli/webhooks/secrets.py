@@ -1,4 +1,4 @@
-"""`potluck webhooks add` and `rotate`: what shows a secret, this once."""
+"""`potluck webhooks add` and `rotate`: the commands that show a secret, once."""
 
 from typing import Annotated
 
@@ -16,7 +16,7 @@ KindOption = Annotated[
     typer.Option(
         "--kind",
         metavar="KIND",
-        help=f"Only these events, of: {', '.join(EventKind)}. Repeat it.",
+        help=f"Only these events: {', '.join(EventKind)}. Repeatable.",
         show_default="all",
     ),
 ]
@@ -24,46 +24,51 @@ KindOption = Annotated[
 
 def add_webhook(
     url: Annotated[
-        str, typer.Argument(metavar="URL", help="Where, with https://.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="URL", help="The https:// address of the receiver.", show_default=False
+        ),
     ],
     kind: KindOption = None,
     name: Annotated[
         str | None,
-        typer.Option("--name", metavar="NAME", help="What you call it.", show_default="its host"),
+        typer.Option("--name", metavar="NAME", help="Its name.", show_default="its host"),
     ] = None,
     task: Annotated[
-        str | None, typer.Option("--task", metavar="TASK", help="Only what is about this task.")
+        str | None, typer.Option("--task", metavar="TASK", help="Only events of this task.")
     ] = None,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Have events sent to an address, and show the secret that signs them, this once."""
+    """Send events to an address, and show the secret that signs them, once."""
     screen = Screen(json)
     with connect(server) as potluck:
         task_id = None if task is None else pick_task_id(potluck, task)
         if name is not None:
             check_new_name(potluck, name)
-        made = potluck.webhooks.add(url, kinds=kind or (), name=name, task_id=task_id)
-    _show(screen, made, f"Made {made.webhook.id}. What happens from now on goes there, signed with")
+        added = potluck.webhooks.add(url, kinds=kind or (), name=name, task_id=task_id)
+    _show(screen, added, f"Made {added.webhook.id}. Its events are signed with this secret:")
     if not json:
-        screen.err.line(f"Try it: potluck webhooks test {made.webhook.id}")
+        screen.err.line(f"Try it: potluck webhooks test {added.webhook.id}")
 
 
 def rotate_webhook(
     webhook: WebhookArgument, server: ServerOption = None, json: JsonOption = False
 ) -> None:
-    """Make a new secret and show it; the old one signs as well for a day."""
+    """Make a new secret and show it; the old one remains valid for a day."""
     screen = Screen(json)
     with connect(server) as potluck:
-        made = potluck.webhooks.rotate(pick_webhook_id(potluck, webhook))
-    _show(screen, made, f"{made.webhook.id} is signed with both secrets for a while. The new one:")
+        rotated = potluck.webhooks.rotate(pick_webhook_id(potluck, webhook))
+    _show(
+        screen, rotated, f"{rotated.webhook.id} is signed with both secrets for a day. The new one:"
+    )
 
 
-def _show(screen: Screen, made: WebhookMade, sentence: str) -> None:
+def _show(screen: Screen, webhook: WebhookMade, sentence: str) -> None:
     if screen.json:
-        screen.emit(made)
+        screen.emit(webhook)
         return
     screen.err.line(sentence)
-    screen.out.line(made.secret)
-    screen.err.line("It is shown this once. The receiver checks each event with it:")
+    screen.out.line(webhook.secret)
+    screen.err.line("It is shown only once. The receiver verifies each event with it:")
     screen.err.line("  event = potluck.webhook.verify(secret, headers, body)")
