@@ -77,9 +77,7 @@ house: $(VENV)/.dev  ## the size and shape of the source, and the files that one
 	@$(RUN)/python -m scripts.house $(ARGS)
 
 docs: $(VENV)/.dev  ## write the pages that are made from the code
-	@$(RUN)/python scripts/docs.py
-	@$(RUN)/python scripts/options_page.py
-	@$(RUN)/python -m tests.architecture.test_permissions_page
+	@$(RUN)/python -m scripts.docs
 
 lock: $(VENV)/.dev  ## pin the newest dependencies that pyproject.toml allows
 	@./scripts/environment.sh lock
