@@ -46,8 +46,8 @@ COMMANDS = """\
 # Commands
 
 Made from the commands by `make docs`. `potluck COMMAND --help` shows the options of one of them;
-[options.md](options.md) lists the options of a task. Every command takes `--json`. Exit codes are in
-[operations.md](operations.md#exit-codes).
+[options.md](options.md) lists the options of a task. Every command takes `--json`. Exit codes are
+in [operations.md](operations.md#exit-codes).
 """
 
 

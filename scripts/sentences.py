@@ -1,7 +1,7 @@
 """Lists every sentence that users read, with its place: `make sentences`.
 
-Help texts, errors, hints, waiting reasons and notices are strings of several words in `src/potluck`;
-a value in an f-string is shown as {…}. Docstrings count where they are the help of a command or a
+Help texts, errors, hints, waiting reasons and notices are strings of several words; a value in an
+f-string is shown as {…}. Docstrings count where they are the help of a command or a
 description in the OpenAPI document. HTML pages are listed by their text.
 """
 
