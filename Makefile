@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check format test-long verify verify-long fuzz bench-junk bench-queue bench-take-over bench-scheduler bench-idle bench-map bench-start bench-join bench-first captures house docs lock clean
+.PHONY: help up test check format test-long verify verify-long fuzz bench-junk bench-queue bench-take-over bench-scheduler bench-idle bench-map bench-start bench-join bench-first captures house sentences docs lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -76,10 +76,11 @@ captures: $(VENV)/.dev  ## take the pictures of docs/terminal.md anew, in tmux
 house: $(VENV)/.dev  ## the size and shape of the source, and the files that one run passes (ARGS="--verbose")
 	@$(RUN)/python -m scripts.house $(ARGS)
 
+sentences: $(VENV)/.dev  ## every sentence that users read, with its place
+	@$(RUN)/python -m scripts.sentences
+
 docs: $(VENV)/.dev  ## write the pages that are made from the code
-	@$(RUN)/python scripts/docs.py
-	@$(RUN)/python scripts/options_page.py
-	@$(RUN)/python -m tests.architecture.test_permissions_page
+	@$(RUN)/python -m scripts.docs
 
 lock: $(VENV)/.dev  ## pin the newest dependencies that pyproject.toml allows
 	@./scripts/environment.sh lock

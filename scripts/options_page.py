@@ -1,12 +1,10 @@
-"""Writes docs/options.md from the table of task options; `make docs` runs it."""
+"""docs/options.md, from the table of task options."""
 
 from collections.abc import Iterator
 from enum import StrEnum
-from pathlib import Path
 
 from potluck.local.task_options import OPTIONS, OptionSource, TaskOption
 
-PAGE = Path(__file__).parents[1] / "docs" / "options.md"
 INTRODUCTION = """\
 # Options of a task
 
@@ -47,7 +45,7 @@ They still work, in Python with a `DeprecationWarning` and elsewhere with a hint
 """
 
 
-def page() -> str:
+def options_page() -> str:
     panels = dict.fromkeys(option.panel for option in OPTIONS.values())
     return "".join([INTRODUCTION, *map(section, panels), EARLIER, *earlier()])
 
@@ -84,7 +82,3 @@ def earlier() -> Iterator[str]:
             yield f"| `{alias}` | `{option.name}` |\n"
     yield "| `retries=2`, in Python | `attempts=3` |\n"
     yield '| `gpu="A100"`, in Python | `model="A100"`, with `gpu=1` |\n'
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page())

@@ -1,6 +1,5 @@
 """The table of task options: each option arrives in the request alike from wherever it is given."""
 
-import runpy
 import warnings
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ from potluck.model.node import SandboxStrength
 from potluck.model.task import TaskRequest
 from potluck.model.task_spec import ScriptSpec
 from potluck.wire.estimate import Estimate, Outlook
-from tests.architecture.places import DOCS, ROOT
 from tests.cli.command_line import CommandLine
 from tests.consumer.fake_server import FakeServer, says
 
@@ -270,8 +268,3 @@ def test_shared_options_are_declared_by_the_commands() -> None:
     known = {name for option in run.params for name in option.opts}
     typed = {row.name for row in OPTIONS.values() if OptionSource.COMMAND in row.sources}
     assert {f"--{name}" for name in typed} <= known
-
-
-def test_the_page_is_current() -> None:
-    page = runpy.run_path(str(ROOT / "scripts" / "options_page.py"))["page"]()
-    assert (DOCS / "options.md").read_text() == page, "run `make docs`"

@@ -1,4 +1,4 @@
-"""docs/permissions.md is the policy on one page, made from the operations by `make docs`.
+"""docs/permissions.md: the policy on one page, from the operations that the server declares.
 
 A commit that changes who may call an operation changes this page too, where a reviewer sees it.
 """
@@ -8,9 +8,7 @@ from typing import Final
 from potluck.model.account import ROLE_FOR, SCOPES, Scope
 from potluck.server.api.area import Area
 from potluck.server.api.operations import AREAS
-from tests.architecture.places import DOCS
 
-PAGE: Final = DOCS / "permissions.md"
 OPENING: Final = """\
 # Permissions
 
@@ -26,7 +24,7 @@ for an operation is enough. An object of another account is `not_found`, whateve
 """
 
 
-def page() -> str:
+def permissions_page() -> str:
     scopes = "".join(
         f"| `{scope}` | {ROLE_FOR.get(scope, 'any')} | {_credentials(scope)} |\n" for scope in Scope
     )
@@ -39,16 +37,8 @@ def _credentials(scope: Scope) -> str:
 
 def _section(area: Area) -> str:
     rows = "".join(
-        f"| `{each.name}` | `{each.route.method} {each.route.path}` "
-        f"| {' or '.join(f'`{scope}`' for scope in each.scopes) or 'everyone'} |\n"
-        for each in area.operations
+        f"| `{operation.name}` | `{operation.route.method} {operation.route.path}` "
+        f"| {' or '.join(f'`{scope}`' for scope in operation.scopes) or 'everyone'} |\n"
+        for operation in area.operations
     )
     return f"## {area.name.capitalize()}\n\n| operation | route | who |\n|---|---|---|\n{rows}"
-
-
-def test_the_page_says_what_the_operations_declare() -> None:
-    assert PAGE.read_text() == page(), "run `make docs`"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page())
