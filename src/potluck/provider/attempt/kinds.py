@@ -10,28 +10,7 @@ from potluck.model.task import EndReason
 from potluck.model.task_spec import CommandSpec, ContainerSpec, FunctionSpec, ScriptSpec, TaskSpec
 from potluck.provider.attempt.types import PreparedAttempt, RunPlan
 from potluck.provider.dependencies.outcome import PrepareFailed
-from potluck.provider.functions.arguments import Arguments
-from potluck.provider.functions.call import FunctionCall
-from potluck.provider.functions.confinement import confine_function
-from potluck.provider.functions.interpreter_key import key_of
-from potluck.provider.functions.interpreter_pool import WarmPool
-from potluck.provider.functions.items import FunctionRange
-from potluck.provider.sandbox.driver import CHECKPOINT, OUTPUT, WORK, Confinement, Mount, RunOutcome
-
-
-async def run_function(
-    job: PreparedAttempt, spec: FunctionSpec, pool: WarmPool, outcome_seconds: float
-) -> RunOutcome:
-    confinement = confine_function(job)
-    key = key_of(job, spec, confinement)
-    total = job.grant.items_total
-    with Arguments(spec.inputs, job.inputs, total) as arguments:
-        async with pool.beside(job.grant, key):
-            if total is None:
-                call = FunctionCall(job, spec, arguments, outcome_seconds)
-                return await call.to_its_end(pool, key, confinement)
-            items = FunctionRange(job, spec, arguments, outcome_seconds)
-            return await items.to_its_end(pool, key, confinement)
+from potluck.provider.sandbox.driver import CHECKPOINT, OUTPUT, WORK, Confinement, Mount
 
 
 def confine(job: PreparedAttempt, command: Sequence[str], image: str | None = None) -> Confinement:

@@ -25,7 +25,7 @@ from potluck.model.task_spec import (
 )
 from potluck.model.usage import Usage
 from potluck.provider.attempt.item_runner import RangeRun
-from potluck.provider.attempt.kinds import dependencies_of, plan_of, run_function
+from potluck.provider.attempt.kinds import dependencies_of, plan_of
 from potluck.provider.attempt.log_buffer import LogBuffer
 from potluck.provider.attempt.mask import Mask, MaskedLog
 from potluck.provider.attempt.outcome_buffer import Outcomes
@@ -45,12 +45,17 @@ from potluck.provider.expose.off_thread import Aside, Show
 from potluck.provider.files.blob_transfer import Freight
 from potluck.provider.files.cache import FileCache
 from potluck.provider.files.work_directory import InputFiles, Porter
+from potluck.provider.functions.arguments import Arguments
+from potluck.provider.functions.call import FunctionCall
+from potluck.provider.functions.confinement import confine_function
+from potluck.provider.functions.interpreter_key import key_of
 from potluck.provider.functions.interpreter_pool import (
     USUAL,
     Pins,
     WarmPool,
     WarmSettings,
 )
+from potluck.provider.functions.items import FunctionRange
 from potluck.provider.one_line import one_line
 from potluck.provider.sandbox.driver import (
     Driver,
@@ -229,6 +234,21 @@ class Runner:
             return await run.to_its_end(self._driver, outcomes.add)
         finally:
             outcomes.flush()
+
+
+async def run_function(
+    job: PreparedAttempt, spec: FunctionSpec, pool: WarmPool, outcome_seconds: float
+) -> RunOutcome:
+    confinement = confine_function(job)
+    key = key_of(job, spec, confinement)
+    total = job.grant.items_total
+    with Arguments(spec.inputs, job.inputs, total) as arguments:
+        async with pool.beside(job.grant, key):
+            if total is None:
+                call = FunctionCall(job, spec, arguments, outcome_seconds)
+                return await call.to_its_end(pool, key, confinement)
+            items = FunctionRange(job, spec, arguments, outcome_seconds)
+            return await items.to_its_end(pool, key, confinement)
 
 
 def _finished(grant: Grant, outcome: RunOutcome, usage: Usage) -> Finished:
