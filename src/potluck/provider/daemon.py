@@ -90,13 +90,17 @@ async def _run(settings: ProviderSettings, announce: Announce) -> None:
             os._exit(_INTERRUPTED_STATUS)
         stop.set()
 
+    _on_signals(request_stop)
+    await provide(settings, announce, stop)
+
+
+def _on_signals(request_stop: Callable[[], None]) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         try:
             loop.add_signal_handler(number, request_stop)
         except NotImplementedError:  # Windows
             signal.signal(number, lambda *_: loop.call_soon_threadsafe(request_stop))
-    await provide(settings, announce, stop)
 
 
 async def provide(settings: ProviderSettings, announce: Announce, stop: asyncio.Event) -> None:

@@ -75,7 +75,9 @@ class Skews:
             return
         self.theirs = theirs
         ours, difference = potluck.__version__, skew(potluck.__version__, theirs)
-        self._pending = difference and VersionSkew(ours, theirs, difference.detail, difference.hint)
+        self._pending = None
+        if difference is not None:
+            self._pending = VersionSkew(ours, theirs, difference.detail, difference.hint)
 
     def tell(self) -> None:
         if self._pending is not None:
