@@ -108,7 +108,7 @@ async def test_a_journal_that_can_not_be_opened_is_told_as_that(
 ) -> None:
     settings = settings_for(server.url, tmp_path)
     (attempts_directory(settings.data_directory, settings.url) / "journal").mkdir(parents=True)
-    with pytest.raises(BadSettings, match="can not be written"):
+    with pytest.raises(BadSettings, match="cannot be written"):
         await provide(settings, Running().announced.append, asyncio.Event())
 
 

@@ -85,7 +85,7 @@ SAID: list[tuple[Announcement, tuple[str, ...]]] = [
     (TermsWrong("No \x1b[2J such key.", "Mend it."), ("No �[2J such key.", "Mend it.")),
     (OptionsOverridden(("--price", "--cores"), "/terms"), ("/terms", "--price, --cores")),
     (OfferRefused("Too many.", "Offer fewer."), ("refuses the offer", "Too many. Offer fewer.")),
-    (PowerRefused("GPU-1", "It can not be told."), ("It can not be told.",)),
+    (PowerRefused("GPU-1", "No power limit."), ("No power limit.",)),
     (Draining(2, False), ("2 running", "no new tasks", "then stops")),
     (Draining(0, True), ("no tasks running", "leaves the pool permanently")),
     (VersionSkew("0.1.0", "0.2.0", "It is older.", "Update it."), ("It is older. Update it.",)),

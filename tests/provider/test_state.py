@@ -156,7 +156,7 @@ def test_a_value_that_the_server_does_not_take_is_not_named(is_early: bool) -> N
     (sent,) = attempts.handle(ParcelsShipped(grant.attempt_id, 1, 0))
     assert isinstance(sent, SendReport) and isinstance(sent.report, Finished)
     assert (sent.report.reason, sent.report.value) == (EndReason.EXCEPTION, None)
-    assert sent.report.detail == "What it returned was not taken: The account is full."
+    assert sent.report.detail == "The server rejected its result: The account is full."
 
 
 def test_a_log_that_the_server_cuts_does_not_hold_the_outcome_back() -> None:

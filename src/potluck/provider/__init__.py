@@ -1,1 +1,1 @@
-"""The provider client: link → state → runner → sandbox, on somebody's own machine."""
+"""The provider, on its owner's machine: server client → state → runner → sandbox."""

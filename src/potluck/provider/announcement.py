@@ -1,4 +1,4 @@
-"""What the provider tells the person (or program) that started it, as it happens."""
+"""Events that the provider announces to the person or program that started it."""
 
 from collections.abc import Callable
 
@@ -11,7 +11,7 @@ from potluck.model.task import EndReason
 
 
 class RegistrationDone(Struct, frozen=True, tag_field="event", tag="registered"):
-    """The server knows this node, and work can come."""
+    """The node is registered and can get work."""
 
     node_id: NodeId
     url: str
@@ -19,7 +19,7 @@ class RegistrationDone(Struct, frozen=True, tag_field="event", tag="registered")
     devices: tuple[DeviceDescription, ...]
     sandbox: SandboxReport
     own_tasks_only: bool
-    containers: SandboxReport | None = None  # where images are run, if not in `sandbox`
+    containers: SandboxReport | None = None  # of the container engine, if it is not `sandbox`
 
 
 class AttemptPreparing(Struct, frozen=True, tag_field="event", tag="attempt_preparing"):
@@ -37,7 +37,7 @@ class AttemptStarted(Struct, frozen=True, tag_field="event", tag="attempt_starte
 
 
 class AttemptFinished(Struct, frozen=True, tag_field="event", tag="attempt_finished"):
-    """It is over; the server will be told."""
+    """The attempt has ended; the server gets a report."""
 
     attempt_id: AttemptId
     task_id: TaskId
@@ -48,14 +48,14 @@ class AttemptFinished(Struct, frozen=True, tag_field="event", tag="attempt_finis
 
 
 class AttemptStopped(Struct, frozen=True, tag_field="event", tag="attempt_stopped"):
-    """The server called it off, or the provider is shutting down."""
+    """The server cancelled it, or the provider is shutting down."""
 
     attempt_id: AttemptId
     task_id: TaskId
 
 
 class DeviceUnbound(Struct, frozen=True, tag_field="event", tag="device_unbound"):
-    """A device of this machine gets no work, and why."""
+    """A device of this machine gets no work; `standing` is the reason."""
 
     uuid: str
     model: str
@@ -63,14 +63,14 @@ class DeviceUnbound(Struct, frozen=True, tag_field="event", tag="device_unbound"
 
 
 class DeviceRegained(Struct, frozen=True, tag_field="event", tag="device_bound"):
-    """A device that was another wallet's, or another node's, is this one's now, and gets work."""
+    """A device that was bound to another wallet or node is bound to this one, and gets work."""
 
     uuid: str
     model: str
 
 
 class AvailabilityChanged(Struct, frozen=True, tag_field="event", tag="availability_changed"):
-    """A device takes work now, or does not, and why."""
+    """A device starts or stops taking work."""
 
     uuid: str
     model: str
@@ -79,46 +79,46 @@ class AvailabilityChanged(Struct, frozen=True, tag_field="event", tag="availabil
 
 
 class TermsRead(Struct, frozen=True, tag_field="event", tag="terms_read"):
-    """The owner's file has changed, and holds from now on."""
+    """The owner's file has changed and is in effect."""
 
 
 class TermsWrong(Struct, frozen=True, tag_field="event", tag="terms_wrong"):
-    """The owner's file can not be meant so; what it said before stays in force."""
+    """The owner's file is invalid; its last valid content stays in force."""
 
     detail: str
     hint: str
 
 
 class OptionsOverridden(Struct, frozen=True, tag_field="event", tag="options_overridden"):
-    """The owner's file says otherwise than these options, and goes before them."""
+    """The owner's file overrides these options."""
 
     options: tuple[str, ...]
     terms_file: str
 
 
 class OfferRefused(Struct, frozen=True, tag_field="event", tag="offer_refused"):
-    """The server does not take what the owner's file says; it goes by what it knew before."""
+    """The server rejects the terms in the owner's file, and keeps the previous ones."""
 
     detail: str
     hint: str
 
 
 class PowerRefused(Struct, frozen=True, tag_field="event", tag="power_refused"):
-    """A device can not be told how much power to draw, and why."""
+    """A device's power limit cannot be set."""
 
     uuid: str
     detail: str
 
 
 class Draining(Struct, frozen=True, tag_field="event", tag="draining"):
-    """Nothing new is taken; when what runs has ended, the provider ends."""
+    """The provider takes no new work, and stops when the running tasks have ended."""
 
     attempts: int
     is_for_good: bool
 
 
 class VersionSkew(Struct, frozen=True, tag_field="event", tag="version_skew"):
-    """The server is of another version; work goes on, as far as both know it."""
+    """The server has another version; tasks continue."""
 
     ours: str
     theirs: str
@@ -127,7 +127,7 @@ class VersionSkew(Struct, frozen=True, tag_field="event", tag="version_skew"):
 
 
 class ServerSilent(Struct, frozen=True, tag_field="event", tag="server_silent"):
-    """The server does not answer, or refuses us; work goes on and we keep trying."""
+    """The server does not answer, or rejects our calls; tasks continue and calls are retried."""
 
     code: str
     detail: str
@@ -141,7 +141,7 @@ class ServerAnswers(Struct, frozen=True, tag_field="event", tag="server_answers"
 
 
 class Stopped(Struct, frozen=True, tag_field="event", tag="stopped"):
-    """The provider ended in good order."""
+    """The provider stopped cleanly."""
 
 
 Announcement = (

@@ -1,14 +1,12 @@
-"""Something that the server is to know: how often it has changed, and what has been heard."""
+"""Counts changes of a state, and how far the server knows them."""
 
 import asyncio
 
 
 class ChangeCounter:
-    """Counts changes, and up to which of them the server has heard."""
-
     def __init__(self) -> None:
         self.changes = 0
-        self._heard = 0
+        self._known = 0
         self._moved = asyncio.Event()
 
     def change(self) -> None:
@@ -16,23 +14,23 @@ class ChangeCounter:
         self._moved.set()
 
     def heard(self, changes: int) -> None:
-        """Of all that had changed when what it heard was said."""
-        self._heard = max(self._heard, changes)
+        """The server knows this many changes: the count when the message to it was built."""
+        self._known = max(self._known, changes)
         self._moved.set()
 
     @property
     def is_known(self) -> bool:
-        return self._heard >= self.changes
+        return self._known >= self.changes
 
     async def until_stale(self) -> None:
-        """Returns when there is something that the server has not heard."""
+        """Returns when there is a change that the server does not know."""
         while self.is_known:
             await self._next()
 
     async def until_known(self) -> None:
-        """Returns when the server has heard of all that has changed by now."""
+        """Returns when the server knows all changes made by now."""
         last = self.changes
-        while self._heard < last:
+        while self._known < last:
             await self._next()
 
     async def _next(self) -> None:

@@ -1,11 +1,11 @@
-"""The provider from start to goodbye; the one place where its parts are put together.
+"""The provider's life cycle, and the one place where its parts are wired together.
 
-Start: lock the data directory, read the owner's file, end what an earlier life left behind, find
-out what the sandbox enforces and which devices there are, register, take up the journal. Then the
-duties run until somebody wants it to stop: no more work is taken, runs are ended and given back,
-and outcomes are sent. A server that has them all is told goodbye; otherwise the journal keeps them
-for the next start. All of that takes seconds, and kill -9 at any moment loses nothing. Drained, it
-ends when what runs has ended; leaving for good, it also gives up its key and all that it kept.
+Start: lock the data directory, read the owner's file, clean up after an earlier process, probe the
+sandbox and the devices, register, replay the journal. Then the duties run until a stop: no new work
+is taken, runs are ended and given back, and outcomes are sent. If the server has all of them, the
+node leaves; otherwise the journal keeps them for the next start. A stop takes seconds, and kill -9
+at any moment loses nothing. A drained provider stops after its running tasks; one that leaves for
+good also gives up its key and its data.
 """
 
 import asyncio
@@ -72,39 +72,39 @@ from potluck.wire.provider import HeartbeatAnswer, NodeRegistered
 
 log = structlog.get_logger()
 
-# What a shell reports for a program that was interrupted.
+# The exit status that a shell reports for an interrupted program.
 _INTERRUPTED_STATUS = 130
 
 
 def run_provider(settings: ProviderSettings, announce: Announce) -> None:
-    """Provides until SIGTERM or SIGINT; a second one ends it at once."""
+    """Provides until SIGTERM or SIGINT; a second one stops it immediately."""
     asyncio.run(_run(settings, announce))
 
 
 async def _run(settings: ProviderSettings, announce: Announce) -> None:
     stop = asyncio.Event()
 
-    def asked() -> None:
+    def request_stop() -> None:
         if stop.is_set():
-            # The sandboxes die with us and the journal knows the rest.
+            # The sandboxes die with this process, and the journal has the rest.
             os._exit(_INTERRUPTED_STATUS)
         stop.set()
 
-    _on_signals(asked)
+    _on_signals(request_stop)
     await provide(settings, announce, stop)
 
 
-def _on_signals(asked: Callable[[], None]) -> None:
+def _on_signals(request_stop: Callable[[], None]) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         try:
-            loop.add_signal_handler(number, asked)
+            loop.add_signal_handler(number, request_stop)
         except NotImplementedError:  # Windows
-            signal.signal(number, lambda *_: loop.call_soon_threadsafe(asked))
+            signal.signal(number, lambda *_: loop.call_soon_threadsafe(request_stop))
 
 
 async def provide(settings: ProviderSettings, announce: Announce, stop: asyncio.Event) -> None:
-    """Provides until `stop` is set, or until what runs has ended, if the owner asks for that."""
+    """Provides until `stop` is set, or until it is drained, if the owner requests that."""
     with hold(settings.data_directory):
         tidy(settings.data_directory)
         rules = OwnerRules(terms_file(settings.data_directory), settings)
@@ -123,7 +123,7 @@ async def provide(settings: ProviderSettings, announce: Announce, stop: asyncio.
 
 
 class _LocalFacts(Struct, frozen=True):
-    """What is known before the server is asked."""
+    """What is known before the first contact with the server."""
 
     settings: ProviderSettings
     announce: Announce
@@ -134,33 +134,33 @@ class _LocalFacts(Struct, frozen=True):
     open_named: Callable[[str], Awaitable[Workshop]]
 
 
-async def _serve(found: _LocalFacts, stop: asyncio.Event) -> None:
-    settings = found.settings
-    workshop = found.workshop
+async def _serve(local: _LocalFacts, stop: asyncio.Event) -> None:
+    settings = local.settings
+    workshop = local.workshop
     offer = NodeOffer(
-        settings, found.detection.devices, workshop.report, found.rules, workshop.containers
+        settings, local.detection.devices, workshop.report, local.rules, workshop.containers
     )
 
     def keep(node_id: NodeId) -> None:
         save_node_id(settings.data_directory, settings.url, node_id)
 
     key = load_key(settings.data_directory)
-    async with open_link(settings, key, offer.registration, found.announce, keep) as link:
-        parts = _assemble(found, offer, link, await link.sign_in())
+    async with open_link(settings, key, offer.registration, local.announce, keep) as link:
+        parts = _assemble(local, offer, link, await link.sign_in())
         answer = await link.register()
         async with (
             _sampling(parts),
             listening(settings.data_directory, Desk(parts.office).handle),
         ):
-            found.announce(_registered(settings, offer, answer.node_id))
-            _introduce(found, parts, answer)
+            local.announce(_registered(settings, offer, answer.node_id))
+            _introduce(local, parts, answer)
             await _work(parts, answer, stop)
-            # The duties have ended: one that still called could bring the node back to life.
+            # After the duties: a late call of one could register the node again.
             await _leave(parts.office, parts.wishes.number())
 
 
 class _ProviderParts(Struct, frozen=True):
-    """Everything that works together while the provider runs."""
+    """The parts of a running provider."""
 
     office: Office
     devices: DeviceWatch
@@ -173,36 +173,36 @@ class _ProviderParts(Struct, frozen=True):
 
 
 def _assemble(
-    found: _LocalFacts, offer: NodeOffer, link: Link, account_id: AccountId
+    local: _LocalFacts, offer: NodeOffer, link: Link, account_id: AccountId
 ) -> _ProviderParts:
-    settings, rules, announce = found.settings, found.rules, found.announce
-    news, ending, sampler = ChangeCounter(), ShutdownRequest(), Sampler(found.detection.found)
+    settings, rules, announce = local.settings, local.rules, local.announce
+    news, ending, sampler = ChangeCounter(), ShutdownRequest(), Sampler(local.detection.found)
 
     def runner_of(workshop: Workshop) -> Runner:
-        return workshop.runner(settings, found.detection, rules.may_run, account_id, sampler.spent)
+        return workshop.runner(settings, local.detection, rules.may_run, account_id, sampler.spent)
 
     bench = Workbench(
         attempts_directory(settings.data_directory, settings.url),
         link,
-        runner_of(found.workshop),
+        runner_of(local.workshop),
         announce,
         settings,
-        found.throttle,
+        local.throttle,
     )
     bench.reports.let_pass(news.until_known)
-    devices = DeviceWatch(link, found.detection.found, announce)
-    seen = Observations(found.detection.devices, sampler)
+    devices = DeviceWatch(link, local.detection.found, announce)
+    seen = Observations(local.detection.devices, sampler)
     doings = Doings(
-        bench.busy, bench.used, bench.tell, announce, news, offer.told, found.throttle.limit
+        bench.busy, bench.used, bench.tell, announce, news, offer.told, local.throttle.limit
     )
-    watch = AvailabilityDuty(found.detection.devices, rules, seen, doings)
+    watch = AvailabilityDuty(local.detection.devices, rules, seen, doings)
 
     def drain(is_for_good: bool) -> None:
         announce(Draining(len(bench.held()), is_for_good))
         watch.drain()
         ending.ask(is_for_good)
 
-    power = PowerCaps(sampler, announce, found.detection.found, settings.data_directory)
+    power = PowerCaps(sampler, announce, local.detection.found, settings.data_directory)
     office = Office(
         *(settings, rules, offer, link, bench, watch, power, Pulse(), news, ending),
         *(devices.standings, drain),
@@ -221,26 +221,26 @@ def _assemble(
         seen,
         wishes,
         sampler,
-        refit_of(office, announce, found.open_named, runner_of),
+        refit_of(office, announce, local.open_named, runner_of),
         announce,
-        found.detection,
+        local.detection,
     )
 
 
-def _introduce(found: _LocalFacts, parts: _ProviderParts, answer: NodeRegistered) -> None:
-    """What the owner should know of the devices and of the file from the start."""
+def _introduce(local: _LocalFacts, parts: _ProviderParts, answer: NodeRegistered) -> None:
+    """Announces problems of the devices and of the owner's file at the start."""
     parts.devices.note(answer.unbound)
-    detail, hint = found.rules.trouble()
+    detail, hint = local.rules.trouble()
     if detail:
-        found.announce(TermsWrong(detail, hint))
-    if options := found.rules.overridden():
-        found.announce(OptionsOverridden(tuple(options), str(found.rules.path)))
+        local.announce(TermsWrong(detail, hint))
+    if options := local.rules.overridden():
+        local.announce(OptionsOverridden(tuple(options), str(local.rules.path)))
     parts.office.watch.introduce()
 
 
 @asynccontextmanager
 async def _sampling(parts: _ProviderParts) -> AsyncIterator[None]:
-    """At the end the devices are as they were, and nothing of ours looks at them any more."""
+    """Restores the devices' power limits at the end, and stops sampling."""
     try:
         yield
     finally:
@@ -262,14 +262,14 @@ def _registered(settings: ProviderSettings, offer: NodeOffer, node_id: NodeId) -
 
 
 async def _work(parts: _ProviderParts, answer: NodeRegistered, stop: asyncio.Event) -> None:
-    """The duties, side by side; a mistake in one of them ends the provider, and says so."""
+    """Runs the duties concurrently; an error in one of them stops the provider and is raised."""
     office = parts.office
     try:
         async with asyncio.TaskGroup() as duties:
             office.bench.begin(duties)
             office.watch.judge()
             polling = _begin_duties(parts, answer, duties)
-            await _until_the_end(office, stop)
+            await _wait_for_stop(office, stop)
             polling.cancel()
             await _settle(office.settings, office.bench)
             raise _DutiesDone
@@ -282,14 +282,14 @@ async def _work(parts: _ProviderParts, answer: NodeRegistered, stop: asyncio.Eve
 def _begin_duties(
     parts: _ProviderParts, answer: NodeRegistered, duties: asyncio.TaskGroup
 ) -> asyncio.Task[None]:
-    """All that runs until the end; the poll for work is handed back, as it ends first."""
+    """Starts all duties; returns the poll for work, which ends first."""
     office, settings = parts.office, parts.office.settings
     bench, link, watch, news = office.bench, office.link, office.watch, office.news
     tidings = Tidings(bench.held, watch.statuses, parts.wishes.number, news)
 
-    def hear(heard: HeartbeatAnswer) -> None:
-        parts.devices.hear(heard)
-        parts.wishes.hear(heard.wishes)
+    def hear(beat: HeartbeatAnswer) -> None:
+        parts.devices.hear(beat)
+        parts.wishes.hear(beat.wishes)
 
     def registered(again: NodeRegistered) -> None:
         parts.devices.note(again.unbound)
@@ -319,8 +319,8 @@ def _begin_duties(
     return duties.create_task(acquire_forever(link, bench.held, bench.tell, news, rhythm))
 
 
-async def _until_the_end(office: Office, stop: asyncio.Event) -> None:
-    """Somebody stops us, or wants us to end after what runs and all of it has been reported."""
+async def _wait_for_stop(office: Office, stop: asyncio.Event) -> None:
+    """Returns at a stop, or when the provider is drained and everything has been reported."""
 
     async def drained() -> None:
         await office.ending.asked()
@@ -330,30 +330,30 @@ async def _until_the_end(office: Office, stop: asyncio.Event) -> None:
     try:
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for each in ends:
-            each.cancel()
+        for end in ends:
+            end.cancel()
 
 
 class _DutiesDone(Exception):
-    """Ends the duties; a task group ends its tasks only when one of them raises."""
+    """Ends the duties: a task group cancels its tasks only when one of them raises."""
 
 
 def _check(group: ExceptionGroup[Exception], data_directory: Path) -> None:
-    """Only `_Done` is a good end. Without its disk a provider can not keep its promises."""
+    """Raises the error of a duty. Without a working disk a provider must not continue."""
     _, failures = group.split(_DutiesDone)
     if failures is None:
         return
     error = failures.exceptions[0]
     if isinstance(error, OSError):
         raise BadSettings(
-            f"The data directory {data_directory} can not be written: {error.strerror or error}.",
-            "Free some space or mend its permissions, then start again: nothing is lost.",
+            f"The data directory {data_directory} cannot be written: {error.strerror or error}.",
+            "Free some space or fix its permissions, then start again: nothing is lost.",
         ) from error
     raise error
 
 
 async def _settle(settings: ProviderSettings, bench: Workbench) -> None:
-    """Ends the runs, and lets outcomes travel for a moment."""
+    """Ends the runs, and waits a moment for the outcomes to reach the server."""
     bench.tell([ShutdownAsked()])
     with suppress(TimeoutError):
         async with asyncio.timeout(settings.stop_grace_seconds):
@@ -361,20 +361,20 @@ async def _settle(settings: ProviderSettings, bench: Workbench) -> None:
 
 
 async def _leave(office: Office, wish: int) -> None:
-    """Says goodbye, unless the server lacks an outcome: whoever leaves gives all it holds back."""
+    """Leaves the pool, unless the server lacks an outcome: leaving gives up all held attempts."""
     ending, failure = office.ending, None
     if held := office.bench.held():
         log.warning("outcomes are kept for the next start", attempts=len(held))
-        failure = Unavailable("The server lacks outcomes of this node; they are kept.", _AGAIN)
+        failure = Unavailable("The server lacks outcomes of this node; they are saved.", _AGAIN)
     else:
         try:
             await office.link.leave(wish=wish, is_for_good=ending.is_for_good)
         except PotluckError as error:
-            log.warning("no goodbye", detail=error.detail)
+            log.warning("leaving failed", detail=error.detail)
             failure = Unavailable(error.detail, _AGAIN)
     if ending.is_for_good and failure is None:
         forget(office.settings.data_directory, office.settings.url)
     ending.end(failure)
 
 
-_AGAIN = "The provider has ended and kept its key. When the server answers: potluck provider leave"
+_AGAIN = "The provider stopped and kept its key. When the server answers: potluck provider leave"

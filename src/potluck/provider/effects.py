@@ -1,8 +1,8 @@
-"""The hands of the provider: does what the state machine says, and tells it what happened.
+"""Executes the instructions of the state machine, and passes events to it.
 
-Instructions are done in the order in which they were given, by one duty. Those that have gathered
-are done together: first all records for the journal, durable after one fsync, then the acts that
-rely on them. The disk is waited for in a thread: a slow one delays no heartbeat and no wall.
+One duty executes instructions in order. It takes all waiting ones together: first their journal
+records, durable after one fsync, then the actions that rely on them. Disk writes run in a thread,
+so a slow disk delays neither heartbeats nor limits.
 """
 
 import asyncio
@@ -74,7 +74,7 @@ log = structlog.get_logger()
 
 
 class Shipment(Struct, frozen=True):
-    """What an attempt writes and leaves, and the duties that carry it to the server."""
+    """The log and output files of an attempt, and the duties that upload them."""
 
     log: LogBuffer
     freight: Freight
@@ -82,7 +82,7 @@ class Shipment(Struct, frozen=True):
 
 
 class Workbench:
-    """Everything this node holds, with its runs, logs, reports and journal."""
+    """All attempts of this node, with their runs, logs, reports and journal."""
 
     def __init__(
         self,
@@ -108,30 +108,30 @@ class Workbench:
         self._undone: list[Instruction] = []
         self._done = 0
         self._changed = asyncio.Event()
-        self._something = asyncio.Event()
+        self._has_work = asyncio.Event()
         self._is_closed = False
         self._journal: Journal | None = None
         self.reports = ReportSender(link, self.tell)
 
     def begin(self, duties: asyncio.TaskGroup) -> None:
-        """Takes up what an earlier life left; from here on events may come."""
+        """Recovers the attempts in the journal; from here on `tell` may be called."""
         self._duties = duties
         self._journal = Journal.open(self._directory)
-        kept = self._journal.kept
-        held = {each.leased.lease.attempt_id for each in kept}
+        entries = self._journal.kept
+        held = {entry.leased.lease.attempt_id for entry in entries}
         remove_strays(self._directory, held)
         remove_stray_outboxes(self._directory, held)
-        self.tell([self._recovered(each) for each in kept])
+        self.tell([self._recovered(entry) for entry in entries])
         duties.create_task(self._work())
         duties.create_task(self.reports.run())
 
     async def use(self, runner: Runner) -> None:
-        """For what is started from now on. What is warm in the other one ends."""
+        """Starts attempts in this runner from now on; ends the warm interpreters of the old one."""
         before, self._runner = self._runner, runner
         await before.warm.close()
 
     def warm(self) -> tuple[WarmNow, ...]:
-        """The idle interpreters of functions, for the node's owner to see."""
+        """The idle interpreters, for the owner's status."""
         return self._runner.warm.now()
 
     def held(self) -> tuple[Lease, ...]:
@@ -141,40 +141,40 @@ class Workbench:
         return self._attempts.shortest_silence_seconds()
 
     def now(self) -> tuple[AttemptNow, ...]:
-        """What this node holds, for its owner to see."""
+        """The held attempts, for the owner's status."""
         now = time.monotonic()
         return tuple(
             AttemptNow(
-                one.lease.attempt_id,
-                one.task_id,
-                one.phase,
-                tuple(one.devices_milli),
-                now - self._since.get(one.lease.attempt_id, now),
+                holding.lease.attempt_id,
+                holding.task_id,
+                holding.phase,
+                tuple(holding.devices_milli),
+                now - self._since.get(holding.lease.attempt_id, now),
             )
-            for one in self._attempts.holdings()
+            for holding in self._attempts.holdings()
         )
 
     def busy(self) -> set[str]:
-        """The devices that something is on, or waits for."""
+        """The devices that attempts run on or wait for."""
         return {
             uuid
-            for one in self._attempts.holdings()
-            if one.occupies_devices or one.is_stoppable
-            for uuid in one.devices_milli
+            for holding in self._attempts.holdings()
+            if holding.occupies_devices or holding.is_stoppable
+            for uuid in holding.devices_milli
         }
 
     def used(self) -> set[str]:
-        """The devices that something was on, or waited for, since this was last asked."""
+        """The devices that were busy at any time since the last call."""
         used, self._used = self._used | self.busy(), set()
         return used
 
     async def changed(self) -> None:
-        """Returns when something has happened, or may have."""
+        """Returns when the state may have changed."""
         self._changed.clear()
         await self._changed.wait()
 
     def tell(self, events: list[Event]) -> bool:
-        """Whether anything came of it. What comes after the end is for the next life to find."""
+        """Handles events; returns whether there were instructions. Ignored after `close`."""
         if self._is_closed:
             return False
         self._used |= self.busy()
@@ -182,44 +182,46 @@ class Workbench:
             self._runner.warm.hear(event)
             if isinstance(event, ItemsAccepted):
                 self._make_room(event.report)
-        instructions = [each for event in events for each in self._attempts.handle(event)]
+        instructions = [
+            instruction for event in events for instruction in self._attempts.handle(event)
+        ]
         self._undone += instructions
-        self._something.set()
+        self._has_work.set()
         self._changed.set()
         return bool(instructions)
 
     async def settled(self) -> None:
-        """Returns when nothing runs here, the server has every outcome and all is done."""
+        """Returns when nothing runs, the server has every outcome and all instructions are done."""
         while self._runs or self._undone or not self._attempts.is_settled():
             await self.changed()
 
     async def close(self) -> None:
-        """Ends what still runs. From now on nothing is written; the journal is as it is."""
+        """Ends all runs. Nothing is written to the journal from now on."""
         self._is_closed = True
         for run in self._runs.values():
             run.cancel()
         await asyncio.gather(*self._runs.values(), return_exceptions=True)
         await self._runner.warm.close()
-        for shipped in self._shipments.values():
-            shipped.log.spool.close()
-            shipped.freight.outbox.close()
+        for shipment in self._shipments.values():
+            shipment.log.spool.close()
+            shipment.freight.outbox.close()
         if self._journal is not None:
             self._journal.close()
 
     async def _all_done(self) -> None:
-        """Returns when all that was to be done by now is done."""
+        """Returns when all instructions given by now are done."""
         last = self._done + len(self._undone)
         while self._done < last:
             await self.changed()
 
     async def _work(self) -> None:
-        """Does all that is to be done, until it is cancelled, and then finishes what it is at."""
+        """Executes instructions until it is cancelled; a write in progress is then completed."""
         while True:
-            await self._something.wait()
-            self._something.clear()
+            await self._has_work.wait()
+            self._has_work.clear()
             batch = list(self._undone)
             await self._remember(batch)
-            # What came while the disk was at it goes along: the end of a range with its last items.
+            # Takes along what arrived during the write: a range ends with its last items.
             later = self._undone[len(batch) :]
             await self._remember(later)
             batch += later
@@ -230,17 +232,18 @@ class Workbench:
             self._changed.set()
 
     async def _remember(self, batch: list[Instruction]) -> None:
-        """What has to be on the disk is waited for in a thread; the rest is done in no time."""
+        """Writes that need an fsync run in a thread; others take no time."""
         assert self._journal is not None, "work has begun"
-        records = [each for each in map(_record, batch) if each is not None]
+        records = [record for record in map(_record, batch) if record is not None]
         if self._journal.takes_long(records):
             await undisturbed(asyncio.to_thread(self._write, batch, records))
         else:
             self._journal.write(records)
 
     def _write(self, batch: list[Instruction], records: list[Record]) -> None:
-        """An outcome says that there is no more log, so that must be as durable as it is; files are
-        already."""
+        """Makes the log durable before the outcome, which says that it is complete. Files are
+        durable already.
+        """
         assert self._journal is not None, "work has begun"
         for instruction in batch:
             if isinstance(instruction, Conclude):
@@ -265,22 +268,22 @@ class Workbench:
                 self._since.pop(attempt_id, None)
 
     def _start(self, grant: Grant) -> None:
-        shipped = self._open(Lease(grant.attempt_id, grant.token))
+        shipment = self._open(Lease(grant.attempt_id, grant.token))
         progress = partial(self._progress, grant.task_id)
         recall = self._recalls[grant.attempt_id] = StopRequest()
         self._runs[grant.attempt_id] = asyncio.create_task(
-            self._runner.run(grant, shipped.log, progress, shipped.freight, recall)
+            self._runner.run(grant, shipment.log, progress, shipment.freight, recall)
         )
-        self._duties.create_task(self._attend(grant, shipped))
+        self._duties.create_task(self._attend(grant, shipment))
 
-    async def _attend(self, grant: Grant, shipped: Shipment) -> None:
-        """Waits for the end of a run; a duty, as an end that can not be recorded must stop us."""
+    async def _attend(self, grant: Grant, shipment: Shipment) -> None:
+        """Waits for the end of a run; a duty, so that a failed record stops the provider."""
         run = self._runs[grant.attempt_id]
         await asyncio.wait([run])
         del self._runs[grant.attempt_id], self._recalls[grant.attempt_id]
         finished = None if run.cancelled() else _outcome(grant, run)
-        parcels = len(shipped.freight.outbox)
-        self.tell([RunEnded(grant.attempt_id, finished, shipped.log.pieces, parcels)])
+        parcels = len(shipment.freight.outbox)
+        self.tell([RunEnded(grant.attempt_id, finished, shipment.log.pieces, parcels)])
         await self._all_done()
         self._announce(_announcement(grant, finished))
 
@@ -292,12 +295,12 @@ class Workbench:
             case CodeStarted(attempt_id):
                 self._announce(AttemptStarted(attempt_id, task_id))
 
-    def _recovered(self, kept: JournalEntry) -> Recovered:
-        lease = kept.leased.lease
-        outcomes = tuple(kept.outcomes.values())
-        left = self._open(lease)
-        pieces, parcels = left.log.pieces, len(left.freight.outbox)
-        return Recovered(lease, kept.leased.task_id, kept.finished, pieces, outcomes, parcels)
+    def _recovered(self, entry: JournalEntry) -> Recovered:
+        lease = entry.leased.lease
+        outcomes = tuple(entry.outcomes.values())
+        shipment = self._open(lease)
+        pieces, parcels = shipment.log.pieces, len(shipment.freight.outbox)
+        return Recovered(lease, entry.leased.task_id, entry.finished, pieces, outcomes, parcels)
 
     def _open(self, lease: Lease) -> Shipment:
         spool = LogSpool.open(self._directory, lease.attempt_id)
@@ -317,20 +320,20 @@ class Workbench:
         return shipment
 
     def _make_room(self, report: ItemsDone) -> None:
-        if (shipped := self._shipments.get(report.lease.attempt_id)) is not None:
-            shipped.freight.backlog.remove(report)
+        if (shipment := self._shipments.get(report.lease.attempt_id)) is not None:
+            shipment.freight.backlog.remove(report)
 
     def _sync(self, attempt_id: AttemptId) -> None:
         if attempt_id in self._shipments:
             self._shipments[attempt_id].log.sync()
 
     def _discard(self, attempt_id: AttemptId) -> None:
-        shipped = self._shipments.pop(attempt_id, None)
-        if shipped is not None:
-            for duty in shipped.duties:
+        shipment = self._shipments.pop(attempt_id, None)
+        if shipment is not None:
+            for duty in shipment.duties:
                 duty.cancel()
-            shipped.log.spool.discard()
-            shipped.freight.outbox.discard()
+            shipment.log.spool.discard()
+            shipment.freight.outbox.discard()
 
 
 def _record(instruction: Instruction) -> Record | None:
@@ -349,12 +352,12 @@ def _record(instruction: Instruction) -> Record | None:
 
 
 def _outcome(grant: Grant, run: asyncio.Task[Finished]) -> Finished:
-    """What the run returned; a mistake of ours becomes an outcome too, and is logged as one."""
+    """The result of the run; an internal error is logged and becomes an outcome too."""
     error = run.exception()
     if error is None:
         return run.result()
-    log.error("run broke", attempt_id=grant.attempt_id, exc_info=error)
-    detail = one_line(f"The provider made a mistake ({type(error).__name__}: {error}).")
+    log.error("run failed with an internal error", attempt_id=grant.attempt_id, exc_info=error)
+    detail = one_line(f"Internal error of the provider ({type(error).__name__}: {error}).")
     lease = Lease(grant.attempt_id, grant.token)
     return Finished(lease, EndReason.SANDBOX_FAILED, detail=detail)
 

@@ -1,4 +1,4 @@
-"""What can happen to the attempts of this node: the inputs of the state machine."""
+"""The events of this node's attempts: the inputs of the state machine."""
 
 from collections.abc import Mapping
 
@@ -11,20 +11,20 @@ from potluck.wire.provider import Finished, Grant, ItemOutcome, ItemsDone, Retur
 
 
 class Granted(Struct, frozen=True):
-    """The server gave this node an attempt, perhaps not for the first time."""
+    """The server granted this node an attempt, perhaps repeatedly."""
 
     grant: Grant
 
 
 class Recovered(Struct, frozen=True):
-    """The journal of an earlier life holds this attempt; without `finished` it was cut short."""
+    """The journal of an earlier process has this attempt; without `finished` it was interrupted."""
 
     lease: Lease
     task_id: TaskId
     finished: Finished | None
     log_pieces: int
-    outcomes: tuple[ItemsDone, ...] = ()  # of its items, as far as the server lacks them
-    parcels: int = 0  # that it has left for its owner, on our disk
+    outcomes: tuple[ItemsDone, ...] = ()  # of its items, not acknowledged yet
+    parcels: int = 0  # output files on our disk
 
 
 class PrepareBegan(Struct, frozen=True):
@@ -40,7 +40,7 @@ class CodeStarted(Struct, frozen=True):
 
 
 class ItemsEnded(Struct, frozen=True):
-    """Some items of a range have their outcome."""
+    """Some items of a range have ended."""
 
     attempt_id: AttemptId
     outcomes: tuple[ItemOutcome, ...]
@@ -54,24 +54,24 @@ class ItemsAccepted(Struct, frozen=True):
 
 
 class RunEnded(Struct, frozen=True):
-    """Nothing of the run is left. `finished` is missing when we ended it ourselves."""
+    """The run and all its processes have ended. `finished` is None if we ended it ourselves."""
 
     attempt_id: AttemptId
     finished: Finished | None
-    log_pieces: int  # all that it wrote, on our disk
-    parcels: int = 0  # that it has left for its owner, on our disk
+    log_pieces: int  # on our disk
+    parcels: int = 0  # output files on our disk
 
 
 class ParcelsShipped(Struct, frozen=True):
-    """The server has this many of its files, or does not take them."""
+    """The server has accepted or rejected this many of its files."""
 
     attempt_id: AttemptId
     parcels: int
-    log_pieces: int  # the log has a line about each that was not taken
+    log_pieces: int  # the log has a line about each rejected file
 
 
 class ValueRefused(Struct, frozen=True):
-    """The server does not take what the function returned."""
+    """The server rejects the function's result."""
 
     attempt_id: AttemptId
     detail: str
@@ -97,40 +97,40 @@ class FinishAccepted(Struct, frozen=True):
 
 
 class LeaseLost(Struct, frozen=True):
-    """The server called it off: cancelled, expired and given away, or unknown there."""
+    """The server ended the lease: cancelled, expired and reassigned, or unknown to it."""
 
     attempt_id: AttemptId
 
 
 class SilenceLasted(Struct, frozen=True):
-    """The last heartbeat that the server answered was sent so long ago."""
+    """The last heartbeat that the server answered was sent this long ago."""
 
     seconds: float
 
 
 class GrantRefusal(Struct, frozen=True):
-    """With what a grant is given back, and a sentence."""
+    """Why a grant is given back."""
 
     reason: EndReason
     detail: str
 
 
 class DevicesClosed(Struct, frozen=True):
-    """These devices take nothing new until this is said again without them. What runs goes on."""
+    """Replaces the set of devices that take no new work. Running attempts continue."""
 
     refusals: Mapping[str, GrantRefusal]  # by uuid
 
 
 class DevicesWanted(Struct, frozen=True):
-    """What is on these devices is to end: their owner wants them back, or they have failed."""
+    """Attempts on these devices must end: their owner wants them back, or they have failed."""
 
     grace_seconds: Mapping[str, float]  # by uuid
     reason: EndReason
-    is_by_terms: bool = False  # nobody said so now: only what came under such terms has to go
+    is_by_terms: bool = False  # automatic: concerns only attempts granted under `reclaim` terms
 
 
 class ShutdownAsked(Struct, frozen=True):
-    """The owner wants the provider to stop: no new work, and running work is given back."""
+    """The provider stops: it takes no new work, and gives running work back."""
 
 
 Event = (

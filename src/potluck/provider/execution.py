@@ -1,4 +1,4 @@
-"""Where attempts are run: a sandbox, and what prepares their dependencies in it."""
+"""The sandbox that attempts run in, with the preparation of their dependencies and files."""
 
 from collections.abc import Callable
 from functools import partial
@@ -30,10 +30,10 @@ class Workshop(Struct, frozen=True):
     preparer: Preparer
     cache: FileCache
     report: SandboxReport
-    containers: SandboxReport | None = None  # where images are run, if not in the same
+    containers: SandboxReport | None = None  # of the container engine, if it is another driver
 
     async def reap(self) -> None:
-        """Removes what an earlier life left behind. Nothing runs yet."""
+        """Cleans up after an earlier process. Called before anything runs."""
         await self.driver.reap()
         await self.preparer.reap()
 
@@ -45,7 +45,7 @@ class Workshop(Struct, frozen=True):
         account_id: AccountId,
         read_spent: ReadSpent,
     ) -> Runner:
-        """The server is told what the sandbox is worth; but without walls we look for ourselves."""
+        """The server respects the sandbox report; an unsafe sandbox also checks accounts itself."""
         found = detection.found
         show = Show(
             partial(expose, found=found, is_walled=self.driver.encloses_processes),
@@ -64,17 +64,16 @@ class Workshop(Struct, frozen=True):
 
 
 def sandbox_named(settings: ProviderSettings, sandbox: str | None) -> str:
-    """What the owner's file says, and where it says nothing, what we were started with."""
+    """The sandbox in the owner's file, else the one from the options."""
     return sandbox or ("none" if settings.unsafe_no_sandbox else "bwrap")
 
 
 async def open_workshop(
     settings: ProviderSettings, throttle: Throttle, may_pull: Callable[[], bool], sandbox: str
 ) -> Workshop:
-    """With the sandbox of this name."""
     directory = settings.data_directory / "sandbox"
-    place = DriverSite(directory, settings.name, settings.docker_url, may_pull)
-    chosen = await choose(place, sandbox)
+    site = DriverSite(directory, settings.name, settings.docker_url, may_pull)
+    chosen = await choose(site, sandbox)
     preparer = Preparer(
         chosen.driver,
         settings.data_directory / "environments",

@@ -1,4 +1,4 @@
-"""What the state machine wants done: its outputs."""
+"""The instructions of the state machine: its outputs."""
 
 from msgspec import Struct
 
@@ -9,50 +9,48 @@ from potluck.wire.provider import Finished, Grant, ItemsDone, Report
 
 
 class Remember(Struct, frozen=True):
-    """Write the lease to the journal, so that a restart knows what was held."""
+    """Write the lease to the journal, so that it is known after a restart."""
 
     lease: Lease
     task_id: TaskId
 
 
 class Conclude(Struct, frozen=True):
-    """Write the outcome to the journal, so that a restart can still report it."""
+    """Write the outcome to the journal, so that it can be reported after a restart."""
 
     finished: Finished
 
 
 class Keep(Struct, frozen=True):
-    """Write these outcomes of items to the journal, so that a restart can still report them."""
+    """Write outcomes of items to the journal, so that they can be reported after a restart."""
 
     report: ItemsDone
 
 
 class Drop(Struct, frozen=True):
-    """The server has them: the journal need not keep them any more."""
+    """Drop outcomes of items from the journal: the server has them."""
 
     report: ItemsDone
 
 
 class Forget(Struct, frozen=True):
-    """Drop it from the journal, with its log and all reports that were not sent yet."""
+    """Drop the attempt from the journal, with its log and its unsent reports."""
 
     attempt_id: AttemptId
 
 
 class StartAttempt(Struct, frozen=True):
-    """Run it."""
-
     grant: Grant
 
 
 class StopAttempt(Struct, frozen=True):
-    """End its run at once; `RunEnded` follows when nothing of it is left."""
+    """End its run immediately; `RunEnded` follows when all its processes have ended."""
 
     attempt_id: AttemptId
 
 
 class RecallAttempt(Struct, frozen=True):
-    """Ask its run to come to an end, and end it when the grace is over; `RunEnded` follows."""
+    """Ask its run to end, and end it when the grace is over; `RunEnded` follows."""
 
     attempt_id: AttemptId
     reason: EndReason
@@ -60,7 +58,7 @@ class RecallAttempt(Struct, frozen=True):
 
 
 class SendReport(Struct, frozen=True):
-    """Tell the server, again and again until it answers."""
+    """Send the report until the server acknowledges it."""
 
     report: Report
 

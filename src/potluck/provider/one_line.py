@@ -1,12 +1,12 @@
-"""Text from elsewhere as one line that every terminal, and the server, takes."""
+"""Turns foreign text into one line that is safe for terminals and for the server."""
 
-# The server takes a thousand characters.
+# The server accepts 1,000 characters.
 MOST_CHARACTERS = 900
 
 
 def one_line(text: str, most_characters: int = MOST_CHARACTERS) -> str:
-    """Without line ends and control characters, cut in the middle if it is too long."""
-    line = " ".join("".join(each if each.isprintable() else " " for each in text).split())
+    """Removes line breaks and control characters, and cuts the middle out of a long text."""
+    line = " ".join("".join(char if char.isprintable() else " " for char in text).split())
     if len(line) <= most_characters:
         return line
     half = (most_characters - 3) // 2

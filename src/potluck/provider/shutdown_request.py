@@ -1,4 +1,4 @@
-"""How this provider is to end: after what runs, and perhaps for good."""
+"""The owner's request to stop after the running tasks, perhaps for good."""
 
 import asyncio
 
@@ -6,11 +6,9 @@ from potluck.model.error import PotluckError
 
 
 class ShutdownRequest:
-    """Asked for by the owner, from here or from elsewhere; told to whoever waits for the end."""
-
     def __init__(self) -> None:
         self.is_for_good = False
-        self.failure: PotluckError | None = None  # why the goodbye did not go as it should
+        self.failure: PotluckError | None = None  # why the node could not leave
         self._asked = asyncio.Event()
         self._over = asyncio.Event()
 

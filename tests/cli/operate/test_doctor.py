@@ -211,7 +211,7 @@ def test_a_directory_of_somebody_else_is_a_finding(
         terms = list(check_terms(patient(other / "provider")))
     for name in ("data directory", "node key", "provider"):
         assert found[name].verdict is CheckResult.FAIL and found[name].fix
-    assert "may not look into" in found["provider"].found
+    assert "no permission to read" in found["provider"].found
     assert terms[0].verdict is CheckResult.FAIL
 
 

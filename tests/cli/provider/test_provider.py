@@ -348,7 +348,7 @@ def test_a_provider_that_is_killed_on_the_way_has_not_done_it(
 ) -> None:
     provider.answers = (a_status(is_draining=True),)
     ended = refused(owner, *words)
-    assert ended.status == 69 and "ended before it was done" in ended.stderr
+    assert ended.status == 69 and "stopped before it was done" in ended.stderr
     assert not ended.stdout
 
 

@@ -202,7 +202,7 @@ async def test_what_all_items_write_is_cut_and_fails_nobody(driver: Driver, tmp_
     await ran.run(a_range("print('x' * 40_000)", range(4)))
     assert set(ran.reasons.values()) == {EndReason.COMPLETED}
     assert ran.text().count("x") == 65_536 - 1, "the end of a line counts too"
-    assert "the rest is cut" in ran.text()
+    assert "the rest is dropped" in ran.text()
 
 
 async def test_what_interferes_is_blamed_and_the_rest_goes_on(

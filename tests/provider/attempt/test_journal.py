@@ -163,16 +163,8 @@ def test_only_its_owner_can_read_it(tmp_path: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
-from potluck.provider import journal
-from potluck.provider.journal import (
-    Concluded,
-    ItemsCounted,
-    Delivered,
-    Forgotten,
-    Journal,
-    Leased,
-)
-from potluck.wire.provider import ItemOutcome, ItemsDone
+from potluck.provider.attempt import journal
+from potluck.provider.attempt.journal import Concluded, Forgotten, Journal, Leased
 from tests.provider.build import a_lease, completed
 
 journal._REWRITE_FROM_RECORDS = 50

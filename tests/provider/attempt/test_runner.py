@@ -229,7 +229,7 @@ async def test_a_device_that_can_not_be_shown_is_told_before_anything_runs(tmp_p
     async with desk.running(a_grant(device="GPU-a")) as run:
         finished = await run
     assert finished.reason is EndReason.SANDBOX_FAILED
-    assert finished.detail == "A device can not be shown: This node has no device GPU-a any more."
+    assert finished.detail == "A device is not usable: This node no longer has the device GPU-a."
     assert desk.events == []
 
 

@@ -73,7 +73,7 @@ def test_an_amd_card_is_described(tmp_path: Path) -> None:
     assert (device.memory_bytes, device.power_watts) == (24 * GIB, 303)
     assert (device.bus_address, device.pcie, device.minor) == ("0000:03:00.0", "4.0 x16", 129)
     assert device.interface == "hip"
-    assert "amdsmi is not there" in answer.detail
+    assert "amdsmi is not installed" in answer.detail
 
 
 def test_an_amd_card_is_looked_at(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_an_amd_card_is_given_a_power_limit(tmp_path: Path) -> None:
     assert vendor.set_power(uuid, None) is None
     assert cap.read_text() == "303000000"
     assert "from 100 to 350 W" in (vendor.set_power(uuid, 99) or "")
-    assert "can not be told" in (vendor.set_power("GPU-gone", 200) or "")
+    assert "does not support a power limit" in (vendor.set_power("GPU-gone", 200) or "")
 
 
 def test_without_the_compute_driver_only_opencl_reaches_it(tmp_path: Path) -> None:

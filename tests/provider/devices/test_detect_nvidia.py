@@ -153,7 +153,7 @@ async def test_heat_and_errors_are_told(rig: NvmlRig) -> None:
         rig.say("GPU-t4", slowed=0x40, temperature=95)
         sick = await sampler.sample()
         assert sick["GPU-l4"].health is Health.MEMORY_ERRORS
-        assert "2 errors" in sick["GPU-l4"].detail
+        assert "2 new uncorrectable errors" in sick["GPU-l4"].detail
         assert (sick["GPU-t4"].health, sick["GPU-t4"].temperature_celsius) == (
             Health.THROTTLED,
             95,

@@ -120,7 +120,7 @@ def test_a_missing_node_is_a_problem_with_a_remedy(nvidia: Rig) -> None:
     (nvidia.root / "dev/nvidia0").unlink()
     problems = nvidia.expose("GPU-1").problems
     assert len(problems) == 2
-    assert problems[0].startswith("/dev/nvidia0 is not there")
+    assert problems[0].startswith("/dev/nvidia0 does not exist")
     assert "nvidia-modprobe" in problems[1]
 
 
@@ -144,7 +144,7 @@ def test_a_part_of_a_card_comes_with_its_capabilities(nvidia: Rig) -> None:
 def test_without_the_drivers_nodes_there_is_a_problem(rig: Rig) -> None:
     """A task that pays for a card does not begin without it."""
     rig.card("nvidia", "GPU-0", "0000:01:00.0", 0)
-    assert "/dev/nvidiactl is not there" in rig.expose("GPU-0").problems[0]
+    assert "/dev/nvidiactl does not exist" in rig.expose("GPU-0").problems[0]
 
 
 def test_inside_of_windows_one_node_is_shown_to_whoever_has_all_cards(rig: Rig) -> None:
@@ -215,7 +215,7 @@ def test_cards_that_nobody_but_opencl_knows_are_shown_as_their_vendors(rig: Rig)
     assert rig.expose("hash-2").environment["ZE_AFFINITY_MASK"] == "0"
     rig.node("/dev/dri/renderD131")
     (problem,) = rig.expose("hash-2").problems
-    assert problem == "None of the nodes in /dev/dri can be told to be the one of opencl card."
+    assert problem == "The node of opencl card in /dev/dri cannot be identified."
     assert rig.expose("hash-2", is_walled=False).problems == (), "where all is there"
 
 
@@ -233,12 +233,12 @@ def test_a_node_that_may_not_be_opened_says_who_may(amd: Rig) -> None:
     if os.geteuid() != 0:
         amd.node("/dev/dri/renderD128", mode=0o000)
     (problem,) = amd.expose("amd-0").problems
-    assert problem.startswith("/dev/dri/renderD128 may be opened by the group ")
+    assert problem.startswith("Only the group ") and "may open /dev/dri/renderD128" in problem
     assert "usermod -aG" in problem
 
 
 def test_a_device_that_is_gone_is_a_problem(nvidia: Rig) -> None:
-    assert nvidia.expose("GPU-9").problems == ("This node has no device GPU-9 any more.",)
+    assert nvidia.expose("GPU-9").problems == ("This node no longer has the device GPU-9.",)
 
 
 def specification(kind: str, *names: str, node: str = "/dev/nvidia0") -> dict[str, object]:

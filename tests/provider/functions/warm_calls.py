@@ -14,9 +14,9 @@ from potluck.model.blob import Value
 from potluck.model.ids import AccountId
 from potluck.model.task import MIB, ItemRange, Limits, Requirements
 from potluck.model.task_spec import FunctionSpec
-from potluck.provider.attempt.kinds import run_function
 from potluck.provider.attempt.log_buffer import LogBuffer, LogSpool
 from potluck.provider.attempt.mask import LogWriter
+from potluck.provider.attempt.runner import run_function
 from potluck.provider.attempt.types import PreparedAttempt
 from potluck.provider.attempt.unsent_results import Backlog
 from potluck.provider.dependencies.outcome import BARE

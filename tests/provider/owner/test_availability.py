@@ -100,7 +100,7 @@ def test_a_grant_that_comes_too_late_is_refused_as_was_declared() -> None:
     assert reclaimed and reclaimed.reason is EndReason.RECLAIMED
     assert refusal(DeviceTerms(), availability(DeviceTerms(), NOON)) is None
     sick = refusal(reclaimable, availability(reclaimable, replace(NOON, health=Health.LOST)))
-    assert sick and "does not answer" in sick.detail, "not that its owner wants it back"
+    assert sick and "no longer responds" in sick.detail, "not that its owner wants it back"
 
 
 def idle(*pids: int) -> Sample:

@@ -158,7 +158,7 @@ async def test_a_provider_that_hangs_or_ends_is_told(tmp_path: Path) -> None:
             connection, _ = await asyncio.to_thread(bound.accept)
             connection.recv(1000)
             connection.close()
-    with pytest.raises(NotRunning, match="ended before it was done"):
+    with pytest.raises(NotRunning, match="stopped before it was done"):
         await waiting
 
 

@@ -94,7 +94,7 @@ class Owner:
 
 
 def closed(why: str) -> DevicesClosed:
-    detail = f"The device takes nothing new now. {why}"
+    detail = f"The device takes no new work now. {why}"
     return DevicesClosed({"GPU-1": GrantRefusal(EndReason.DECLINED, detail)})
 
 
@@ -162,10 +162,10 @@ def test_devices_that_are_not_here_are_told_and_the_rest_holds(owner: Owner) -> 
     owner.write('price = 2\n[device."GPU-7"]\nprice = 1\n')
     detail, hint = owner.rules.trouble()
     assert "GPU-7" in detail and "GPU-1" in hint, "by the whole uuid, and which there are"
-    assert "all the rest holds" in detail and "Nothing changes" not in detail
+    assert "Their settings are ignored." in detail and "Nothing changes" not in detail
     assert owner.rules.terms["GPU-1"].price_micro_per_hour == 2_000_000
     owner.write("price = 3\nprise = 4\n")
-    assert "Nothing changes until that is mended." in owner.rules.trouble()[0]
+    assert "Nothing changes until that is fixed." in owner.rules.trouble()[0]
 
 
 def test_options_that_the_file_overrides_are_told(tmp_path: Path) -> None:
@@ -230,7 +230,7 @@ async def test_an_owner_who_uses_the_card_gets_it_back_where_that_was_said(owner
 async def test_a_drained_node_takes_nothing(owner: Owner) -> None:
     owner.watch.drain()
     assert owner.availability() is Availability.DRAINING
-    assert owner.events == [closed("Its node finishes what runs, and ends.")]
+    assert owner.events == [closed("Its node finishes its running tasks and stops.")]
 
 
 def wishes_of(owner: Owner, drained: list[str] | None = None) -> RemoteRequests:
@@ -308,7 +308,7 @@ async def test_a_wish_that_can_not_be_written_holds_over_a_crash_and_is_told(
     await carried_out(wishes, 1)
     again = Owner(owner.path.parent)
     assert again.availability() is Availability.PAUSED
-    assert "holds all the same" in again.rules.trouble()[0]
+    assert "are in effect" in again.rules.trouble()[0]
     (tmp_path / "unmounted").mkdir()
     (tmp_path / "unmounted" / "provider.toml").write_text("price = 3\n")
     again.watch.reread()

@@ -8,18 +8,18 @@ from potluck.model.ids import NodeId
 from potluck.model.terms import Order, TermsChange
 from potluck.provider.change_counter import ChangeCounter
 from potluck.provider.owner.owner_duties import AvailabilityDuty
-from potluck.provider.owner.remote_requests import RemoteRequests, within_walls
+from potluck.provider.owner.remote_requests import RemoteRequests, without_weaker_sandbox
 from potluck.wire.owner_request import OwnerOrder, Wish
 
 
 def test_no_server_takes_the_walls_down() -> None:
     wanted = TermsChange(price_micro_per_hour=1, sandbox="none")
-    assert within_walls(wanted) == TermsChange(price_micro_per_hour=1)
+    assert without_weaker_sandbox(wanted) == TermsChange(price_micro_per_hour=1)
     # What it was started with may be less than what the file says.
-    assert within_walls(TermsChange(sandbox=None)) == TermsChange()
-    assert within_walls(TermsChange(images=("*",), pulls_images=True)) == TermsChange()
+    assert without_weaker_sandbox(TermsChange(sandbox=None)) == TermsChange()
+    assert without_weaker_sandbox(TermsChange(images=("*",), pulls_images=True)) == TermsChange()
     for change in (TermsChange(sandbox="bwrap"), TermsChange(has_containers=False), TermsChange()):
-        assert within_walls(change) == change
+        assert without_weaker_sandbox(change) == change
 
 
 async def test_a_drain_is_known_to_be_carried_out_before_it_ends_the_provider(

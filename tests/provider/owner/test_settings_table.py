@@ -62,7 +62,7 @@ def test_what_people_write(name: str, written: Written, value: object) -> None:
         ("paused", "maybe", "neither yes nor no"),
         ("paused", 1, "neither yes nor no"),
         ("hours", "mon-xyz", "hours"),
-        ("hours", 8, "not text"),
+        ("hours", 8, "not a string"),
         ("memory_share", "1.5", "a number of 1 or less"),
         ("memory_share", "nan", "not a number"),
         ("fractions", "2.5", "not a whole number"),
@@ -74,7 +74,7 @@ def test_what_people_write(name: str, written: Written, value: object) -> None:
         ("allow", f"{WALLET},{WALLET.lower()[:-1]}", "not a wallet address"),
         ("cores", True, "not a number"),
         ("ram", "lots", "not a size"),
-        ("sandbox", "a\x1b[2J", "is not known"),
+        ("sandbox", "a\x1b[2J", "There is no sandbox"),
     ],
 )
 def test_what_is_wrong_is_told(name: str, written: Written, words: str) -> None:

@@ -124,18 +124,18 @@ def test_no_file_says_nothing_and_an_unreadable_one_is_told(tmp_path: Path) -> N
     assert read_file(terms_file(tmp_path)) == OwnerValues()
     assert mark_of(terms_file(tmp_path)) is None
     terms_file(tmp_path).mkdir()
-    with pytest.raises(BadSettings, match="is not a file"):
+    with pytest.raises(BadSettings, match="is not a regular file"):
         read_file(terms_file(tmp_path))
     (tmp_path / "latin").write_bytes(b"price = 1\npaused = true # \xe9")
-    with pytest.raises(BadSettings, match=r"not text in UTF-8 \(line 2\)"):
+    with pytest.raises(BadSettings, match=r"not UTF-8 text \(line 2\)"):
         read_file(tmp_path / "latin")
 
 
 def test_a_pipe_keeps_nobody_waiting(tmp_path: Path) -> None:
     os.mkfifo(terms_file(tmp_path))
-    with pytest.raises(BadSettings, match="is not a file"):
+    with pytest.raises(BadSettings, match="is not a regular file"):
         read_file(terms_file(tmp_path))
-    with pytest.raises(BadSettings, match="is not a file"):
+    with pytest.raises(BadSettings, match="is not a regular file"):
         change_file(terms_file(tmp_path), TermsChange(is_paused=True))
 
 
@@ -190,10 +190,10 @@ def test_a_table_that_says_nothing_any_more_goes_unless_it_has_a_comment() -> No
 
 def test_a_link_that_leads_nowhere_takes_nothing_back(tmp_path: Path) -> None:
     terms_file(tmp_path).symlink_to(tmp_path / "unmounted" / "provider.toml")
-    with pytest.raises(BadSettings, match="links to a file that is not there"):
+    with pytest.raises(BadSettings, match="links to a file that does not exist"):
         change_file(terms_file(tmp_path), TermsChange(is_paused=True))
     assert not (tmp_path / "unmounted").exists(), "no place is made far away"
-    with pytest.raises(BadSettings, match="links to a file that is not there"):
+    with pytest.raises(BadSettings, match="links to a file that does not exist"):
         read_file(terms_file(tmp_path))
 
 
@@ -271,7 +271,7 @@ def _as_it_says(change: TermsChange, uuid: str, terms: DeviceTerms) -> None:
     ],
 )
 def test_what_can_not_be_changed_in_place_is_left_as_it_is(text: str) -> None:
-    with pytest.raises(InvalidInput, match="a way that a command can not change") as caught:
+    with pytest.raises(InvalidInput, match="a form that commands cannot edit") as caught:
         change_text(text, TermsChange(devices=("GPU-2",), price_micro_per_hour=0))
     assert '[device."UUID"]' in caught.value.hint
     assert read_text(change_text(text, TermsChange(is_paused=True))).everywhere.is_paused

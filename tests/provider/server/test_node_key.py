@@ -54,7 +54,7 @@ def test_a_key_that_was_half_written_is_nobodys(
 def test_a_word_that_can_not_be_kept_is_told(tmp_path: Path) -> None:
     (tmp_path / "delegations").touch()
     word = Authorised(ORIGIN, ensure_key(tmp_path), 1, 2)
-    with pytest.raises(BadSettings, match="can not be used"):
+    with pytest.raises(BadSettings, match="cannot be used"):
         save_delegation(tmp_path, word)
 
 
@@ -76,7 +76,7 @@ def test_the_key_is_in_no_text_about_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", ["", "12", "x" * 64, "0" * 64 + "\n0"])
 def test_a_file_that_is_no_key_is_told(tmp_path: Path, content: str) -> None:
     (tmp_path / "node-key").write_text(content)
-    with pytest.raises(BadSettings, match="not a key"):
+    with pytest.raises(BadSettings, match="not contain a key"):
         load_key(tmp_path)
 
 

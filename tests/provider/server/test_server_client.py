@@ -23,10 +23,10 @@ from potluck.provider.change_counter import ChangeCounter
 from potluck.provider.event import FinishAccepted, Granted, ItemsAccepted, LeaseLost
 from potluck.provider.server import heartbeat
 from potluck.provider.server.heartbeat import Pulse, beat_forever
-from potluck.provider.server.http import Exchange, ServerRequest
+from potluck.provider.server.http import Exchange, ServerRequest, open_session
 from potluck.provider.server.lease_poll import Rhythm, acquire_forever
 from potluck.provider.server.report import ReportSender
-from potluck.provider.server.server_client import open_link, open_session
+from potluck.provider.server.server_client import open_link
 from potluck.store.new_ids import new_node_id
 from potluck.wire import routes
 from potluck.wire.provider import (
@@ -76,7 +76,7 @@ async def test_why_nothing_answers_is_told_in_few_words() -> None:
         with pytest.raises(ServerUnreachable) as caught:
             request = ServerRequest(routes.HEALTHZ, routes.HEALTHZ.path, b"", patience)
             await Exchange(session, url).send(request, object)
-    assert caught.value.detail == f"Nothing answers at {url} (Connection refused)."
+    assert caught.value.detail == f"No server answers at {url} (Connection refused)."
 
 
 @pytest.mark.parametrize("refusal", [NotSignedIn("Unknown token."), Forbidden("Not a provider.")])

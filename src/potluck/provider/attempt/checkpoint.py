@@ -1,9 +1,8 @@
-"""Brings what a task keeps in its checkpoint directory to safety, and back for the next attempt.
+"""Saves a task's checkpoint directory on the server, and restores it for the next attempt.
 
-While it runs: at intervals, if anything has changed. When it ends without having succeeded: once
-more, after its last process, so that what it wrote on being asked to end counts. A file that
-changes while it is read makes that try worthless, and it is tried again soon; whoever renames whole
-files into place is never caught so.
+While the task runs: at intervals, if a file has changed. When it ends without success: once more,
+after its last process, so that files written during the grace count. If a file changes while it is
+read, saving is retried soon; tasks that rename complete files into place avoid that.
 """
 
 import asyncio
@@ -33,8 +32,6 @@ Marks = tuple[tuple[str, int, int, int], ...]
 
 
 class Checkpoints:
-    """Of one attempt."""
-
     def __init__(
         self, freight: Freight, log: LogWriter, every_seconds: float, room_bytes: int
     ) -> None:
@@ -43,18 +40,18 @@ class Checkpoints:
         self._every_seconds = every_seconds
         self._room_bytes = room_bytes
         self._kept: Marks = ()
-        self._said = ""
+        self._remark = ""
 
     def restore(self, work: WorkDirectory, archive: Path | None) -> None:
-        """Makes the directory, with what an earlier attempt left in it."""
+        """Creates the directory, with the content of an earlier attempt."""
         make_directory(work, NAME, self._room_bytes)
         if archive is not None:
             unpack(archive, work, self._room_bytes, NAME)
-        with suppress(BadArchive):  # which is said when it is to be kept
+        with suppress(BadArchive):  # reported when it is saved
             self._kept = _marks(work)
 
     async def keep(self, work: WorkDirectory) -> None:
-        """Until it is cancelled."""
+        """Saves at intervals, until it is cancelled."""
         seconds = self._every_seconds
         while True:
             await asyncio.sleep(seconds)
@@ -65,7 +62,7 @@ class Checkpoints:
                 seconds = min(_AGAIN_SECONDS, self._every_seconds)
 
     async def keep_last(self, work: WorkDirectory, reason: EndReason) -> None:
-        """Nothing runs any more. The outbox brings it to the server before the end is told."""
+        """After the last process: the outbox uploads it before the end is reported."""
         if reason is EndReason.COMPLETED:
             return
         marks = await self._look(work)
@@ -73,16 +70,16 @@ class Checkpoints:
             return
         outbox = self._freight.outbox
 
-        def add(there: WorkDirectory) -> None:
-            outbox.add(OutputRole.CHECKPOINT, "", _packed(there))
+        def add(directory: WorkDirectory) -> None:
+            outbox.add(OutputRole.CHECKPOINT, "", _packed(directory))
             outbox.sync()
 
         try:
             await beside(work, add)
         except FileChanged:
-            await self._say("the checkpoint is not kept: it changed after the end")
+            await self._say("the checkpoint is not saved: it changed after the end")
         except NoRoom:
-            await self._say("the checkpoint is not kept: this node's own disk is full")
+            await self._say("the checkpoint is not saved: this node's disk is full")
         outbox.announce()
 
     async def _keep_once(self, work: WorkDirectory) -> None:
@@ -95,38 +92,38 @@ class Checkpoints:
                 await self._freight.courier.send(blob, _reader(file))
                 await self._freight.courier.keep_checkpoint(blob)
             except StaleLease:
-                return  # whoever takes leases back says so
+                return  # reported by the lease duties
             except PotluckError as error:
-                await self._say(f"the checkpoint was not taken: {error.detail}")
+                await self._say(f"the server rejected the checkpoint: {error.detail}")
         self._kept = marks
 
     async def _look(self, work: WorkDirectory) -> Marks | None:
-        """What is there; nothing, if the next attempt could not unpack it."""
+        """The marks of its files; None if the next attempt could not unpack them."""
         try:
             marks = await beside(work, _marks)
         except BadArchive as error:
-            await self._say(f"the checkpoint is not kept: {error}")
+            await self._say(f"the checkpoint is not saved: {error}")
             return None
-        # Files that are mostly nothing can be larger than the task's whole disk.
+        # Sparse files can be larger than the task's whole disk.
         if sum(size for _, _, size, _ in marks) > self._room_bytes:
-            await self._say("the checkpoint is not kept: it is larger than the task's disk")
+            await self._say("the checkpoint is not saved: it is larger than the task's disk")
             return None
         return marks
 
     async def _say(self, sentence: str) -> None:
-        """Once, and not at every try."""
-        if sentence != self._said:
-            self._said = sentence
+        """Writes the sentence to the log once, not at every try."""
+        if sentence != self._remark:
+            self._remark = sentence
             await self._log.remark(sentence)
 
 
 def _marks(work: WorkDirectory) -> Marks:
     """Raises BadArchive."""
     names, marks = EntryNames(), []
-    for found in walk(work.descriptor, NAME, Passed()):
-        names.take(found.path, found.is_directory)
-        if not found.is_directory:
-            marks.append(found.mark)
+    for entry in walk(work.descriptor, NAME, Passed()):
+        names.take(entry.path, entry.is_directory)
+        if not entry.is_directory:
+            marks.append(entry.mark)
     return tuple(marks)
 
 

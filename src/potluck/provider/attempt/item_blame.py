@@ -1,4 +1,4 @@
-"""Who is to blame when that which many items of an array run in ends before all have an outcome."""
+"""Decides which items an early end belongs to, when many items share one sandbox or interpreter."""
 
 from enum import StrEnum
 
@@ -7,22 +7,20 @@ from potluck.provider.sandbox.driver import RunOutcome
 
 
 class Blame(StrEnum):
-    """Whom the end belongs to."""
-
-    ITEM = "item"  # the one that ran: it is his outcome, and the rest go on afresh
-    NOBODY = "nobody"  # all that are left go on afresh
-    ALL = "all"  # nothing goes on, as it would meet the next one too
+    ITEM = "item"  # the item that ran gets it as its outcome; the rest continue in a new one
+    NOBODY = "nobody"  # all remaining items continue in a new one
+    ALL = "all"  # nothing continues: the next item would end the same way
 
 
 def blamed(
     ended: EndReason, recalled: RunOutcome | None, *, is_item_known: bool, can_go_on: bool
 ) -> Blame:
-    """Only an item that is known to have run, and to have had no outcome yet, is ever blamed.
+    """An item is blamed only if it is known to have run without an outcome yet.
 
-    Where none is, `can_go_on` says whether another try would be more than the same once more.
+    Otherwise `can_go_on` says whether another try could end differently.
     """
     is_recalled = recalled is not None and ended is recalled.reason
-    if is_recalled or ended.facts.reporter is not Reporter.ITEM:  # no item's own doing
+    if is_recalled or ended.facts.reporter is not Reporter.ITEM:  # not caused by an item
         return Blame.ALL
     if is_item_known:
         return Blame.ITEM

@@ -1,4 +1,4 @@
-"""What the items of an array are given, read one by one: there may be a million of them."""
+"""The inputs of an array's items, read one by one: there may be a million of them."""
 
 import json
 from contextlib import ExitStack
@@ -17,7 +17,7 @@ _NOTHING = ItemInputs()
 
 
 class ItemSource:
-    """Of an array that gives its items nothing, nothing. To be entered before it is asked."""
+    """A context manager; enter it before `of` or `told`. Arrays without inputs yield empty ones."""
 
     def __init__(self, value: Value | None, inputs: InputFiles, items_total: int | None) -> None:
         self._value = value
@@ -27,7 +27,7 @@ class ItemSource:
         self._arguments: Arguments | None = None
 
     def __enter__(self) -> Self:
-        """Raises InputFailed if it has not as many items as the array."""
+        """Raises InputFailed if its length is not the array's."""
         if self._value is not None:
             arguments = Arguments(self._value, self._inputs, self._items_total)
             self._arguments = self._open.enter_context(arguments)
@@ -48,12 +48,12 @@ class ItemSource:
         try:
             return msgspec.json.decode(data, type=ItemInputs)
         except msgspec.DecodeError as error:
-            raise InputFailed(f"what item {item} is given can not be read: {error}") from error
+            raise InputFailed(f"the inputs of item {item} cannot be read: {error}") from error
 
     def told(self, item: int) -> bytes:
-        """For who runs the items in a sandbox: the number alone, where there is no more to say."""
-        given = self.of(item)
-        if given == _NOTHING:
+        """The message for the item loop in the sandbox: only the number, without inputs."""
+        inputs = self.of(item)
+        if inputs == _NOTHING:
             return b"%d" % item
-        said = {"item": item, "environment": given.environment, "arguments": given.arguments}
-        return json.dumps(said).encode()
+        message = {"item": item, "environment": inputs.environment, "arguments": inputs.arguments}
+        return json.dumps(message).encode()

@@ -1,7 +1,7 @@
-"""The log of a range: what its items write, each under a line that says which one it is.
+"""The log of a range: the output of its items, each under a title line.
 
-An item that writes more than the task's log limit by itself touches a wall. What all of them write
-is kept up to the same limit; the rest is dropped with a mark, and fails nobody.
+An item that alone writes more than the task's log limit fails. The output of all items together is
+kept up to the same limit; the rest is dropped with a mark, and fails no item.
 """
 
 from collections.abc import Callable
@@ -22,11 +22,11 @@ class ItemLog:
         self._item: int | None = None
         self._is_titled = True
         self._is_full = False
-        self._over: Callable[[RunOutcome], None] = _nobody
+        self._over: Callable[[RunOutcome], None] = _ignore
 
     def begin(self, item: int, over: Callable[[RunOutcome], None] | None = None) -> None:
-        """From now on this item writes; `over` is told if it writes too much."""
-        self._item, self._over = item, over or _nobody
+        """Assigns further output to this item; `over` is called if it writes too much."""
+        self._item, self._over = item, over or _ignore
         self._item_bytes, self._is_titled = 0, False
 
     async def write(self, stream: str, data: bytes) -> None:
@@ -40,7 +40,7 @@ class ItemLog:
             await self._log.write(stream, kept)
         if len(kept) < len(data) and not self._is_full:
             self._is_full = True
-            await self._log.remark(f"the items wrote more than {self._limit}; the rest is cut")
+            await self._log.remark(f"the items wrote more than {self._limit}; the rest is dropped")
 
     async def _title(self) -> None:
         """Only for items that write anything."""
@@ -53,5 +53,5 @@ class ItemLog:
         return f"{self._limit_bytes / MIB:g} MiB of log"
 
 
-def _nobody(_: RunOutcome) -> None:
-    """Before the first item nobody is to blame; one that is alone has a wall of its own."""
+def _ignore(_: RunOutcome) -> None:
+    """Before the first item; also for an item with a sandbox, and so a limit, of its own."""

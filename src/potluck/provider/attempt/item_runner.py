@@ -1,14 +1,13 @@
-"""Runs the items of a range: one sandbox for many of them, one process for each.
+"""Runs the items of a range: one sandbox for many items, one process for each item.
 
-Inside, `sandbox/item_loop.py` is told one item after the other and answers how it ended. An item
-that touches a wall costs the sandbox: it gets that reason, and the rest go on in a fresh one. So a
-bad item never fails its neighbours, and every wall holds for each of them; one that spoils what was
-brought for all costs the sandbox, too, but nobody's outcome. Recalled, the item that runs has no
-outcome, whatever it made of the signal, and none is begun after it. What items could do to each
-other inside is between a consumer and his own code. An image need not have a Python, so an item in
-one has a sandbox of its own.
+Inside, `sandbox/item_loop.py` gets one item after the other and answers how it ended. An item that
+exceeds a limit ends the sandbox: it gets that reason, and the rest continue in a new one. So limits
+apply to each item, and a bad item never fails others. An item that changes shared input files ends
+the sandbox, too, but keeps its outcome. After a recall, the running item gets no outcome, and no
+further one starts. Items are not isolated from each other: they are code of one consumer. An image
+may lack Python, so each item of an image has a sandbox of its own.
 
-What an item leaves is taken before its outcome counts.
+The output files of an item are collected before its outcome counts.
 """
 
 import asyncio
@@ -46,15 +45,15 @@ from potluck.wire.provider import ItemOutcome
 _OPEN = "open"
 _DETAIL_CHARACTERS = 200
 _ANSWER_BYTES = 64
-# Every item has its own clock; the whole has one that only stands behind these.
+# Every item has its own time limit; that of the sandbox is only a backstop.
 _SPARE_SECONDS = 60.0
 _ALL_DONE = RunOutcome(EndReason.COMPLETED, "all items have an outcome")
-_SPOILT = RunOutcome(EndReason.SANDBOX_FAILED, "the rest of the items need a fresh directory")
-_INTERFERED = RunOutcome(EndReason.SIGNAL, "it interfered with what runs the items")
+_SPOILT = RunOutcome(EndReason.SANDBOX_FAILED, "the remaining items need a new directory")
+_INTERFERED = RunOutcome(EndReason.SIGNAL, "it interfered with the process that runs the items")
 
 
 class RangeRun:
-    """Used once: `to_its_end`."""
+    """Used once, by `to_its_end`."""
 
     stdin = -1
 
@@ -73,11 +72,11 @@ class RangeRun:
         assert not isinstance(grant.spec, FunctionSpec), "functions are called, not run"
         self._given = ItemSource(grant.spec.inputs, job.inputs, grant.items_total)
         self._left = deque(item for part in grant.items for item in range(part.start, part.end))
-        self._began: float | None = None  # when the first of those left was told to begin
-        self._is_spoilt = False  # what was brought for all of them, by one that has ended
+        self._began: float | None = None  # when the first of `_left` was started
+        self._is_spoilt = False  # an ended item changed the shared input files
 
     async def to_its_end(self, driver: Driver, record: Callable[[ItemOutcome], None]) -> RunOutcome:
-        """`completed` when every item has an outcome; otherwise what keeps the rest from one."""
+        """`completed` if every item has an outcome; otherwise why the rest have none."""
         self._record = record
         with self._given:
             return await self._all(driver)
@@ -89,13 +88,13 @@ class RangeRun:
             ended = await (self._alone(driver) if has_image else self._in_one_sandbox(driver))
             spent = _together(spent, ended)
             if self._left and not self._is_spoilt:
-                if self._whose(ended) is Blame.ALL:
+                if self._blame(ended) is Blame.ALL:
                     return spent
                 self._conclude(ended if has_image else _of_item(ended))
             self._started = unnoticed
         return replace(spent, reason=_ALL_DONE.reason, exit_code=0, detail=_ALL_DONE.detail)
 
-    def _whose(self, ended: RunOutcome) -> Blame:
+    def _blame(self, ended: RunOutcome) -> Blame:
         has_begun = self._began is not None
         return blamed(ended.reason, self._recall.said, is_item_known=has_begun, can_go_on=False)
 
@@ -117,19 +116,19 @@ class RangeRun:
             )
 
     async def _alone(self, driver: Driver) -> RunOutcome:
-        """The next item, in a sandbox of its own."""
+        """Runs the next item in a sandbox of its own."""
         item = self._left[0]
-        given, alike = self._given.of(item), self._confinement
+        inputs, shared = self._given.of(item), self._confinement
         self._porter.begin(item)
         self._log.begin(item)
         self._began = time.monotonic()
         return await driver.run(
             replace(
-                alike,
-                command=alike.command if given.arguments is None else given.arguments,
+                shared,
+                command=shared.command if inputs.arguments is None else inputs.arguments,
                 environment={
-                    **alike.environment,
-                    **given.environment,
+                    **shared.environment,
+                    **inputs.environment,
                     "POTLUCK_ITEM": str(item),
                 },
             ),
@@ -153,19 +152,19 @@ class RangeRun:
         )
 
     async def talk(self, view: View) -> RunOutcome | None:
-        """One item after the other, until all are done or one of them costs the sandbox."""
+        """Runs one item after the other, until all are done or one ends the sandbox."""
         loop = asyncio.get_running_loop()
-        loop.add_reader(self._channel, self._hear)
-        has_ended = False  # one of them, in here
+        loop.add_reader(self._channel, self._receive)
+        has_ended = False  # an item, in this sandbox
         try:
             while self._left:
-                self._told: asyncio.Future[bytes | RunOutcome] = loop.create_future()
-                heard = await self._ask(self._left[0])
+                self._answer: asyncio.Future[bytes | RunOutcome] = loop.create_future()
+                answer = await self._run_item(self._left[0])
                 if self._recall.said is not None:
                     return self._recall.said
-                if isinstance(heard, RunOutcome) or not heard:
-                    return heard or None
-                if heard == item_loop.SPOILT and has_ended:
+                if isinstance(answer, RunOutcome) or not answer:
+                    return answer or None
+                if answer == item_loop.SPOILT and has_ended:
                     self._is_spoilt = True
                     self._porter.begin(None)
                     return _SPOILT
@@ -174,21 +173,21 @@ class RangeRun:
                     return touched
                 await self._porter.collect(view.work)
                 self._porter.begin(None)
-                self._conclude(_answered(heard))
+                self._conclude(_answered(answer))
                 has_ended = True
         finally:
             loop.remove_reader(self._channel)
         return _ALL_DONE
 
-    async def _ask(self, item: int) -> bytes | RunOutcome:
-        """How it ended, or which wall it touched; empty when nobody is there to answer."""
+    async def _run_item(self, item: int) -> bytes | RunOutcome:
+        """The loop's answer, or the limit it exceeded; empty if the loop has ended."""
         self._began = time.monotonic()
         self._porter.begin(item)
-        self._log.begin(item, self._tell)
+        self._log.begin(item, self._resolve)
         try:
             self._channel.send(self._given.told(item))
             async with asyncio.timeout(self._limits.run_seconds):
-                return await self._told
+                return await self._answer
         except TimeoutError:
             seconds = self._limits.run_seconds
             return RunOutcome(EndReason.TIME_LIMIT, f"it ran longer than its {seconds:g} s")
@@ -197,18 +196,18 @@ class RangeRun:
         except OSError:
             return b""
 
-    def _hear(self) -> None:
+    def _receive(self) -> None:
         try:
             answer = self._channel.recv(_ANSWER_BYTES)
         except OSError:
             answer = b""
         if not answer:
             asyncio.get_running_loop().remove_reader(self._channel)
-        self._tell(answer)
+        self._resolve(answer)
 
-    def _tell(self, said: bytes | RunOutcome) -> None:
-        if not self._told.done():
-            self._told.set_result(said)
+    def _resolve(self, answer: bytes | RunOutcome) -> None:
+        if not self._answer.done():
+            self._answer.set_result(answer)
 
     def _conclude(self, outcome: RunOutcome) -> None:
         assert self._began is not None
@@ -234,7 +233,7 @@ def _answered(answer: bytes) -> RunOutcome:
 
 
 def _of_item(ended: RunOutcome) -> RunOutcome:
-    """The end of a sandbox is the outcome of the item that ran in it."""
+    """The end of the sandbox as the outcome of the item that ran in it."""
     return _INTERFERED if ended.reason is EndReason.COMPLETED else ended
 
 

@@ -1,9 +1,9 @@
-"""What this node holds, on disk: leases, and outcomes that the server has not acknowledged.
+"""The journal on disk: leases, and outcomes that the server has not acknowledged.
 
-An append-only file of small records. `write` returns when they survive kill -9, and outcomes also
-a lost power line: one fsync for all of them together. The file is written anew (beside, then
-renamed) at each start and whenever most of it is about attempts that are over. A task's source,
-arguments and environment variables are never in it.
+An append-only file of small records. After `write` they survive kill -9, and outcomes also a power
+failure: one fsync for the whole batch. The file is rewritten (as a new file, then renamed) at each
+start and whenever most of its records are obsolete. A record is framed by its length and a CRC; a
+torn or damaged end is ignored. A task's source, arguments and variables are never in it.
 """
 
 import os
@@ -30,7 +30,7 @@ def frame(payload: bytes) -> bytes:
 
 
 def frames(content: bytes, start: int = 0) -> Iterator[tuple[int, bytes]]:
-    """The end position and the payload of each whole record."""
+    """The end position and the payload of each complete record."""
     position = start
     while position + HEAD_BYTES <= len(content):
         length, checksum = _HEAD.unpack_from(content, position)
@@ -48,46 +48,44 @@ _REWRITE_FROM_RECORDS = 1_000
 
 
 class Leased(Struct, frozen=True, tag_field="record", tag="leased"):
-    """This attempt is ours from now on."""
+    """This node holds the attempt."""
 
     lease: Lease
     task_id: TaskId
 
 
 class Concluded(Struct, frozen=True, tag_field="record", tag="concluded"):
-    """It is over here, with this outcome."""
+    """The attempt has ended with this outcome."""
 
     finished: Finished
 
 
 class ItemsCounted(Struct, frozen=True, tag_field="record", tag="counted"):
-    """Items of it have these outcomes."""
+    """Items of the attempt have these outcomes."""
 
     report: ItemsDone
 
 
 class OutcomesDelivered(Struct, frozen=True, tag_field="record", tag="delivered"):
-    """The server has the outcomes that begin with this item."""
+    """The server has the outcomes that start with this item."""
 
     attempt_id: AttemptId
     item: int
 
 
 class Forgotten(Struct, frozen=True, tag_field="record", tag="forgotten"):
-    """The server has it, or wants no more of it."""
+    """The server has the outcome, or has cancelled the attempt."""
 
     attempt_id: AttemptId
 
 
 Record = Leased | Concluded | ItemsCounted | OutcomesDelivered | Forgotten
-# To lose one of these with the power is harmless: a lease that nobody remembers is one that the
-# server takes back by itself, and of the others it is told once more.
+# Losing one of these at a power failure is harmless: a forgotten lease expires on the server, and
+# the others are only reported again.
 _NEED_NO_SYNC = (Leased, OutcomesDelivered, Forgotten)
 
 
 class JournalEntry(Struct):
-    """All that the journal knows about one attempt."""
-
     leased: Leased
     finished: Finished | None = None
     outcomes: dict[int, ItemsDone] = {}  # by the first item of each
@@ -112,27 +110,26 @@ class Journal:
         return list(self._kept.values())
 
     def takes_long(self, records: Sequence[Record]) -> bool:
-        """Whether to write these is to wait for the disk."""
+        """Whether writing these waits for the disk."""
         is_durable = any(not isinstance(record, _NEED_NO_SYNC) for record in records)
-        return is_durable or self._is_due_to_be_rewritten(len(records))
+        return is_durable or self._is_rewrite_due(len(records))
 
     def write(self, records: Sequence[Record]) -> None:
         """Makes them durable together."""
-        batch = list(records)
-        if not batch:
+        if not records:
             return
-        is_due = self._is_due_to_be_rewritten(len(batch))
-        for record in batch:
+        is_due = self._is_rewrite_due(len(records))
+        for record in records:
             _apply(self._kept, record)
-        self._records += len(batch)
+        self._records += len(records)
         if is_due:
             self._rewrite()
             return
-        write_all(self._descriptor, b"".join(_framed(record) for record in batch))
-        if any(not isinstance(record, _NEED_NO_SYNC) for record in batch):
+        write_all(self._descriptor, b"".join(map(_framed, records)))
+        if any(not isinstance(record, _NEED_NO_SYNC) for record in records):
             os.fsync(self._descriptor)
 
-    def _is_due_to_be_rewritten(self, more: int) -> bool:
+    def _is_rewrite_due(self, more: int) -> bool:
         return self._records + more > max(_REWRITE_FROM_RECORDS, 8 * self._live)
 
     def close(self) -> None:
@@ -141,12 +138,12 @@ class Journal:
         self._descriptor = -1
 
     def _rewrite(self) -> None:
-        """Writes only what is still held, beside the old file, and puts it in its place."""
+        """Replaces the file by one with only the records of held attempts."""
         self.close()
         fresh = self._directory / f"{_FILE}.new"
         live = [record for kept in self._kept.values() for record in _records(kept)]
         self._descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        write_all(self._descriptor, b"".join(_framed(record) for record in live))
+        write_all(self._descriptor, b"".join(map(_framed, live)))
         os.fsync(self._descriptor)
         fresh.replace(self._directory / _FILE)
         sync(self._directory)
@@ -154,7 +151,7 @@ class Journal:
 
     _descriptor = -1
     _records = 0  # in the file
-    _live = 0  # of them, at the last rewrite, those still worth having
+    _live = 0  # records after the last rewrite
 
 
 def _read(path: Path) -> dict[AttemptId, JournalEntry]:

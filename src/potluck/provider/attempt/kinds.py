@@ -1,4 +1,4 @@
-"""Which kind a task is, and with that what it needs and how it is run."""
+"""The kinds of tasks: the dependencies of each, and how its command is confined."""
 
 from collections.abc import Sequence
 from typing import assert_never
@@ -10,28 +10,7 @@ from potluck.model.task import EndReason
 from potluck.model.task_spec import CommandSpec, ContainerSpec, FunctionSpec, ScriptSpec, TaskSpec
 from potluck.provider.attempt.types import PreparedAttempt, RunPlan
 from potluck.provider.dependencies.outcome import PrepareFailed
-from potluck.provider.functions.arguments import Arguments
-from potluck.provider.functions.call import FunctionCall
-from potluck.provider.functions.confinement import confine_function
-from potluck.provider.functions.interpreter_key import key_of
-from potluck.provider.functions.interpreter_pool import WarmPool
-from potluck.provider.functions.items import FunctionRange
-from potluck.provider.sandbox.driver import CHECKPOINT, OUTPUT, WORK, Confinement, Mount, RunOutcome
-
-
-async def run_function(
-    job: PreparedAttempt, spec: FunctionSpec, pool: WarmPool, outcome_seconds: float
-) -> RunOutcome:
-    confinement = confine_function(job)
-    key = key_of(job, spec, confinement)
-    total = job.grant.items_total
-    with Arguments(spec.inputs, job.inputs, total) as arguments:
-        async with pool.beside(job.grant, key):
-            if total is None:
-                call = FunctionCall(job, spec, arguments, outcome_seconds)
-                return await call.to_its_end(pool, key, confinement)
-            items = FunctionRange(job, spec, arguments, outcome_seconds)
-            return await items.to_its_end(pool, key, confinement)
+from potluck.provider.sandbox.driver import CHECKPOINT, OUTPUT, WORK, Confinement, Mount
 
 
 def confine(job: PreparedAttempt, command: Sequence[str], image: str | None = None) -> Confinement:
@@ -52,7 +31,7 @@ def confine(job: PreparedAttempt, command: Sequence[str], image: str | None = No
             "POTLUCK_TASK_ID": grant.task_id,
             "POTLUCK_ATTEMPT_ID": grant.attempt_id,
             "POTLUCK_OUTPUT": OUTPUT,
-            # Of an array, an item that has ended is one.
+            # An array needs none: its ended items are its progress.
             **({} if grant.items_total is not None else {"POTLUCK_CHECKPOINT": CHECKPOINT}),
         },
         mounts=(*job.environment.mounts, *exposed.mounts, *_files(job)),
@@ -63,14 +42,13 @@ def confine(job: PreparedAttempt, command: Sequence[str], image: str | None = No
 
 
 def _files(job: PreparedAttempt) -> list[Mount]:
-    """Where the task works, and not to be written to: they are the cache's own."""
+    """Mounted into the work directory, read-only: they belong to the cache."""
     return [
         Mount(job.inputs.path_of(file.blob), f"{WORK}/{file.path}") for file in job.grant.spec.files
     ]
 
 
 def dependencies_of(spec: TaskSpec) -> ScriptMetadata:
-    """What has to be installed for it."""
     match spec:
         case ScriptSpec():
             return needs_of(spec)
@@ -87,20 +65,11 @@ def plan_of(job: PreparedAttempt, spec: ScriptSpec | CommandSpec | ContainerSpec
         case ScriptSpec():
             return plan_script(job, spec)
         case CommandSpec():
-            return plan_command(job, spec)
-        case ContainerSpec():
-            return plan_container(job, spec)
+            return RunPlan(confine(job, spec.command))
+        case ContainerSpec():  # an empty command is the image's own
+            return RunPlan(confine(job, spec.command, spec.image))
         case _:
             assert_never(spec)
-
-
-def plan_command(job: PreparedAttempt, spec: CommandSpec) -> RunPlan:
-    return RunPlan(confine(job, spec.command))
-
-
-def plan_container(job: PreparedAttempt, spec: ContainerSpec) -> RunPlan:
-    """An empty command is the image's own."""
-    return RunPlan(confine(job, spec.command, spec.image))
 
 
 def needs_of(spec: ScriptSpec) -> ScriptMetadata:
@@ -111,16 +80,16 @@ def needs_of(spec: ScriptSpec) -> ScriptMetadata:
 
 
 def plan_script(job: PreparedAttempt, spec: ScriptSpec) -> RunPlan:
-    """Put there after the folder: most scripts also lie in the folder that comes with them."""
-    filename = _place_of(spec)
-    # A name that begins with a dash would be read as an option of Python.
+    """The script is written after the folder is unpacked, which often contains it, too."""
+    filename = _filename(spec)
+    # Python would read a name that starts with a dash as an option.
     script = f"./{filename}" if filename.startswith("-") else filename
     command = (job.environment.interpreter, "-u", script, *spec.arguments)
     return RunPlan(confine(job, command), {filename: spec.source.encode()})
 
 
-def _place_of(spec: ScriptSpec) -> str:
-    """Within its folder, if it has one; else the last part of a path as any system writes it."""
+def _filename(spec: ScriptSpec) -> str:
+    """The path in its folder, if it has one; else the last part of any system's path."""
     if spec.folder is not None and is_path(spec.filename):
         return spec.filename
     name = spec.filename.replace("\\", "/").rpartition("/")[2]

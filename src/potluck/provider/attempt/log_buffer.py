@@ -1,11 +1,10 @@
-"""Gathers what an attempt writes into pieces of a sensible size, on disk, for the server.
+"""Buffers the log of an attempt on disk, in pieces, until the server has all of it.
 
-The wire counts pieces, a million at most. So bytes of one stream that come close together become
-one piece, and the longer a log is the longer its pieces are gathered: a program that prints a dot
-a million times a second for a month still fits.
+The wire allows a million pieces. So bytes of one stream that come close together become one piece,
+and the interval grows with the log: a program that prints a dot a million times a second for a
+month still fits.
 
-A disk that takes no more is told to whoever carries the log (`longer_than`) and to whoever wants it
-durable (`sync`); the program that writes the log is not troubled with it.
+A disk error is raised by `longer_than` and `sync`, not in the program that writes the log.
 """
 
 import asyncio
@@ -25,17 +24,20 @@ _SUFFIX = ".log"
 
 
 class LogSpool:
-    """The pieces of one attempt's log, by number."""
+    """The pieces of one attempt's log, by number, in a file that is created with the first one.
+
+    Written pieces survive kill -9, and a power failure after `sync`.
+    """
 
     def __init__(self, path: Path, ends: "array[int]") -> None:
         self._path = path
-        self._descriptor = -1  # until there is something
+        self._descriptor = -1  # until the first piece
         self._is_closed = False
         self._ends = ends  # where each piece ends in the file
 
     @classmethod
     def open(cls, directory: Path, attempt_id: AttemptId) -> Self:
-        """The spool as an earlier life left it, without a torn last piece, or an empty one."""
+        """The spool of an earlier process, without a torn last piece, or an empty one."""
         path = directory / f"{attempt_id}{_SUFFIX}"
         if not path.exists():
             return cls(path, array("Q"))
@@ -48,7 +50,7 @@ class LogSpool:
         return len(self._ends)
 
     def append(self, piece: PackedLogPiece) -> None:
-        """Adds a piece; after `discard` nobody wants it any more, and it is dropped."""
+        """Adds a piece; does nothing after `close` or `discard`."""
         if self._is_closed:
             return
         descriptor = self._opened()
@@ -57,7 +59,7 @@ class LogSpool:
         self._ends.append(start + len(framed))
 
     def read(self, offset: int, most_pieces: int, most_bytes: int) -> list[PackedLogPiece]:
-        """The pieces from `offset` on, as many as fit; at least one if there is one."""
+        """The pieces from `offset` on, as many as fit, but at least one."""
         if offset >= self.pieces:
             return []
         start = self._start(offset)
@@ -100,7 +102,7 @@ def remove_strays(directory: Path, held: set[AttemptId]) -> None:
 
 
 PIECE_BYTES = 65_536
-# Up to here the streams stay in the order in which they came; then one piece a stream and flush.
+# Up to here the order of the streams is kept; then each flush makes one piece for each stream.
 EXACT_ORDER_PIECES = 10_000
 
 
@@ -130,11 +132,11 @@ class LogBuffer:
             self._flush_timer = asyncio.get_running_loop().call_later(delay_seconds, self.flush)
 
     async def remark(self, sentence: str) -> None:
-        """A line of the platform's own, in the stream `potluck`."""
+        """Writes a line of the platform, in the stream `potluck`."""
         await self.write("potluck", f"{sentence}\n".encode())
 
     def flush(self) -> None:
-        """Puts all that was gathered on disk and wakes whoever sends it."""
+        """Writes the buffer to disk and wakes the upload."""
         if self._flush_timer is not None:
             self._flush_timer.cancel()
             self._flush_timer = None
@@ -147,12 +149,12 @@ class LogBuffer:
         self._grown.set()
 
     def sync(self) -> None:
-        """Returns when all that was flushed is on the disk; raises what a flush met."""
+        """Makes all flushed pieces durable; raises the error of an earlier flush."""
         self._check()
         self.spool.sync()
 
     async def longer_than(self, pieces: int) -> None:
-        """Returns when there are more than these; raises what a flush met."""
+        """Returns when there are more pieces; raises the error of an earlier flush."""
         while self.pieces <= pieces:
             self._check()
             self._grown.clear()
@@ -167,7 +169,7 @@ class LogBuffer:
             self.spool.append(PackedLogPiece(stream, bytes(data[start : start + PIECE_BYTES])))
 
     def _part(self, stream: str) -> bytearray:
-        """Where bytes of this stream go: the last part, or any earlier one in a long log."""
+        """The buffer of this stream: the last one, or any earlier one in a long log."""
         candidates = self._gathered[-1:]
         if self.pieces >= EXACT_ORDER_PIECES:
             candidates = self._gathered

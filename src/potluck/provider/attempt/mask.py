@@ -1,7 +1,7 @@
-"""Shows secrets as ***.
+"""Replaces secrets in logs and texts by ***.
 
-It is no wall, since a task can write a secret in any disguise; it keeps them from getting somewhere
-by accident. Short ones are passed over, since they are in every second word.
+This only prevents accidents: a task can encode a secret in any way. Short secrets are not masked,
+since they would match parts of ordinary words.
 """
 
 from collections.abc import Iterable, Iterator
@@ -15,12 +15,12 @@ _STARS = b"***"
 
 
 class Mask:
-    """Of the secrets of one task; false where it has none."""
+    """The secrets of one task; false if it has none."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        # The longest first: one may be the beginning of another.
-        wanted = {each for each in secrets if len(each) >= LEAST_MASKED_CHARACTERS}
-        self._secrets = sorted((_Secret(each.encode()) for each in wanted), key=len, reverse=True)
+        # Longest first: one may be the beginning of another.
+        long = {text for text in secrets if len(text) >= LEAST_MASKED_CHARACTERS}
+        self._secrets = sorted((_Secret(text.encode()) for text in long), key=len, reverse=True)
 
     def __bool__(self) -> bool:
         return bool(self._secrets)
@@ -39,31 +39,31 @@ class Mask:
         return b"".join((*shown, data[at:])) if shown else data
 
     def settled(self, data: bytes) -> int:
-        """How many of the first bytes mean the same whatever comes behind them: the rest could be
-        the beginning of a secret, or is one that has to stay together with that."""
+        """How many of the first bytes can be masked now: the rest could be the beginning of a
+        secret, or is one that overlaps such a beginning.
+        """
         begun = max((secret.begun(data) for secret in self._secrets), default=0)
         end = len(data) - begun
         if begun:
-            for found_start, found_end in self._found(data):
-                if found_start < end < found_end:
-                    return found_start
+            for secret_start, secret_end in self._found(data):
+                if secret_start < end < secret_end:
+                    return secret_start
         return end
 
     def _found(self, data: bytes) -> Iterator[tuple[int, int]]:
-        """Where secrets begin and end; of two at one place the longer one."""
-        places = [(data.find(secret.data), secret) for secret in self._secrets]
-        while places := [each for each in places if each[0] >= 0]:
-            start, found = min(places, key=lambda each: each[0])
-            end = start + len(found)
+        """Start and end of each secret in the data; of two at one position the longer one."""
+        matches = [(data.find(secret.data), secret) for secret in self._secrets]
+        while matches := [match for match in matches if match[0] >= 0]:
+            start, first = min(matches, key=lambda match: match[0])
+            end = start + len(first)
             yield start, end
-            places = [
-                (place if place >= end else data.find(secret.data, end), secret)
-                for place, secret in places
+            matches = [
+                (at if at >= end else data.find(secret.data, end), secret) for at, secret in matches
             ]
 
 
 class _Secret:
-    """Looked for in time that grows with the log alone, however the secret repeats itself."""
+    """Matched with Knuth-Morris-Pratt: in linear time, even for a secret that repeats itself."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -72,7 +72,7 @@ class _Secret:
         return len(self.data)
 
     def begun(self, data: bytes) -> int:
-        """How long the end of the data is with which the secret begins, all of it left out."""
+        """The length of the longest end of the data that is a proper prefix of the secret."""
         tail, first = data[1 - len(self) :], self.data[:LEAST_MASKED_CHARACTERS]
         at = tail.find(first)
         secret, borders, length = self.data, self._borders, 0
@@ -85,7 +85,7 @@ class _Secret:
 
     @cached_property
     def _borders(self) -> list[int]:
-        """Of the first bytes, one more each time: with how many of them they begin and end."""
+        """For each prefix of the secret: the length of its longest proper prefix and suffix."""
         secret, borders, length = self.data, [0], 0
         for byte in secret[1:]:
             while length and secret[length] != byte:
@@ -97,8 +97,6 @@ class _Secret:
 
 
 class LogWriter(Protocol):
-    """Whatever takes the log of an attempt."""
-
     async def write(self, stream: str, data: bytes) -> None: ...
 
     async def remark(self, sentence: str) -> None: ...
@@ -107,7 +105,9 @@ class LogWriter(Protocol):
 
 
 class MaskedLog:
-    """A log without what the mask hides. `close` lets go of what still waits."""
+    """A log that masks secrets, also those that come in two pieces: the possible beginning of one
+    is held back until more comes, or `close`.
+    """
 
     def __init__(self, log: LogBuffer, mask: Mask) -> None:
         self._log = log
@@ -125,7 +125,6 @@ class MaskedLog:
         await self._log.remark(self._mask.text(sentence))
 
     async def close(self) -> None:
-        """No more comes, so nothing goes on."""
         for stream in list(self._waiting):
             await self._log.write(stream, self._mask.data(self._waiting.pop(stream)))
 

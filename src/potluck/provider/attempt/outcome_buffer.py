@@ -1,4 +1,4 @@
-"""Gathers the outcomes of items, so that they are written down and reported in parts."""
+"""Gathers the outcomes of items, so that they are recorded and reported in batches."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,7 +12,7 @@ _MOST_ERROR_BYTES = 2**18
 
 
 class Outcomes:
-    """Of one attempt: told when there are many, and when the first of them has waited."""
+    """Passes on a batch when it is large, or when its first outcome has waited long enough."""
 
     def __init__(
         self, attempt_id: AttemptId, tell: Callable[[ItemsEnded], None], longest_seconds: float

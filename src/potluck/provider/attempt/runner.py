@@ -1,9 +1,8 @@
-"""Runs one attempt: its files and dependencies first, then its code in the sandbox.
+"""Runs one attempt: prepares its files and dependencies, then runs its code in the sandbox.
 
-However it goes, it ends with a `Finished` that says so; only being cancelled ends it without one.
-Recalled, it ends with the reason of that: at once while it is prepared, since no work is lost by
-that, and after its grace once the code runs. Nothing of the attempt is left running afterwards, and
-what it has left for its owner is in the outbox.
+Every run returns a `Finished`, unless it is cancelled. A recalled run ends with the reason of the
+recall: immediately during preparation, when no work is lost, and after its grace once the code
+runs. Afterwards none of its processes is left, and its output files are in the outbox.
 """
 
 import time
@@ -25,7 +24,7 @@ from potluck.model.task_spec import (
 )
 from potluck.model.usage import Usage
 from potluck.provider.attempt.item_runner import RangeRun
-from potluck.provider.attempt.kinds import dependencies_of, plan_of, run_function
+from potluck.provider.attempt.kinds import dependencies_of, plan_of
 from potluck.provider.attempt.log_buffer import LogBuffer
 from potluck.provider.attempt.mask import Mask, MaskedLog
 from potluck.provider.attempt.outcome_buffer import Outcomes
@@ -45,12 +44,17 @@ from potluck.provider.expose.off_thread import Aside, Show
 from potluck.provider.files.blob_transfer import Freight
 from potluck.provider.files.cache import FileCache
 from potluck.provider.files.work_directory import InputFiles, Porter
+from potluck.provider.functions.arguments import Arguments
+from potluck.provider.functions.call import FunctionCall
+from potluck.provider.functions.confinement import confine_function
+from potluck.provider.functions.interpreter_key import key_of
 from potluck.provider.functions.interpreter_pool import (
     USUAL,
     Pins,
     WarmPool,
     WarmSettings,
 )
+from potluck.provider.functions.items import FunctionRange
 from potluck.provider.one_line import one_line
 from potluck.provider.sandbox.driver import (
     Driver,
@@ -61,24 +65,22 @@ from potluck.provider.sandbox.driver import (
 )
 from potluck.wire.provider import Finished, Grant
 
-# A sentence that says why the node's owner does not take it; None when it may run.
+# Returns why the node's owner does not take the grant; None if it may run.
 MayRun = Callable[[Grant], str | None]
 
 
 class _Declined(Exception):
-    """The owner's terms, asked once more: they may have changed since the server looked."""
+    """The owner's current terms exclude the grant; the server may have known older ones."""
 
 
 def anything(_: Grant) -> None:
-    """For an owner who takes what the server sends."""
+    """For an owner without terms."""
 
 
 NOTHING_SHOWN = Show(hide, lambda _: False)
 
 
 class _PreparedRun(Struct, frozen=True):
-    """What an attempt needs before its code can begin."""
-
     environment: Environment
     inputs: InputFiles
     exposed: Exposed
@@ -86,7 +88,7 @@ class _PreparedRun(Struct, frozen=True):
 
 
 class Runner:
-    """Runs attempts, any number at a time; of one account only, where one is named."""
+    """Runs attempts, any number at a time; with `only_account_id`, those of one account."""
 
     def __init__(
         self,
@@ -108,7 +110,7 @@ class Runner:
         self._cache = cache
         self._only_account_id = only_account_id
         self._may_run = may_run
-        self._aside = Aside(show)
+        self._exposure = Aside(show)
 
     async def run(
         self,
@@ -128,7 +130,7 @@ class Runner:
         try:
             self._check_owner(grant)
             self._check_terms(grant)
-            ready = await recall.unless(self._make_ready(grant, masked, tell, freight))
+            ready = await recall.unless(self._prepare_run(grant, masked, tell, freight))
             made = (ready.environment, ready.exposed, ready.inputs)
             job = PreparedAttempt(grant, *made, masked, tell, recall, freight)
             meter = DeviceMeter(self._read_spent, grant.devices)
@@ -149,7 +151,7 @@ class Runner:
             log.flush()
 
     def _share(self, attempt_id: str, name: str) -> None:
-        """What is here for an attempt is there for its interpreter, too, which may outlive it."""
+        """Pins an attempt's files for its interpreter, too, which may outlive it."""
         self._preparer.share(attempt_id, name)
         self._cache.share(attempt_id, name)
 
@@ -160,14 +162,14 @@ class Runner:
     def _check_owner(self, grant: Grant) -> None:
         if self._only_account_id not in (None, grant.account_id):
             raise SandboxUnavailable(
-                "This node has no sandbox and runs its owner's tasks only; this is another's."
+                "This node has no sandbox and runs only tasks of its owner's account."
             )
 
     def _check_terms(self, grant: Grant) -> None:
         if (why_not := self._may_run(grant)) is not None:
             raise _Declined(why_not)
 
-    async def _make_ready(
+    async def _prepare_run(
         self, grant: Grant, log: MaskedLog, tell: Tell, freight: Freight
     ) -> _PreparedRun:
         began = time.monotonic()
@@ -177,24 +179,24 @@ class Runner:
         return _PreparedRun(environment, inputs, await self._expose(grant), prepare_seconds)
 
     async def _expose(self, grant: Grant) -> Exposed:
-        """A task that could not use what it pays for does not begin."""
-        exposed = await self._aside.show(grant.devices)
+        """A task that could not use its devices does not start."""
+        exposed = await self._exposure.show(grant.devices)
         if exposed.problems:
-            raise SandboxUnavailable(f"A device can not be shown: {' '.join(exposed.problems)}")
+            raise SandboxUnavailable(f"A device is not usable: {' '.join(exposed.problems)}")
         return exposed
 
     async def _prepare(self, grant: Grant, log: MaskedLog, tell: Tell) -> Environment:
-        wanted = dependencies_of(grant.spec)
-        if wanted == ScriptMetadata():
+        dependencies = dependencies_of(grant.spec)
+        if dependencies == ScriptMetadata():
             return BARE
         tell(PrepareBegan(grant.attempt_id))
 
         async def remark(_: str, data: bytes) -> None:
-            # What the installer says is the platform's remark, not the script's output.
+            # The installer's output is the platform's, not the script's.
             await log.write("potluck", data)
 
         return await self._preparer.prepare(
-            grant.attempt_id, grant.account_id, wanted, grant.limits, remark
+            grant.attempt_id, grant.account_id, dependencies, grant.limits, remark
         )
 
     async def _bring(self, grant: Grant, freight: Freight) -> InputFiles:
@@ -223,12 +225,27 @@ class Runner:
         )
 
     async def _run_items(self, run: RangeRun, job: PreparedAttempt) -> RunOutcome:
-        """Outcomes are told as they gather, also those of a range that is stopped half-way."""
+        """Reports outcomes as they gather, also those of a range that is stopped half-way."""
         outcomes = Outcomes(job.grant.attempt_id, job.tell, self._outcome_seconds)
         try:
             return await run.to_its_end(self._driver, outcomes.add)
         finally:
             outcomes.flush()
+
+
+async def run_function(
+    job: PreparedAttempt, spec: FunctionSpec, pool: WarmPool, outcome_seconds: float
+) -> RunOutcome:
+    confinement = confine_function(job)
+    key = key_of(job, spec, confinement)
+    total = job.grant.items_total
+    with Arguments(spec.inputs, job.inputs, total) as arguments:
+        async with pool.beside(job.grant, key):
+            if total is None:
+                call = FunctionCall(job, spec, arguments, outcome_seconds)
+                return await call.to_its_end(pool, key, confinement)
+            items = FunctionRange(job, spec, arguments, outcome_seconds)
+            return await items.to_its_end(pool, key, confinement)
 
 
 def _finished(grant: Grant, outcome: RunOutcome, usage: Usage) -> Finished:

@@ -1,4 +1,4 @@
-"""What the items of an attempt gave and the server has not taken yet, which is in our memory."""
+"""Limits the results of items that are in memory because the server has not accepted them yet."""
 
 import asyncio
 
@@ -10,18 +10,17 @@ MOST_BYTES = 64 * MIB
 
 
 class Backlog:
-    """Of one attempt. Whoever makes it longer waits for room, and with him the task."""
+    """The unsent results of one attempt. `room` makes the task wait for the server."""
 
     def __init__(self) -> None:
         self._bytes = 0
         self._room = asyncio.Event()
         self._room.set()
 
-    def add(self, told: ItemsEnded) -> None:
-        self._change(carried_bytes(told))
+    def add(self, event: ItemsEnded) -> None:
+        self._change(carried_bytes(event))
 
     def remove(self, report: ItemsDone) -> None:
-        """The server has it."""
         self._change(-carried_bytes(report))
 
     @property
@@ -39,7 +38,7 @@ class Backlog:
             self._room.set()
 
 
-def carried_bytes(told: ItemsEnded | ItemsDone) -> int:
-    """Of values and errors, which are all that can be large."""
-    values = sum(len(one.values.data) for one in told.returned)
-    return values + sum(len(one.error) for one in told.outcomes)
+def carried_bytes(report: ItemsEnded | ItemsDone) -> int:
+    """The size of its values and errors; the rest is small."""
+    values = sum(len(items.values.data) for items in report.returned)
+    return values + sum(len(outcome.error) for outcome in report.outcomes)

@@ -1,4 +1,8 @@
-"""What an attempt used, and how busy the machine is."""
+"""Measures the usage of an attempt and of its devices, and the load of the machine.
+
+Busy time and energy of a device are integrated from samples: each one stands for the time until the
+next, up to a minute. An attempt is charged its share of the device for the time of its run.
+"""
 
 from collections.abc import Callable, Sequence
 
@@ -12,25 +16,25 @@ from potluck.provider.detect.types import Sample
 from potluck.provider.sandbox.driver import RunOutcome
 from potluck.wire.provider import GrantedDevice
 
-_LONGEST_SECONDS = 60.0  # that one look stands for
+_LONGEST_SECONDS = 60.0  # that one sample stands for
 
 
 class DeviceSpent(Struct, frozen=True):
-    """Up to now, from some beginning: of interest is what came between two of them."""
+    """Running totals of a device; only the difference of two is meaningful."""
 
     busy_seconds: float = 0.0
-    joules: float | None = None  # none: it does not tell its power
+    joules: float | None = None  # None: it does not report its power
 
     def since(self, before: "DeviceSpent") -> "DeviceSpent":
-        is_told = self.joules is not None and before.joules is not None
+        is_known = self.joules is not None and before.joules is not None
         joules = max(0.0, (self.joules or 0.0) - (before.joules or 0.0))
         return DeviceSpent(
-            max(0.0, self.busy_seconds - before.busy_seconds), joules if is_told else None
+            max(0.0, self.busy_seconds - before.busy_seconds), joules if is_known else None
         )
 
 
 class DeviceUsage:
-    """Of one device. `now` is a time that only ever grows."""
+    """Integrates the samples of one device. `now` is monotonic."""
 
     def __init__(self) -> None:
         self._total = DeviceSpent()
@@ -51,7 +55,7 @@ class DeviceUsage:
         return DeviceSpent(self._total.busy_seconds + busy_seconds, joules)
 
 
-# What a device has computed and taken, by its uuid, from some beginning up to now.
+# The running totals of a device, by its uuid.
 ReadSpent = Callable[[str], DeviceSpent]
 
 
@@ -67,25 +71,24 @@ def measure_node() -> NodeLoad:
 
 
 def untold(_: str) -> DeviceSpent:
-    """For devices that nobody looks at."""
+    """For devices that are not sampled."""
     return DeviceSpent()
 
 
 class DeviceMeter:
-    """From when it is made: what an attempt's shares of its devices came to."""
+    """An attempt's shares of its devices' usage, since the meter was created."""
 
     def __init__(self, read: ReadSpent, devices: Sequence[GrantedDevice]) -> None:
         self._read = read
         self._before = [(device, read(device.uuid)) for device in devices]
 
     def spent(self) -> DeviceSpent:
-        """Of those that tell it."""
         shares = [
             (device.milli / WHOLE_DEVICE_MILLI, self._read(device.uuid).since(before))
             for device, before in self._before
         ]
-        joules = [share * one.joules for share, one in shares if one.joules is not None]
-        busy_seconds = sum(share * one.busy_seconds for share, one in shares)
+        joules = [share * spent.joules for share, spent in shares if spent.joules is not None]
+        busy_seconds = sum(share * spent.busy_seconds for share, spent in shares)
         return DeviceSpent(busy_seconds, sum(joules) if joules else None)
 
 

@@ -1,4 +1,4 @@
-"""What the owner's commands ask of the running provider, carried out."""
+"""Carries out the owner's commands in the running provider."""
 
 import asyncio
 import os
@@ -37,13 +37,13 @@ from potluck.provider.shutdown_request import ShutdownRequest
 
 log = structlog.get_logger()
 
-# How long a command waits until the server knows too, and how often it hears how things stand.
+# How long a command waits for the server, and how often it gets a status meanwhile.
 _KNOWN_SECONDS = 3.0
 _PROGRESS_SECONDS = 1.0
 
 
 class Office(Struct, frozen=True):
-    """All that a command may ask about."""
+    """The parts of the provider that commands use."""
 
     settings: ProviderSettings
     rules: OwnerRules
@@ -56,11 +56,11 @@ class Office(Struct, frozen=True):
     news: ChangeCounter
     ending: ShutdownRequest
     standings: Callable[[], Mapping[str, Standing]]  # of devices that get no work
-    drain: Callable[[bool], None]  # with whether that is for good
+    drain: Callable[[bool], None]  # the argument: whether the node leaves for good
 
 
 class Desk:
-    """Answers requests, any number at a time."""
+    """Handles requests, any number at a time."""
 
     def __init__(self, office: Office) -> None:
         self._office = office
@@ -77,8 +77,8 @@ class Desk:
             case Reclaim(devices):
                 try:
                     office.watch.reclaim(devices)
-                except OSError as error:  # it holds all the same, until the provider ends
-                    log.warning("a pause can not be kept", detail=str(error))
+                except OSError as error:  # it is in effect until the provider stops
+                    log.warning("a pause cannot be saved", detail=str(error))
                 async for answer in self._until(
                     lambda: self._is_free(devices), office.bench.changed
                 ):
@@ -112,12 +112,12 @@ class Desk:
             sandbox=description.sandbox,
             devices=tuple(
                 DeviceNow(
-                    one,
-                    statuses[one.uuid],
-                    standings.get(one.uuid, Standing.BOUND),
-                    office.power.refusals.get(one.uuid, ""),
+                    device,
+                    statuses[device.uuid],
+                    standings.get(device.uuid, Standing.BOUND),
+                    office.power.refusals.get(device.uuid, ""),
                 )
-                for one in description.devices
+                for device in description.devices
             ),
             attempts=office.bench.now(),
             warm=office.bench.warm(),
@@ -125,11 +125,11 @@ class Desk:
         )
 
     def _problem(self) -> str:
-        """The nearest first: what is wrong here, what the server refuses, whether it answers."""
+        """Local problems first, then a rejection by the server, then the connection."""
         detail, _ = self._office.rules.trouble()
         offer = self._office.offer
         errors = (offer.misfit, offer.refusal, self._office.link.problem)
-        return next((one for one in (detail, *(e.detail for e in errors if e)) if one), "")
+        return detail or next((error.detail for error in errors if error), "")
 
     async def _reread(self) -> Answer:
         office = self._office
@@ -141,7 +141,7 @@ class Desk:
         return InEffect() if refusal is None else CommandRefused(refusal.detail, refusal.hint)
 
     async def _is_known(self) -> bool:
-        """Whether the server hears of all that has changed, in a moment."""
+        """Whether the server gets to know all changes within a few seconds."""
         try:
             async with asyncio.timeout(_KNOWN_SECONDS):
                 await self._office.offer.told.until_known()
@@ -155,14 +155,14 @@ class Desk:
         return not (busy & set(devices) if devices else busy)
 
     async def _until(
-        self, is_so: Callable[[], bool], changed: Callable[[], Awaitable[None]]
+        self, is_done: Callable[[], bool], changed: Callable[[], Awaitable[None]]
     ) -> AsyncGenerator[Answer]:
-        """How things stand, now and then, until it is so."""
-        while not is_so():
+        """Yields the status regularly until it is done."""
+        while not is_done():
             yield self.status()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_PROGRESS_SECONDS):
-                    while not is_so():
+                    while not is_done():
                         await changed()
 
     def _farewell(self) -> Answer:

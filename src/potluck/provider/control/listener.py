@@ -1,4 +1,4 @@
-"""The provider's side of the conversation with its owner's commands."""
+"""Listens for the owner's commands."""
 
 import asyncio
 import hmac
@@ -18,25 +18,25 @@ Handle = Callable[[Request], AsyncGenerator[Answer]]
 
 _LONGEST_LINE = 65_536
 _ASK_SECONDS = 5.0
-# At the end, what is still being answered may be said.
-_LAST_WORD_SECONDS = 2.0
+# How long open requests may still be answered at shutdown.
+_CLOSE_SECONDS = 2.0
 _DECODER = msgspec.json.Decoder(Request)
 
 
 @asynccontextmanager
 async def listening(data_directory: Path, handle: Handle) -> AsyncIterator[None]:
-    """Answers commands as long as the context lasts; whoever waits then hears the last word."""
-    talks: set[asyncio.Task[None]] = set()
+    """Answers commands inside the context; open requests get their result when it ends."""
+    connections: set[asyncio.Task[None]] = set()
     bound, token = bind(data_directory)
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         own = asyncio.current_task()
         assert own is not None
-        talks.add(own)
+        connections.add(own)
         try:
             await _talk(reader, writer, token, handle)
         finally:
-            talks.discard(own)
+            connections.discard(own)
             writer.close()
 
     server = await asyncio.start_server(talk, sock=bound, limit=_LONGEST_LINE)
@@ -45,10 +45,10 @@ async def listening(data_directory: Path, handle: Handle) -> AsyncIterator[None]
     finally:
         server.close()
         unbind(data_directory)
-        if talks:
-            await asyncio.wait(talks, timeout=_LAST_WORD_SECONDS)
-        for each in list(talks):
-            each.cancel()
+        if connections:
+            await asyncio.wait(connections, timeout=_CLOSE_SECONDS)
+        for task in list(connections):
+            task.cancel()
 
 
 async def _talk(
@@ -61,7 +61,7 @@ async def _talk(
             line = await reader.readline()
     except (OSError, ValueError, TimeoutError):
         return  # not one of our commands
-    with suppress(OSError):  # whoever asked has gone; what was asked for is done all the same
+    with suppress(OSError):  # the client is gone; the request is carried out anyway
         async with aclosing(_answers(line, handle)) as answers:
             async for answer in answers:
                 writer.write(msgspec.json.encode(answer) + b"\n")
@@ -72,9 +72,9 @@ async def _answers(line: bytes, handle: Handle) -> AsyncGenerator[Answer]:
     try:
         request = _DECODER.decode(line)
     except msgspec.DecodeError as error:
-        log.warning("a command said what is not understood", detail=str(error))
+        log.warning("unknown command received", detail=str(error))
         yield CommandRefused(
-            "This provider is of another version than the command.", "Start it anew."
+            "This provider has another version than the command.", "Restart the provider."
         )
         return
     async with aclosing(handle(request)) as answers:

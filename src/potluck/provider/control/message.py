@@ -1,4 +1,4 @@
-"""What the owner's commands and the running provider say to each other, a line of JSON each."""
+"""Messages between the owner's commands and the running provider, one line of JSON each."""
 
 from msgspec import Struct
 
@@ -10,28 +10,28 @@ from potluck.wire.device_status import DeviceStatus
 
 
 class ShowStatus(Struct, frozen=True, tag_field="ask", tag="status"):
-    """How do you do?"""
+    """Answered with one `ProviderStatus`."""
 
 
 class Reread(Struct, frozen=True, tag_field="ask", tag="reread"):
-    """The owner's file was edited: take it over now. Answered when the server knows too, or not."""
+    """Apply the owner's file, which was edited. Answered when the server knows it, or is silent."""
 
 
 class Reclaim(Struct, frozen=True, tag_field="ask", tag="reclaim"):
-    """Pause these devices, by uuid, or all if none is named, and stop what runs on them.
+    """Pause these devices (by uuid; none: all) and recall their tasks.
 
-    Answered when nothing runs there. A file that is wrong or a silent server keep nobody from it.
+    Answered when nothing runs there. Works with an invalid file and a silent server, too.
     """
 
     devices: tuple[str, ...] = ()
 
 
 class Drain(Struct, frozen=True, tag_field="ask", tag="drain"):
-    """Take no more work, finish what runs, and end. Statuses are told on the way, then the end."""
+    """Take no more work, finish the running tasks, and stop. Answered with statuses until then."""
 
 
 class Leave(Struct, frozen=True, tag_field="ask", tag="leave"):
-    """As drain (or, if it is to be now, as reclaim), and never come back: the key is given up."""
+    """Drain (or reclaim, if `is_now`), then leave the pool for good and give up the key."""
 
     is_now: bool = False
 
@@ -40,12 +40,10 @@ Request = ShowStatus | Reread | Reclaim | Drain | Leave
 
 
 class DeviceNow(Struct, frozen=True):
-    """A device, on which terms, and how it does."""
-
     description: DeviceDescription  # with the terms in force
     status: DeviceStatus
     standing: Standing
-    refusal: str = ""  # a sentence, where it does not do what its owner asks of it
+    refusal: str = ""  # why it does not follow a setting of its owner
 
 
 class AttemptNow(Struct, frozen=True):
@@ -57,12 +55,12 @@ class AttemptNow(Struct, frozen=True):
 
 
 class WarmNow(Struct, frozen=True):
-    """An interpreter that has served functions and waits for the next call."""
+    """An idle interpreter that waits for the next function call."""
 
     devices: tuple[str, ...]
     idle_seconds: float
     memory_bytes: int
-    items: int  # that it has served
+    items: int  # served so far
 
 
 class ProviderStatus(Struct, frozen=True, tag_field="answer", tag="status"):
@@ -74,7 +72,7 @@ class ProviderStatus(Struct, frozen=True, tag_field="answer", tag="status"):
     server_version: str
     up_seconds: float
     silent_seconds: float  # since the server last answered a heartbeat
-    problem: str  # what keeps it from the server, or what is wrong with the owner's file; else ""
+    problem: str  # with the owner's file or the server; "": none
     is_draining: bool
     terms_file: str
     sandbox: SandboxReport
@@ -85,13 +83,13 @@ class ProviderStatus(Struct, frozen=True, tag_field="answer", tag="status"):
 
 
 class InEffect(Struct, frozen=True, tag_field="answer", tag="done"):
-    """It is so now."""
+    """The command was carried out."""
 
-    is_known_to_server: bool = True  # otherwise it will be, once the server answers
+    is_known_to_server: bool = True  # false: it will be, once the server answers
 
 
 class CommandRefused(Struct, frozen=True, tag_field="answer", tag="refused"):
-    """Nothing has changed, and why."""
+    """The command was refused; nothing has changed."""
 
     detail: str
     hint: str = ""

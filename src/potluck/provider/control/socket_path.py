@@ -1,10 +1,10 @@
-"""Where the owner's commands find the provider that runs here.
+"""The socket on which the running provider takes its owner's commands.
 
 DATA/control        a Unix socket that only its owner can open
-DATA/control.json   where there are none (Windows, some file systems), or the path is too long for
-                    one: a port on loopback, and a token that only its owner can read
+DATA/control.json   without Unix sockets (Windows, some file systems), or if the path is too long:
+                    a port on loopback, and a token that only its owner can read
 
-Whoever can open them may do with the provider what its owner may.
+Access to them gives full control of the provider.
 """
 
 import os
@@ -20,14 +20,12 @@ from msgspec import Struct
 
 from potluck.local.durable_files import write_whole
 
-# The shortest that a system allows, with its last NUL.
+# The shortest limit of all systems, without the final NUL.
 _LONGEST_PATH = 103
 LOOPBACK = "127.0.0.1"
 
 
 class Port(Struct, frozen=True):
-    """Of a provider that listens on loopback."""
-
     port: int
     token: str
 
@@ -41,7 +39,7 @@ def port_path(data_directory: Path) -> Path:
 
 
 def has_sockets(data_directory: Path) -> bool:
-    """Linux reaches any directory through a short name of its own."""
+    """Linux can use a long path, too: through /proc/self/fd."""
     if sys.platform == "win32":
         return False
     is_short = len(os.fsencode(socket_path(data_directory))) <= _LONGEST_PATH
@@ -50,7 +48,7 @@ def has_sockets(data_directory: Path) -> bool:
 
 @contextmanager
 def short_path(data_directory: Path) -> Iterator[str]:
-    """A name of the socket that the system takes, as long as the context lasts."""
+    """A path of the socket that is short enough, valid inside the context."""
     path = socket_path(data_directory)
     if len(os.fsencode(path)) <= _LONGEST_PATH:
         yield str(path)
@@ -63,13 +61,13 @@ def short_path(data_directory: Path) -> Iterator[str]:
 
 
 def bind(data_directory: Path) -> tuple[socket.socket, str]:
-    """A bound socket, and the token that whoever comes has to say first; "" where none is needed.
+    """A bound socket, and the token that clients must send first; "" if none is needed.
 
-    The caller holds the directory, so what an earlier life left is nobody's.
+    The caller holds the directory, so an existing socket is a leftover.
     """
     unbind(data_directory)
     if has_sockets(data_directory):
-        with suppress(OSError):  # some file systems know no sockets
+        with suppress(OSError):  # some file systems have no sockets
             return _bind_unix(data_directory), ""
     bound = socket.create_server((LOOPBACK, 0))
     port = Port(bound.getsockname()[1], secrets.token_urlsafe(32))
@@ -79,7 +77,7 @@ def bind(data_directory: Path) -> tuple[socket.socket, str]:
 
 def _bind_unix(data_directory: Path) -> socket.socket:
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    umask = os.umask(0o177)  # its owner's alone from the first moment
+    umask = os.umask(0o177)  # private from the start
     try:
         with short_path(data_directory) as path:
             bound.bind(path)
@@ -98,14 +96,14 @@ def unbind(data_directory: Path) -> None:
 
 
 def connect(data_directory: Path, patience_seconds: float) -> tuple[socket.socket, str]:
-    """A connection, and the token to say first. Raises OSError where nobody listens."""
+    """A connection, and the token to send first. Raises OSError if no provider listens."""
     if not port_path(data_directory).exists():
         return _connect_unix(data_directory, patience_seconds), ""
     try:
-        known = msgspec.json.decode(port_path(data_directory).read_bytes(), type=Port)
+        port = msgspec.json.decode(port_path(data_directory).read_bytes(), type=Port)
     except msgspec.DecodeError as error:
         raise ConnectionRefusedError(str(error)) from error
-    return socket.create_connection((LOOPBACK, known.port), patience_seconds), known.token
+    return socket.create_connection((LOOPBACK, port.port), patience_seconds), port.token
 
 
 def _connect_unix(data_directory: Path, patience_seconds: float) -> socket.socket:

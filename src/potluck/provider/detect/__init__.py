@@ -1,1 +1,1 @@
-"""Which devices this machine has. One vendor (or route to devices) a file, each with a `find`."""
+"""Detects the devices of this machine. One module for each route to devices, with a `find`."""

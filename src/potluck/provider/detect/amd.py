@@ -1,6 +1,6 @@
-"""AMD's cards: the kernel tells what they are and how they do, amdsmi (if it is there) their names.
+"""AMD cards: their data and samples come from the kernel, their names from amdsmi, if installed.
 
-In a process of its own, see child.py. amdsmi comes with ROCm, and is not ours to install.
+Runs in a child process (see query_process.py). amdsmi comes with ROCm; Potluck does not install it.
 """
 
 import sys
@@ -17,7 +17,7 @@ _KFD = "class/kfd/kfd"
 
 
 class Amd:
-    """Its cards, below one /sys."""
+    """The AMD cards below one /sys."""
 
     def __init__(self, root: Path = sysfs.SYSFS) -> None:
         self._root = root
@@ -25,7 +25,7 @@ class Amd:
     def find(self) -> RouteAnswer:
         names = _names()
         devices = tuple(self._device(card, names) for card in self._cards())
-        return answered(devices, "" if names else "amdsmi is not there; the kernel was asked.")
+        return answered(devices, "" if names else "amdsmi is not installed; the kernel was read.")
 
     def look(self) -> Looks:
         samples = {}
@@ -35,23 +35,23 @@ class Amd:
         return Looks(samples)
 
     def set_power(self, uuid: str, watts: int | None) -> str | None:
-        found = [card for card in self._cards() if stable_uuid(self._device(card, {})) == uuid]
-        sensors = sysfs.sensors(found[0]) if found else None
+        cards = [card for card in self._cards() if stable_uuid(self._device(card, {})) == uuid]
+        sensors = sysfs.sensors(cards[0]) if cards else None
         if sensors is None or not (sensors / "power1_cap").exists():
-            return f"{uuid} can not be told how much power to draw."
-        wanted = sysfs.whole(sensors / "power1_cap_default") if watts is None else watts * 10**6
+            return f"{uuid} does not support a power limit."
+        limit = sysfs.whole(sensors / "power1_cap_default") if watts is None else watts * 10**6
         least = sysfs.whole(sensors / "power1_cap_min") or 0
         most = sysfs.whole(sensors / "power1_cap_max") or sys.maxsize
-        if wanted is None or not least <= wanted <= most:
+        if limit is None or not least <= limit <= most:
             return f"It takes a power limit from {least // 10**6} to {most // 10**6} W."
-        # Asked first: where it is so already, nobody needs the right to change it.
-        is_so = sysfs.whole(sensors / "power1_cap") == wanted
-        return None if is_so else _write(sensors / "power1_cap", wanted)
+        # Read first: keeping the current limit needs no permission.
+        is_set = sysfs.whole(sensors / "power1_cap") == limit
+        return None if is_set else _write(sensors / "power1_cap", limit)
 
     def _cards(self) -> list[Path]:
-        """Those that can compute: the driver says how much memory each has."""
-        known = sysfs.cards_of(sysfs.AMD, self._root)
-        return [card for card in known if sysfs.whole(card / "mem_info_vram_total")]
+        """The cards that can compute: the driver reports their memory."""
+        cards = sysfs.cards_of(sysfs.AMD, self._root)
+        return [card for card in cards if sysfs.whole(card / "mem_info_vram_total")]
 
     def _device(self, card: Path, names: dict[str, str]) -> FoundDevice:
         minor = sysfs.render_minor(card)
@@ -65,10 +65,10 @@ class Amd:
             vendor="AMD",
             model=told(model, f"AMD GPU {code}"),
             memory_bytes=plausible.memory_bytes(sysfs.whole(card / "mem_info_vram_total")) or 0,
-            # Without the kernel's compute driver only OpenCL can reach it.
+            # Without the kernel's compute driver, only OpenCL can use it.
             interface="hip" if self._node(minor) else "opencl",
             driver=told(" ".join(sysfs.drivers(card, self._root))),
-            # As ROCm names it, so that ROCR_VISIBLE_DEVICES takes it.
+            # ROCm's form, which ROCR_VISIBLE_DEVICES accepts.
             uuid=f"GPU-{unique}" if unique.strip("0") else "",
             bus_address=card.name,
             route="amd",
@@ -79,7 +79,7 @@ class Amd:
 
     def _sample(self, card: Path, device: FoundDevice) -> Sample:
         if sysfs.is_lost(card):
-            return Sample(Health.LOST, f"{device.model} is not on the bus any more.")
+            return Sample(Health.LOST, f"{device.model} is no longer on the bus.")
         at = sysfs.sensors(card) or card
         drawn = sysfs.scaled(at / "power1_average", 10**6)
         if drawn is None:
@@ -94,7 +94,7 @@ class Amd:
         )
 
     def _node(self, minor: int | None) -> Path | None:
-        """The kernel's compute driver numbers cards by itself; both know the render node."""
+        """The compute driver has its own numbering of cards; the render node links the two."""
         if minor is None:
             return None
         nodes = sorted((self._root / _KFD / "topology/nodes").glob("*"))
@@ -111,12 +111,12 @@ class Amd:
 
 
 def _pid(path: Path) -> object:
-    """The directory that the file is in is named after the process."""
+    """The parent directory is named after the process."""
     return int(path.parent.name) if path.parent.name.isdecimal() else None
 
 
 def _memory_errors(card: Path) -> int | None:
-    """Uncorrected ones; the file has a line for each kind."""
+    """Uncorrected errors; the file has a line for each kind."""
     for line in sysfs.text(card / "ras/umc_err_count").splitlines():
         kind, _, number = line.partition(":")
         if kind.strip() == "ue" and number.strip().isdecimal():
@@ -135,11 +135,11 @@ def _write(path: Path, value: int) -> str | None:
 
 
 def _names() -> dict[str, str]:
-    """By address; none where amdsmi is not there, or does not work."""
+    """By bus address; empty if amdsmi is missing or does not work."""
     try:
         import amdsmi  # type: ignore[import-not-found]
     except (ImportError, OSError, KeyError, AttributeError):
-        # Its bindings look for ROCm's library while they are imported, each version in its own way.
+        # The bindings load ROCm's library on import; each version fails differently.
         return {}
     return _named(amdsmi)
 

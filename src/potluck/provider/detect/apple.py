@@ -1,4 +1,4 @@
-"""The graphics of Macs, as `system_profiler` lists them."""
+"""The GPUs of Macs, from `system_profiler`."""
 
 import re
 
@@ -18,8 +18,6 @@ _UNITS = {"MB": MIB, "GB": 1024 * MIB}
 
 
 class _Graphics(Struct, frozen=True):
-    """What it says about one; the names of most things begin like those of displays."""
-
     name: str = field(name="_name", default="")
     model: str = field(name="sppci_model", default="")
     cores: str = field(name="sppci_cores", default="")
@@ -41,14 +39,14 @@ def parse(listing: str, machine_memory_bytes: int) -> RouteAnswer:
     try:
         graphics = msgspec.json.decode(listing, type=_DisplayListing).graphics
     except msgspec.DecodeError as error:
-        raise Unanswered(RouteOutcome.FAILED, f"It answered nonsense: {error}.") from error
+        raise Unanswered(RouteOutcome.FAILED, f"Its answer is unreadable: {error}.") from error
     return answered(
-        tuple(_device(each, at, machine_memory_bytes) for at, each in enumerate(graphics))
+        tuple(_device(gpu, at, machine_memory_bytes) for at, gpu in enumerate(graphics))
     )
 
 
 def _device(graphics: _Graphics, at: int, machine_memory_bytes: int) -> FoundDevice:
-    """Apple's own have no memory of their own: they share the machine's."""
+    """Apple's own GPUs share the machine's memory."""
     own = _memory_bytes(graphics.memory or graphics.older_memory)
     vendor = re.sub(r"^sppci_vendor_|\s*\(0x\w+\)$", "", graphics.vendor)
     return FoundDevice(
@@ -63,7 +61,7 @@ def _device(graphics: _Graphics, at: int, machine_memory_bytes: int) -> FoundDev
     )
 
 
-def _memory_bytes(said: str) -> int:
-    match = re.fullmatch(r"(\d{1,9}) (MB|GB)", said.strip())
+def _memory_bytes(text: str) -> int:
+    match = re.fullmatch(r"(\d{1,9}) (MB|GB)", text.strip())
     size = int(match[1]) * _UNITS[match[2]] if match else 0
     return plausible.memory_bytes(size) or 0

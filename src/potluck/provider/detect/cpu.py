@@ -1,4 +1,4 @@
-"""The processor as a device, so that everything can be tried on a machine without a GPU."""
+"""The processor as a device, for machines without a GPU."""
 
 import os
 import platform
@@ -11,12 +11,11 @@ import psutil
 from potluck.model.device import DeviceKind
 from potluck.provider.detect.types import FoundDevice, Sample, told
 
-# Of Intel, AMD and ARM processors, as Linux names them.
+# Linux' names of the sensors of Intel, AMD and ARM processors.
 _SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal")
 
 
 def find() -> FoundDevice:
-    """There is always one."""
     return FoundDevice(
         kind=DeviceKind.CPU,
         vendor=told(_field("vendor_id"), platform.machine() or "unknown"),
@@ -29,7 +28,7 @@ def find() -> FoundDevice:
 
 
 def sample() -> Sample:
-    """Since the last look at it, whose busy moments it counts."""
+    """The utilisation covers the time since the last call."""
     return Sample(
         utilisation_percent=psutil.cpu_percent(),
         memory_used_bytes=psutil.virtual_memory().used,
@@ -38,14 +37,14 @@ def sample() -> Sample:
 
 
 def _temperature_celsius() -> float | None:
-    """The hottest that the processor's own sensors tell; most virtual machines have none."""
+    """The maximum of the processor's sensors; most virtual machines have none."""
     sensors: dict[str, list[Any]] = getattr(psutil, "sensors_temperatures", dict)()
-    told = [each.current for name in _SENSORS for each in sensors.get(name, ())]
-    return max((each for each in told if -50 < each < 150), default=None)
+    readings = [sensor.current for name in _SENSORS for sensor in sensors.get(name, ())]
+    return max((celsius for celsius in readings if -50 < celsius < 150), default=None)
 
 
 def _field(name: str) -> str:
-    """A line of /proc/cpuinfo; empty where there is no such file or line (macOS, some ARM)."""
+    """A field of /proc/cpuinfo; empty without such a file or field (macOS, some ARM)."""
     path = Path("/proc/cpuinfo")
     text = path.read_text(errors="replace") if path.exists() else ""
     match = re.search(rf"^{name}\s*:\s*(.+)$", text, re.MULTILINE)

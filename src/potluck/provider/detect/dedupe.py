@@ -1,4 +1,4 @@
-"""Which devices are one card that several routes have found. Pure."""
+"""Merges devices that several routes have found into one entry for each card. Pure."""
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -8,18 +8,19 @@ from msgspec.structs import replace
 from potluck.model.device import DeviceKind
 from potluck.provider.detect.types import FoundDevice
 
-# Two routes may count a card's memory with or without what its driver keeps for itself.
+# Routes may count a card's memory with or without the part that its driver reserves.
 _MEMORY_AGREES = 0.7
 
 
 def merged(by_vendor: Sequence[FoundDevice], by_opencl: Iterable[FoundDevice]) -> list[FoundDevice]:
-    """Each card once; the vendor's own word before OpenCL's.
+    """Each card once, with the vendor's data before OpenCL's.
 
-    Within one platform of OpenCL no card is listed twice; over several it often is.
+    One OpenCL platform lists a card only once; several platforms often list the same one.
     """
     cards = list(by_vendor)
     platforms = groupby(
-        (one for one in by_opencl if one.kind is DeviceKind.GPU), lambda one: one.platform
+        (device for device in by_opencl if device.kind is DeviceKind.GPU),
+        lambda device: device.platform,
     )
     for _, listed in platforms:
         free = list(range(len(cards)))
@@ -29,55 +30,55 @@ def merged(by_vendor: Sequence[FoundDevice], by_opencl: Iterable[FoundDevice]) -
                 cards.append(device)
             else:
                 free.remove(at)
-                cards[at] = _completed(cards[at], device)
+                cards[at] = _complete(cards[at], device)
     return cards
 
 
 def _match(device: FoundDevice, cards: Sequence[FoundDevice], free: Iterable[int]) -> int | None:
-    """Which of these it is: by its place, or by its model, or else by its vendor and its size."""
-    for is_same in (_is_in_the_same_place, _is_of_one_model, _is_alike):
+    """The index of the same card: by bus address, by model, or by vendor and memory size."""
+    for is_same in (_has_same_slot, _has_same_model, _is_alike):
         for at in free:
             if is_same(device, cards[at]):
                 return at
     return None
 
 
-def _is_in_the_same_place(one: FoundDevice, other: FoundDevice) -> bool:
-    return bool(one.slot) and one.slot == other.slot and not _in_other_domains(one, other)
+def _has_same_slot(one: FoundDevice, other: FoundDevice) -> bool:
+    return bool(one.slot) and one.slot == other.slot and not _are_in_other_domains(one, other)
 
 
-def _is_of_one_model(one: FoundDevice, other: FoundDevice) -> bool:
-    return not _apart(one, other) and one.model.lower() == other.model.lower()
+def _has_same_model(one: FoundDevice, other: FoundDevice) -> bool:
+    return not _are_apart(one, other) and one.model.lower() == other.model.lower()
 
 
 def _is_alike(one: FoundDevice, other: FoundDevice) -> bool:
-    """Kernel and OpenCL name the cards of some vendors differently."""
+    """For vendors whose cards have different names in the kernel and in OpenCL."""
     small, large = sorted((one.memory_bytes, other.memory_bytes))
     sizes_agree = small == 0 or small / large > _MEMORY_AGREES
-    return not _apart(one, other) and _maker(one) == _maker(other) and sizes_agree
+    return not _are_apart(one, other) and _vendor(one) == _vendor(other) and sizes_agree
 
 
-def _apart(one: FoundDevice, other: FoundDevice) -> bool:
-    """Known to be in different places."""
+def _are_apart(one: FoundDevice, other: FoundDevice) -> bool:
+    """Whether they are known to be in different slots."""
     if not one.slot or not other.slot:
         return False
-    return one.slot != other.slot or _in_other_domains(one, other)
+    return one.slot != other.slot or _are_in_other_domains(one, other)
 
 
-def _in_other_domains(one: FoundDevice, other: FoundDevice) -> bool:
+def _are_in_other_domains(one: FoundDevice, other: FoundDevice) -> bool:
     return None not in (one.domain, other.domain) and one.domain != other.domain
 
 
-def _maker(device: FoundDevice) -> str:
-    """Advanced Micro Devices, Inc. is AMD; NVIDIA Corporation is NVIDIA."""
+def _vendor(device: FoundDevice) -> str:
+    """Advanced Micro Devices, Inc. -> amd; NVIDIA Corporation -> nvidia."""
     name = device.vendor.lower()
     if name.startswith("advanced micro devices"):
         return "amd"
     return name.replace("(r)", "").split()[0] if name.split() else ""
 
 
-def _completed(card: FoundDevice, by_opencl: FoundDevice) -> FoundDevice:
-    """What the vendor's own route does not tell."""
+def _complete(card: FoundDevice, by_opencl: FoundDevice) -> FoundDevice:
+    """Fills in what the vendor's route does not know."""
     return replace(
         card,
         memory_bytes=card.memory_bytes or by_opencl.memory_bytes,

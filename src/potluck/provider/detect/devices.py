@@ -1,4 +1,4 @@
-"""Puts the answers of all routes together: each card once, and a CPU where there is no card."""
+"""Combines the answers of all routes: each card once, and the CPU if there is no card."""
 
 import asyncio
 import time
@@ -26,28 +26,31 @@ log = structlog.get_logger()
 
 
 async def detect_devices(data_directory: Path, timeout_seconds: float) -> Detection:
-    """What this node has. At least one device, never one card twice, and never an error."""
-    ways = routes()
-    asked = await asyncio.gather(*(_try(way, timeout_seconds) for way in ways.values()))
-    answers = dict(zip(ways, (answer for answer, _ in asked), strict=True))
+    """The devices of this node: at least one, no card twice. Never raises."""
+    names = routes()
+    results = await asyncio.gather(*(_try(route, timeout_seconds) for route in names.values()))
+    answers = dict(zip(names, (answer for answer, _ in results), strict=True))
     by_opencl = answers["opencl"].devices
-    by_vendor = [one for way, each in answers.items() if way != "opencl" for one in each.devices]
+    by_vendor = [
+        device for name, answer in answers.items() if name != "opencl" for device in answer.devices
+    ]
     cards = merged(by_vendor, by_opencl)
-    reachable = [one for one in cards if not _is_out_of_reach(one)]
-    tried = (
-        _tried(way, answer, seconds, [one for one in cards if _is_out_of_reach(one)])
-        for (way, answer), (_, seconds) in zip(answers.items(), asked, strict=True)
+    unusable = [card for card in cards if _is_out_of_reach(card)]
+    trials = (
+        _trial(name, answer, seconds, unusable)
+        for (name, answer), (_, seconds) in zip(answers.items(), results, strict=True)
     )
-    chosen = reachable or [through_opencl(cpu.find(), by_opencl)]
-    named = {stable_uuid(one, _salt(one, data_directory)): one for one in chosen[:MOST_DEVICES]}
-    devices = tuple(_describe(uuid, device) for uuid, device in named.items())
-    return Detection(devices, named, tuple(tried))
+    usable = [card for card in cards if not _is_out_of_reach(card)]
+    chosen = (usable or [through_opencl(cpu.find(), by_opencl)])[:MOST_DEVICES]
+    found = {stable_uuid(device, _salt(device, data_directory)): device for device in chosen}
+    devices = tuple(_describe(uuid, device) for uuid, device in found.items())
+    return Detection(devices, found, tuple(trials))
 
 
 def through_opencl(processor: FoundDevice, by_opencl: Iterable[FoundDevice]) -> FoundDevice:
-    """The same processor, which tasks can also reach through OpenCL if it has a driver for that.
+    """Adds OpenCL to the processor, if there is a driver for it.
 
-    The driver's own name for it is odd, and its memory is what happens to be free.
+    The driver's name and memory size are not used: its memory is what happens to be free.
     """
     for device in by_opencl:
         if device.kind is DeviceKind.CPU:
@@ -60,10 +63,10 @@ def through_opencl(processor: FoundDevice, by_opencl: Iterable[FoundDevice]) -> 
     return processor
 
 
-async def _try(way: Route, timeout_seconds: float) -> tuple[RouteAnswer, float]:
+async def _try(route: Route, timeout_seconds: float) -> tuple[RouteAnswer, float]:
     began = time.monotonic()
     try:
-        answer = await way(timeout_seconds)
+        answer = await route(timeout_seconds)
     except Unanswered as error:
         answer = RouteAnswer(error.outcome, detail=error.detail, hint=_HINTS.get(error.outcome, ""))
     return answer, time.monotonic() - began
@@ -71,30 +74,30 @@ async def _try(way: Route, timeout_seconds: float) -> tuple[RouteAnswer, float]:
 
 _HINTS = {
     RouteOutcome.TIMED_OUT: "A driver hangs; restart the machine, or read the kernel's log.",
-    RouteOutcome.FAILED: "A driver or its library is broken; install it anew.",
+    RouteOutcome.FAILED: "A driver or its library is broken; reinstall it.",
 }
 
 
 def _is_out_of_reach(card: FoundDevice) -> bool:
-    """A vendor's card that only OpenCL could reach, and OpenCL does not know it."""
+    """A card that only OpenCL could use, and OpenCL does not know it."""
     return card.interface == "opencl" and not card.opencl_uuid
 
 
-def _tried(
-    way: str, answer: RouteAnswer, seconds: float, out_of_reach: Sequence[FoundDevice]
+def _trial(
+    route: str, answer: RouteAnswer, seconds: float, unusable: Sequence[FoundDevice]
 ) -> RouteTrial:
-    """Told in the log too, where something is not as it should be."""
+    """Also logs a warning if devices may be missing."""
     detail, hint = answer.detail, answer.hint
-    if unused := ", ".join(one.model for one in out_of_reach if one.route == way):
-        detail = f"Not offered, because tasks could not compute on it: {unused}."
+    if models := ", ".join(device.model for device in unusable if device.route == route):
+        detail = f"Not offered, because tasks could not compute on it: {models}."
         hint = "Install ROCm, or the OpenCL driver of its vendor."
-    if answer.outcome in (RouteOutcome.FAILED, RouteOutcome.TIMED_OUT) or unused:
-        log.warning("devices may be missing", route=way, detail=detail, hint=hint)
-    return RouteTrial(way, answer.outcome, detail, hint, round(seconds, 3), len(answer.devices))
+    if answer.outcome in (RouteOutcome.FAILED, RouteOutcome.TIMED_OUT) or models:
+        log.warning("devices may be missing", route=route, detail=detail, hint=hint)
+    return RouteTrial(route, answer.outcome, detail, hint, round(seconds, 3), len(answer.devices))
 
 
 def _salt(device: FoundDevice, data_directory: Path) -> str:
-    """Every provider on a machine has the same CPU; each data directory offers it as its own."""
+    """All providers on a machine share its CPU; each data directory offers it as a device."""
     return str(data_directory) if device.kind is DeviceKind.CPU else ""
 
 

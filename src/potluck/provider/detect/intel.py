@@ -1,6 +1,6 @@
-"""Intel's cards (not what is built into processors, which OpenCL finds), as the kernel tells.
+"""Intel cards, from the kernel's drivers i915 and xe; OpenCL finds integrated graphics.
 
-In a process of its own, see child.py. Both of the kernel's drivers are known: i915 and xe.
+Runs in a child process (see query_process.py).
 """
 
 import re
@@ -12,14 +12,14 @@ from potluck.provider.detect.question import Looks, serve
 from potluck.provider.detect.report import RouteAnswer, answered
 from potluck.provider.detect.types import FoundDevice, Sample, stable_uuid, told
 
-# What is built into a processor is on its first bus.
+# Integrated graphics are on the first bus.
 _BUILT_IN = re.compile(r"[0-9a-f]+:00:")
-# The window to the card's own memory is the third; each line has its first and its last byte.
+# The card's memory is the third window; each line has its first and its last byte.
 _MEMORY_WINDOW = 2
 
 
 class Intel:
-    """Its cards, below one /sys."""
+    """The Intel cards below one /sys."""
 
     def __init__(self, root: Path = sysfs.SYSFS) -> None:
         self._root = root
@@ -33,11 +33,11 @@ class Intel:
         )
 
     def set_power(self, uuid: str, watts: int | None) -> str | None:
-        return f"{uuid} can not be told how much power to draw." if watts else None
+        return f"{uuid} does not support a power limit." if watts else None
 
     def _cards(self) -> list[Path]:
-        known = sysfs.cards_of(sysfs.INTEL, self._root)
-        return [card for card in known if not _BUILT_IN.match(card.name)]
+        cards = sysfs.cards_of(sysfs.INTEL, self._root)
+        return [card for card in cards if not _BUILT_IN.match(card.name)]
 
     def _device(self, card: Path) -> FoundDevice:
         sensors = sysfs.sensors(card)
@@ -59,25 +59,24 @@ class Intel:
 
     def _sample(self, card: Path) -> Sample:
         if sysfs.is_lost(card):
-            return Sample(Health.LOST, f"{card.name} is not on the bus any more.")
+            return Sample(Health.LOST, f"{card.name} is no longer on the bus.")
         at = sysfs.sensors(card) or card
-        heat = [sysfs.scaled(path, 1_000) for path in sorted(at.glob("temp*_input"))]
+        readings = [plausible.celsius(sysfs.scaled(path, 1_000)) for path in at.glob("temp*_input")]
         return Sample(
             temperature_celsius=max(
-                (told for each in heat if (told := plausible.celsius(each)) is not None),
-                default=None,
+                (celsius for celsius in readings if celsius is not None), default=None
             ),
             power_watts=plausible.watts(sysfs.scaled(at / "power1_input", 10**6)),
         )
 
 
 def _memory_bytes(card: Path) -> int:
-    """The drivers tell it in different places; all else failing, the window to it is as large."""
-    told_by = (
+    """From the file of either driver, else the size of the memory window."""
+    paths = (
         *sorted((card / "drm").glob("card*/lmem_total_bytes")),
         *sorted(card.glob("tile*/physical_vram_size_bytes")),
     )
-    for path in told_by:
+    for path in paths:
         if size := plausible.memory_bytes(sysfs.whole(path)):
             return size
     return _window_bytes(sysfs.text(card / "resource"))

@@ -1,5 +1,4 @@
-"""Whether this Linux has a library, without loading it: a process that would only find that out is
-not started."""
+"""Checks whether this Linux has a library, without loading it: saves starting a child process."""
 
 import os
 from pathlib import Path
@@ -9,7 +8,7 @@ _PLACES = ("/lib", "/usr/lib", "/lib64", "/usr/lib64")
 
 
 def may_be_here(name: str, cache: Path = CACHE) -> bool:
-    """True also where that can not be known, as without the loader's own list of libraries."""
+    """Also true if that cannot be known, as without the loader's cache."""
     named = os.environ.get("LD_LIBRARY_PATH", "").split(":")
     if any((Path(place) / name).exists() for place in (*filter(None, named), *_PLACES)):
         return True

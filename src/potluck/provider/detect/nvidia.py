@@ -1,6 +1,6 @@
-"""NVIDIA's cards, as its own library (NVML) tells; in a process of its own, see child.py.
+"""NVIDIA cards, from NVML, in a child process (see query_process.py).
 
-What an older driver can not be asked is not known, and no error.
+A query that an older driver does not support yields no value, and no error.
 """
 
 from contextlib import suppress
@@ -15,8 +15,8 @@ from potluck.provider.detect.types import Sample
 
 _OF_THE_CARD = 0
 _UNCORRECTED, _SINCE_THE_DRIVER_WAS_LOADED = 1, 0
-# Of the reasons for a lower clock: slowed down by the hardware, too hot (by its driver, by itself),
-# short of power. A limit that somebody has set is no trouble.
+# Reasons for a lower clock: hardware slowdown, thermal (by the driver, by the hardware), power
+# brake. A power limit set by a user does not count.
 _SLOWED = 0x8 | 0x20 | 0x40 | 0x80
 _REASONS = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
 _PROCESSES = (
@@ -27,7 +27,7 @@ _MOST_LOOKS_BETWEEN = 15
 
 
 class Nvidia:
-    """Its cards and parts of cards, as they were when the library was opened."""
+    """Cards and MIG instances, as they were when the library was opened."""
 
     def __init__(self, library: Library) -> None:
         self._library = library
@@ -41,7 +41,7 @@ class Nvidia:
         except NvmlError as trouble:
             return trouble.as_answer()
         devices = tuple(card.device for card in cards.by_uuid.values())
-        hint = "See what nvidia-smi says about it." if cards.troubles else ""
+        hint = "Check the output of nvidia-smi." if cards.troubles else ""
         return answered(devices, " ".join(cards.troubles), hint)
 
     def look(self) -> Looks:
@@ -50,7 +50,7 @@ class Nvidia:
         except NvmlError as trouble:
             return Looks({}, trouble.as_answer().detail)
         samples = {uuid: self._sample(card) for uuid, card in cards.by_uuid.items()}
-        alive = {uuid for uuid, each in samples.items() if each.health is not Health.LOST}
+        alive = {uuid for uuid, sample in samples.items() if sample.health is not Health.LOST}
         self._look_again(bool(cards.troubles) or not self._known <= alive)
         return Looks(samples, " ".join(cards.troubles))
 
@@ -66,23 +66,24 @@ class Nvidia:
     def _limit(self, card: Card, watts: int | None) -> str | None:
         library, model = self._library, card.device.model
         if card.device.is_partition:
-            return f"{model} is a part of a card, and its parts have one power limit together."
+            return f"{model} is a MIG instance; the power limit applies to the whole card."
         if watts is None:
-            wanted = library.must("nvmlDeviceGetPowerManagementDefaultLimit", card.handle)
+            limit = library.must("nvmlDeviceGetPowerManagementDefaultLimit", card.handle)
         else:
-            wanted = watts * 1_000
+            limit = watts * 1_000
         bounds = library.ask("nvmlDeviceGetPowerManagementLimitConstraints", card.handle)
-        if bounds and not bounds[0] <= wanted <= bounds[1]:
+        if bounds and not bounds[0] <= limit <= bounds[1]:
             least, most = bounds[0] // 1_000, bounds[1] // 1_000
             return f"{model} takes a power limit from {least} to {most} W."
-        # Asked first: where it is so already, nobody needs the right to change it.
-        if library.ask("nvmlDeviceGetPowerManagementLimit", card.handle) != wanted:
-            library.must("nvmlDeviceSetPowerManagementLimit", card.handle, wanted)
+        # Read first: keeping the current limit needs no permission.
+        if library.ask("nvmlDeviceGetPowerManagementLimit", card.handle) != limit:
+            library.must("nvmlDeviceSetPowerManagementLimit", card.handle, limit)
         return None
 
     def _look_again(self, some_are_lost: bool) -> None:
-        """The library remembers that a card was lost until it is opened anew, which takes it a
-        while: at first that is done at the next look, then ever more seldom."""
+        """NVML forgets a lost card only when it is reopened, which is slow: it is reopened at the
+        next sample, then at growing intervals.
+        """
         if not some_are_lost:
             self._looks_between = self._looks_left = 0
         elif self._looks_left:
@@ -110,12 +111,12 @@ class Nvidia:
 
     def _sample(self, card: Card) -> Sample:
         try:
-            return self._told(card)
+            return self._read(card)
         except NvmlError as trouble:
             return Sample(Health.LOST, f"{card.device.model} does not answer: {trouble}.")
 
-    def _told(self, card: Card) -> Sample:
-        """Memory and use are an instance's own; heat and power are the whole card's."""
+    def _read(self, card: Card) -> Sample:
+        """Memory and utilisation are the instance's; temperature and power the whole card's."""
         ask = self._library.ask
         memory = ask("nvmlDeviceGetMemoryInfo", card.handle)
         use = ask("nvmlDeviceGetUtilizationRates", card.handle)
@@ -127,7 +128,7 @@ class Nvidia:
         is_slowed = bool((self._library.first(_REASONS, card.whole) or 0) & _SLOWED)
         return Sample(
             health=Health.THROTTLED if is_slowed else Health.WELL,
-            detail=f"{card.device.model} is too hot, or short of power." if is_slowed else "",
+            detail=f"{card.device.model} is too hot or short of power." if is_slowed else "",
             utilisation_percent=plausible.percent(use.gpu) if use else None,
             temperature_celsius=plausible.celsius(heat),
             memory_used_bytes=plausible.memory_bytes(memory.used) if memory else None,
@@ -137,7 +138,7 @@ class Nvidia:
         )
 
     def _pids(self, card: Card) -> tuple[int, ...] | None:
-        """Of those that compute. A desktop is always on its card, and that alone is no use."""
+        """Compute processes only: a desktop is always on its card, and does not count as use."""
         running = self._library.first(_PROCESSES, card.whole)
         if running is None:
             return None
@@ -145,10 +146,10 @@ class Nvidia:
         instance = (device.gpu_instance, device.compute_instance)
         return plausible.pids(
             [
-                each.pid
-                for each in running
+                process.pid
+                for process in running
                 if not device.is_partition
-                or (each.gpuInstanceId, each.computeInstanceId) == instance
+                or (process.gpuInstanceId, process.computeInstanceId) == instance
             ]
         )
 

@@ -1,7 +1,6 @@
-"""What NVML says about each card and each of its parts.
+"""Lists NVIDIA cards and their MIG instances.
 
-One card that has trouble does not hide the others. A card that MIG has divided is not offered, its
-instances are.
+A card with an error does not hide the others. Of a card in MIG mode, the instances are offered.
 """
 
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ _MIG_IS_ON = 1
 
 
 class Card(Struct, frozen=True):
-    """A card or an instance, and how to ask about it."""
+    """A card or an instance, and its handles."""
 
     device: FoundDevice
     handle: Any
@@ -29,18 +28,18 @@ class Card(Struct, frozen=True):
 
 
 class Cards(Struct, frozen=True):
-    """All that answer, and what is to be said of the others."""
+    """All usable cards, and sentences about the others."""
 
     by_uuid: dict[str, Card]
     troubles: tuple[str, ...] = ()
 
 
 def list_cards(library: Library) -> Cards:
-    """Of a library that is open; Trouble if it does not even know how many there are."""
+    """For an open library. Raises NvmlError if it cannot count the cards."""
     count = library.must("nvmlDeviceGetCount")
     driver = told(library.ask("nvmlSystemGetDriverVersion") or "")
     cards: dict[str, Card] = {}
-    troubles = [] if count <= plausible.MOST_DEVICES else [f"NVML says it has {count} cards."]
+    troubles = [] if count <= plausible.MOST_DEVICES else [f"NVML reports {count} cards."]
     for index in range(min(count, plausible.MOST_DEVICES)):
         try:
             offered = list(_offered(library, index, driver))
@@ -64,7 +63,7 @@ def _offered(library: Library, index: int, driver: str) -> Iterator[Card]:
 
 
 def _device(library: Library, handle: Any, driver: str) -> FoundDevice:
-    """Without a uuid it could not be told from others: then the trouble is the answer."""
+    """Raises NvmlError for a card without a uuid."""
     ask = library.ask
     limit_watts = plausible.watts((ask("nvmlDeviceGetPowerManagementLimit", handle) or 0) / 1_000)
     return FoundDevice(
@@ -95,7 +94,7 @@ def _instances(library: Library, card: Card) -> Iterator[Card]:
         try:
             handle = library.must("nvmlDeviceGetMigDeviceHandleByIndex", card.handle, index)
         except NvmlError as trouble:
-            if trouble.code == NOT_FOUND:  # fewer have been made than could be
+            if trouble.code == NOT_FOUND:  # fewer instances than the maximum
                 continue
             raise
         yield Card(_instance(library, handle, card.device), handle, card.handle)
@@ -124,5 +123,5 @@ def _memory_bytes(memory: Any) -> int:
 
 
 def _address(place: Any) -> str:
-    """NVML does not tell the function, which is always the first."""
+    """The function is always 0; NVML does not report it."""
     return f"{place.domain:04x}:{place.bus:02x}:{place.device:02x}.0" if place else ""

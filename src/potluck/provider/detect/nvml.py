@@ -1,4 +1,4 @@
-"""NVIDIA's library, asked so that whatever it answers is a value or a Trouble."""
+"""NVIDIA's library NVML: every call returns a value or raises NvmlError."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,40 +11,37 @@ _NOT_LOADED = 9
 _NO_LIBRARY = 12
 _TOO_OLD = 13
 _MISMATCH = 18
-# Not loaded any more, lost, to be reset, not to be found.
+# Driver not loaded, GPU lost, reset required, GPU not found.
 _IS_LOST = {_NOT_LOADED, 15, 16, 28}
 _UNREADABLE = 999
 
 _HINTS = {
-    MAY_NOT: "Let this user open /dev/nvidia*, as the groups video or render may.",
+    MAY_NOT: "Give this user access to /dev/nvidia*, such as by the groups video or render.",
     _NOT_LOADED: "Load it (modprobe nvidia), or restart the machine if it was just installed.",
-    _NO_LIBRARY: "If there is an NVIDIA card in this machine, install its driver.",
+    _NO_LIBRARY: "If this machine has an NVIDIA card, install its driver.",
     _TOO_OLD: "Install a newer driver.",
     _MISMATCH: "The driver was updated while it was in use: restart the machine.",
 }
 
 
 class NvmlError(Exception):
-    """The library has no answer, and says why."""
-
-    def __init__(self, code: int, said: str) -> None:
-        super().__init__(said)
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__(message)
         self.code = code
 
     @property
     def is_lost(self) -> bool:
-        """Whether the device itself is gone, or its driver."""
+        """Whether the device or its driver is gone."""
         return self.code in _IS_LOST
 
     def as_answer(self) -> RouteAnswer:
-        """To whoever asked for devices."""
         outcome = RouteOutcome.MISSING if self.code == _NO_LIBRARY else RouteOutcome.FAILED
-        hint = _HINTS.get(self.code, "See what nvidia-smi says; it asks the same library.")
-        return RouteAnswer(outcome, detail=f"NVML says: {self}.", hint=hint)
+        hint = _HINTS.get(self.code, "Check the output of nvidia-smi, which uses the same library.")
+        return RouteAnswer(outcome, detail=f"NVML reports: {self}.", hint=hint)
 
 
 class Library:
-    """NVML by its Python bindings. Drivers differ in which functions they know."""
+    """NVML's Python bindings. Drivers differ in the functions that they support."""
 
     def __init__(self) -> None:
         import pynvml
@@ -52,18 +49,18 @@ class Library:
         self.nvml: Any = pynvml
 
     def must(self, function: str, *arguments: Any) -> Any:
-        """The answer, or Trouble."""
+        """The result, or NvmlError."""
         try:
-            asked: Callable[..., Any] = getattr(self.nvml, function)
-            return asked(*arguments)
+            call: Callable[..., Any] = getattr(self.nvml, function)
+            return call(*arguments)
         except self.nvml.NVMLError as error:
             raise NvmlError(error.value, str(error)) from error
         except (ValueError, ArithmeticError, MemoryError) as error:
-            # Text that is none, numbers of things that nobody has room for.
+            # Invalid text, or a count that is too large for an array.
             raise NvmlError(_UNREADABLE, f"unreadable ({type(error).__name__})") from error
 
     def ask(self, function: str, *arguments: Any) -> Any:
-        """Nothing where this driver, card or user gets no answer; Trouble of a lost card."""
+        """The result; None if it is not supported or permitted. NvmlError for a lost card."""
         try:
             return self.must(function, *arguments)
         except NvmlError as trouble:
@@ -72,6 +69,6 @@ class Library:
             return None
 
     def first(self, functions: tuple[str, ...], *arguments: Any) -> Any:
-        """The first answer; newer drivers have other names for the same."""
+        """The first result: functions have different names in newer drivers."""
         answers = (self.ask(function, *arguments) for function in functions)
         return next((answer for answer in answers if answer is not None), None)

@@ -1,7 +1,7 @@
-"""Everything that has an OpenCL driver, graphics cards and processors (PoCL) alike.
+"""All devices with an OpenCL driver: GPUs and processors (PoCL).
 
-OpenCL loads the libraries of every vendor into the process that asks. So a child process asks
-(`python -m potluck.provider.detect.opencl` prints JSON), and this one only reads the answer.
+OpenCL loads every vendor's library into the process. So a child process lists the devices
+(`python -m potluck.provider.detect.opencl` prints JSON), and this one parses its output.
 """
 
 import importlib.util
@@ -24,7 +24,7 @@ _INSTALL = "Install the OpenCL driver of your card's vendor, or PoCL for the pro
 
 async def find(timeout_seconds: float) -> RouteAnswer:
     if importlib.util.find_spec("pyopencl") is None:
-        hint = "Install it beside Potluck: `pip install pyopencl`."
+        hint = "Install it in Potluck's environment: `pip install pyopencl`."
         return RouteAnswer(RouteOutcome.MISSING, detail="pyopencl is not installed.", hint=hint)
     return parse(await output_of(python_module(__name__), timeout_seconds))
 
@@ -33,44 +33,44 @@ def parse(listing: str) -> RouteAnswer:
     try:
         devices = msgspec.json.decode(listing, type=tuple[FoundDevice, ...])
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise Unanswered(RouteOutcome.FAILED, f"It answered nonsense: {error}.") from error
+        raise Unanswered(RouteOutcome.FAILED, f"Its answer is unreadable: {error}.") from error
     if not devices:
         return RouteAnswer(RouteOutcome.NOTHING, detail=_NO_DRIVER, hint=_INSTALL)
     return answered(devices[: plausible.MOST_DEVICES])
 
 
 def _list_devices() -> list[FoundDevice]:
-    """In the child: asks the drivers themselves."""
+    """In the child process."""
     import pyopencl
 
     return described(pyopencl, driven(pyopencl))
 
 
 def driven(pyopencl: Any) -> list[Any]:
-    """In the child: all that have a driver. A driver that fails does not hide the others."""
+    """In the child: all devices. A driver that fails does not hide the others."""
     try:
         platforms = pyopencl.get_platforms()
     except pyopencl.LogicError:
-        # The loader's way of saying that no driver is installed.
+        # The loader raises this if no driver is installed.
         return []
-    found: list[Any] = []
+    devices: list[Any] = []
     for platform in platforms:
         try:
-            found += platform.get_devices()
+            devices += platform.get_devices()
         except pyopencl.Error:
             continue
-    return found
+    return devices
 
 
 def described(pyopencl: Any, devices: list[Any]) -> list[FoundDevice]:
-    """In the same order; those of one platform that nothing tells apart are counted."""
+    """In the same order; identical devices of one platform are numbered."""
     seen: Counter[FoundDevice] = Counter()
-    told_apart = []
+    numbered = []
     for device in devices:
         found = _describe(pyopencl, device)
-        told_apart.append(_named(replace(found, ordinal=seen[found])))
+        numbered.append(_named(replace(found, ordinal=seen[found])))
         seen[found] += 1
-    return told_apart
+    return numbered
 
 
 def _named(found: FoundDevice) -> FoundDevice:
@@ -78,7 +78,7 @@ def _named(found: FoundDevice) -> FoundDevice:
 
 
 def device_named(pyopencl: Any, opencl_uuid: str) -> Any | None:
-    """In a child: the device itself, to compute on it."""
+    """In a child: the device object, to compute on it."""
     devices = driven(pyopencl)
     named = zip(described(pyopencl, devices), devices, strict=True)
     return next((device for found, device in named if found.opencl_uuid == opencl_uuid), None)
@@ -101,7 +101,7 @@ def _describe(pyopencl: Any, device: Any) -> FoundDevice:
 
 
 def _bus_address(pyopencl: Any, device: Any) -> str:
-    """Each vendor tells it in an extension of its own; one that has none is no error."""
+    """From the vendor's extension, if it has one."""
     try:
         if "cl_nv_device_attribute_query" in device.extensions:
             slot = device.pci_slot_id_nv
@@ -116,7 +116,7 @@ def _bus_address(pyopencl: Any, device: Any) -> str:
 
 
 def _domain(pyopencl: Any, device: Any) -> str:
-    """Older drivers do not tell it."""
+    """Empty with older drivers."""
     try:
         return f"{device.pci_domain_id_nv:04x}:"
     except (pyopencl.Error, AttributeError):

@@ -1,4 +1,4 @@
-"""Asks other processes. A vendor's library that hangs or crashes takes only that one down."""
+"""Queries drivers in child processes: a vendor's library that hangs or crashes ends only those."""
 
 import asyncio
 import signal
@@ -18,13 +18,13 @@ T = TypeVar("T")
 
 # More than the longest answer about the most devices.
 _LINE_BYTES = 2**22
-# A process that hangs inside its driver may not even end when it is killed. It is left behind, and
-# no other is started in its place: a driver that hangs for a night would gather thousands.
+# A process that hangs in its driver may survive a kill. It is left behind, and no other is started
+# meanwhile: otherwise a driver that hangs over night would leave thousands.
 _END_SECONDS = 2.0
 
 
 class Unanswered(Exception):
-    """There was no answer, or none that means anything."""
+    """There was no answer, or none that can be read."""
 
     def __init__(self, outcome: RouteOutcome, detail: str) -> None:
         super().__init__(detail)
@@ -33,28 +33,28 @@ class Unanswered(Exception):
 
 
 class Child:
-    """A module of ours in a process of its own, that answers questions, a line of JSON each.
+    """A module of ours in a child process that answers questions, one line of JSON each.
 
-    It is started by the first question, and again by the next one after it was ended: because it
-    took too long, crashed, or answered nonsense. Not before that one has really ended.
+    The first question starts it. After a timeout, a crash or an unreadable answer it is ended, and
+    the next question starts a new one, once the old one has really ended.
     """
 
     def __init__(self, module: str) -> None:
         self._command = python_module(module)
         self._process: Process | None = None
         self._left_behind: Process | None = None
-        # Its answers have no names: one question at a time.
+        # Answers carry no id: one question at a time.
         self._turn = asyncio.Lock()
 
     async def ask(self, question: object, answer: type[T], timeout_seconds: float) -> T:
-        """Its answer, or Unanswered."""
+        """The answer, or Unanswered."""
         async with self._turn:
             try:
                 async with asyncio.timeout(timeout_seconds):
                     line = await self._exchange(msgspec.json.encode(question) + b"\n")
                 return msgspec.json.decode(line, type=answer)
             except BaseException as error:
-                # Also when nobody waits for the answer any more: it would be taken for the next.
+                # Also after a cancellation: a late answer would be taken for the next one's.
                 await self._end()
                 if unanswered := _translated(error, timeout_seconds):
                     raise unanswered from error
@@ -67,13 +67,13 @@ class Child:
     async def _exchange(self, line: bytes) -> bytes:
         if self._left_behind is not None and self._left_behind.returncode is None:
             raise Unanswered(
-                RouteOutcome.TIMED_OUT, "Its process hangs inside the driver, and can not be ended."
+                RouteOutcome.TIMED_OUT, "Its process hangs in the driver and cannot be ended."
             )
         if self._process is None:
             self._process = await _start(self._command, stdin=PIPE)
         process = self._process
         assert process.stdin is not None and process.stdout is not None
-        with suppress(ConnectionError):  # then it has ended, which reading tells better
+        with suppress(ConnectionError):  # it has ended; the read below gives a better error
             process.stdin.write(line)
             await process.stdin.drain()
         answer = await process.stdout.readline()
@@ -89,7 +89,7 @@ class Child:
 
 
 async def output_of(command: tuple[str, ...], timeout_seconds: float) -> str:
-    """What it printed, or Unanswered."""
+    """The command's output, or Unanswered."""
     process: Process | None = None
     try:
         async with asyncio.timeout(timeout_seconds):
@@ -108,12 +108,12 @@ async def output_of(command: tuple[str, ...], timeout_seconds: float) -> str:
 
 
 def python_module(module: str, *arguments: str) -> tuple[str, ...]:
-    """The command; -P keeps the working directory, which may be anybody's, off the import path."""
+    """The command; -P keeps the working directory off the import path."""
     return (sys.executable, "-P", "-m", module, *arguments)
 
 
 def how_it_ended(returncode: int) -> str:
-    """For people: the second half of a sentence."""
+    """The second half of a sentence."""
     if returncode >= 0:
         return f"ended with status {returncode}"
     try:
@@ -134,10 +134,10 @@ async def _end(process: Process) -> None:
             process.kill()
     with suppress(TimeoutError):
         async with asyncio.timeout(_END_SECONDS):
-            # Only when its pipes are closed too does nothing of it remain.
+            # Also waits for its pipes: descendants may hold them open.
             await process.communicate()
             return
-    log.warning("a process that asks drivers can not be ended", pid=process.pid)
+    log.warning("a driver query process cannot be ended", pid=process.pid)
 
 
 def _translated(error: BaseException, timeout_seconds: float) -> Unanswered | None:
@@ -148,7 +148,7 @@ def _translated(error: BaseException, timeout_seconds: float) -> Unanswered | No
         case FileNotFoundError():
             return Unanswered(RouteOutcome.MISSING, f"There is no {error.filename}.")
         case OSError():
-            return Unanswered(RouteOutcome.FAILED, f"It could not be asked: {error}.")
+            return Unanswered(RouteOutcome.FAILED, f"It could not be queried: {error}.")
         case msgspec.DecodeError() | ValueError():
-            return Unanswered(RouteOutcome.FAILED, f"It answered nonsense: {error}.")
+            return Unanswered(RouteOutcome.FAILED, f"Its answer is unreadable: {error}.")
     return None

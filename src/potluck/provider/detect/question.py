@@ -1,4 +1,4 @@
-"""What a vendor's process is asked, and how it answers; it ends with whoever started it."""
+"""Questions to a vendor's child process, and its answers. It ends with its parent."""
 
 import os
 import queue
@@ -14,39 +14,35 @@ from potluck.provider.detect.types import Sample
 
 
 class Find(Struct, frozen=True, tag="find"):
-    """Which devices are there? Answered by an Answer."""
+    """Lists the devices. Answered by a RouteAnswer."""
 
 
 class SampleQuestion(Struct, frozen=True, tag="look"):
-    """How do they do? Answered by Looks."""
+    """Samples the devices. Answered by Looks."""
 
 
 class SetPower(Struct, frozen=True, tag="power"):
-    """Draw at most so much; without a number, what the vendor chose. Answered by PowerSet."""
+    """Sets a power limit; None: the vendor's default. Answered by PowerSet."""
 
     uuid: str
     watts: int | None
 
 
 class Looks(Struct, frozen=True):
-    """All that answer, by uuid; a device that is not among them does not answer any more."""
+    """Samples by uuid; a device that is missing here no longer responds."""
 
     samples: dict[str, Sample]
-    detail: str = ""  # why some are missing, where it is known
+    detail: str = ""  # why some are missing, if known
 
 
 class PowerSet(Struct, frozen=True):
-    """Whether the limit is as it was asked for."""
-
-    refusal: str | None = None  # a sentence, if it is not
+    refusal: str | None = None  # a sentence; None: the limit is set
 
 
 Question = Find | SampleQuestion | SetPower
 
 
 class VendorLibrary(Protocol):
-    """What a vendor's library, or the kernel in its place, can be asked."""
-
     def find(self) -> RouteAnswer: ...
 
     def look(self) -> Looks: ...
@@ -55,7 +51,7 @@ class VendorLibrary(Protocol):
 
 
 def serve(vendor: VendorLibrary) -> None:
-    """In the child: answers until whoever started it is gone, even while the library hangs."""
+    """In the child: answers until its parent is gone, even while the library hangs."""
     answers = _own_output()
     questions: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(questions,), daemon=True).start()
@@ -82,7 +78,7 @@ def _listen(questions: queue.SimpleQueue[bytes]) -> None:
 
 
 def _own_output() -> BinaryIO:
-    """Where answers go; what a library prints goes nowhere."""
+    """The stream of answers; the output of libraries goes to stderr."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     return answers

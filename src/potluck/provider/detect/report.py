@@ -1,4 +1,4 @@
-"""What was tried to find devices, and what came of it: `potluck doctor` shows all of it."""
+"""The results of device detection; `potluck doctor` shows all of them."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -10,29 +10,25 @@ from potluck.provider.detect.types import FoundDevice
 
 
 class RouteOutcome(StrEnum):
-    """What came of asking one route for devices."""
-
-    FOUND = "found"  # it knows of some
-    NOTHING = "nothing"  # it works, and knows of none
+    FOUND = "found"  # it has devices
+    NOTHING = "nothing"  # it works, and has no devices
     MISSING = "missing"  # its library or tool is not on this machine
-    FAILED = "failed"  # it said no, crashed, or answered nonsense
+    FAILED = "failed"  # it returned an error, crashed, or gave an unreadable answer
     TIMED_OUT = "timed_out"  # it did not answer in time, and was ended
 
 
 class RouteTrial(Struct, frozen=True):
-    """One route to devices, asked once."""
+    """One query of one route to devices."""
 
     route: str  # nvidia, amd, intel, apple, opencl, cpu
     outcome: RouteOutcome
-    detail: str = ""  # a sentence: what it said, or why it said nothing
-    hint: str = ""  # what would help, where something would
+    detail: str = ""  # a sentence about its result or its failure
+    hint: str = ""
     seconds: float = 0.0
-    devices: int = 0  # that it knows of, also those that another route knew already
+    devices: int = 0  # including those that other routes found, too
 
 
 class RouteAnswer(Struct, frozen=True):
-    """What one route said."""
-
     outcome: RouteOutcome
     devices: tuple[FoundDevice, ...] = ()
     detail: str = ""
@@ -40,14 +36,14 @@ class RouteAnswer(Struct, frozen=True):
 
 
 class Detection(Struct, frozen=True):
-    """What this machine has, each device once, and how that was found out."""
+    """The devices of this machine, each once, and how they were found."""
 
-    devices: tuple[DeviceDescription, ...]  # on the default terms
+    devices: tuple[DeviceDescription, ...]  # with the default terms
     found: Mapping[str, FoundDevice]  # by the uuid of the description
     tried: tuple[RouteTrial, ...]
 
 
 def answered(devices: tuple[FoundDevice, ...], detail: str = "", hint: str = "") -> RouteAnswer:
-    """Of a route that works."""
+    """The answer of a route that works."""
     outcome = RouteOutcome.FOUND if devices else RouteOutcome.NOTHING
     return RouteAnswer(outcome, devices, detail, hint)

@@ -1,4 +1,4 @@
-"""All ways to find devices on this system, each asked so that nothing it does takes us down."""
+"""All routes to devices on this system, each queried so that its failure is contained."""
 
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -14,17 +14,17 @@ Route = Callable[[float], Awaitable[RouteAnswer]]
 
 
 def routes() -> dict[str, Route]:
-    """By name; the vendors' own before OpenCL, which knows less about each."""
+    """By name; vendors' own routes before OpenCL, which knows less about each device."""
     return {**_VENDORS.get(sys.platform, {}), "opencl": opencl.find}
 
 
 def child_of(route: str) -> Child:
-    """The process that asks a vendor's library; each of its own, as they do not go together."""
+    """The child process for a vendor's library: one for each vendor, since they can conflict."""
     return Child(f"potluck.provider.detect.{route}")
 
 
 async def _nvidia(timeout_seconds: float) -> RouteAnswer:
-    return await _asked("nvidia", timeout_seconds)
+    return await _query("nvidia", timeout_seconds)
 
 
 async def _nvidia_on_linux(timeout_seconds: float) -> RouteAnswer:
@@ -40,31 +40,31 @@ def _nvidia_cards() -> list[str]:
 
 
 def explained(answer: RouteAnswer, on_the_bus: Sequence[str]) -> RouteAnswer:
-    """A card that the kernel sees and the library does not is what its owner wants to hear of."""
+    """Reports a card that the kernel lists and the library does not."""
     if answer.devices or not on_the_bus:
         return answer
-    places = ", ".join(on_the_bus)
-    detail = f"There is an NVIDIA card ({places}), but its driver does not work. {answer.detail}"
-    hint = answer.hint or "Install NVIDIA's driver, and restart the machine."
+    cards = ", ".join(on_the_bus)
+    detail = f"There is an NVIDIA card ({cards}), but its driver does not work. {answer.detail}"
+    hint = answer.hint or "Install NVIDIA's driver and restart the machine."
     return RouteAnswer(RouteOutcome.FAILED, detail=detail, hint=hint)
 
 
 async def _amd(timeout_seconds: float) -> RouteAnswer:
-    return await _by_the_kernel("amd", sysfs.AMD, timeout_seconds)
+    return await _query_if_on_bus("amd", sysfs.AMD, timeout_seconds)
 
 
 async def _intel(timeout_seconds: float) -> RouteAnswer:
-    return await _by_the_kernel("intel", sysfs.INTEL, timeout_seconds)
+    return await _query_if_on_bus("intel", sysfs.INTEL, timeout_seconds)
 
 
-async def _by_the_kernel(route: str, vendor: int, timeout_seconds: float) -> RouteAnswer:
-    """Without a card on the bus nobody needs to be asked."""
+async def _query_if_on_bus(route: str, vendor: int, timeout_seconds: float) -> RouteAnswer:
+    """Starts no child process without a card on the bus."""
     if not sysfs.cards_of(vendor):
         return RouteAnswer(RouteOutcome.NOTHING, detail="The kernel lists none on the PCI bus.")
-    return await _asked(route, timeout_seconds)
+    return await _query(route, timeout_seconds)
 
 
-async def _asked(route: str, timeout_seconds: float) -> RouteAnswer:
+async def _query(route: str, timeout_seconds: float) -> RouteAnswer:
     child = child_of(route)
     try:
         return await child.ask(Find(), RouteAnswer, timeout_seconds)

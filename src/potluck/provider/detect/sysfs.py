@@ -1,7 +1,6 @@
-"""What Linux itself says about the cards on the PCI bus, below /sys. In the child: see child.py.
+"""Reads Linux' data about the cards on the PCI bus from /sys.
 
-Every number stands in a file of its own; a file that is not there, or can not be read, is a number
-that is not told.
+Every value has a file of its own; a file that is missing or unreadable is a missing value.
 """
 
 import re
@@ -13,18 +12,17 @@ from potluck.provider.detect import plausible
 SYSFS = Path("/sys")
 AMD, INTEL, NVIDIA = 0x1002, 0x8086, 0x10DE
 _DISPLAY = 0x03
-# What reading a card gives that is not on the bus any more.
+# The content of the configuration space of a card that is gone.
 _ALL_BITS = b"\xff\xff\xff\xff"
-# Transfers a second, in thousands of millions, of each generation of PCI Express.
+# GT/s of each generation of PCI Express.
 _GENERATIONS = {"2.5": 1, "5": 2, "8": 3, "16": 4, "32": 5, "64": 6}
 
 
 def cards_of(vendor: int, root: Path = SYSFS) -> list[Path]:
-    """The directories of all its graphics cards and accelerators, by their address."""
-    listed = sorted((root / "bus/pci/devices").glob("*:*:*.*"))
+    """The directories of a vendor's graphics cards and accelerators, by bus address."""
     return [
         path
-        for path in listed
+        for path in sorted((root / "bus/pci/devices").glob("*:*:*.*"))
         if whole(path / "vendor") == vendor and (whole(path / "class") or 0) >> 16 == _DISPLAY
     ]
 
@@ -37,22 +35,21 @@ def text(path: Path) -> str:
 
 
 def whole(path: Path) -> int | None:
-    """A number, in tens or as 0x…"""
-    said = text(path)
+    """An integer, decimal or as 0x…"""
     try:
-        return int(said, 0)
+        return int(text(path), 0)
     except ValueError:
         return None
 
 
 def scaled(path: Path | None, divisor: int) -> float | None:
-    """The kernel counts in thousandths and millionths."""
-    said = whole(path) if path else None
-    return said / divisor if said is not None else None
+    """The kernel uses thousandths and millionths."""
+    value = whole(path) if path else None
+    return value / divisor if value is not None else None
 
 
 def is_lost(card: Path) -> bool:
-    """Not there any more, or there and not answering."""
+    """Whether it is gone, or does not respond."""
     if not card.exists():
         return True
     try:
@@ -63,7 +60,7 @@ def is_lost(card: Path) -> bool:
 
 
 def sensors(card: Path) -> Path | None:
-    """Where its temperature and power are told."""
+    """The directory of its temperature and power sensors."""
     return next(iter(sorted((card / "hwmon").glob("hwmon*"))), None)
 
 
@@ -74,14 +71,14 @@ def render_minor(card: Path) -> int | None:
 
 
 def link(card: Path) -> str | None:
-    """The most that the card and its slot can do, such as "4.0 x16"."""
+    """The fastest link of the card and its slot, such as "4.0 x16"."""
     speed = re.match(r"([\d.]+?)(?:\.0)? GT/s", text(card / "max_link_speed"))
     generation = _GENERATIONS.get(speed[1]) if speed else None
     return plausible.pcie(generation, whole(card / "max_link_width"))
 
 
 def drivers(card: Path, root: Path = SYSFS) -> Iterator[str]:
-    """The name of the kernel's driver for it, and its version, where it has one of its own."""
+    """The name of its kernel driver, and the driver's version, if it has one."""
     module = (card / "driver").resolve().name if (card / "driver").exists() else ""
     if module:
         yield module

@@ -1,4 +1,4 @@
-"""What a route to devices found, before it is named for good."""
+"""A device as a route has found it, and one sample of a device."""
 
 import hashlib
 import re
@@ -11,26 +11,24 @@ from potluck.provider.one_line import one_line
 
 
 class Sample(Struct, frozen=True):
-    """One look at one device."""
+    """The state of one device at one moment; None: the driver does not report it."""
 
     health: Health = Health.WELL
-    detail: str = ""  # a sentence, where it is not well
+    detail: str = ""  # a sentence, if it is not well
     utilisation_percent: float | None = None
     temperature_celsius: float | None = None
     memory_used_bytes: int | None = None
     power_watts: float | None = None
-    memory_errors: int | None = None  # that could not be corrected, since its driver was loaded
-    pids: tuple[int, ...] | None = None  # of processes on it, ours among them; none: not told
+    memory_errors: int | None = None  # uncorrectable, since the driver was loaded
+    pids: tuple[int, ...] | None = None  # of all processes on it, including ours
 
 
-# What the wire takes for a short text.
+# The limit of short texts on the wire.
 _NAME_CHARACTERS = 200
 _MACHINE_ID_FILES = (Path("/etc/machine-id"), Path("/var/lib/dbus/machine-id"))
 
 
 class FoundDevice(Struct, frozen=True):
-    """One device as a driver describes it."""
-
     kind: DeviceKind
     vendor: str
     model: str
@@ -40,34 +38,34 @@ class FoundDevice(Struct, frozen=True):
     driver: str = ""
     uuid: str = ""  # the vendor's own, if it has one
     compute_capability: str | None = None  # NVIDIA's
-    bus_address: str = ""  # such as 0000:01:00.0, to recognise a card that two routes found
-    route: str = ""  # that knows it best: nvidia, amd, intel, apple, opencl, cpu
-    platform: str = ""  # of OpenCL, through which it was found
-    opencl_uuid: str = ""  # by which OpenCL can be asked for it, if it knows it
-    ordinal: int = 0  # among those of one route that nothing else tells apart
+    bus_address: str = ""  # such as 0000:01:00.0, to match a card that two routes found
+    route: str = ""  # the best one: nvidia, amd, intel, apple, opencl, cpu
+    platform: str = ""  # the OpenCL platform that lists it
+    opencl_uuid: str = ""  # identifies it in OpenCL, if OpenCL lists it
+    ordinal: int = 0  # among identical devices of one route
     minor: int | None = None  # N of /dev/nvidiaN, or of /dev/dri/renderDN
-    pcie: str | None = None  # such as "4.0 x16", the most that card and slot can do together
-    power_watts: int | None = None  # the most it draws, as it is set
+    pcie: str | None = None  # such as "4.0 x16", the fastest link of card and slot
+    power_watts: int | None = None  # the current power limit
     is_partition: bool = False
     parent_uuid: str | None = None  # of a partition
-    gpu_instance: int | None = None  # of a partition that MIG made: which of its card
-    compute_instance: int | None = None  # and which within that
+    gpu_instance: int | None = None  # of a MIG partition: its number on the card
+    compute_instance: int | None = None  # and within the GPU instance
 
     @property
     def slot(self) -> str:
-        """The bus address in one spelling, without its domain; nothing if unknown."""
+        """The normalised bus address without its domain; empty if unknown."""
         match = re.search(r"([0-9a-f]{1,2}):([0-9a-f]{1,2})\.([0-9a-f])$", self.bus_address.lower())
         return ":".join(f"{int(part, 16):02x}" for part in match.groups()) if match else ""
 
     @property
     def domain(self) -> int | None:
-        """Of the bus address, where it is told: machines with many cards have several."""
+        """The domain of the bus address, if known: machines with many cards have several."""
         match = re.match(r"([0-9a-f]{1,8}):[0-9a-f]{1,2}:", self.bus_address.lower())
         return int(match[1], 16) if match else None
 
 
 def stable_uuid(device: FoundDevice, salt: str = "") -> str:
-    """The vendor's uuid, or a hash that stays the same over restarts of this machine."""
+    """The vendor's uuid, or a hash that is stable across restarts of this machine."""
     if device.uuid:
         return device.uuid
     parts = [machine_id(), device.bus_address, device.vendor, device.model, salt]
@@ -87,5 +85,5 @@ def machine_id() -> str:
 
 
 def told(text: str, otherwise: str = "unknown") -> str:
-    """Text of a driver as a clean name; drivers pad, colour and NUL-terminate at will."""
+    """A driver's text as a clean name: some pad, colour or NUL-terminate it."""
     return one_line(text, _NAME_CHARACTERS) or otherwise

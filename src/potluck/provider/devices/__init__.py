@@ -1,1 +1,1 @@
-"""The devices of this node: the offer to the pool, and proof that a contested device is here."""
+"""The devices of this node: the offer to the pool, and the proof for contested devices."""

@@ -1,7 +1,7 @@
-"""The product that a challenge asks for, computed on the device that it names.
+"""Computes the product for a challenge on the device that it names.
 
-A card, or a processor that has a driver, computes through OpenCL, in a child process: a driver that
-hangs or crashes takes only that one down. A plain processor computes here.
+Cards, and processors with an OpenCL driver, compute in a child process, so that a driver that hangs
+or crashes ends only that. A plain processor computes here.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from potluck.wire.device_challenge import (
 
 
 async def product_on(device: FoundDevice, seed: str, seconds: float) -> bytes | None:
-    """None where the device can not be computed on in that time."""
+    """None if the device cannot compute it in time."""
     if device.interface == "plain":
         return await asyncio.to_thread(plain_product, seed)
     if not device.opencl_uuid:

@@ -1,7 +1,7 @@
-"""The duty that shows contested devices to the server, and tells the owner which get no work.
+"""The duty that proves contested devices to the server, and announces which get no work.
 
-A challenge is answered by itself, on the device that it names. What can not be computed (a card
-without an OpenCL driver) is not answered, and the log says why.
+A challenge is computed on the device that it names. One that cannot be computed (a card without an
+OpenCL driver) is logged and not answered.
 """
 
 import asyncio
@@ -21,8 +21,6 @@ log = structlog.get_logger()
 
 
 class DeviceWatch:
-    """What the server says about the devices of this node, and what is done about it."""
-
     def __init__(self, link: Link, devices: Mapping[str, FoundDevice], announce: Announce) -> None:
         self._link = link
         self._devices = devices  # by uuid
@@ -32,20 +30,20 @@ class DeviceWatch:
         self._challenges: asyncio.Queue[DeviceChallenge] = asyncio.Queue()
 
     def standings(self) -> Mapping[str, Standing]:
-        """Of those that get no work here."""
+        """Of devices that get no work here."""
         return self._unbound
 
     def hear(self, answer: HeartbeatAnswer) -> None:
         self.note(answer.unbound)
         for challenge in answer.challenges:
-            # The server repeats it until it has an answer.
+            # The server repeats a challenge until it is answered.
             if challenge.seed not in self._heard and challenge.uuid in self._devices:
                 self._heard.add(challenge.seed)
                 self._challenges.put_nowait(challenge)
 
     def note(self, unbound: Sequence[UnboundDevice]) -> None:
-        """Says what has changed since the last time."""
-        now = {each.uuid: each.standing for each in unbound if each.uuid in self._devices}
+        """Announces changes since the last call."""
+        now = {device.uuid: device.standing for device in unbound if device.uuid in self._devices}
         for uuid, standing in now.items():
             if self._unbound.get(uuid) is not standing:
                 self._announce(DeviceUnbound(uuid, self._devices[uuid].model, standing))
@@ -54,14 +52,14 @@ class DeviceWatch:
         self._unbound = now
 
     async def run(self) -> None:
-        """One after the other, beside the heartbeats, which wait for no device."""
+        """Computes one at a time, in a duty of its own, so that heartbeats do not wait."""
         while True:
             challenge = await self._challenges.get()
             product = await product_on(
                 self._devices[challenge.uuid], challenge.seed, challenge.seconds_left
             )
             if product is None:
-                log.warning("a challenge can not be answered on this device", uuid=challenge.uuid)
+                log.warning("a challenge cannot be computed on this device", uuid=challenge.uuid)
                 continue
             answer = ChallengeAnswer(challenge.uuid, challenge.seed, product)
             await self._link.answer_challenges(ChallengeAnswers((answer,)))

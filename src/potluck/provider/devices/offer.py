@@ -1,4 +1,4 @@
-"""What this machine offers to the pool, described for the server, and told whenever it changes."""
+"""The node's offer to the pool: its description, registered again whenever it changes."""
 
 import asyncio
 import os
@@ -26,11 +26,11 @@ from potluck.provider.settings import ProviderSettings
 from potluck.wire.device_status import DeviceStatus
 from potluck.wire.provider import NodeRegistered, RegisterNode
 
-# A task's disk lives in memory, so both shares together leave a fifth for the owner.
+# A task's disk is in memory, so both shares together leave a fifth for the owner.
 MEMORY_SHARE = 0.6
 DISK_SHARE = 0.2
 
-# A container's own limit, where there is one: cgroup v2, then v1.
+# The memory limit of a surrounding container: cgroup v2, then v1.
 _LIMIT_FILES = (
     Path("/sys/fs/cgroup/memory.max"),
     Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"),
@@ -38,7 +38,7 @@ _LIMIT_FILES = (
 
 
 class NodeOffer:
-    """What is offered now, and whether the server has heard of it."""
+    """The current offer, and whether the server knows it."""
 
     def __init__(
         self,
@@ -56,8 +56,8 @@ class NodeOffer:
         self._statuses: Callable[[], tuple[DeviceStatus, ...]] = tuple
         self._wish: Callable[[], int] = int
         self.told = ChangeCounter()
-        self.refusal: PotluckError | None = None  # why the server does not take it
-        self.misfit: PotluckError | None = None  # why it has not the sandbox that was asked for
+        self.refusal: PotluckError | None = None  # why the server rejects it
+        self.misfit: PotluckError | None = None  # why the owner's sandbox does not work
 
     @property
     def own_tasks_only(self) -> bool:
@@ -74,7 +74,7 @@ class NodeOffer:
     def say_also(
         self, statuses: Callable[[], tuple[DeviceStatus, ...]], wish: Callable[[], int]
     ) -> None:
-        """How the devices are just now, and the last wish of their owner's that was heard."""
+        """Adds the devices' current statuses and the last remote request to registrations."""
         self._statuses, self._wish = statuses, wish
 
     def registration(self) -> RegisterNode:
@@ -87,13 +87,13 @@ class NodeOffer:
         )
 
     def measured(self, uuid: str, measured: Measured) -> None:
-        """What a benchmark found goes beside what the vendor says."""
+        """Adds a benchmark's result to the device."""
         self._devices[uuid] = replace(self._devices[uuid], measured=measured)
         self.told.change()
 
 
 def _without_images(sandbox: SandboxReport, rules: OwnerRules) -> SandboxReport:
-    """An owner who takes no images may still have the rest run in containers."""
+    """An owner who takes no images may still use containers for other tasks."""
     if rules.limits.has_containers:
         return sandbox
     kinds = tuple(kind for kind in sandbox.kinds if kind is not TaskKind.CONTAINER)
@@ -103,7 +103,7 @@ def _without_images(sandbox: SandboxReport, rules: OwnerRules) -> SandboxReport:
 async def offer_forever(
     link: Link, offer: NodeOffer, registered: Callable[[NodeRegistered], None], announce: Announce
 ) -> None:
-    """Registers anew whenever the offer changes; nothing that runs is touched by that."""
+    """Registers again whenever the offer changes; running tasks are not affected."""
     while True:
         await offer.told.until_stale()
         changes = offer.told.changes
@@ -124,13 +124,15 @@ async def measure_devices(
     is_free: Callable[[str], bool],
     interval_seconds: float,
 ) -> None:
-    """Beside the work: a node that is registered need not wait until its devices are measured.
+    """Measures each device while it is free, after the registration.
 
-    Each when it takes work and has none; what was measured before is known at once.
+    Earlier results are used immediately.
     """
-    waiting = [each for each in detection.devices if not _is_known(offer, each, data_directory)]
+    waiting = [
+        device for device in detection.devices if not _use_earlier(offer, device, data_directory)
+    ]
     while waiting:
-        for device in [each for each in waiting if is_free(each.uuid)]:
+        for device in [device for device in waiting if is_free(device.uuid)]:
             waiting.remove(device)
             with own_doing(device.uuid):
                 measured = await measure(device, detection.found[device.uuid], data_directory)
@@ -139,7 +141,7 @@ async def measure_devices(
         await asyncio.sleep(interval_seconds)
 
 
-def _is_known(offer: NodeOffer, device: DeviceDescription, data_directory: Path) -> bool:
+def _use_earlier(offer: NodeOffer, device: DeviceDescription, data_directory: Path) -> bool:
     measured = measured_before(device, data_directory)
     if measured is not None:
         offer.measured(device.uuid, measured)
@@ -152,7 +154,7 @@ def describe_node(
     sandbox: SandboxReport,
     rules: OwnerRules,
 ) -> NodeDescription:
-    """On the terms that hold now."""
+    """With the current terms."""
     limits, memory_bytes = rules.limits, usable_memory_bytes()
     return NodeDescription(
         name=settings.name,
@@ -169,7 +171,7 @@ def describe_node(
 
 
 def usable_memory_bytes() -> int:
-    """The machine's memory, or what the container around us may use of it."""
+    """The machine's memory, or the limit of a surrounding container."""
     limits = (path.read_text().strip() for path in _LIMIT_FILES if path.exists())
     total_bytes: int = psutil.virtual_memory().total
-    return min([total_bytes, *(int(each) for each in limits if each.isdigit())])
+    return min([total_bytes, *(int(limit) for limit in limits if limit.isdigit())])

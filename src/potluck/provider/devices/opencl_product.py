@@ -1,4 +1,4 @@
-"""In a child process: multiplies two matrices on one OpenCL device, and prints the product.
+"""Multiplies two matrices on one OpenCL device and prints the product, in a child process.
 
 `python -m potluck.provider.devices.opencl_product OPENCL_UUID SEED`
 """
@@ -32,8 +32,8 @@ def _product(opencl_uuid: str, seed: str) -> bytes:
 def _multiplied(pyopencl: Any, device: Any, seed: str) -> bytes:
     context = pyopencl.Context([device])
     queue = pyopencl.CommandQueue(context)
-    given = pyopencl.mem_flags.READ_ONLY | pyopencl.mem_flags.COPY_HOST_PTR
-    left, right = (pyopencl.Buffer(context, given, hostbuf=part) for part in factors(seed))
+    flags = pyopencl.mem_flags.READ_ONLY | pyopencl.mem_flags.COPY_HOST_PTR
+    left, right = (pyopencl.Buffer(context, flags, hostbuf=part) for part in factors(seed))
     result = pyopencl.Buffer(context, pyopencl.mem_flags.WRITE_ONLY, PRODUCT_BYTES)
     program = pyopencl.Program(context, _KERNEL).build()
     program.product(queue, (SIZE, SIZE), None, left, right, result)

@@ -1,1 +1,1 @@
-"""What a granted device needs inside a sandbox. One vendor a file, put together in `expose.py`."""
+"""What a granted device needs inside a sandbox. One module for each vendor; see `expose.py`."""

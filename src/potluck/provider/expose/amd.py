@@ -1,4 +1,4 @@
-"""AMD's cards: /dev/kfd, which all share and which alone opens none of them, and a render node."""
+"""AMD cards: /dev/kfd, which all share and which alone opens none of them, and a render node."""
 
 from potluck.provider.detect.types import FoundDevice
 from potluck.provider.expose import drm
@@ -12,9 +12,9 @@ from potluck.provider.expose.exposed import (
 
 CDI_KIND = "amd.com/gpu"
 _COMPUTE = "/dev/kfd"
-# The libraries learn from here what there is, and pass over what they can not open.
+# The libraries list cards from here, and skip those that they cannot open.
 _TOPOLOGY = ("/sys/class/kfd", "/sys/devices/virtual/kfd")
-_NONE = "-1"  # to them an empty list is no list
+_NONE = "-1"  # an empty list would mean all
 
 
 def variables(wanted: WantedDevices) -> dict[str, str]:
@@ -36,5 +36,5 @@ def facts(device: FoundDevice, machine: HostPaths) -> Exposed:
 
 
 def _after(wanted: WantedDevices) -> str:
-    """HIP counts what the runtime below it has left over."""
+    """HIP numbers the devices that ROCR has left over."""
     return ",".join(str(number) for number in range(len(wanted.granted))) or _NONE

@@ -1,9 +1,8 @@
-"""Descriptions of devices that container runtimes share (CDI): what to show, by the vendor's word.
+"""Reads the vendors' device descriptions for container runtimes (CDI).
 
-Read is JSON; a description in YAML that is not JSON as well is passed over, and what is known here
-of the vendor serves. Taken are nodes, files and variables. Programs that a description wants run
-(hooks) are not: they are for images with libraries of their own. A screen's node is not shown, nor
-a socket, nor anything in a place that belongs to the sandbox, and everything is read-only.
+Only JSON is read; for other files the vendor modules here are used. Nodes, files and variables are
+taken, hooks are not: they are for images with libraries of their own. Display nodes, sockets and
+paths that belong to the sandbox are not exposed, and everything is read-only.
 """
 
 import re
@@ -25,10 +24,10 @@ from potluck.provider.sandbox.driver import Mount
 
 log = structlog.get_logger()
 
-# The later one has the last word on a device.
+# The later one wins.
 _DIRECTORIES = ("/etc/cdi", "/var/run/cdi")
 _ALL = "all"
-# The nodes of which each card has one of its own.
+# The nodes that each card has one of.
 _CARDS = re.compile(r"(/dev/nvidia|/dev/dri/renderD)[0-9]+")
 _SCREENS = "/dev/dri/card"
 _PLACES = ("/usr", "/opt", "/lib", "/lib32", "/lib64", "/etc/OpenCL", "/etc/vulkan", "/etc/glvnd")
@@ -66,7 +65,7 @@ class _Specification(Struct, frozen=True, rename="camel"):
 
 
 def described(kind: str, uuid: str, node: str | None, machine: HostPaths) -> Exposed | None:
-    """What is said of the device with this uuid, or of the one to which this node belongs."""
+    """The description of the device with this uuid, or with this node."""
     by_uuid = by_node = None
     for specification in _specifications(machine):
         if specification.kind != kind:
@@ -76,14 +75,14 @@ def described(kind: str, uuid: str, node: str | None, machine: HostPaths) -> Exp
                 by_uuid = specification, device
             elif node is not None and _is_of(device, node):
                 by_node = specification, device
-    found = by_uuid or by_node
-    return found and _exposed(found[0].container_edits, found[1].container_edits)
+    match = by_uuid or by_node
+    return match and _exposed(match[0].container_edits, match[1].container_edits)
 
 
 def _is_of(device: _CdiDevice, node: str) -> bool:
-    """Parts of a card name its node too, beside nodes of their own; so do several cards, as one."""
-    paths = {each.path for each in device.container_edits.device_nodes}
-    kinds = [found[1] for found in map(_CARDS.fullmatch, paths) if found]
+    """Not for entries of a MIG instance or of several cards, which name the card's node, too."""
+    paths = {entry.path for entry in device.container_edits.device_nodes}
+    kinds = [match[1] for match in map(_CARDS.fullmatch, paths) if match]
     is_several = len(kinds) > len(set(kinds))
     is_part = any(path.startswith("/dev/nvidia-caps/") for path in paths)
     return node in paths and not (is_several or is_part) and device.name != _ALL
@@ -95,16 +94,16 @@ def _exposed(*edits: _Edits) -> Exposed:
             [
                 open_nodes(
                     node.mount
-                    for node in each.device_nodes
+                    for node in edit.device_nodes
                     if _is_below(node.path, "/dev") and not node.path.startswith(_SCREENS)
                 ),
                 Exposed(
-                    dict(text.partition("=")[::2] for text in each.env),
-                    mounts=tuple(filter(None, map(_mount, each.mounts))),
+                    dict(text.partition("=")[::2] for text in edit.env),
+                    mounts=tuple(filter(None, map(_mount, edit.mounts))),
                 ),
             ]
         )
-        for each in edits
+        for edit in edits
     )
 
 
@@ -118,7 +117,7 @@ def _mount(file: _CdiFile) -> Mount | None:
         return None
     if not any(_is_below(file.container_path, place) for place in _PLACES):
         return None
-    # All of /usr is there already, and nothing can be added to it.
+    # All of /usr is visible already, and nothing can be added to it.
     is_in_usr = target.resolve().is_relative_to("/usr")
     if is_in_usr and (source == target or not target.exists()):
         return None

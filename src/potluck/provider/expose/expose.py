@@ -1,6 +1,6 @@
-"""Puts together what the granted devices of one task need, whoever made them.
+"""Combines what the granted devices of one task need, of all vendors.
 
-Variables of vendors of whom nothing was granted say so, so that a library does not go looking.
+Variables of vendors without a granted device are set to none, so that libraries do not search.
 """
 
 import re
@@ -23,13 +23,11 @@ _TOPOLOGY = "/sys/devices/system/cpu"
 
 
 def topology(machine: HostPaths) -> Exposed:
-    is_told = machine.at(_TOPOLOGY).is_dir()
-    return Exposed(mounts=(machine.shown(_TOPOLOGY),) if is_told else ())
+    has_topology = machine.at(_TOPOLOGY).is_dir()
+    return Exposed(mounts=(machine.shown(_TOPOLOGY),) if has_topology else ())
 
 
 class VendorExposure(Protocol):
-    """What is known here of one vendor's devices."""
-
     CDI_KIND: str
 
     def variables(self, wanted: WantedDevices) -> dict[str, str]: ...
@@ -39,7 +37,7 @@ class VendorExposure(Protocol):
     def nodes(self, device: FoundDevice, machine: HostPaths) -> Exposed: ...
 
     def facts(self, device: FoundDevice, machine: HostPaths) -> Exposed:
-        """What the kernel tells of the device, in files that can be read only."""
+        """The kernel's read-only files about the device."""
         ...
 
 
@@ -53,36 +51,36 @@ def expose(
     is_walled: bool = True,
     machine: HostPaths = HostPaths(),  # noqa: B008, a frozen value
 ) -> Exposed:
-    """`is_walled`: whether what is not shown is absent."""
-    devices = [found[one.uuid] for one in granted if one.uuid in found]
-    gone = [one.uuid for one in granted if one.uuid not in found]
-    parts = [Exposed(problems=(f"This node has no device {uuid} any more.",)) for uuid in gone]
+    """`is_walled`: whether devices that are not exposed are absent inside."""
+    devices = [found[device.uuid] for device in granted if device.uuid in found]
+    gone = [device.uuid for device in granted if device.uuid not in found]
+    parts = [Exposed(problems=(f"This node no longer has the device {uuid}.",)) for uuid in gone]
     if is_walled:
         parts += [_show(device, machine) for device in devices if device.kind is DeviceKind.GPU]
         parts += [_one_for_all(parts, devices, found.values()), topology(machine)]
-    # The last word on variables is ours: a description may say that there is no device.
+    # Our variables win: a CDI description may say that there is no device.
     return together([*parts, _variables(devices, devices if is_walled else found.values())])
 
 
 def asks_drivers(granted: Sequence[GrantedDevice], found: Mapping[str, FoundDevice]) -> bool:
-    """Whether there is any among them; of processors the kernel itself tells."""
-    devices = (found.get(one.uuid) for one in granted)
+    """Whether a GPU is among them; processors need no driver."""
+    devices = (found.get(device.uuid) for device in granted)
     return any(device is not None and device.kind is DeviceKind.GPU for device in devices)
 
 
 def _one_for_all(
     parts: Iterable[Exposed], granted: Iterable[FoundDevice], found: Iterable[FoundDevice]
 ) -> Exposed:
-    """Where one node leads to all cards, whoever has not been granted all would see others'."""
-    shown = [node.target for part in parts for node in part.device_nodes]
-    has_others = any(one not in granted for one in found if one.kind is DeviceKind.GPU)
-    if nvidia.WINDOWS not in shown or not has_others:
+    """A problem where one node gives access to all cards, and not all of them are granted."""
+    nodes = [node.target for part in parts for node in part.device_nodes]
+    has_others = any(device not in granted for device in found if device.kind is DeviceKind.GPU)
+    if nvidia.WINDOWS not in nodes or not has_others:
         return Exposed()
-    return Exposed(problems=(f"{nvidia.WINDOWS} shows all cards of the machine, or none.",))
+    return Exposed(problems=(f"{nvidia.WINDOWS} gives access to all cards of the machine.",))
 
 
 def hide(granted: Sequence[GrantedDevice]) -> Exposed:
-    """For a node that has nothing to show."""
+    """For a node without devices to expose."""
     del granted
     return _variables([], [])
 
@@ -93,21 +91,21 @@ def _variables(devices: Iterable[FoundDevice], countable: Iterable[FoundDevice])
     for name, vendor in _VENDORS.items():
         environment |= vendor.variables(wanted[name])
     if wanted["amd"].granted and not wanted["nvidia"].granted:
-        # HIP obeys NVIDIA's variable too, where programs were written for both.
+        # HIP also reads NVIDIA's variable.
         environment["CUDA_VISIBLE_DEVICES"] = environment["HIP_VISIBLE_DEVICES"]
     return Exposed(environment)
 
 
 def _of(name: str, devices: Iterable[FoundDevice]) -> tuple[FoundDevice, ...]:
-    return tuple(one for one in devices if _vendor_name(one) == name)
+    return tuple(device for device in devices if _vendor_name(device) == name)
 
 
 def _vendor_name(device: FoundDevice) -> str | None:
-    """Whose it is, also where nobody but OpenCL knows it."""
+    """Also for a device that only OpenCL lists."""
     if device.kind is not DeviceKind.GPU:
         return None
-    told = f"{device.route} {device.vendor}".lower().replace("advanced micro devices", "amd")
-    words = re.findall(r"[a-z]+", told)
+    text = f"{device.route} {device.vendor}".lower().replace("advanced micro devices", "amd")
+    words = re.findall(r"[a-z]+", text)
     return next((name for name in _VENDORS if name in words), None)
 
 

@@ -1,8 +1,8 @@
-"""What a task is shown of its devices, and the machine on which that is looked for.
+"""The nodes, files and variables of a task's devices, and the machine that they come from.
 
-The wall is what is absent: a device node that was not granted does not exist inside, and no task
-can make one. The variables are for libraries that would otherwise look for more than is there, and
-for runs without a sandbox, where nothing is absent.
+Isolation is by absence: a device node that was not granted does not exist inside, and no task can
+create one. The variables are for libraries that would search for more devices, and for runs without
+a sandbox, where nothing is absent.
 """
 
 import os
@@ -18,7 +18,7 @@ _OTHERS, _GROUP = 0o006, 0o060  # may read and write
 
 
 class Exposed(Struct, frozen=True):
-    """`problems` are sentences that say what is missing, and what the owner can do about it."""
+    """`problems`: sentences about what is missing, and how the owner can fix it."""
 
     environment: dict[str, str] = {}
     device_nodes: tuple[Mount, ...] = ()
@@ -27,7 +27,7 @@ class Exposed(Struct, frozen=True):
 
 
 class HostPaths(Struct, frozen=True):
-    """Where /dev, /sys, /proc and descriptions of devices are; tests make trees of their own."""
+    """The root of /dev, /sys, /proc and device descriptions; tests use other trees."""
 
     root: Path = Path("/")
 
@@ -35,14 +35,13 @@ class HostPaths(Struct, frozen=True):
         return self.root / path.lstrip("/")
 
     def shown(self, path: str) -> Mount:
-        """Under the same name inside."""
+        """Mounted at the same path inside."""
         return Mount(self.at(path), path)
 
 
 class WantedDevices(Struct, frozen=True):
-    """Devices of one vendor that are to be shown, among all that the machine has of it.
-
-    In a sandbox only the granted ones are there, so libraries count these; elsewhere, all of them.
+    """Granted devices of one vendor, and those that libraries number: in a sandbox the granted
+    ones, otherwise all of the machine.
     """
 
     granted: tuple[FoundDevice, ...]
@@ -50,12 +49,14 @@ class WantedDevices(Struct, frozen=True):
 
     @property
     def numbers(self) -> str:
-        order = sorted(self.countable, key=lambda one: (one.bus_address.lower(), one.ordinal))
-        return ",".join(str(order.index(one)) for one in self.granted)
+        order = sorted(
+            self.countable, key=lambda device: (device.bus_address.lower(), device.ordinal)
+        )
+        return ",".join(str(order.index(device)) for device in self.granted)
 
 
 def together(parts: Iterable[Exposed]) -> Exposed:
-    """What several need, each thing once. The later ones have the last word on variables."""
+    """Merges parts without duplicates; later variables win."""
     environment: dict[str, str] = {}
     nodes: dict[str, Mount] = {}
     mounts: dict[str, Mount] = {}
@@ -64,12 +65,12 @@ def together(parts: Iterable[Exposed]) -> Exposed:
         environment |= part.environment
         nodes |= {node.target: node for node in part.device_nodes}
         mounts |= {mount.target: mount for mount in part.mounts}
-        problems += [each for each in part.problems if each not in problems]
+        problems += [problem for problem in part.problems if problem not in problems]
     return Exposed(environment, tuple(nodes.values()), tuple(mounts.values()), tuple(problems))
 
 
 def open_nodes(nodes: Iterable[Mount]) -> Exposed:
-    """These nodes, and what keeps a task from using them."""
+    """These nodes, and the problems of those that cannot be opened."""
     nodes = tuple(nodes)
     problems = (_problem(node) for node in nodes)
     return Exposed(device_nodes=nodes, problems=tuple(filter(None, problems)))
@@ -79,18 +80,18 @@ def _problem(node: Mount) -> str | None:
     try:
         may_open = _may_be_opened(node.source)
     except OSError:
-        return f"{node.target} is not there; the driver of the device may not be loaded."
+        return f"{node.target} does not exist; the driver of the device may not be loaded."
     if may_open:
         return None
     group = _group_name(node.source)
     return (
-        f"{node.target} may be opened by the group {group} only; add the user that runs the "
+        f"Only the group {group} may open {node.target}; add the user that runs the "
         f"provider to it (`sudo usermod -aG {group} USER`) and log in again."
     )
 
 
 def _may_be_opened(node: Path) -> bool:
-    """A task of root's provider is a user of its own, who is only given the node's group."""
+    """Under root, a task runs as another user, which only gets the node's group."""
     if os.geteuid() != 0:
         node.stat()
         return os.access(node, os.R_OK | os.W_OK)

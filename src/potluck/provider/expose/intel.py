@@ -1,4 +1,4 @@
-"""Intel's cards: a render node each."""
+"""Intel cards: a render node each."""
 
 from potluck.provider.detect.types import FoundDevice
 from potluck.provider.expose import drm
@@ -8,12 +8,12 @@ CDI_KIND = "intel.com/gpu"
 
 
 def variables(wanted: WantedDevices) -> dict[str, str]:
-    """With an empty mask the driver would show all cards, so none is said where there is none."""
+    """An empty mask would mean all cards, so it is left out if none is granted."""
     if not wanted.granted:
         return {"ONEAPI_DEVICE_SELECTOR": "*:cpu"}
     return {
         "ZE_AFFINITY_MASK": wanted.numbers,
-        # Of what the mask has left over.
+        # Of the cards in the mask.
         "ONEAPI_DEVICE_SELECTOR": "level_zero:*;opencl:*",
     }
 

@@ -1,8 +1,8 @@
-"""NVIDIA's cards and the parts that MIG makes of them.
+"""NVIDIA cards and their MIG instances.
 
-The driver's libraries lie below /usr, which every sandbox shows. `nvidia-uvm` is made when somebody
-with rights first asks for it, so it may be missing after a boot, and nobody inside could make it.
-What the driver tells in /proc is shown of the granted cards alone.
+The driver's libraries are below /usr, which every sandbox contains. `nvidia-uvm` is created by its
+first privileged user, so it may be missing after a boot, and a sandbox cannot create it. The
+driver's files in /proc are exposed for granted cards only.
 """
 
 import re
@@ -21,18 +21,18 @@ from potluck.provider.expose.exposed import (
 CDI_KIND = "nvidia.com/gpu"
 _CONTROL, _MEMORY, _TOOLS = "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools"
 _DRIVER = "/proc/driver/nvidia"
-WINDOWS = "/dev/dxg"  # the one way to all cards in a Linux that runs inside of Windows
+WINDOWS = "/dev/dxg"  # the single node of all cards in WSL
 _CAPABILITY = re.compile(r"DeviceFileMinor:\s*([0-9]+)")
 _MINOR = re.compile(r"Device Minor:\s*([0-9]+)")
 _NO_MEMORY_NODE = (
-    "/dev/nvidia-uvm is not there, without which CUDA finds no card; make it with "
+    "/dev/nvidia-uvm does not exist, without which CUDA finds no card; create it with "
     "`sudo nvidia-modprobe -u -c=0`."
 )
 
 
 def variables(wanted: WantedDevices) -> dict[str, str]:
-    are_named = all(one.uuid for one in wanted.granted)
-    names = ",".join(one.uuid for one in wanted.granted) if are_named else wanted.numbers
+    uuids = [device.uuid for device in wanted.granted]
+    names = ",".join(uuids) if all(uuids) else wanted.numbers
     return {
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": names,
@@ -43,7 +43,7 @@ def variables(wanted: WantedDevices) -> dict[str, str]:
 def node_of(device: FoundDevice, machine: HostPaths) -> str | None:
     minor = device.minor
     if minor is None and device.bus_address:
-        minor = _told(_MINOR, f"{_DRIVER}/gpus/{device.bus_address}/information", machine)
+        minor = _read_number(_MINOR, f"{_DRIVER}/gpus/{device.bus_address}/information", machine)
     return None if minor is None else f"/dev/nvidia{minor}"
 
 
@@ -52,7 +52,7 @@ def nodes(device: FoundDevice, machine: HostPaths) -> Exposed:
         return open_nodes([machine.shown(WINDOWS)])
     own = node_of(device, machine)
     if own is None:
-        return Exposed(problems=(f"The driver does not say which node is {device.model}'s.",))
+        return Exposed(problems=(f"The driver does not report the node of {device.model}.",))
     paths = [_CONTROL, own, *_capabilities(device, machine)]
     paths += [path for path in (_MEMORY, _TOOLS) if machine.at(path).exists()]
     shown = open_nodes(map(machine.shown, paths))
@@ -66,26 +66,26 @@ def facts(device: FoundDevice, machine: HostPaths) -> Exposed:
     paths.append(f"{_DRIVER}/gpus/{device.bus_address}")
     if device.gpu_instance is not None:
         paths.append(_instance(device))
-    told = [machine.shown(path) for path in paths if machine.at(path).exists()]
-    return together([drm.facts(device, machine), Exposed(mounts=tuple(told))])
+    mounts = [machine.shown(path) for path in paths if machine.at(path).exists()]
+    return together([drm.facts(device, machine), Exposed(mounts=tuple(mounts))])
 
 
 def _capabilities(device: FoundDevice, machine: HostPaths) -> list[str]:
-    """A part of a card is opened with two nodes more: of its memory, and of its processors."""
+    """A MIG instance needs two more nodes: its GPU instance and its compute instance."""
     if device.gpu_instance is None:
         return []
-    found = [_told(_CAPABILITY, f"{_instance(device)}/access", machine)]
+    minors = [_read_number(_CAPABILITY, f"{_instance(device)}/access", machine)]
     if device.compute_instance is not None:
         path = f"{_instance(device)}/ci{device.compute_instance}/access"
-        found.append(_told(_CAPABILITY, path, machine))
-    return [f"/dev/nvidia-caps/nvidia-cap{minor}" for minor in found if minor is not None]
+        minors.append(_read_number(_CAPABILITY, path, machine))
+    return [f"/dev/nvidia-caps/nvidia-cap{minor}" for minor in minors if minor is not None]
 
 
 def _instance(device: FoundDevice) -> str:
     return f"{_DRIVER}/capabilities/gpu{device.minor}/mig/gi{device.gpu_instance}"
 
 
-def _told(number: re.Pattern[str], path: str, machine: HostPaths) -> int | None:
+def _read_number(number: re.Pattern[str], path: str, machine: HostPaths) -> int | None:
     with suppress(OSError):
         match = number.search(machine.at(path).read_text())
         return int(match[1]) if match else None

@@ -1,8 +1,7 @@
-"""Looks for what is to be shown without anybody having to wait for it.
+"""Inspects devices in a thread, since the files of a driver that hangs block, too.
 
-Files of a driver that hangs hang with it. So where a driver has to be asked, that is a thread of
-its own, which takes no other's place, and for which the end of the provider does not wait; and
-until it is back nobody asks for the same devices again.
+The thread is detached: it takes no place in a pool, and shutdown does not wait for it. While it
+runs, the same devices are not inspected again.
 """
 
 import asyncio
@@ -20,15 +19,13 @@ _PATIENCE_SECONDS = 30.0
 
 
 class Show(Struct, frozen=True):
-    """What a task is shown of the devices that it was granted."""
+    """How granted devices are exposed."""
 
     look: Callable[[Sequence[GrantedDevice]], Exposed]
-    asks_drivers: Callable[[Sequence[GrantedDevice]], bool]  # whether that may take for ever
+    asks_drivers: Callable[[Sequence[GrantedDevice]], bool]  # whether `look` may block
 
 
 class Aside:
-    """Shows devices, or says that their driver does not answer."""
-
     def __init__(self, show: Show) -> None:
         self._show = show
         self._asked: dict[str, asyncio.Future[Exposed]] = {}
@@ -41,11 +38,11 @@ class Aside:
                 return await self._shown(granted)
         except TimeoutError as error:
             raise SandboxUnavailable(
-                "A device can not be shown: the files of its driver do not answer."
+                "A device is not usable: its driver does not respond."
             ) from error
 
     async def _shown(self, granted: Sequence[GrantedDevice]) -> Exposed:
-        uuids = {one.uuid for one in granted}
+        uuids = {device.uuid for device in granted}
         while before := [self._asked[uuid] for uuid in uuids if not self._is_back(uuid)]:
             await asyncio.wait(before)
         answer = asyncio.wrap_future(in_own_thread(partial(self._show.look, granted)))

@@ -1,1 +1,1 @@
-"""How fast devices really are, found out by computing on them for a moment."""
+"""Measures the speed of devices with a short benchmark."""

@@ -1,7 +1,7 @@
-"""In a child process: measures one OpenCL device, and prints what it found as JSON.
+"""Measures one OpenCL device and prints the result as JSON, in a child process.
 
-`python -m potluck.provider.measure.benchmark OPENCL_UUID`. Each figure is the best of several runs,
-each a little longer than the last, until its share of the time is over.
+`python -m potluck.provider.measure.benchmark OPENCL_UUID`. Each figure is the best of several runs
+of growing length within a fixed time.
 """
 
 import sys
@@ -18,8 +18,7 @@ _SHARE_SECONDS = 0.5
 _COPY_BYTES = 2**28
 _ITEMS_OF_A_UNIT = 1_024
 _TURNS = 256
-# Four chains that do not wait for each other, of eight numbers each, and in a turn a multiplication
-# and an addition for each number.
+# Four independent chains of eight numbers, with a multiplication and an addition for each number.
 _OPERATIONS_OF_A_TURN = 4 * 8 * 2
 _ITEM_BYTES = 8 * 4
 
@@ -47,8 +46,6 @@ def _measured(opencl_uuid: str) -> Measured | None:
 
 
 class _DeviceBenchmark:
-    """One device, ready to compute."""
-
     def __init__(self, pyopencl: Any, device: Any) -> None:
         self._cl = pyopencl
         self._device = device
@@ -89,7 +86,7 @@ class _DeviceBenchmark:
         return self._best(run, items * _TURNS * _OPERATIONS_OF_A_TURN)
 
     def _best(self, run: Callable[[int], None], amount: int) -> int:
-        """So much of it a second; the first run, which nobody counts, makes everything ready."""
+        """The best rate per second; the first run is a warm-up and does not count."""
         self._seconds(run, 1)
         best, times, deadline = 0.0, 1, time.monotonic() + _SHARE_SECONDS
         while time.monotonic() < deadline:

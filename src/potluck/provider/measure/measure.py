@@ -1,8 +1,7 @@
-"""Measures a device once for each driver; what was found is kept in the data directory.
+"""Measures a device once for each driver version, and saves the result in the data directory.
 
-It takes a second or two of the device, in a process of its own, so nobody should wait for it. What
-else runs on the device meanwhile makes it look slower than it is. What OpenCL does not know is not
-measured.
+It takes a second or two, in a child process. Other load on the device lowers the result. Devices
+that OpenCL does not list are not measured.
 """
 
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ from potluck.provider.detect.types import FoundDevice
 
 log = structlog.get_logger()
 
-# Most of it is for drivers that compile slowly: the measuring itself ends by its own clock.
+# Mostly for drivers that compile slowly: the benchmark has its own time limit.
 MEASURE_SECONDS = 30.0
 
 
@@ -28,7 +27,7 @@ async def measure(
     data_directory: Path,
     timeout_seconds: float = MEASURE_SECONDS,
 ) -> Measured | None:
-    """What is found out now, and known from then on; None where that can not be."""
+    """Measures and saves the result; None if the device cannot be measured."""
     if not found.opencl_uuid:
         return None
     measured = await _benchmark(found.opencl_uuid, timeout_seconds)
@@ -48,8 +47,8 @@ def _key(device: DeviceDescription) -> str:
 async def _benchmark(opencl_uuid: str, timeout_seconds: float) -> Measured | None:
     command = python_module("potluck.provider.measure.benchmark", opencl_uuid)
     try:
-        said = await output_of(command, timeout_seconds)
-        return msgspec.json.decode(said, type=Measured | None)
+        output = await output_of(command, timeout_seconds)
+        return msgspec.json.decode(output, type=Measured | None)
     except (Unanswered, msgspec.DecodeError, UnicodeError) as error:
         log.warning("a device could not be measured", device=opencl_uuid, error=str(error))
         return None
@@ -60,7 +59,7 @@ def _file(data_directory: Path) -> Path:
 
 
 def _kept(data_directory: Path) -> Mapping[str, Measured]:
-    """A file that is not there, or that nobody can read, means measuring again."""
+    """Empty if the file is missing or unreadable."""
     try:
         return msgspec.json.decode(_file(data_directory).read_bytes(), type=dict[str, Measured])
     except (OSError, msgspec.DecodeError, UnicodeError):

@@ -1,7 +1,7 @@
-"""Whether a device takes new work now, and why not: the owner's terms held against the moment.
+"""Decides from the owner's terms whether a device takes new work now, and why not.
 
-Pure: the clock, the owner's doings and the device's state come in as values. Sentences name no
-passing seconds, so that what has not changed reads the same.
+Pure: the clock, the owner's activity and the device's state are arguments. Sentences contain no
+running seconds, so an unchanged state yields an unchanged sentence.
 """
 
 from datetime import datetime
@@ -17,35 +17,35 @@ from potluck.provider.one_line import one_line
 
 
 class Moment(Struct, frozen=True):
-    """What is so just now, as far as a device's work depends on it."""
+    """The current state that a device's availability depends on."""
 
-    local: datetime  # by the clock on the owner's wall
+    local: datetime  # the owner's local time
     health: Health = Health.WELL
     health_detail: str = ""
-    unused_seconds: float | None = None  # by its owner and others; none: that can not be known
-    is_use_known: bool = True  # false where nobody has looked yet
+    unused_seconds: float | None = None  # by its owner and others; None: cannot be known
+    is_use_known: bool = True  # false before the first sample
     is_draining: bool = False
-    refit: str = ""  # a sentence, while its node has not the sandbox that the owner wants
-    has_terms: bool = True  # false where the owner's file could never be read
+    refit: str = ""  # a sentence, while the node lacks the sandbox that its owner wants
+    has_terms: bool = True  # false if the owner's file could never be read
 
 
 class AvailabilityVerdict(Struct, frozen=True):
-    """Whether, and a sentence where not."""
-
     availability: Availability
     why: str = ""
 
 
 def availability(terms: DeviceTerms, moment: Moment) -> AvailabilityVerdict:
-    """What lasts longest comes first: a sick device does not get well by its hours."""
+    """Checks the most permanent reasons first, so that the sentence names the one to fix."""
     if moment.is_draining:
-        return AvailabilityVerdict(Availability.DRAINING, "Its node finishes what runs, and ends.")
+        return AvailabilityVerdict(
+            Availability.DRAINING, "Its node finishes its running tasks and stops."
+        )
     if moment.health in _SICK:
         return AvailabilityVerdict(
             Availability.SICK, one_line(moment.health_detail) or _SICK[moment.health]
         )
     if not moment.has_terms:
-        return AvailabilityVerdict(Availability.PAUSED, "Its owner's file can not be read.")
+        return AvailabilityVerdict(Availability.PAUSED, "Its owner's file cannot be read.")
     if terms.is_paused:
         return AvailabilityVerdict(Availability.PAUSED, "Its owner has paused it.")
     if moment.refit:
@@ -56,8 +56,8 @@ def availability(terms: DeviceTerms, moment: Moment) -> AvailabilityVerdict:
 
 _AVAILABLE = AvailabilityVerdict(Availability.AVAILABLE)
 _SICK = {
-    Health.LOST: "It does not answer any more.",
-    Health.MEMORY_ERRORS: "It has met errors in its memory that it could not correct.",
+    Health.LOST: "It no longer responds.",
+    Health.MEMORY_ERRORS: "It reports uncorrectable memory errors.",
 }
 
 
@@ -88,23 +88,23 @@ def _by_ignorance(terms: DeviceTerms, moment: Moment) -> AvailabilityVerdict | N
     if terms.idle_minutes == 0 or moment.is_use_known:
         return None
     return AvailabilityVerdict(
-        Availability.IN_USE, "Nobody has looked yet whether its owner uses it."
+        Availability.IN_USE, "It is not known yet whether its owner uses it."
     )
 
 
 def is_wanted_back(terms: DeviceTerms, moment: Moment) -> bool:
-    """Whether what runs on it is to be called back by itself: where its owner said so in advance,
-    when the hours end or he uses it, whatever else keeps it from new work. What came before he
-    said so is finished all the same.
+    """Whether running tasks are to be recalled: the owner allowed that in advance (`reclaim`), and
+    the hours have ended or the owner uses the device. Tasks granted before `reclaim` was set are
+    not affected.
     """
     is_away = _by_the_clock(terms, moment.local) or _by_use(terms, moment)
     return terms.is_reclaimable and is_away is not None
 
 
 def refusal(terms: DeviceTerms, verdict: AvailabilityVerdict) -> GrantRefusal | None:
-    """With what a grant of the device is given back; none if it takes it."""
+    """The refusal with which a grant of the device is returned; None if the device takes it."""
     if verdict.availability is Availability.AVAILABLE:
         return None
-    # A grant that crossed the owner's no on its way was within what the owner had declared.
+    # A grant that was already on its way is covered by the terms that the owner had declared.
     reason = EndReason.RECLAIMED if terms.is_reclaimable else EndReason.DECLINED
-    return GrantRefusal(reason, one_line(f"The device takes nothing new now. {verdict.why}"))
+    return GrantRefusal(reason, one_line(f"The device takes no new work now. {verdict.why}"))

@@ -1,8 +1,7 @@
-"""The owner's file, DATA/provider.toml: the one truth about what an owner allows and asks.
+"""The owner's file, DATA/provider.toml: the single source for the owner's terms and limits.
 
-It is read whole or not at all: what is wrong in it is told with its key and what to write, and
-whoever has read it before stays with what was right. Commands change it in place; comments, order
-and spelling of all the rest stay as they are.
+It is read completely or rejected: an error names the key and what to write, and the caller keeps
+the last valid content. Commands edit it in place; comments, order and spelling of other keys stay.
 """
 
 import os
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from tomlkit.items import AbstractTable
 
 _DEVICES = "device"
-# Far more than all keys for all devices of a machine; a file that grows on is not read for ever.
+# Far more than all keys of all devices need.
 _MOST_BYTES = 1_000_000
 
 Mark = tuple[int, int, int] | None
@@ -42,16 +41,16 @@ def terms_file(data_directory: Path) -> Path:
 
 
 def mark_of(path: Path) -> Mark:
-    """Differs when the file may have changed; none where there is no file to be seen."""
+    """A value that differs when the file may have changed; None without a readable file."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return (found.st_mtime_ns, found.st_size, found.st_ino)
+    return (status.st_mtime_ns, status.st_size, status.st_ino)
 
 
 def read_file(path: Path) -> OwnerValues:
-    """What it says; nothing where there is no file. BadSettings names what is wrong."""
+    """The values in the file; empty without a file. BadSettings names the error."""
     text = _text(path)
     try:
         return read_text(text)
@@ -62,27 +61,28 @@ def read_file(path: Path) -> OwnerValues:
 def read_text(text: str) -> OwnerValues:
     try:
         return _read(tomllib.loads(text))
-    # Of numbers and brackets without end, too, which no program takes.
-    except (ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also huge numbers and deep nesting
         raise InvalidInput(
-            f"it is not TOML: {error}.", "Mend that line, or take it out with a # before it."
+            f"it is not valid TOML: {error}.", "Fix that line, or comment it out with a #."
         ) from error
 
 
 def _read(content: dict[str, object]) -> OwnerValues:
     tables = content.pop(_DEVICES, {})
-    if not isinstance(tables, dict) or not all(isinstance(one, dict) for one in tables.values()):
+    if not isinstance(tables, dict) or not all(
+        isinstance(table, dict) for table in tables.values()
+    ):
         raise InvalidInput(
-            f"{_DEVICES!r} is no table.", f'Write [{_DEVICES}."UUID"] above its keys.'
+            f"{_DEVICES!r} is not a table.", f'Write [{_DEVICES}."UUID"] above its keys.'
         )
     devices = {uuid: _change(table, uuid) for uuid, table in tables.items()}
     return OwnerValues(_change(content), devices)
 
 
 def change_file(path: Path, change: TermsChange) -> None:
-    """Writes the change into the file, or raises BadSettings and leaves it as it is.
+    """Writes the change into the file, or raises BadSettings and leaves the file unchanged.
 
-    What is said of all devices is taken out where it was said of one: all means all.
+    A key that is set for all devices is removed from the tables of single devices.
     """
     text = _text(path)
     try:
@@ -95,23 +95,25 @@ def change_file(path: Path, change: TermsChange) -> None:
 
 
 def change_text(text: str, change: TermsChange) -> str:
-    wanted = read_text(text).changed(change).keys()
+    expected = read_text(text).changed(change).keys()
     for key in KEYS if change.devices else ():
         if key.is_for_node and getattr(change, key.field) is not UNSET:
-            raise InvalidInput(f"{key.name} is the whole machine's.", "Name no device with it.")
-    changed = _edited(text, change)
-    # TOML lets tables be written in ways that can not be added to.
-    if changed is None or read_text(changed).keys() != wanted:
+            raise InvalidInput(
+                f"{key.name} applies to the whole machine.", "Set it without naming a device."
+            )
+    changed = _edit(text, change)
+    # TOML allows notations of tables that nothing can be added to.
+    if changed is None or read_text(changed).keys() != expected:
         raise InvalidInput(
-            "its devices are written in a way that a command can not change.",
+            "its devices are written in a form that commands cannot edit.",
             f'Write each as a table of its own: [{_DEVICES}."UUID"] and its keys below.',
         )
     return changed if text else changed.lstrip()
 
 
-def _edited(text: str, change: TermsChange) -> str | None:
-    """Nothing where the way in which it is written does not allow that."""
-    import tomlkit  # only whoever writes needs it
+def _edit(text: str, change: TermsChange) -> str | None:
+    """The changed text; None if its notation cannot be edited."""
+    import tomlkit  # slow to import, and only needed for writing
     from tomlkit.exceptions import TOMLKitError
 
     try:
@@ -128,20 +130,19 @@ def _edited(text: str, change: TermsChange) -> str | None:
 
 
 def _change(table: Mapping[str, object], device: str | None = None) -> TermsChange:
-    """The keys of one table, each read and checked."""
-    named = [(key_named(name), written) for name, written in table.items()]
-    said = {key.field: _value(key, written, device) for key, written in named}
-    return replace(TermsChange(), **said)
+    settings = [(key_named(name), written) for name, written in table.items()]
+    values = {key.field: _value(key, written, device) for key, written in settings}
+    return replace(TermsChange(), **values)
 
 
 def _value(key: OwnerSetting, written: object, device: str | None) -> object:
     if device is not None and key.is_for_node:
         raise InvalidInput(
-            f"{key.name!r} of device {device!r} is not a device's, but the machine's.",
+            f"{key.name!r} is set for device {device!r}, but applies to the whole machine.",
             f"Write it above the first [{_DEVICES}…] table.",
         )
     if not isinstance(written, str | int | float | list):
-        raise InvalidInput(f"{key.name} is {written!r}, which it can not be.", key.hint)
+        raise InvalidInput(f"{key.name} cannot be {written!r}.", key.hint)
     return key.parse(written)
 
 
@@ -166,8 +167,8 @@ def _table(document: "TOMLDocument", uuid: str) -> "AbstractTable":
     import tomlkit
 
     tables = document.setdefault(_DEVICES, tomlkit.table(is_super_table=True))
-    found: AbstractTable = tables.setdefault(uuid, tomlkit.table())
-    return found
+    table: AbstractTable = tables.setdefault(uuid, tomlkit.table())
+    return table
 
 
 def _put(table: "TOMLDocument | AbstractTable", name: str, value: Written | None) -> None:
@@ -180,42 +181,41 @@ def _put(table: "TOMLDocument | AbstractTable", name: str, value: Written | None
 def _text(path: Path) -> str:
     try:
         content = _content(path)
-        return content.decode("utf-8-sig")  # some editors begin with a mark
+        return content.decode("utf-8-sig")  # some editors write a byte order mark
     except FileNotFoundError as error:
         if not path.is_symlink():
             return ""
-        # Whatever it said is away for a while, such as with a disk, and not taken back.
+        # The target may be on a disk that is not mounted: its terms are not withdrawn.
         raise BadSettings(
-            f"{path} links to a file that is not there.", "Bring that back, or remove the link."
+            f"{path} links to a file that does not exist.", "Restore that file, or remove the link."
         ) from error
     except OSError as error:
         why = error.strerror or error
-        raise BadSettings(f"{path} can not be read: {why}.", "Mend it, or remove it.") from error
+        raise BadSettings(f"{path} cannot be read: {why}.", "Fix it, or remove it.") from error
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise BadSettings(
-            f"{path} is not text in UTF-8 (line {line}).", "Save it as UTF-8, or remove it."
+            f"{path} is not UTF-8 text (line {line}).", "Save it as UTF-8, or remove it."
         ) from error
 
 
 def _content(path: Path) -> bytes:
-    # Whoever opens a pipe waits for its writer, and the whole provider with him.
+    # Opening a pipe would block the whole provider until something writes to it.
     if not stat.S_ISREG(path.stat().st_mode):
-        raise BadSettings(f"{path} is not a file.", "Remove it, or put a file in its place.")
+        raise BadSettings(f"{path} is not a regular file.", "Replace it with a file.")
     with path.open("rb") as file:
         content = file.read(_MOST_BYTES + 1)
     if len(content) > _MOST_BYTES:
         raise BadSettings(
-            f"{path} has more than {_MOST_BYTES} bytes, and is not read.",
-            "Take out what is not about terms.",
+            f"{path} has more than {_MOST_BYTES} bytes and is not read.",
+            "Remove the content that is not about terms.",
         )
     return content
 
 
 def _save(path: Path, text: str) -> None:
-    """Whoever links the file from elsewhere, such as from a repository, keeps the link.
-
-    Whose it is stays so too: a provider must be able to read what root has changed.
+    """Follows a link, such as one into a repository, and keeps the owner of the file: a provider
+    must be able to read a file that root has changed.
     """
     target = Path(os.path.realpath(path))
     try:
@@ -229,6 +229,6 @@ def _save(path: Path, text: str) -> None:
             os.chown(target, around.st_uid, around.st_gid)
     except OSError as error:
         raise BadSettings(
-            f"{path} can not be written: {error.strerror}.",
-            "Free some space, or mend its permissions.",
+            f"{path} cannot be written: {error.strerror}.",
+            "Free some space, or fix its permissions.",
         ) from error

@@ -1,9 +1,9 @@
-"""Who uses a device beside us, and since when nobody did.
+"""Detects use of a device by other processes, and when it was last used.
 
-A process on a device that is not ours uses it, unless it only lives there, as a desktop or an open
-notebook does: that was there while the device had nothing to do. While something of ours keeps the
-device busy, such a one is taken to work when it takes the processor's time. Without names of
-processes, a device that is busy while nothing of ours runs on it is used by somebody else.
+A foreign process on a device uses it, unless it is a resident: a desktop or an open notebook that
+was there while the device was idle. While our own tasks keep the device busy, a resident counts as
+working if it takes processor time. Where the driver lists no processes, a device that is busy
+without a task of ours is in foreign use.
 """
 
 from collections.abc import Collection, Iterable
@@ -14,18 +14,18 @@ from msgspec import Struct
 from potluck.model.device import DeviceKind
 from potluck.provider.detect.types import Sample
 
-# A desktop alone keeps a card or a processor less busy than this.
+# A desktop alone stays below this.
 _BUSY_PERCENT = {DeviceKind.GPU: 5.0, DeviceKind.CPU: 25.0}
-# Of one core: whoever keeps a card at work takes more, and whoever waits for a key takes less.
+# Of one core: a process that keeps a card busy takes more, one that waits for input takes less.
 _WORKING_SHARE = 0.1
 
 
 class Beside(Struct):
-    """What is known of the others on one device."""
+    """The foreign use of one device."""
 
     kind: DeviceKind
     residents: frozenset[int] = frozenset()
-    last_used_at: float | None = None  # none where nothing tells, or nothing was ever seen
+    last_used_at: float | None = None  # None: no use was seen, or the driver cannot tell
 
     def note(
         self,
@@ -35,8 +35,8 @@ class Beside(Struct):
         now: float,
         working: Collection[int] = (),
     ) -> None:
-        """Takes one look into account. `is_ours`: we had something on it since the last one;
-        `ours` are the processes that we started, `working` those that took the processor's time.
+        """Adds one sample. `is_ours`: a task of ours was on the device since the last sample;
+        `ours`: the processes that we started; `working`: processes that took processor time.
         """
         strangers = strangers_in(sample, ours)
         is_busy = None if is_ours else self._is_busy(sample)
@@ -52,13 +52,13 @@ class Beside(Struct):
 
 
 class Efforts:
-    """How much of the processor's time processes take from look to look."""
+    """Processor time that processes take between samples."""
 
     def __init__(self) -> None:
-        self._taken: dict[int, tuple[float, float]] = {}  # seconds, and when that was so
+        self._taken: dict[int, tuple[float, float]] = {}  # seconds, and when they were read
 
     def working(self, pids: Iterable[int], now: float) -> set[int]:
-        """Those that have worked since the last look; who is seen for the first time has not."""
+        """The processes that worked since the last call; a new process does not count."""
         before = self._taken
         self._taken = {pid: (_processor_seconds(pid), now) for pid in pids}
         return {
@@ -72,10 +72,10 @@ def _processor_seconds(pid: int) -> float:
     try:
         taken = psutil.Process(pid).cpu_times()
     except psutil.Error:
-        return 0.0  # it has ended, or is not ours to ask
+        return 0.0  # it has ended, or may not be inspected
     return float(taken.user + taken.system)
 
 
 def strangers_in(sample: Sample, ours: Collection[int]) -> frozenset[int] | None:
-    """Processes on the device that are not ours; none where the driver does not say."""
+    """Processes on the device that are not ours; None if the driver does not list them."""
     return None if sample.pids is None else frozenset(sample.pids) - frozenset(ours)

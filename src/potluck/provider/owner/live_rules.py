@@ -1,7 +1,7 @@
-"""The owner's file as a running provider goes by it.
+"""The owner's file as a running provider applies it.
 
-A file that is wrong changes nothing: what it said last stays in force. If it was wrong from the
-start there is nothing to go by, and nothing is offered until it is mended.
+An invalid file changes nothing: the last valid content stays in force. If the file was invalid from
+the start, nothing is offered until it is fixed.
 """
 
 import re
@@ -25,50 +25,50 @@ from potluck.wire.provider import Grant
 
 log = structlog.get_logger()
 
-_NUMBER = re.compile(r"(sha256:)?[0-9a-f]{1,64}")
-_KEPT = "What you have asked for meanwhile, and it does not say yet, holds all the same."
+_IMAGE_ID = re.compile(r"(sha256:)?[0-9a-f]{1,64}")
+_KEPT = "Changes that you made meanwhile are in effect, but not in the file yet."
 
 
 class OwnerRules:
-    """Terms of each device and limits of the node, as they are now."""
+    """The current terms of each device and limits of the node."""
 
     def __init__(self, path: Path, settings: ProviderSettings) -> None:
         self.path = path
         self.problem: BadSettings | None = None
         self.limits = NodeLimits()
         self.terms: Mapping[str, DeviceTerms] = {}
-        self._beneath = DeviceTerms(
+        self._default_terms = DeviceTerms(
             price_micro_per_hour=settings.price_micro_per_hour,
             shares_accounts=settings.share_between_accounts,
         )
-        self._beneath_limits = NodeLimits(
+        self._default_limits = NodeLimits(
             settings.cores, settings.memory_bytes, settings.disk_bytes
         )
         self._is_unsafe = settings.unsafe_no_sandbox
         self._uuids: set[str] | None = None  # not known yet
         self._is_ever_read = False
-        self._said = OwnerValues()
+        self._values = OwnerValues()
         self._unwritten = Unwritten(path.parent)
         self._apply()
         self.reread()
         self._mark_before = self._mark
 
     def know(self, devices: Iterable[DeviceDescription]) -> None:
-        """From now on each of these has its terms."""
+        """Sets the devices that terms are kept for."""
         self._uuids = {device.uuid for device in devices}
         self._apply()
 
     @property
     def has_terms(self) -> bool:
-        """Whether the file could be read at least once."""
+        """Whether the file was valid at least once."""
         return self._is_ever_read
 
     def reread(self) -> bool:
-        """Whether that changed anything: what holds, or what is wrong."""
+        """Returns whether the terms, the limits or the problem changed."""
         before = (self.terms, self.limits, self.trouble())
         self._mark = mark_of(self.path)
         try:
-            self._said = read_file(self.path)
+            self._values = read_file(self.path)
             self._is_ever_read, self.problem = True, None
             self._write()
         except BadSettings as error:
@@ -77,61 +77,58 @@ class OwnerRules:
         return before != (self.terms, self.limits, self.trouble())
 
     def change(self, change: TermsChange) -> None:
-        """Writes it into the file. What can not be written holds all the same, until it can."""
+        """Writes the change into the file. It is in effect even while it cannot be written."""
         try:
             change_text("", change)
         except InvalidInput as error:
-            log.warning("a wish can not be meant", detail=error.detail)
+            log.warning("invalid owner request ignored", detail=error.detail)
             return
         self._unwritten.add(change)
         self.reread()
         self._unwritten.keep()
 
     def reread_if_changed(self) -> bool:
-        """One look at the file's outside, unless that has changed; and was so at the last look,
-        too: a file that is being saved is empty for a moment, or ends in the middle.
+        """Rereads the file once its mark has changed and is the same in two calls: a file that is
+        being saved is empty or incomplete for a moment.
         """
         mark, before = mark_of(self.path), self._mark_before
         self._mark_before = mark
         return mark == before and mark != self._mark and self.reread()
 
     def overridden(self) -> list[str]:
-        """Options of `potluck provide` that the file says otherwise, as they are typed."""
-        said = self._said.everywhere
-        has_walls = isinstance(said.sandbox, str) and said.sandbox != "none"
+        """Options of `potluck provide` that the file contradicts, as they are typed."""
+        values, terms, limits = self._values.everywhere, self._default_terms, self._default_limits
+        has_sandbox = isinstance(values.sandbox, str) and values.sandbox != "none"
         options = {
-            "--price": (said.price_micro_per_hour, self._beneath.price_micro_per_hour),
-            "--cores": (said.cores, self._beneath_limits.cores),
-            "--ram": (said.memory_bytes, self._beneath_limits.memory_bytes),
-            "--disk": (said.disk_bytes, self._beneath_limits.disk_bytes),
-            "--share-between-accounts": (said.shares_accounts, self._beneath.shares_accounts),
-            "--unsafe-no-sandbox": (not has_walls, self._is_unsafe),
+            "--price": (values.price_micro_per_hour, terms.price_micro_per_hour),
+            "--cores": (values.cores, limits.cores),
+            "--ram": (values.memory_bytes, limits.memory_bytes),
+            "--disk": (values.disk_bytes, limits.disk_bytes),
+            "--share-between-accounts": (values.shares_accounts, terms.shares_accounts),
+            "--unsafe-no-sandbox": (not has_sandbox, self._is_unsafe),
         }
         return [
             option
-            for option, (says, given) in options.items()
-            if given and isinstance(says, int) and says != given
+            for option, (in_file, given) in options.items()
+            if given and isinstance(in_file, int) and in_file != given
         ]
 
     def trouble(self) -> tuple[str, str]:
-        """What is wrong with the file, in a sentence, and what to do; both empty if nothing is."""
+        """The problem with the file and a hint; both empty if there is none."""
         if self.problem is not None:
-            kept = self._unwritten.changes
-            until = _KEPT if kept else "Nothing changes until that is mended."
-            return f"{self.problem.detail} {until}", self.problem.hint
-        known = self._uuids or set()
-        strangers = sorted(self._said.devices.keys() - known) if known else []
-        if strangers:
-            named = ", ".join(strangers)
-            hint = f"Write the whole uuid. There are: {', '.join(sorted(known))}."
-            detail = f"{self.path} speaks of devices that are not here: {named}."
-            return f"{detail} What it says of them holds for nothing, all the rest holds.", hint
+            effect = _KEPT if self._unwritten.changes else "Nothing changes until that is fixed."
+            return f"{self.problem.detail} {effect}", self.problem.hint
+        uuids = self._uuids or set()
+        if uuids and (unknown := sorted(self._values.devices.keys() - uuids)):
+            detail = f"{self.path} names devices that this machine does not have:"
+            hint = f"Write the complete uuid, one of: {', '.join(sorted(uuids))}."
+            return f"{detail} {', '.join(unknown)}. Their settings are ignored.", hint
         return "", ""
 
     def may_run(self, owner_id: AccountId, grant: Grant) -> str | None:
-        """A sentence where an owner does not take it: what the server knew may be old.
+        """Why the owner does not take the grant, or None: the server's terms may be outdated.
 
-        Lists are about others: his own tasks he always takes.
+        The allow and deny lists do not apply to the owner's own tasks.
         """
         kind, wallet = TaskKind(kind_of(grant.spec)), grant.wallet.lower()
         if isinstance(grant.spec, ContainerSpec):
@@ -151,25 +148,25 @@ class OwnerRules:
         return None
 
     def _declined_image(self, image: str, is_own: bool) -> str | None:
-        """What is in an image that lies here is its owner's: he says which others may have."""
+        """Local images may hold private data: the owner names those that others may run."""
         if not self.limits.has_containers:
             return "The node's owner takes no container images."
-        # Engines also take the beginning of an image's number for its name: that is any image's.
+        # Engines also accept the beginning of an image's id, which can be that of any image.
         patterns = (
-            {"*"} & set(self.limits.images) if _NUMBER.fullmatch(image) else self.limits.images
+            {"*"} & set(self.limits.images) if _IMAGE_ID.fullmatch(image) else self.limits.images
         )
         if is_own or any(fnmatchcase(image, pattern) for pattern in patterns):
             return None
-        return f"The node's owner has not named {image} among the images that others may have run."
+        return f"The node's owner does not let other accounts run the image {image}."
 
     def _write(self) -> None:
         for change in self._unwritten.changes:
             change_file(self.path, change)
             self._unwritten.written(change)
-            self._mark, self._said = mark_of(self.path), read_file(self.path)
+            self._mark, self._values = mark_of(self.path), read_file(self.path)
 
     def _apply(self) -> None:
-        said = reduce(OwnerValues.changed, self._unwritten.changes, self._said)
+        values = reduce(OwnerValues.changed, self._unwritten.changes, self._values)
         uuids = self._uuids or ()
-        self.terms = {uuid: said.terms(uuid, self._beneath) for uuid in uuids}
-        self.limits = said.limits(self._beneath_limits)
+        self.terms = {uuid: values.terms(uuid, self._default_terms) for uuid in uuids}
+        self.limits = values.limits(self._default_limits)

@@ -1,4 +1,4 @@
-"""The latest look at the devices, and at the seat of their owner."""
+"""The latest samples of the devices, and the owner's presence at the machine."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
@@ -15,7 +15,7 @@ from potluck.provider.owner.presence import look
 
 
 class Observations:
-    """What was seen last; nothing where nobody has looked yet, or nothing can be told."""
+    """The last sample; empty before the first one, or if the drivers tell nothing."""
 
     def __init__(self, devices: Iterable[DeviceDescription], sampler: Sampler) -> None:
         self._sampler = sampler
@@ -24,14 +24,14 @@ class Observations:
         self._others: dict[str, int | None] = {}
         self._efforts = Efforts()
         self._owner_seen_at: float | None = None
-        self.is_use_known = False  # whether the last look was also at the owner's seat
-        # What has kept the processor busy before the first look is how we began.
+        self.is_use_known = False  # whether the last look included the owner's presence
+        # Our own start has kept the processor busy before the first sample.
         self._own_doing = {uuid for uuid, one in self._beside.items() if _is_processor(one)}
         self._own_done = set(self._own_doing)
 
     @contextmanager
     def own_doing(self, uuid: str) -> Iterator[None]:
-        """Whatever keeps the device busy meanwhile is ours, though it is no attempt."""
+        """Load on the device inside this context is ours, though it is no attempt."""
         self._own_doing.add(uuid)
         try:
             yield
@@ -39,52 +39,53 @@ class Observations:
             self._own_done.add(uuid)
 
     async def look(self, terms: Mapping[str, DeviceTerms], used: Callable[[], Set[str]]) -> None:
-        """Asks only what somebody's terms depend on, and what the driver tells anyway.
+        """Samples the devices, and checks the owner's presence only if a device's terms need it.
 
-        `used` answers which devices anything of ours was on since it was last asked: how busy a
-        device is said to be is how busy it was since the last look.
+        `used` returns the devices that tasks of ours were on since its last call: a utilisation
+        covers the time since the last sample.
         """
-        is_asked = any(each.idle_minutes for each in terms.values())
-        if is_asked:
-            await self._look_at_seat()
-        # Before and after: what has ended meanwhile may still be named.
+        has_idle_terms = any(device.idle_minutes for device in terms.values())
+        if has_idle_terms:
+            await self._check_presence()
+        # Before and after: a sample may still name processes that have ended meanwhile.
         ours = self._own_processes()
         self._samples = await self._sampler.sample()
         ours |= self._own_processes()
         now, own_use = time.monotonic(), used() | self._own_doing
         self._own_doing -= self._own_done
         self._own_done.clear()
-        strangers = {uuid: strangers_in(one, ours) for uuid, one in self._samples.items()}
+        strangers = {uuid: strangers_in(sample, ours) for uuid, sample in self._samples.items()}
         working = self._efforts.working(
             {pid for pids in strangers.values() for pid in pids or ()}, now
         )
         for uuid, sample in self._samples.items():
             beside, others = self._beside[uuid], strangers[uuid]
             self._others[uuid] = None if others is None else len(others)
-            # Whatever runs on a card keeps the processor busy, too.
+            # A task on a card keeps the processor busy, too.
             is_ours = bool(own_use) if _is_processor(beside) else uuid in own_use
             beside.note(sample, is_ours, ours, now, working)
-        self.is_use_known = is_asked
+        self.is_use_known = has_idle_terms
 
-    async def _look_at_seat(self) -> None:
-        """Whoever was seen once was there: what can not be told this time takes nothing back."""
+    async def _check_presence(self) -> None:
+        """A look that fails does not clear what an earlier one saw."""
         idle_seconds = (await look()).idle_seconds
         if idle_seconds is not None:
             seen_at = time.monotonic() - idle_seconds
             self._owner_seen_at = max(self._owner_seen_at or seen_at, seen_at)
 
     def _own_processes(self) -> set[int]:
-        return own_processes() if any(one.pids for one in self._samples.values()) else set()
+        has_pids = any(sample.pids for sample in self._samples.values())
+        return own_processes() if has_pids else set()
 
     def sample(self, uuid: str) -> Sample:
         return self._samples.get(uuid, Sample())
 
     def others(self, uuid: str) -> int | None:
-        """Processes on it that are not ours."""
+        """How many foreign processes are on the device."""
         return self._others.get(uuid)
 
     def unused_seconds(self, uuid: str) -> float | None:
-        """Since its owner was at the machine, or anybody but us on the device."""
+        """Time since the owner was active, or a foreign process used the device."""
         last_used = (self._owner_seen_at, self._beside[uuid].last_used_at)
         known = [moment for moment in last_used if moment is not None]
         return time.monotonic() - max(known) if known else None
@@ -95,6 +96,6 @@ def _is_processor(beside: Beside) -> bool:
 
 
 def own_processes() -> set[int]:
-    """Ours, and all that we started, tasks among them."""
+    """This process and all its descendants, tasks included."""
     own = psutil.Process()
     return {own.pid, *(child.pid for child in own.children(recursive=True))}

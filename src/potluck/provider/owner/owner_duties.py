@@ -1,10 +1,9 @@
-"""The duties that keep the owner's word: what may run now, and what has to go.
+"""The duties that enforce the owner's terms: which devices take work, and which tasks must end.
 
-One looks at the clock, the owner's file and what was seen last, every second or so, and at once
-when somebody says that something has changed. The other asks the devices and the owner's seat how
-they do; a driver that takes its time holds nothing else up. What comes of it goes to the state
-machine (what takes nothing new, what is wanted back) and into the next heartbeat, early if it
-matters.
+One checks the clock, the owner's file and the last sample every second or so, and immediately after
+a reported change. The other samples the devices and the owner's presence; a slow driver delays
+nothing else. Results go to the state machine (closed devices, recalls) and into the next heartbeat,
+which is sent early if they changed.
 """
 
 import asyncio
@@ -38,19 +37,19 @@ from potluck.wire.device_status import DeviceStatus
 
 
 class Doings(Struct, frozen=True):
-    """What the watch asks of the rest of the provider, and whom it tells."""
+    """What the duty calls in the rest of the provider."""
 
-    busy: Callable[[], Set[str]]  # the devices that something of ours is on
-    used: Callable[[], Set[str]]  # or was, since this was last asked
+    busy: Callable[[], Set[str]]  # devices that tasks of ours are on
+    used: Callable[[], Set[str]]  # or were on, since the last call
     tell: Callable[[list[Event]], bool]
     announce: Announce
-    beats: ChangeCounter  # what heartbeats say
-    offer: ChangeCounter  # what registrations say
+    beats: ChangeCounter  # of the content of heartbeats
+    offer: ChangeCounter  # of the content of registrations
     limit_bandwidth: Callable[[int | None], None]
 
 
 class AvailabilityDuty:
-    """Whether each device takes work, from moment to moment."""
+    """Decides continuously whether each device takes work."""
 
     def __init__(
         self,
@@ -69,13 +68,13 @@ class AvailabilityDuty:
         self._verdicts = self._judged()
 
     def introduce(self) -> None:
-        """Says at the start which devices take no work."""
+        """Announces at the start which devices take no work."""
         for uuid, verdict in self._verdicts.items():
             if verdict.availability is not Availability.AVAILABLE:
                 self._announce(uuid, verdict)
 
     def is_free(self, uuid: str) -> bool:
-        """Whether it takes work, and has none."""
+        """Whether it takes work and has none."""
         is_available = self._verdicts[uuid].availability is Availability.AVAILABLE
         return is_available and uuid not in self._doings.busy()
 
@@ -83,25 +82,25 @@ class AvailabilityDuty:
         return tuple(self._status(uuid) for uuid in self._models)
 
     def drain(self) -> None:
-        """From now on nothing new is taken."""
+        """Takes no new work from now on."""
         self.is_draining = True
         self.judge()
 
     def refit(self, why: str) -> None:
-        """Nothing new is taken while the sandbox is not as its owner wants it; "": it is."""
+        """Takes no new work while the sandbox is not the one the owner wants; "": it is."""
         if why != self._refit:
             self._refit = why
             self.judge()
 
     def reclaim(self, uuids: tuple[str, ...]) -> None:
-        """Their owner needs them now: paused, also where the file does not take it, and freed."""
+        """Pauses the devices, even if the file cannot be written, and recalls their tasks."""
         try:
             self.change(TermsChange(devices=uuids, is_paused=True))
         finally:
             self.want_back(uuids)  # also on a disk that is full
 
     def want_back(self, uuids: Iterable[str]) -> None:
-        """What runs on these devices ends, after their grace; on all, if none is named."""
+        """Recalls the tasks on these devices, with the devices' grace; on all if none is named."""
         named = set(uuids) or set(self._models)
         grace = {
             uuid: terms.grace_seconds for uuid, terms in self._rules.terms.items() if uuid in named
@@ -123,9 +122,7 @@ class AvailabilityDuty:
             await asyncio.sleep(interval_seconds)
 
     def change(self, change: TermsChange) -> None:
-        """What the owner wants from elsewhere, from this moment on; OSError if a crash would lose
-        it.
-        """
+        """Applies an owner's change immediately; OSError if a crash would lose it."""
         try:
             self._rules.change(change)
         finally:
@@ -133,7 +130,7 @@ class AvailabilityDuty:
             self.judge()
 
     def reread(self) -> None:
-        """The file was changed just now: what is said from here on is said by it."""
+        """Applies a file that was just changed."""
         if self._rules.reread():
             self._take_over()
         self.judge()
@@ -145,7 +142,7 @@ class AvailabilityDuty:
         self._doings.offer.change()
 
     def judge(self) -> None:
-        """Holds the terms against the moment, and says what has changed."""
+        """Evaluates the terms now, and announces what changed."""
         before, self._verdicts = self._verdicts, self._judged()
         if self._verdicts != before:
             self._doings.beats.change()
@@ -170,13 +167,13 @@ class AvailabilityDuty:
             uuid: refusal(self._rules.terms[uuid], verdict)
             for uuid, verdict in self._verdicts.items()
         }
-        closed = {uuid: each for uuid, each in refusals.items() if each is not None}
+        closed = {uuid: reason for uuid, reason in refusals.items() if reason is not None}
         if closed != self._closed:
             self._closed = closed
             self._doings.tell([DevicesClosed(closed)])
 
     def _call_back(self) -> None:
-        """Said as long as something is on them; what has been called back is not called twice."""
+        """Repeated while the devices are busy; the state machine recalls an attempt only once."""
         lost: dict[str, float] = {}
         wanted: dict[str, float] = {}
         for uuid in self._doings.busy() & self._models.keys():

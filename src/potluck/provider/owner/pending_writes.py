@@ -1,7 +1,7 @@
-"""What the owner wants from elsewhere and the owner's file does not say yet.
+"""Remote changes of the owner that are not in the owner's file yet.
 
-It could not be written: the file is wrong, or is not ours to write. The server has been told that
-it holds, and does not say it again, so it is kept here until it is in the file.
+They could not be written: the file is invalid or not writable. The server knows that they are in
+effect and does not repeat them, so they are kept here until they are in the file.
 """
 
 from pathlib import Path
@@ -20,7 +20,7 @@ def unwritten_file(data_directory: Path) -> Path:
 
 
 def say_after(data_directory: Path, change: TermsChange) -> None:
-    """The owner has said this while no provider runs: what is kept from before does not undo it."""
+    """Records a change made while no provider runs, so that older pending ones do not undo it."""
     unwritten = Unwritten(data_directory)
     if unwritten.changes:
         unwritten.add(change)
@@ -28,7 +28,7 @@ def say_after(data_directory: Path, change: TermsChange) -> None:
 
 
 class Unwritten:
-    """In the order in which it came."""
+    """Pending changes, oldest first."""
 
     def __init__(self, data_directory: Path) -> None:
         self._path = unwritten_file(data_directory)
@@ -38,14 +38,14 @@ class Unwritten:
         self.changes = (*self.changes, change)
 
     def written(self, change: TermsChange) -> None:
-        self.changes = tuple(each for each in self.changes if each is not change)
+        self.changes = tuple(pending for pending in self.changes if pending is not change)
         if self._kept:
             self.keep()
 
     def keep(self) -> None:
-        """From now on a crash does not lose it."""
+        """Makes the pending changes durable."""
         if self.changes:
-            # Root may say something, too, and the provider must be able to read it.
+            # Keeps the file's owner: root may write it, and the provider must be able to read it.
             before = self._path.stat() if self._path.exists() else None
             write_whole(self._path, msgspec.json.encode(self.changes), before)
         elif self._kept:
@@ -59,5 +59,5 @@ def _load(path: Path) -> tuple[TermsChange, ...]:
     except FileNotFoundError:
         return ()
     except msgspec.DecodeError as error:
-        log.warning("what was kept of the owner's wishes can not be read", detail=str(error))
+        log.warning("pending owner changes cannot be read", detail=str(error))
         return ()

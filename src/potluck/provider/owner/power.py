@@ -1,7 +1,7 @@
-"""How much power devices may draw, where they can be told; at the end they are as they were.
+"""Sets the owner's power limits on devices that support it, and restores the old ones at the end.
 
-DATA/power.json says what each drew at most before, so a provider that was killed gives it back at
-its next start.
+DATA/power.json keeps the previous limits, so a provider that was killed restores them at its next
+start.
 """
 
 import asyncio
@@ -21,15 +21,13 @@ from potluck.provider.detect.types import FoundDevice
 
 log = structlog.get_logger()
 
-# For all devices together: a library that hangs holds up neither the looks nor the end for longer.
+# For all devices together: the longest that a hanging library delays samples or the shutdown.
 _PATIENCE_SECONDS = 15.0
-# So often it is asked for again: what was refused may be granted now, and a reset forgets.
+# The interval of repeated requests: a refusal may have passed, and a reset loses the limit.
 _AGAIN_SECONDS = 60.0
 
 
 class PowerCaps:
-    """What was asked of each device so far."""
-
     def __init__(
         self,
         sampler: Sampler,
@@ -41,19 +39,19 @@ class PowerCaps:
         self._announce = announce
         self._found = found
         self._file = data_directory / "power.json"
-        # The limits of those that have one of ours now; None: as the vendor chose.
+        # The previous limits of devices that have ours now; None: the vendor's default.
         self._before = _kept(self._file)
         self._asked: dict[str, tuple[int | None, float]] = {}
-        self.refusals: dict[str, str] = {}  # of what is asked for now
+        self.refusals: dict[str, str] = {}  # of the current limits
 
     async def apply(self, terms: Mapping[str, DeviceTerms]) -> None:
-        """Asks for what has changed; a device that refuses is told of once."""
+        """Sets the limits that changed; announces a refusal once."""
         now = time.monotonic()
-        wanted = {uuid: each.power_watts for uuid, each in terms.items()}
-        for uuid, watts in wanted.items():
+        limits = {uuid: device.power_watts for uuid, device in terms.items()}
+        for uuid, watts in limits.items():
             if watts is None:
                 self.refusals.pop(uuid, None)
-        await self._ask({u: watts for u, watts in wanted.items() if self._is_due(u, watts, now)})
+        await self._ask({u: watts for u, watts in limits.items() if self._is_due(u, watts, now)})
 
     async def release(self) -> None:
         await self._ask({uuid: None for uuid in self._before if uuid in self._found})
@@ -64,10 +62,10 @@ class PowerCaps:
         asked, at = self._asked.get(uuid, (None, -_AGAIN_SECONDS))
         return asked != watts or now - at >= _AGAIN_SECONDS
 
-    async def _ask(self, wanted: Mapping[str, int | None]) -> None:
-        new = {uuid for uuid, watts in wanted.items() if watts is not None} - self._before.keys()
+    async def _ask(self, limits: Mapping[str, int | None]) -> None:
+        new = {uuid for uuid, watts in limits.items() if watts is not None} - self._before.keys()
         self._keep({**self._before, **{uuid: self._found[uuid].power_watts for uuid in new}})
-        asks = (self._set(uuid, watts, uuid in new) for uuid, watts in wanted.items())
+        asks = (self._set(uuid, watts, uuid in new) for uuid, watts in limits.items())
         with suppress(TimeoutError):
             async with asyncio.timeout(_PATIENCE_SECONDS):
                 await asyncio.gather(*asks)
@@ -79,7 +77,7 @@ class PowerCaps:
         self._tell(uuid, refusal)
         is_as_before = refusal is None if watts is None else is_new and refusal is not None
         if is_as_before:
-            self._keep({other: each for other, each in self._before.items() if other != uuid})
+            self._keep({other: was for other, was in self._before.items() if other != uuid})
 
     def _tell(self, uuid: str, refusal: str | None) -> None:
         if refusal is None:

@@ -1,8 +1,7 @@
-"""When was the machine's owner last active? Asked of whatever this system has to tell.
+"""Finds out when the machine's owner was last active.
 
-Linux: the terminals, whose files say when somebody last typed, and the desktop sessions of logind.
-macOS and Windows: the system's own count since the last key or movement. What can not be known is
-not guessed: `through` names what was asked with success.
+Linux: the access times of terminals, and the desktop sessions of logind. macOS and Windows: the
+system's idle time. Nothing is guessed: `through` names the sources that answered.
 """
 
 import asyncio
@@ -20,9 +19,7 @@ _PROPERTIES = ("Type", "Class", "State", "IdleHint", "IdleSinceHint")
 
 
 class Presence(Struct, frozen=True):
-    """How long ago somebody sat at this machine."""
-
-    idle_seconds: float | None  # none: nothing here can tell
+    idle_seconds: float | None  # since the last activity; None: no source can tell
     through: tuple[str, ...] = ()
 
 
@@ -42,7 +39,7 @@ def _presence(found: dict[str, float | None]) -> Presence:
 
 
 def terminals_idle(devices: Path, now: float) -> float | None:
-    """Whoever types is read by a program there; the kernel notes when, to within some seconds."""
+    """The kernel notes when a terminal was last read, to within a few seconds."""
     paths = [*(devices / "pts").glob("[0-9]*"), *devices.glob("tty[0-9]*")]
     read_at = [seconds for path in paths if (seconds := _read_at(path)) is not None]
     return max(0.0, now - max(read_at)) if read_at else None
@@ -52,11 +49,11 @@ def _read_at(path: Path) -> float | None:
     try:
         return path.stat().st_atime
     except OSError:
-        return None  # it was closed a moment ago
+        return None  # it was just closed
 
 
 async def desktop_idle() -> float | None:
-    """Of logind's sessions: one with a desktop that does not call itself idle is in use."""
+    """From logind: a desktop session without the idle hint is in use."""
     sessions = await _output("loginctl", "list-sessions", "--no-legend")
     ids = [line.split()[0] for line in sessions.splitlines() if line.strip()]
     if not ids:
@@ -66,9 +63,9 @@ async def desktop_idle() -> float | None:
 
 
 def session_idle(shown: str, now: float) -> float | None:
-    """From what `loginctl show-session` prints, a block for each session."""
+    """Parses `loginctl show-session`: one block for each session."""
     idle = [_session_idle(dict(_pairs(block)), now) for block in shown.split("\n\n")]
-    return min((each for each in idle if each is not None), default=None)
+    return min((seconds for seconds in idle if seconds is not None), default=None)
 
 
 def _pairs(block: str) -> Iterable[tuple[str, str]]:
@@ -77,22 +74,22 @@ def _pairs(block: str) -> Iterable[tuple[str, str]]:
         yield name, value
 
 
-def _session_idle(said: dict[str, str], now: float) -> float | None:
-    # Sessions of terminals are known better from the terminals themselves.
-    if said.get("Type") not in _DESKTOPS:
+def _session_idle(session: dict[str, str], now: float) -> float | None:
+    # Terminal sessions: the terminals themselves tell more.
+    if session.get("Type") not in _DESKTOPS:
         return None
-    # A screen that waits for somebody to log in is nobody's, and never calls itself idle.
-    if not said.get("Class", "user").startswith("user") or said.get("State") == "closing":
+    # A login screen belongs to no user and never sets the idle hint.
+    if not session.get("Class", "user").startswith("user") or session.get("State") == "closing":
         return None
-    if said.get("IdleHint") != "yes":
+    if session.get("IdleHint") != "yes":
         return 0.0
-    since_micro = said.get("IdleSinceHint", "")
+    since_micro = session.get("IdleSinceHint", "")
     return max(0.0, now - int(since_micro) / 1e6) if since_micro.isdigit() else None
 
 
 def _mac_idle(shown: str) -> float | None:
-    found = re.search(r'"HIDIdleTime" = (\d+)', shown)
-    return int(found[1]) / 1e9 if found else None
+    match = re.search(r'"HIDIdleTime" = (\d+)', shown)
+    return int(match[1]) / 1e9 if match else None
 
 
 def _windows_idle() -> float | None:
@@ -104,14 +101,14 @@ def _windows_idle() -> float | None:
 
         last = LastInput(ctypes.sizeof(LastInput))
         if ctypes.windll.user32.GetLastInputInfo(ctypes.byref(last)):
-            # Both count milliseconds, and begin anew after 2^32 of them.
+            # Both count milliseconds and wrap around at 2^32.
             ticks = int(ctypes.windll.kernel32.GetTickCount()) - int(last.tick)
             return (ticks % 2**32) / 1000
     return None
 
 
 async def _output(*command: str) -> str:
-    """What it printed; nothing if it is not here, fails or takes too long."""
+    """The command's output; empty if it is missing, fails or takes too long."""
     try:
         process = await asyncio.create_subprocess_exec(
             *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL

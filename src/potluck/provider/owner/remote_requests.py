@@ -1,4 +1,4 @@
-"""What the owner asks for from elsewhere: carried out in order, each once, also over restarts.
+"""Requests that the owner makes through the server: done in order, each once, across restarts.
 
 A change is written into the owner's file, as a command on this machine would do it.
 """
@@ -20,7 +20,7 @@ from potluck.wire.owner_request import Wish
 
 
 class RemoteRequests:
-    """Of one node at one server."""
+    """The requests to one node from one server."""
 
     def __init__(
         self,
@@ -36,46 +36,46 @@ class RemoteRequests:
         self._drain = drain
         self._news = news
         self._done = _load(self._path)
-        self._told: asyncio.Queue[Sequence[Wish]] = asyncio.Queue()
+        self._received: asyncio.Queue[Sequence[Wish]] = asyncio.Queue()
 
     def number(self) -> int:
-        """Of the last one that was carried out."""
+        """The number of the last request that was carried out."""
         return self._done.get(self._node_id() or "", 0)
 
     def hear(self, wishes: Sequence[Wish]) -> None:
         if wishes:
-            self._told.put_nowait(wishes)
+            self._received.put_nowait(wishes)
 
     async def run(self) -> None:
-        """Beside the heartbeats, which wait for no disk."""
+        """A duty of its own, so that heartbeats do not wait for the disk."""
         while True:
-            for wish in sorted(await self._told.get(), key=lambda each: each.number):
+            for wish in sorted(await self._received.get(), key=lambda wish: wish.number):
                 if wish.number > self.number():
                     await self._carry_out(wish)
 
     async def _carry_out(self, wish: Wish) -> None:
         if wish.change is not None:
-            self._watch.change(within_walls(wish.change))
+            self._watch.change(without_weaker_sandbox(wish.change))
         is_drain = wish.order is not None and wish.order.order is Order.DRAIN
         if wish.order is not None and not is_drain:
             self._watch.reclaim(wish.order.devices)
         done = self._done | {self._node_id() or "": wish.number}
         await asyncio.to_thread(write_whole, self._path, msgspec.json.encode(done))
-        # The next heartbeat says both: how the devices are now, and which wish that is due to.
+        # The next heartbeat reports both the devices' new state and the request that caused it.
         self._done = done
         self._news.change()
         if is_drain:
-            # At last: a node that is idle ends by it, and says then what it has carried out.
+            # Last: an idle node stops now, and reports the request as done when it leaves.
             self._drain()
 
 
-def within_walls(change: TermsChange) -> TermsChange:
-    """Walls are taken down at this machine alone: not by whoever speaks for the server, or has
-    stolen a session, and could then run anything here.
+def without_weaker_sandbox(change: TermsChange) -> TermsChange:
+    """The sandbox can be weakened only at this machine: otherwise a malicious server or a stolen
+    session could run anything here.
     """
-    # What lies in the images of a machine is its owner's, and what is fetched fills his disk.
+    # Local images may hold private data, and pulled ones fill the disk.
     change = replace(change, images=UNSET, pulls_images=UNSET)
-    # Without the key it would be what the provider was started with, which may be none, too.
+    # Removing the key falls back to the option the provider was started with, which may be none.
     return replace(change, sandbox=UNSET) if change.sandbox in (None, "none") else change
 
 
@@ -83,5 +83,5 @@ def _load(path: Path) -> dict[str, int]:
     try:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, int])
     except (FileNotFoundError, msgspec.DecodeError):
-        # Carried out once more: each says what shall be, not what shall change.
+        # Requests are then repeated, which is safe: each names a target state.
         return {}

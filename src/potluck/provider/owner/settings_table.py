@@ -1,8 +1,8 @@
-"""What an owner can say about a machine and its devices: every key, its meaning, its spelling.
+"""Every setting of a machine and its devices: its key, its meaning, its spelling.
 
-One table for the file `provider.toml`, for `potluck provider set` and for what comes over the
-network. `parse` takes what somebody wrote, in the file or in a terminal, and answers the value of
-that name in `TermsChange`; `spell` is the way back, as it is written into the file.
+One table for the file `provider.toml`, for `potluck provider set` and for remote changes. `parse`
+turns text from the file or a terminal into the value of that field of `TermsChange`; `spell` turns
+a value back into what is written into the file.
 """
 
 import math
@@ -20,25 +20,23 @@ from potluck.model.hours import parse_hours
 from potluck.model.terms import SANDBOXES, TaskKind, TermsChange
 from potluck.model.units import parse_bytes, parse_credits, parse_seconds
 
-# What TOML knows of what we use; a terminal knows text alone.
+# The TOML types in use; a terminal gives text only.
 Written = str | int | float | bool | list[str]
 _TRUE, _FALSE = ("true", "yes", "on"), ("false", "no", "off")
 _SIZES = (("GB", 10**9), ("GiB", 2**30), ("MB", 10**6), ("MiB", 2**20))
 
 
 class OwnerSetting(Struct, frozen=True):
-    """One thing that can be said."""
-
     name: str  # in the file and in commands
     field: str  # of TermsChange
     meaning: str
     example: str
     read: Callable[[Written, str], object]
     spell: Callable[[object], Written]
-    is_for_node: bool = False  # can not be said of single devices
+    is_for_node: bool = False  # cannot be set for single devices
 
     def parse(self, written: Written) -> object:
-        """The value of that name; InvalidInput says what is wrong and what to write."""
+        """The value; InvalidInput names the error and what to write."""
         value = self.read(written, self.name)
         try:
             change = msgspec.convert({self.field: msgspec.to_builtins(value)}, TermsChange)
@@ -53,24 +51,24 @@ class OwnerSetting(Struct, frozen=True):
 
 
 def key_named(name: str) -> OwnerSetting:
-    """The key of this name; InvalidInput lists those that there are."""
+    """The key of this name; InvalidInput lists all keys."""
     for key in KEYS:
         if key.name == name:
             return key
-    known = ", ".join(key.name for key in KEYS)
-    raise InvalidInput(f"There is no {name!r} to set.", f"There are: {known}.")
+    names = ", ".join(key.name for key in KEYS)
+    raise InvalidInput(f"There is no setting {name!r}.", f"There are: {names}.")
 
 
 def _text(written: Written, name: str) -> str:
     if not isinstance(written, str):
-        raise InvalidInput(f"{name} is not text.", f'Put it in quotes: {name} = "{written}".')
+        raise InvalidInput(f"{name} is not a string.", f'Put it in quotes: {name} = "{written}".')
     return written.strip()
 
 
 def _sandbox(written: Written, name: str) -> str:
     text = _text(written, name)
     if text not in SANDBOXES:
-        raise InvalidInput(f"{name} {text!r} is not known.", f"There are: {', '.join(SANDBOXES)}.")
+        raise InvalidInput(f"There is no {name} {text!r}.", f"There are: {', '.join(SANDBOXES)}.")
     return text
 
 
@@ -118,10 +116,10 @@ def _whole(written: Written, name: str) -> int:
 
 
 def _flag(written: Written, name: str) -> bool:
-    said = _number_text(written).strip().lower()
-    if said not in (*_TRUE, *_FALSE):
+    text = _number_text(written).strip().lower()
+    if text not in (*_TRUE, *_FALSE):
         raise InvalidInput(f"{name} {written!r} is neither yes nor no.", "Write yes or no.")
-    return said in _TRUE
+    return text in _TRUE
 
 
 def _words(written: Written, name: str) -> tuple[str, ...]:
@@ -134,13 +132,13 @@ def _words(written: Written, name: str) -> tuple[str, ...]:
 def _kinds(written: Written, name: str) -> tuple[TaskKind, ...]:
     words = [word.lower() for word in _words(written, name)]
     if unknown := [word for word in words if word not in TaskKind.__members__.values()]:
-        known = ", ".join(TaskKind)
-        raise InvalidInput(f"{name}: there is no kind {unknown[0]!r}.", f"There are: {known}.")
+        kinds = ", ".join(TaskKind)
+        raise InvalidInput(f"{name}: there is no kind {unknown[0]!r}.", f"There are: {kinds}.")
     return tuple(map(TaskKind, words))
 
 
 def _wallets(written: Written, name: str) -> tuple[str, ...]:
-    from potluck.wire.signing.address import checksummed  # only whoever names wallets needs it
+    from potluck.wire.signing.address import checksummed  # slow to import
 
     try:
         return tuple(map(checksummed, _words(written, name)))
@@ -154,7 +152,7 @@ def _spell_credits(value: object) -> str:
 
 
 def _spell_bytes(value: object) -> str | int:
-    """The largest unit that says it exactly."""
+    """In the largest unit that is exact."""
     assert isinstance(value, int)
     for unit, size in _SIZES:
         if value and value % size == 0:
@@ -185,18 +183,18 @@ KEYS: tuple[OwnerSetting, ...] = (
     OwnerSetting(
         "price",
         "price_micro_per_hour",
-        "Credits for an hour of the whole device.",
+        "Credits per hour for the whole device.",
         "0.25",
         _credits,
         _spell_credits,
     ),
     OwnerSetting(
-        "paused", "is_paused", "Takes no new work until you say so.", "yes", _flag, _as_it_is
+        "paused", "is_paused", "Take no new work until set to no.", "yes", _flag, _as_it_is
     ),
     OwnerSetting(
         "hours",
         "hours",
-        "When it takes work, by your own clock; empty: always.",
+        "When it takes work, in local time; empty: always.",
         '"mon-fri 18:00-08:00, sat, sun"',
         _hours,
         _as_it_is,
@@ -204,7 +202,7 @@ KEYS: tuple[OwnerSetting, ...] = (
     OwnerSetting(
         "idle_minutes",
         "idle_minutes",
-        "Only after you have not used it for so long; 0: whether you use it or not.",
+        "Take work only after you have not used it for this many minutes; 0: always.",
         "10",
         _number,
         _spell_number,
@@ -212,7 +210,7 @@ KEYS: tuple[OwnerSetting, ...] = (
     OwnerSetting(
         "memory_share",
         "memory_share",
-        "How much of the device's memory tasks may have.",
+        "Share of the device's memory that tasks may use.",
         "0.8",
         _number,
         _spell_number,
@@ -220,7 +218,7 @@ KEYS: tuple[OwnerSetting, ...] = (
     OwnerSetting(
         "power_watts",
         "power_watts",
-        "The most it may draw, where the device can be told.",
+        "Power limit, on devices that support one.",
         "220",
         _whole,
         _spell_number,
@@ -228,7 +226,7 @@ KEYS: tuple[OwnerSetting, ...] = (
     OwnerSetting(
         "fractions",
         "fractions",
-        "How many tasks may have a part of the device at a time.",
+        "How many tasks may share the device at a time.",
         "4",
         _whole,
         _spell_number,
@@ -236,7 +234,7 @@ KEYS: tuple[OwnerSetting, ...] = (
     OwnerSetting(
         "share_between_accounts",
         "shares_accounts",
-        "Parts of one device may serve several accounts side by side.",
+        "Let tasks of several accounts share one device.",
         "no",
         _flag,
         _as_it_is,
@@ -244,8 +242,8 @@ KEYS: tuple[OwnerSetting, ...] = (
     OwnerSetting(
         "reclaim",
         "is_reclaimable",
-        "Tasks may be stopped when you want the device back. Said in advance, it is held"
-        " against nobody.",
+        "Stop tasks when you want the device back. Announced in advance, this does not count"
+        " against you.",
         "yes",
         _flag,
         _as_it_is,
@@ -253,18 +251,23 @@ KEYS: tuple[OwnerSetting, ...] = (
     OwnerSetting(
         "grace",
         "grace_seconds",
-        "How long such a task has to come to an end.",
+        "How long such a task has to finish.",
         "30s",
         _seconds,
         _spell_seconds,
     ),
     OwnerSetting(
-        "kinds", "kinds", "Kinds of tasks; empty: all.", "script,function", _kinds, _spell_words
+        "kinds",
+        "kinds",
+        "Kinds of tasks to take; empty: all.",
+        "script,function",
+        _kinds,
+        _spell_words,
     ),
     OwnerSetting(
         "allow",
         "allow",
-        "Only these wallets' tasks, and your own; empty: everybody's.",
+        "Take tasks only from these wallets and your own; empty: from all.",
         "0x…",
         _wallets,
         _spell_words,
@@ -272,7 +275,7 @@ KEYS: tuple[OwnerSetting, ...] = (
     OwnerSetting(
         "deny",
         "deny",
-        "None of these wallets' tasks, but always your own.",
+        "Take no tasks from these wallets; your own are always taken.",
         "0x…",
         _wallets,
         _spell_words,
@@ -280,7 +283,7 @@ KEYS: tuple[OwnerSetting, ...] = (
     OwnerSetting(
         "cores",
         "cores",
-        "Of the processor, for all tasks together.",
+        "Processor cores for all tasks together.",
         "8",
         _whole,
         _spell_number,
@@ -289,7 +292,7 @@ KEYS: tuple[OwnerSetting, ...] = (
     OwnerSetting(
         "ram",
         "memory_bytes",
-        "Of the machine, for all tasks together.",
+        "Memory for all tasks together.",
         "32GB",
         _bytes,
         _spell_bytes,
@@ -298,7 +301,7 @@ KEYS: tuple[OwnerSetting, ...] = (
     OwnerSetting(
         "disk",
         "disk_bytes",
-        "For all tasks together; it lies in memory too.",
+        "Disk space for all tasks together; it is held in memory.",
         "10GB",
         _bytes,
         _spell_bytes,
@@ -307,7 +310,7 @@ KEYS: tuple[OwnerSetting, ...] = (
     OwnerSetting(
         "bandwidth",
         "bandwidth_bytes_per_second",
-        "A second, for dependencies and logs.",
+        "Bytes per second for dependencies, files and logs.",
         "50MB",
         _bytes,
         _spell_bytes,
@@ -316,7 +319,7 @@ KEYS: tuple[OwnerSetting, ...] = (
     OwnerSetting(
         "sandbox",
         "sandbox",
-        "Which sandbox tasks run in; none: only your own tasks are taken.",
+        "The sandbox that tasks run in; none: take only your own tasks.",
         "bwrap",
         _sandbox,
         _as_it_is,
@@ -325,7 +328,7 @@ KEYS: tuple[OwnerSetting, ...] = (
     OwnerSetting(
         "containers",
         "has_containers",
-        "Container images are run, where there is an engine for them.",
+        "Run container images, if there is a container engine.",
         "no",
         _flag,
         _as_it_is,
@@ -334,7 +337,7 @@ KEYS: tuple[OwnerSetting, ...] = (
     OwnerSetting(
         "images",
         "images",
-        "Which images others may have run, as patterns; empty: none but your own tasks'.",
+        "Patterns of images that other accounts may run; empty: none.",
         "python:*,ghcr.io/me/*",
         _words,
         _spell_words,
@@ -343,7 +346,7 @@ KEYS: tuple[OwnerSetting, ...] = (
     OwnerSetting(
         "pull_images",
         "pulls_images",
-        "Images that are not on the machine are fetched.",
+        "Pull images that are not on this machine.",
         "yes",
         _flag,
         _as_it_is,

@@ -1,4 +1,4 @@
-"""The duty that keeps the leases alive: small calls of their own, never behind anything else."""
+"""The duty that keeps the leases alive: small calls that never wait for other traffic."""
 
 import asyncio
 import random
@@ -16,9 +16,9 @@ from potluck.wire.device_status import DeviceStatus
 from potluck.wire.provider import Heartbeat, HeartbeatAnswer
 
 _JITTER = 0.2
-# How long the server has been silent is looked at so often, at most and at least.
+# The bounds of the interval at which the server's silence is checked.
 _SHORTEST_LOOK_SECONDS, _LONGEST_LOOK_SECONDS = 0.05, 1.0
-# Goes on while a laptop sleeps, where the system has such a clock. Windows has none to be named.
+# Also counts while a laptop sleeps, if the system has such a clock; not on Windows.
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 
 
@@ -39,12 +39,12 @@ class Pulse:
 
 
 class Tidings(Struct, frozen=True):
-    """What a heartbeat says, asked anew for each."""
+    """The content of heartbeats, read for each one."""
 
     held: ListHeld
     statuses: Callable[[], tuple[DeviceStatus, ...]]
-    wish: Callable[[], int]  # the owner's last wish that was carried out here
-    news: ChangeCounter  # what can not wait for the next beat
+    wish: Callable[[], int]  # the number of the last remote request that was carried out
+    news: ChangeCounter  # changes that cause an early heartbeat
 
 
 async def beat_forever(
@@ -55,10 +55,7 @@ async def beat_forever(
     interval_seconds: float,
     pulse: Pulse,
 ) -> None:
-    """Beats every interval, a fifth more or less, so that a fleet does not beat as one.
-
-    It beats at once when there is something that the server should know.
-    """
+    """Beats at the interval with 20 % jitter, so that a fleet spreads, and at once after news."""
     changes = 0
 
     def beat() -> Heartbeat:
@@ -87,7 +84,7 @@ async def beat_forever(
 async def watch_silence(
     pulse: Pulse, shortest_seconds: Callable[[], float | None], tell: Callable[[list[Event]], bool]
 ) -> None:
-    """Tells when the silence has lasted for as long as anything here bears."""
+    """Reports when the silence has reached the shortest limit of the held attempts."""
     while True:
         limit_seconds = shortest_seconds()
         rest_seconds = _LONGEST_LOOK_SECONDS

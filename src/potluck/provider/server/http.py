@@ -1,14 +1,16 @@
-"""One call to the server and its answer, or the error that it met. Nothing is repeated here."""
+"""One HTTP call to the server: its response, or an error. No retries."""
 
 import os
 import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import TypeVar
 
 import aiohttp
 from msgspec import Struct
 
+from potluck.local.trust import context
 from potluck.model.error import ServerUnreachable
 from potluck.wire.response import (
     ELSEWHERE,
@@ -24,15 +26,19 @@ _CHUNK_BYTES = 2**18
 
 
 class ServerRequest(Struct, frozen=True):
-    """What is asked of the server, and how long to wait for its answer."""
-
     route: Route
     path: str
     body: bytes
     patience: aiohttp.ClientTimeout
     content_type: str = "application/json"
     headers: dict[str, str] = {}
-    parameters: dict[str, str] = {}  # of the address
+    parameters: dict[str, str] = {}  # of the query string
+
+
+def open_session(url: str, ca_file: Path | None) -> aiohttp.ClientSession:
+    """Without a limit on connections: a heartbeat must never wait for logs or the long poll."""
+    ssl = context(ca_file) if url.startswith("https:") else True
+    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, ssl=ssl))
 
 
 class Exchange:
@@ -50,15 +56,15 @@ class Exchange:
     async def stream(
         self, request: ServerRequest, token: str
     ) -> AsyncIterator[tuple[int, AsyncIterator[bytes]]]:
-        """The status of a good answer, and its bytes as they come.
+        """The status of a successful response, and its body in chunks.
 
-        Where the server names another place, that one is asked, without the token.
+        Follows a redirect to another host, without the token.
         """
         async with AsyncExitStack() as open_ones:
             response = await open_ones.enter_async_context(self._respond(request, token))
             if response.status == ELSEWHERE:
                 place = elsewhere(response.headers.get("Location", ""), self.url)
-                # Taken as it stands: quoted anew, its signature would be of something else.
+                # Not quoted again: that would break the signature in the URL.
                 quoted = type(response.url)(place, encoded=True)
                 response = await open_ones.enter_async_context(self._elsewhere(request, quoted))
             if response.status >= 300:
@@ -80,7 +86,7 @@ class Exchange:
                 data=request.body,
                 headers=headers,
                 timeout=request.patience,
-                # A redirect would carry the token to a place that nobody named.
+                # A redirect would send the token to another host.
                 allow_redirects=False,
             ) as response:
                 yield response
@@ -110,17 +116,17 @@ def _unreachable(url: str, error: Exception) -> ServerUnreachable:
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         return ServerUnreachable(
             f"The certificate of {url} is not trusted: {error.certificate_error}.",
-            "Check the address. A pool with an authority of its own is trusted by its fingerprint:"
-            " potluck provide URL --ca-fingerprint sha256:…",
+            "Check the address. For a pool with its own certificate authority, give the"
+            " fingerprint: potluck provide URL --ca-fingerprint sha256:…",
         )
     return ServerUnreachable(
-        f"Nothing answers at {url} ({_reason(error)}).",
+        f"No server answers at {url} ({_reason(error)}).",
         "Is the server running? `potluck up` starts one on this machine.",
     )
 
 
 def _reason(error: Exception) -> str:
-    """As the system says it; libraries add addresses and details of their own."""
+    """The system's message, without the addresses that libraries add."""
     cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
     if isinstance(cause, socket.gaierror):
         return cause.strerror or "unknown name"

@@ -1,4 +1,4 @@
-"""The duty that asks for work: one long poll after another."""
+"""The duty that polls for work: one long poll after another."""
 
 import asyncio
 import time
@@ -14,9 +14,9 @@ from potluck.wire.provider import LeasesGranted
 
 
 class Rhythm(Struct, frozen=True):
-    """How the polls follow each other."""
+    """The timing of the polls."""
 
-    wait_seconds: float  # that the server may take over one
+    wait_seconds: float  # the longest that the server may hold one
     rest_seconds: float  # after a grant, unless a report is answered sooner
     answered: Callable[[], Awaitable[object]]  # returns when the server has answered a report
 
@@ -28,13 +28,12 @@ async def acquire_forever(
     news: ChangeCounter,
     rhythm: Rhythm,
 ) -> None:
-    """Hands every grant and every stop to `tell`, which says whether anything came of it.
+    """Passes grants and stops to `tell`, which returns whether they had an effect.
 
-    After a grant it rests for a moment: what is short has been done by then, and its report, for
-    which somebody waits, is not behind a poll that nobody waits for. Whoever has reported has room
-    again, and polls at once.
+    After a grant it pauses briefly: a short task ends meanwhile, and its report does not queue
+    behind a poll. After a report there is room again, so it polls immediately.
 
-    The owner's wishes come with heartbeats: where there are some, the next one must not wait.
+    The owner's requests come with heartbeats: if there are any, the next heartbeat is sent now.
     """
     early = 0
     wait_seconds = rhythm.wait_seconds
@@ -46,7 +45,7 @@ async def acquire_forever(
             news.change()
         if is_news and answer.grants:
             await _rest(rhythm)
-        # A server that answers at once with nothing new must not make us spin.
+        # A server that answers immediately with nothing new must not cause a busy loop.
         is_early = not is_news and time.monotonic() - asked_at < wait_seconds / 2
         early = early + 1 if is_early else 0
         if is_early:

@@ -1,9 +1,10 @@
-"""Leaving a pool for good: the server gives up this machine's key, and the machine what it kept.
+"""Leaves a pool for good: the server revokes this machine's key, and local data is deleted.
 
-The owner's file stays: whoever comes back finds the terms as they were.
+The owner's file stays, for a later return.
 """
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import aiohttp
@@ -16,15 +17,9 @@ from potluck.provider.data_directory import (
     known_urls,
     load_node_id,
 )
-from potluck.provider.server.http import Exchange, ServerRequest
-from potluck.provider.server.node_key import (
-    NodeKey,
-    forget_delegation,
-    forget_key,
-    load_key,
-)
+from potluck.provider.server.http import Exchange, ServerRequest, open_session
+from potluck.provider.server.node_key import forget_delegation, forget_key, load_key
 from potluck.provider.server.node_session import NodeSession
-from potluck.provider.server.server_client import open_session
 from potluck.wire import routes
 from potluck.wire.codec import encode_json
 from potluck.wire.own_machines import LeaveNode
@@ -39,29 +34,27 @@ async def leave_for_good(
     ca_file: Path | None = None,
     is_anyway: bool = False,
 ) -> None:
-    """Where no provider runs. Nothing is deleted unless the server agrees, or it is so `anyway`."""
+    """For a stopped provider. Deletes nothing unless the server confirms, or `is_anyway`."""
     if load_node_id(data_directory, url) is None:
-        where = ", ".join(known_urls(data_directory)) or "none"
-        raise NotFound(
-            f"{data_directory} is not in the pool at {url}.", f"The pools that it is in: {where}."
-        )
+        urls = ", ".join(known_urls(data_directory)) or "none"
+        raise NotFound(f"{data_directory} is not in the pool at {url}.", f"It is in: {urls}.")
     with hold(data_directory):
         try:
-            await _say_so(data_directory, url, ca_file)
+            await _leave_pool(data_directory, url, ca_file)
         except PotluckError as error:
             if not is_anyway:
                 raise type(error)(
                     f"{error.detail} Nothing was deleted.",
-                    "Try again when the server answers. To delete the key all the same, add"
-                    " --anyway: the server then goes by the key's own end, or until you revoke it.",
+                    "Try again when the server answers. To delete the key now, add --anyway: for"
+                    " the server, it stays valid until it expires or you revoke it.",
                 ) from error
         forget(data_directory, url)
 
 
 def forget(data_directory: Path, url: str) -> None:
-    """Deletes all that was kept for this server; with the last server also the key itself.
+    """Deletes all data of this server; with the last server also the node key.
 
-    The node id last: as long as it is there, whoever was interrupted can leave once more.
+    The node id goes last, so that an interrupted leave can be repeated.
     """
     shutil.rmtree(attempts_directory(data_directory, url), ignore_errors=True)
     if not forget_delegation(data_directory, origin_of(url)):
@@ -71,19 +64,13 @@ def forget(data_directory: Path, url: str) -> None:
     forget_node_id(data_directory, url)
 
 
-async def _say_so(data_directory: Path, url: str, ca_file: Path | None) -> None:
-    """A key or a node that the server does not know any more has left already."""
-    key = load_key(data_directory)
-    async with open_session(url, ca_file) as session:
-        try:
-            await _say(Exchange(session, url), key, load_node_id(data_directory, url) or "")
-        except (NodeKeyRefused, NotFound):
-            return
-
-
-async def _say(exchange: Exchange, key: NodeKey, node_id: str) -> None:
+async def _leave_pool(data_directory: Path, url: str, ca_file: Path | None) -> None:
+    """A key or node that the server does not know has left already."""
     patience = aiohttp.ClientTimeout(total=_PATIENCE_SECONDS)
-    token = await NodeSession(exchange, key, patience).token()
+    path = routes.LEAVE.url(node_id=load_node_id(data_directory, url) or "")
     body = encode_json(LeaveNode(is_for_good=True))
-    request = ServerRequest(routes.LEAVE, routes.LEAVE.url(node_id=node_id), body, patience)
-    await exchange.send(request, object, token)
+    async with open_session(url, ca_file) as session:
+        exchange = Exchange(session, url)
+        with suppress(NodeKeyRefused, NotFound):
+            token = await NodeSession(exchange, load_key(data_directory), patience).token()
+            await exchange.send(ServerRequest(routes.LEAVE, path, body, patience), object, token)

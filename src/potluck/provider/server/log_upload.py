@@ -1,8 +1,8 @@
-"""The duty that carries one attempt's log to the server, in order and without gaps.
+"""The duty that uploads one attempt's log, in order and without gaps.
 
-The server says how many pieces it has; sending goes on from there, also when that is less than we
-thought (it came back from a backup) or more (an earlier life of ours had sent them). What it
-refuses is dropped, with a mark where it was: the run goes on, and its outcome counts.
+The server answers how many pieces it has, and sending continues from there, also if that is fewer
+than expected (it was restored from a backup) or more (an earlier process had sent them). Rejected
+pieces are dropped and replaced by a mark: the run continues, and its outcome counts.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ from potluck.wire.provider import LogChunk, PackedLogPiece
 
 MOST_PIECES = 1_000
 MOST_BYTES = 512 * 1024
-CUT_MARK = "the server takes no more of this log; the rest is dropped\n"
+CUT_MARK = "The server takes no more of this log; the rest is dropped.\n"
 
 
 async def ship_log(
@@ -28,7 +28,7 @@ async def ship_log(
     tell: Callable[[list[Event]], bool],
     throttle: Throttle,
 ) -> None:
-    """Runs until the attempt is forgotten, which cancels it, or the server wants no more."""
+    """Runs until the attempt is forgotten, which cancels it, or the server takes no more."""
     offset = stuck = 0
     most_pieces = MOST_PIECES
     while True:
@@ -42,7 +42,7 @@ async def ship_log(
             return
         except InvalidInput:
             if len(pieces) > 1:
-                most_pieces = len(pieces) // 2  # there may be room for a part of it
+                most_pieces = len(pieces) // 2  # there may be room for some
                 continue
             await _mark_cut(link, lease, offset)
             tell([LogCut(lease.attempt_id)])
@@ -55,7 +55,7 @@ async def ship_log(
 
 
 async def _send(link: Link, lease: Lease, offset: int, pieces: list[PackedLogPiece]) -> int:
-    """How many pieces the server has now; nought when it is not where we thought it was."""
+    """How many pieces the server has now; 0 if the offset does not match its own."""
     try:
         answer = await link.append_log(LogChunk(lease, offset, tuple(pieces)))
     except StaleLease:
@@ -66,7 +66,7 @@ async def _send(link: Link, lease: Lease, offset: int, pieces: list[PackedLogPie
 
 
 async def _mark_cut(link: Link, lease: Lease, offset: int) -> None:
-    """In the place of the piece that was refused; a server with no room for it has said so."""
+    """In place of the rejected piece, if the server has room for it."""
     mark = PackedLogPiece("potluck", CUT_MARK.encode())
     with suppress(Conflict, InvalidInput):
         await link.append_log(LogChunk(lease, offset, (mark,)))

@@ -1,11 +1,11 @@
-"""The node key: this machine's own, made here, and never anywhere else.
+"""The node key of this machine: created here, and never copied elsewhere.
 
-A wallet authorises it once (`signing/delegation.py`); from then on it signs in by itself, and the
-wallet's key is not needed here. The wallet's word is kept beside it, so that the command that
-starts a provider knows until when it holds; the server has it too, and decides by its own.
+A wallet authorises it once (`signing/delegation.py`); from then on it signs in by itself, without
+the wallet's key. The authorisation is saved next to it, so that the command that starts a provider
+knows when it expires; the server decides by its own copy.
 
-DATA/node-key        the private key, hexadecimal, for its owner's eyes only
-DATA/delegations/    for each server's origin: the wallet's word
+DATA/node-key        the private key, hexadecimal, readable only by its owner
+DATA/delegations/    for each server's origin: the wallet's authorisation
 """
 
 import hashlib
@@ -36,7 +36,7 @@ _KEY = re.compile(r"[0-9a-f]{64}")
 
 
 class Authorised(Struct, frozen=True):
-    """That a wallet's word holds until then; the word itself, where it was signed here."""
+    """A wallet's authorisation of the key, and when it expires."""
 
     origin: str
     key: str
@@ -45,7 +45,7 @@ class Authorised(Struct, frozen=True):
 
 
 class NodeKey:
-    """An address, and the key that signs for it. The key is not shown to anybody."""
+    """An address and its signing key. The key is never shown."""
 
     __slots__ = ("_key", "address")
 
@@ -59,16 +59,16 @@ class NodeKey:
     def state_devices(
         self, devices: Sequence[DeviceDescription], origin: str, now: datetime
     ) -> tuple[DeviceStatement, ...]:
-        """That these devices are here now, said to this server."""
+        """Signed statements for this server that these devices are here now."""
         at = int(now.timestamp())
         return tuple(
             DeviceStatement(
-                one.uuid,
+                device.uuid,
                 origin,
                 at,
-                sign(self._key, statement_digest(one.uuid, self.address, origin, at)),
+                sign(self._key, statement_digest(device.uuid, self.address, origin, at)),
             )
-            for one in devices
+            for device in devices
         )
 
     def __repr__(self) -> str:
@@ -76,13 +76,13 @@ class NodeKey:
 
 
 def ensure_key(data_directory: Path) -> str:
-    """The address of the node key of this directory; makes the key if there is none."""
+    """The address of this directory's node key; creates the key if there is none."""
     return load_key(data_directory).address
 
 
 def load_key(data_directory: Path) -> NodeKey:
     path = data_directory / "node-key"
-    with _told(f"The node key {path}"):
+    with _translate_errors(f"The node key {path}"):
         data_directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not path.exists():
             _make(path)
@@ -90,63 +90,63 @@ def load_key(data_directory: Path) -> NodeKey:
 
 
 def load_authorised(data_directory: Path, origin: str) -> Authorised | None:
-    """What is known here of the wallet's word for this key and server."""
+    """The saved authorisation of this key for this server."""
     path = _delegation_path(data_directory, origin)
     try:
-        with _told(f"The wallet's word in {path}"):
+        with _translate_errors(f"The wallet's authorisation in {path}"):
             if not path.exists():
                 return None
-            known = msgspec.json.decode(path.read_bytes(), type=Authorised)
+            authorised = msgspec.json.decode(path.read_bytes(), type=Authorised)
     except msgspec.DecodeError:
         return None
-    is_ours = (known.origin, known.key) == (origin, ensure_key(data_directory))
-    return known if is_ours else None
+    is_ours = (authorised.origin, authorised.key) == (origin, ensure_key(data_directory))
+    return authorised if is_ours else None
 
 
-def save_delegation(data_directory: Path, word: Delegation | Authorised) -> None:
-    path = _delegation_path(data_directory, word.origin)
-    with _told(f"The wallet's word in {path}"):
+def save_delegation(data_directory: Path, delegation: Delegation | Authorised) -> None:
+    path = _delegation_path(data_directory, delegation.origin)
+    with _translate_errors(f"The wallet's authorisation in {path}"):
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        write_whole(path, msgspec.json.encode(word))
+        write_whole(path, msgspec.json.encode(delegation))
 
 
 def forget_delegation(data_directory: Path, origin: str) -> bool:
-    """Whether a wallet's word for another server is left."""
+    """Deletes the authorisation; returns whether one for another server is left."""
     path = _delegation_path(data_directory, origin)
-    with _told(f"The wallet's word in {path}"):
+    with _translate_errors(f"The wallet's authorisation in {path}"):
         path.unlink(missing_ok=True)
         return path.parent.exists() and any(path.parent.glob("*.json"))
 
 
 def forget_key(data_directory: Path) -> None:
     path = data_directory / "node-key"
-    with _told(f"The node key {path}"):
+    with _translate_errors(f"The node key {path}"):
         path.unlink(missing_ok=True)
         sync(data_directory)
 
 
 @contextmanager
-def _told(what: str) -> Iterator[None]:
+def _translate_errors(what: str) -> Iterator[None]:
     try:
         yield
     except (FileExistsError, NotADirectoryError) as error:
         raise BadSettings(
-            f"{what} can not be used: what should be its directory is a file.",
-            "Name a directory with --data-dir.",
+            f"{what} cannot be used: its directory is a file.",
+            "Choose a directory with --data-dir.",
         ) from error
     except OSError as error:
         raise BadSettings(
-            f"{what} can not be used: {error.strerror}.",
-            "Make room, mend its permissions, or name another directory with --data-dir.",
+            f"{what} cannot be used: {error.strerror}.",
+            "Free some space, fix its permissions, or choose another directory with --data-dir.",
         ) from error
 
 
 def _make(path: Path) -> None:
-    """Whole from the first moment, and never in the place of another."""
+    """Creates the file atomically, and never replaces an existing one."""
     draft = draft_of(path)
     try:
         write_new(draft, PrivateKey().secret.hex().encode())
-        with suppress(FileExistsError):  # another process was quicker by a moment
+        with suppress(FileExistsError):  # another process was faster
             path.hardlink_to(draft)
     finally:
         draft.unlink(missing_ok=True)
@@ -158,7 +158,8 @@ def _read(path: Path) -> bytes:
     text = path.read_text("ascii", "replace").strip()
     if not _KEY.fullmatch(text):
         raise BadSettings(
-            f"What {path} holds is not a key.", "Remove it: a new one is made, and authorised anew."
+            f"{path} does not contain a key.",
+            "Remove it: a new key is created, which you then authorise.",
         )
     return bytes.fromhex(text)
 

@@ -1,7 +1,7 @@
-"""Signed in with the node key: a token of a few minutes, and the next one before it ends.
+"""Signs in with the node key: a token for a few minutes, renewed before it expires.
 
-A key that the server does not take any more was revoked, or its time is over. Trying again would
-not help, so that is said once, and the provider ends.
+A key that the server rejects was revoked or has expired. Retrying would not help, so the provider
+stops with that error.
 """
 
 import asyncio
@@ -23,12 +23,12 @@ from potluck.wire.signing.sign_in_answer import NODE_STATEMENT, sign_in_text
 
 T = TypeVar("T")
 
-# Of a token's life: the next one is fetched when so much of it is over.
+# The next token is fetched after this share of a token's life.
 _USED_UP = 0.8
 
 
 class NodeSession:
-    """Whoever needs a token asks here; however many ask, one signs in."""
+    """Provides the current token; concurrent callers share one sign-in."""
 
     def __init__(self, exchange: Exchange, key: NodeKey, patience: aiohttp.ClientTimeout) -> None:
         self._exchange = exchange
@@ -39,40 +39,36 @@ class NodeSession:
         self._renew_at = 0.0
 
     async def token(self, refused: str | None = None) -> str:
-        """A token other than the refused one. Raises NodeKeyRefused where there is none to have."""
+        """A token other than the refused one. Raises NodeKeyRefused if the key is rejected."""
         async with self._signing_in:
-            known = self._token
-            is_over = time.monotonic() >= self._renew_at
-            if known is None or is_over or known.access_token == refused:
-                known = await self._sign_in()
-            return known.access_token
+            token = self._token
+            is_due = time.monotonic() >= self._renew_at
+            if token is None or is_due or token.access_token == refused:
+                token = await self._sign_in()
+            return token.access_token
 
     @property
     def account_id(self) -> AccountId:
-        """Whom the key works for."""
+        """The account that the key belongs to."""
         assert self._token is not None, "the first call signs in"
         return self._token.account_id
 
     async def _sign_in(self) -> NodeToken:
         try:
             token = await self._try()
-        except NotSignedIn:
-            token = await self._try_again()
+        except NotSignedIn:  # the challenge may have been too old
+            try:
+                token = await self._try()
+            except NotSignedIn as error:
+                raise _refused(self._key, self._exchange.url) from error
         self._token = token
         self._renew_at = time.monotonic() + token.expires_in * _USED_UP
         return token
 
-    async def _try_again(self) -> NodeToken:
-        """With a challenge of its own: what was wrong may have been the first one's age."""
-        try:
-            return await self._try()
-        except NotSignedIn as error:
-            raise _refused(self._key, self._exchange.url) from error
-
     async def _try(self) -> NodeToken:
-        asked = await self._send(routes.CHALLENGE, b"", Challenge)
+        challenge = await self._send(routes.CHALLENGE, b"", Challenge)
         text = sign_in_text(
-            self._exchange.url, asked, self._key.address, NODE_STATEMENT, datetime.now(UTC)
+            self._exchange.url, challenge, self._key.address, NODE_STATEMENT, datetime.now(UTC)
         )
         login = NodeLogin(text, self._key.sign_text(text))
         return await self._send(routes.NODE_LOGIN, encode_json(login), NodeToken)
@@ -85,8 +81,8 @@ class NodeSession:
 
 def _refused(key: NodeKey, url: str) -> NodeKeyRefused:
     return NodeKeyRefused(
-        f"The server at {url} does not take this machine's node key {key.address}:"
-        " it was revoked, or its time is over.",
+        f"The server at {url} rejects this machine's node key {key.address}:"
+        " it was revoked or has expired.",
         f"Authorise it again: potluck provide {url} --authorise"
-        " (and see that this machine's clock is right).",
+        " (and check that this machine's clock is right).",
     )

@@ -1,7 +1,7 @@
-"""The duty that tells the server what became of the attempts.
+"""The duty that reports the progress of attempts to the server.
 
-Reports leave in the order in which they were made, as many in one call as have gathered, and each
-stays until it has an answer. What the server calls off meanwhile is taken out.
+Reports are sent in order and in batches, and each is kept until it is answered. Reports of an
+attempt that the server cancels meanwhile are removed.
 """
 
 import asyncio
@@ -27,75 +27,75 @@ from potluck.wire.provider import (
     Started,
 )
 
-# In one call; the outcome of an item counts as one, and so does what comes with it in bytes.
+# In one call; the outcome of an item counts as one, and so do each 4 KiB that come with it.
 MOST_REPORTS = 500
 _BYTES_OF_ONE = 2**12
-# That something has begun waits so long for its end, which may be on its way: then one call tells
-# both. Who is that quick is not paid for these moments.
+# A start is held back this long, so that one call can report a quick end, too. A task that is this
+# quick is not charged for the moment.
 _BEGUN_SECONDS = 0.01
-# A server that hears nothing else would hear no report either.
+# How long reports wait for a heartbeat; a server that misses it would miss the report, too.
 _NEWS_SECONDS = 2.0
 
 log = structlog.get_logger()
 
 
 class _AllWithdrawn(Exception):
-    """There is nothing left to say."""
+    """No report is left to send."""
 
 
 class ReportSender:
-    """Reports that wait for the server."""
-
     def __init__(self, link: Link, tell: Callable[[list[Event]], bool]) -> None:
         self._link = link
         self._tell = tell
         self._waiting: list[Report] = []
-        self._something = asyncio.Event()
+        self._added = asyncio.Event()
         self._answered = asyncio.Event()
         self._news_known: Callable[[], Awaitable[None]] | None = None
 
     async def answered(self) -> None:
-        """Returns when the server has answered something that it is told from now on."""
+        """Returns at the server's next answer to a report."""
         self._answered.clear()
         await self._answered.wait()
 
     def let_pass(self, news_known: Callable[[], Awaitable[None]]) -> None:
-        """That a device is closed is heard before that its owner wanted it back: he is believed
-        only so.
+        """Sets what to await before reporting `reclaimed`: the server accepts that reason only
+        for a device that it knows to be closed.
         """
         self._news_known = news_known
 
     def send(self, report: Report) -> None:
         self._waiting.append(report)
-        self._something.set()
+        self._added.set()
 
     def withdraw(self, attempt_id: AttemptId) -> None:
-        self._waiting = [one for one in self._waiting if one.lease.attempt_id != attempt_id]
+        self._waiting = [
+            report for report in self._waiting if report.lease.attempt_id != attempt_id
+        ]
 
     async def run(self) -> None:
         unanswered = 0
         while True:
-            await self._something.wait()
-            self._something.clear()
+            await self._added.wait()
+            self._added.clear()
             while self._waiting:
                 await self._let_ends_catch_up()
                 await self._let_news_pass()
-                answered = await self._deliver(self._some)
+                answered = await self._deliver(self._next_batch)
                 unanswered = 0 if answered else unanswered + 1
                 if not answered:
                     await self._link.pause(unanswered)
 
     async def _let_ends_catch_up(self) -> None:
-        if all(isinstance(each, Preparing | Started) for each in self._waiting):
-            self._something.clear()
+        if all(isinstance(report, Preparing | Started) for report in self._waiting):
+            self._added.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(_BEGUN_SECONDS):
-                    await self._something.wait()
+                    await self._added.wait()
 
     async def _let_news_pass(self) -> None:
         is_reclaimed = any(
-            isinstance(each, Finished) and each.reason is EndReason.RECLAIMED
-            for each in self._waiting
+            isinstance(report, Finished) and report.reason is EndReason.RECLAIMED
+            for report in self._waiting
         )
         if is_reclaimed and self._news_known is not None:
             with suppress(TimeoutError):
@@ -103,7 +103,9 @@ class ReportSender:
                     await self._news_known()
 
     async def _deliver(self, choose: Callable[[], list[Report]]) -> bool:
-        """Whether each of those chosen has its answer; the others stay. Each try chooses anew."""
+        """Returns whether all chosen reports are answered; the others stay. Each try chooses
+        again.
+        """
         batch: list[Report] = []
 
         def reports() -> Reports:
@@ -123,7 +125,7 @@ class ReportSender:
         return not any(report in self._waiting for report in batch)
 
     def _digest_all(self, batch: list[Report], answers: Sequence[ReportAnswer]) -> list[Event]:
-        """What was said of an attempt behind something that is said again is said again too."""
+        """After a report that must be repeated, later ones of its attempt are repeated, too."""
         events: list[Event] = []
         again: set[AttemptId] = set()
         for report, answer in zip(batch, answers, strict=False):
@@ -135,7 +137,7 @@ class ReportSender:
         return events
 
     async def _deliver_singly(self, batch: list[Report], error: InvalidInput) -> bool:
-        """One report that the server can not read must not hold up its neighbours."""
+        """A report that the server cannot read must not block the others."""
         if len(batch) > 1:
             return await self._deliver_each(batch)
         log.error("report refused", report=type(batch[0]).__name__, detail=error.detail)
@@ -144,7 +146,7 @@ class ReportSender:
         return True
 
     async def _deliver_each(self, batch: list[Report]) -> bool:
-        """But nothing of an attempt goes before what was to be said of it first."""
+        """One call for each report; the order within an attempt is kept."""
         held_up: set[AttemptId] = set()
         for report in batch:
             attempt_id = report.lease.attempt_id
@@ -154,7 +156,7 @@ class ReportSender:
 
     def _still(self, report: Report) -> list[Report]:
         """The report alone, unless it was withdrawn."""
-        return [one for one in self._waiting if one is report]
+        return [waiting for waiting in self._waiting if waiting is report]
 
     def _digest(self, report: Report, answer: ReportAnswer) -> list[Event]:
         attempt_id = report.lease.attempt_id
@@ -164,23 +166,23 @@ class ReportSender:
         if issubclass(by_code(answer.code), (Conflict, InvalidInput, NotFound)):
             self._remove(report)
             return [LeaseLost(attempt_id)]
-        log.warning("report not taken, will be sent again", code=answer.code)
+        log.warning("report not accepted, will be sent again", code=answer.code)
         return []
 
-    def _some(self) -> list[Report]:
-        """From the oldest on, as many as one call should carry: at least one."""
+    def _next_batch(self) -> list[Report]:
+        """The oldest reports that fit into one call, at least one."""
         size = 0
-        some: list[Report] = []
+        batch: list[Report] = []
         for report in self._waiting:
             size += _size(report)
-            if some and size > MOST_REPORTS:
+            if batch and size > MOST_REPORTS:
                 break
-            some.append(report)
-        return some
+            batch.append(report)
+        return batch
 
     def _remove(self, report: Report) -> None:
-        """By identity: what was withdrawn meanwhile is already gone."""
-        self._waiting = [one for one in self._waiting if one is not report]
+        """By identity; it may have been withdrawn already."""
+        self._waiting = [waiting for waiting in self._waiting if waiting is not report]
 
 
 def _size(report: Report) -> int:

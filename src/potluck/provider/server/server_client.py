@@ -1,27 +1,21 @@
-"""The conversation with the server, over one HTTP session that only ever calls out.
+"""All calls to the server, over one HTTP session with outgoing connections only.
 
-Every call here may be repeated without harm, so each is repeated until the server answers: silence
-is not death, and running tasks are not touched by it. Between tries it waits with full jitter. A
-server that no longer knows this node (it lost its memory, not we ours) gets a new registration.
-Only the first contact (`register`) and the last (`leave`) are tried once. A node key that is not
-taken any more ends the conversation.
+Every call is idempotent and is retried, with full jitter, until the server answers; running tasks
+continue meanwhile. If the server no longer knows this node, the node registers again. Only the
+first call (`register`) and the last (`leave`) are tried once. A rejected node key is raised.
 """
 
 import asyncio
-import math
 import random
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TypeVar
 
 import aiohttp
 from msgspec import Struct
 from msgspec.structs import replace
 
-from potluck.local.trust import context
 from potluck.model.backoff import BackOff
 from potluck.model.error import (
     Conflict,
@@ -35,10 +29,11 @@ from potluck.model.error import (
 )
 from potluck.model.ids import AccountId, NodeId
 from potluck.model.lease import Lease
-from potluck.provider.announcement import Announce, ServerAnswers, ServerSilent
-from potluck.provider.server.http import Exchange, ServerRequest
+from potluck.provider.announcement import Announce
+from potluck.provider.server.http import Exchange, ServerRequest, open_session
 from potluck.provider.server.node_key import NodeKey
 from potluck.provider.server.node_session import NodeSession
+from potluck.provider.server.server_silence import ServerSilence
 from potluck.provider.server.version_skew import Skews, explained
 from potluck.provider.settings import ProviderSettings
 from potluck.wire import routes
@@ -66,22 +61,18 @@ T = TypeVar("T")
 Errors = tuple[type[PotluckError], ...]
 ListHeld = Callable[[], tuple[Lease, ...]]
 
-# While the server is silent, a person hears of it this often.
-_SAY_AGAIN_SECONDS = 10.0
 _LEAVE_SECONDS = 3.0
 
 _LEASE = "Potluck-Lease"
 _BYTES, _PACKED = "application/octet-stream", "application/msgpack"
 _PARTIAL = 206
-# A line that is slower than this is none.
+# Slower connections time out.
 _SLOWEST_BYTES_PER_SECOND = 2**14
-# What the server says of files that it does not take; trying again would not help.
+# The server rejects a file; retrying would not help.
 _REFUSALS: Errors = (Conflict, InvalidInput, Forbidden)
 
 
 class Link:
-    """The server, as this node sees it."""
-
     def __init__(
         self,
         session: aiohttp.ClientSession,
@@ -95,7 +86,7 @@ class Link:
         self._key = key
         self._exchange = Exchange(session, settings.url)
         self._node_session = NodeSession(self._exchange, key, self._patience())
-        self._offer = offer  # asked anew for each registration
+        self._offer = offer  # called for each registration
         self._node_id = offer().node_id
         self._contests = False
         self._silence = ServerSilence(announce)
@@ -111,18 +102,18 @@ class Link:
 
     @property
     def problem(self) -> PotluckError | None:
-        """What keeps us from the server just now."""
+        """The error of the last call, while the server is silent."""
         return self._silence.error
 
     async def sign_in(self) -> AccountId:
-        """Whom this node works for. Tries once."""
+        """The account that this node works for. Tries once."""
         await self._node_session.token()
         return self._node_session.account_id
 
     async def renew(self) -> NodeRegistered:
-        """Registers anew, again and again until the server answers.
+        """Registers again, and retries until the server answers.
 
-        Raises InvalidInput and Conflict when it does not take what is offered.
+        Raises InvalidInput and Conflict if the server rejects the offer.
         """
         tries = 0
         while True:
@@ -140,11 +131,11 @@ class Link:
                 await self.pause(tries, error.retry_after_seconds or 0.0)
 
     async def register(self) -> NodeRegistered:
-        """Tries once; from then on the server is expected to know this node."""
+        """Tries once."""
         try:
             answer = await self._register()
         except DeviceBound:
-            # Whoever has claimed a device that is here must not keep its machine out of the pool.
+            # Another node's claim to a device must not keep this machine out of the pool.
             self._contests = True
             answer = await self._register()
         except InvalidInput as error:
@@ -156,17 +147,14 @@ class Link:
 
     async def _register(self) -> NodeRegistered:
         offer = self._offer()
-        stated = self._key.state_devices(
+        statements = self._key.state_devices(
             offer.description.devices, origin_of(self._settings.url), datetime.now(UTC)
         )
-        said = replace(
-            offer,
-            node_id=self._node_id,
-            statements=stated,
-            contest=self._contests,
+        registration = replace(
+            offer, node_id=self._node_id, statements=statements, contest=self._contests
         )
         return await self._once(
-            routes.REGISTER_NODE, encode_json(said), NodeRegistered, self._patience()
+            routes.REGISTER_NODE, encode_json(registration), NodeRegistered, self._patience()
         )
 
     @property
@@ -174,7 +162,7 @@ class Link:
         return self._skews.theirs
 
     async def _explained(self, error: InvalidInput) -> PotluckError:
-        """A server of another version may not know what we say; that is no nonsense of ours."""
+        """Names another version of the server as the cause, if it has one."""
         request = ServerRequest(routes.HEALTHZ, routes.HEALTHZ.path, b"", self._patience())
         try:
             health = await self._exchange.send(request, ServerHealth)
@@ -204,13 +192,13 @@ class Link:
         )
 
     async def report(self, reports: Callable[[], Reports]) -> ReportAnswers:
-        """Raises InvalidInput when the server does not understand them."""
+        """Raises InvalidInput if the server cannot read them."""
         return await self._persist(
             routes.REPORT, lambda: encode_json(reports()), ReportAnswers, answers=(InvalidInput,)
         )
 
     async def append_log(self, chunk: LogChunk) -> LogAppended:
-        """Raises Conflict for a gap, StaleLease, and InvalidInput past the server's cap."""
+        """Raises Conflict for a gap, StaleLease, and InvalidInput beyond the server's limit."""
         return await self._persist(
             routes.APPEND_LOG,
             lambda: encode_packed(chunk),
@@ -220,13 +208,13 @@ class Link:
         )
 
     async def begin_upload(self, begin: BeginNodeUpload) -> Upload:
-        """Raises StaleLease, and QuotaExceeded or InvalidInput where it is not taken."""
+        """Raises StaleLease, and QuotaExceeded or InvalidInput if the file is rejected."""
         return await self._persist(
             routes.BEGIN_NODE_UPLOAD, lambda: encode_json(begin), Upload, answers=_REFUSALS
         )
 
     async def put_part(self, lease: Lease, upload_id: str, number: int, data: bytes) -> Upload:
-        """Raises NotFound where the upload is over, and what `begin_upload` raises."""
+        """Raises NotFound if the upload is over, and the errors of `begin_upload`."""
         call = Extra({"upload_id": upload_id, "number": str(number)}, lease, _BYTES)
         return await self._persist(
             routes.PUT_NODE_PART,
@@ -263,7 +251,7 @@ class Link:
     async def open_blob(
         self, lease: Lease, sha256: str, start: int
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Its bytes from `start` on. Tries once: whoever reads knows how far he has come."""
+        """Its bytes from `start` on. Tries once: the reader knows where to resume."""
         path = routes.GET_INPUT.url(node_id=self.node_id, sha256=sha256)
         request = ServerRequest(
             routes.GET_INPUT,
@@ -279,18 +267,18 @@ class Link:
         token = await self._node_session.token()
         try:
             async with self._exchange.stream(request, token) as (status, chunks):
-                yield chunks if status == _PARTIAL or not start else _behind(chunks, start)
+                yield chunks if status == _PARTIAL or not start else _skip(chunks, start)
         except NotSignedIn:
             await self._node_session.token(refused=token)
             raise
 
     async def leave(self, *, wish: int = 0, is_for_good: bool = False) -> None:
-        """Says goodbye once; whoever is silent now may be gone for good."""
+        """Tries once: a silent server may be gone for good."""
         patience = aiohttp.ClientTimeout(total=_LEAVE_SECONDS)
         await self._once(routes.LEAVE, encode_json(LeaveNode(is_for_good, wish)), object, patience)
 
     async def pause(self, tries: int, least_seconds: float = 0.0) -> None:
-        """Waits before another try; full jitter, so that a fleet does not come back as one."""
+        """Waits before a retry, with full jitter, so that a fleet does not return all at once."""
         seconds = self._back_off.seconds(tries, random.random())
         await asyncio.sleep(max(least_seconds, seconds))
 
@@ -304,9 +292,9 @@ class Link:
         patience: aiohttp.ClientTimeout | None = None,
         extra: "Extra | None" = None,
     ) -> T:
-        """Repeats the call until it succeeds or fails in a way that is an answer.
+        """Repeats the call until it succeeds or raises one of `answers`.
 
-        Each try says what is true then: an outage may be long.
+        `body` is built for each try: an outage may be long.
         """
         tries = 0
         while True:
@@ -323,13 +311,13 @@ class Link:
                     self._silence.broken()
                     raise
                 if isinstance(error, NodeKeyRefused):
-                    raise  # anything else may pass: a proxy's page is not the server's word
+                    raise  # other errors may be temporary, such as those of a proxy
                 tries += 1
                 await self._mend(error, node_id)
                 await self.pause(tries, error.retry_after_seconds or 0.0)
 
     async def _mend(self, error: PotluckError, node_id: NodeId) -> None:
-        """Registers anew where the server has forgotten us; otherwise only says what is wrong."""
+        """Registers again if the server does not know this node; otherwise announces the error."""
         if not isinstance(error, NotFound):
             self._silence.noticed(error)
             return
@@ -349,7 +337,7 @@ class Link:
         patience: aiohttp.ClientTimeout,
         extra: "Extra | None" = None,
     ) -> T:
-        """A token may have ended a moment early; then the call is made again with the next one."""
+        """Repeats the call with a new token if the token has just expired."""
         extra = extra or Extra()
         path = route.url(node_id=self._node_id or "", **extra.names)
         headers = {} if extra.lease is None else {_LEASE: extra.lease.token}
@@ -369,43 +357,19 @@ class Link:
 
 
 class Extra(Struct, frozen=True):
-    """What some calls have besides a body of JSON: names in the path, a lease, other bytes."""
+    """Optional parts of a call: names in the path, a lease, a body that is not JSON."""
 
     names: dict[str, str] = {}
     lease: Lease | None = None
     content_type: str = "application/json"
 
 
-async def _behind(chunks: AsyncIterator[bytes], start: int) -> AsyncIterator[bytes]:
-    """For a server that sends the whole where a part was asked for."""
+async def _skip(chunks: AsyncIterator[bytes], start: int) -> AsyncIterator[bytes]:
+    """For a server that ignores the Range header."""
     async for chunk in chunks:
         if len(chunk) > start:
             yield chunk[start:]
         start = max(0, start - len(chunk))
-
-
-class ServerSilence:
-    """Tells people when the server falls silent, now and then while it is, and when it is back."""
-
-    def __init__(self, announce: Announce) -> None:
-        self._announce = announce
-        self._since: float | None = None
-        self._said_at = -math.inf
-        self._is_said = False
-        self.error: PotluckError | None = None
-
-    def noticed(self, error: PotluckError) -> None:
-        self.error = error
-        now = time.monotonic()
-        self._since = now if self._since is None else self._since
-        if now - self._said_at >= _SAY_AGAIN_SECONDS:
-            self._said_at, self._is_said = now, True
-            self._announce(ServerSilent(error.code, error.detail, error.hint))
-
-    def broken(self) -> None:
-        if self._since is not None and self._is_said:
-            self._announce(ServerAnswers(time.monotonic() - self._since))
-        self._since, self._is_said, self.error = None, False, None
 
 
 @asynccontextmanager
@@ -418,9 +382,3 @@ async def open_link(
 ) -> AsyncIterator[Link]:
     async with open_session(settings.url, settings.ca_file) as session:
         yield Link(session, settings, key, offer, announce, keep_node_id)
-
-
-def open_session(url: str, ca_file: Path | None) -> aiohttp.ClientSession:
-    """No limit on connections: a heartbeat must never wait for logs or for the long poll."""
-    ssl = context(ca_file) if url.startswith("https:") else True
-    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, ssl=ssl))

@@ -1,21 +1,20 @@
-"""How much of the owner's line tasks may take: so many bytes a second for the whole node.
+"""The bandwidth limit of the whole node, in bytes per second, both directions together.
 
-What installations and tasks fetch and what logs and files send is counted, in both directions
-together. Heartbeats and reports are not: they are small, and the node lives by them.
+It counts downloads of installations and tasks, and uploads of logs and files. Heartbeats and
+reports are not counted: they are small, and leases depend on them.
 """
 
 import asyncio
 import time
 from contextlib import suppress
 
-# How far what was not used can be saved up, or used in advance.
+# How much unused bandwidth is saved up, or used in advance.
 _SLACK_SECONDS = 0.1
 _LEAST_PIECE_BYTES = 1024
 
 
 class Throttle:
-    """Whoever moves bytes takes them here first. The limit can be set at any time, and acts at
-    once, also on those who wait."""
+    """Callers `take` bytes before they move them. A new limit also applies to waiting callers."""
 
     def __init__(self, bytes_per_second: int | None = None) -> None:
         self._rate = bytes_per_second
@@ -25,7 +24,7 @@ class Throttle:
         self._changed = asyncio.Event()
 
     def limit(self, bytes_per_second: int | None) -> None:
-        """None: as much as the line takes."""
+        """None: unlimited."""
         self._count()
         self._rate = bytes_per_second
         if bytes_per_second is not None:
@@ -34,13 +33,13 @@ class Throttle:
         self._changed.set()
 
     def piece_bytes(self, most_bytes: int) -> int:
-        """How much to move at a time, so that a slow line is not taken for long by one."""
+        """How much to move at a time, so that one caller does not occupy a slow line for long."""
         if self._rate is None:
             return most_bytes
         return max(_LEAST_PIECE_BYTES, min(most_bytes, int(self._rate * _SLACK_SECONDS)))
 
     async def take(self, size_bytes: int) -> None:
-        """Returns when so many bytes may pass; those who came first go first."""
+        """Returns when this many bytes may pass, first come, first served."""
         if self._rate is None:
             return
         async with self._turn:
@@ -52,7 +51,7 @@ class Throttle:
             self._spare_bytes -= size_bytes
 
     def _seconds_to_wait(self) -> float:
-        """Until what was taken in advance is made up for."""
+        """Until the bytes taken in advance are made up for."""
         self._count()
         if self._rate is None:
             return 0.0

@@ -1,8 +1,8 @@
-"""Node and server of different versions: what that means, and what to do about it.
+"""What different versions of node and server mean, and what to do about it.
 
-Versions that differ in their last number only work together in everything. Otherwise tasks still
-run, as long as both speak the same protocol (else the server refuses the node), but what only one
-of the two knows is not to be had. Neither is a reason to stop what runs.
+Versions that differ only in the last number are fully compatible. Otherwise tasks still run as long
+as both use the same protocol (else the server rejects the node), but features that only one of them
+has do not work. Neither is a reason to stop running tasks.
 """
 
 import re
@@ -17,14 +17,12 @@ _MAJOR_AND_MINOR = re.compile(r"(\d+)\.(\d+)")
 
 
 class Skew(Struct, frozen=True):
-    """In which way the two differ, as a sentence and what to do."""
-
     detail: str
     hint: str
 
 
 def skew(ours: str, theirs: str) -> Skew | None:
-    """None for versions that are meant to work together, and for what is no version."""
+    """None for compatible versions, and for unreadable ones."""
     our_part, their_part = _part(ours), _part(theirs)
     if our_part is None or their_part is None or our_part == their_part:
         return None
@@ -35,59 +33,59 @@ def skew(ours: str, theirs: str) -> Skew | None:
     )
     return Skew(
         f"Potluck on this machine is {order} ({ours}) than the server's ({theirs})."
-        " Tasks run all the same; what only one of the two knows does not work.",
+        " Tasks run; features that only one of the two has do not work.",
         hint,
     )
 
 
 def misunderstood(ours: str, theirs: str, detail: str) -> Skew | None:
-    """Why a server that is not of our version does not understand us; None if it is of ours."""
+    """Why a server with another version rejects our registration; None if the versions match."""
     if not theirs or ours == theirs:
         return None
     return Skew(
         f"The server (Potluck {theirs}) does not understand the registration of this machine"
         f" (Potluck {ours}): {detail}",
-        f"They are too far apart. {_update(theirs)}",
+        f"The versions are not compatible. {_update(theirs)}",
     )
 
 
 def _update(version: str) -> str:
     return (
-        f"Install Potluck {version} here, and start the provider again: the server's address in a"
-        " browser shows the line that installs what it runs."
+        f"Install Potluck {version} here, and restart the provider: the server's page in a browser"
+        " shows the install command."
     )
 
 
 def _part(version: str) -> tuple[int, int] | None:
-    found = _MAJOR_AND_MINOR.match(version)
-    return (int(found[1]), int(found[2])) if found else None
+    match = _MAJOR_AND_MINOR.match(version)
+    return (int(match[1]), int(match[2])) if match else None
 
 
 class Skews:
-    """Tells the owner, once for each version that the server turns out to be."""
+    """Announces a skew once for each version of the server."""
 
     def __init__(self, announce: Announce) -> None:
         self._announce = announce
-        self._untold: VersionSkew | None = None
+        self._pending: VersionSkew | None = None
         self.theirs = ""
 
     def note(self, theirs: str) -> None:
-        """At a registration; that it succeeded is for others to tell first."""
+        """Called at a registration, whose success is announced first; then comes `tell`."""
         if theirs == self.theirs:
             return
         self.theirs = theirs
-        ours, found = potluck.__version__, skew(potluck.__version__, theirs)
-        self._untold = (
-            None if found is None else VersionSkew(ours, theirs, found.detail, found.hint)
-        )
+        ours, difference = potluck.__version__, skew(potluck.__version__, theirs)
+        self._pending = None
+        if difference is not None:
+            self._pending = VersionSkew(ours, theirs, difference.detail, difference.hint)
 
     def tell(self) -> None:
-        if self._untold is not None:
-            self._announce(self._untold)
-            self._untold = None
+        if self._pending is not None:
+            self._announce(self._pending)
+            self._pending = None
 
 
 def explained(error: InvalidInput, theirs: str) -> PotluckError:
-    """What the server found wrong with us, or why it did if it is of another version."""
+    """The server's error, or the version skew that explains it."""
     why = misunderstood(potluck.__version__, theirs, error.detail)
     return error if why is None else UpgradeRequired(why.detail, why.hint)

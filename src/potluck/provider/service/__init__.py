@@ -1,1 +1,1 @@
-"""The provider as a service of its owner: started at log-in or boot, and again after a failure."""
+"""The provider as a user service: started at login or boot, and restarted after a failure."""

@@ -1,4 +1,4 @@
-"""Which service manager this machine has."""
+"""Finds the service manager of this machine."""
 
 import sys
 from pathlib import Path
@@ -10,13 +10,13 @@ from potluck.provider.service.systemd import Systemd
 
 
 def find_manager(platform: str = sys.platform) -> Manager:
-    """The user's own; raises NotInstalled on systems of which we know none."""
+    """The user's service manager; raises NotInstalled on unsupported systems."""
     if platform == "linux":
         return Systemd(Path.home())
     if platform == "darwin":
         return Launchd(Path.home())
     raise NotInstalled(
-        f"Potluck knows no service manager of this system ({platform}).",
-        "Let the system start `potluck provide URL` when you log in; on Windows, the Task Scheduler"
-        " does (a task with the trigger `At log on`).",
+        f"Potluck supports no service manager on this system ({platform}).",
+        "Let the system start `potluck provide URL` when you log in; on Windows, use the Task"
+        " Scheduler (a task with the trigger `At log on`).",
     )

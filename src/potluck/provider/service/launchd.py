@@ -11,11 +11,11 @@ LABEL = "potluck.provider"
 
 
 def plist(service: Service) -> dict[str, Any]:
-    """The file, as a value. It is started again only after a failure, as with systemd."""
+    """The content of the file. Restarts only after a failure, as with systemd."""
     return {
         "Label": LABEL,
         "ProgramArguments": list(service.command),
-        # An agent finds less than its owner's shell does.
+        # An agent's PATH is shorter than that of the user's shell.
         "EnvironmentVariables": {"PATH": os.environ.get("PATH", os.defpath), **service.variables},
         "RunAtLoad": True,
         "KeepAlive": {"SuccessfulExit": False},
@@ -33,7 +33,7 @@ def command_in(content: bytes) -> list[str]:
 
 
 class Launchd:
-    """The agents of whoever is logged in at the screen."""
+    """The launch agents of the logged-in user."""
 
     def __init__(self, home: Path) -> None:
         self.path = home / "Library" / "LaunchAgents" / f"{LABEL}.plist"

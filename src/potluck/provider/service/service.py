@@ -1,4 +1,4 @@
-"""What a service manager is told, and what every one of them can be asked."""
+"""The description of the service, and the interface of service managers."""
 
 import subprocess
 import zlib
@@ -10,39 +10,37 @@ from msgspec import Struct
 
 from potluck.model.error import NotInstalled
 
-# Beyond its own grace: for sandboxes to end and for a goodbye.
+# In addition to its own grace: for sandboxes to end and for leaving the pool.
 _STOP_MARGIN_SECONDS = 60.0
 _RESTART_SECONDS = 10
 _RESTART_SPREAD_SECONDS = 20
 _ANSWER_SECONDS = 30.0
-# Those of the installing shell that the service gets too; none of them is a secret.
+# Variables of the installing shell that the service gets, too; none of them is a secret.
 _PREFIX = "POTLUCK_PROVIDER_"
 _KEPT = frozenset({"POTLUCK_CA_FILE"})
 _PROVIDE = "provide"
 
 
 class Service(Struct, frozen=True):
-    """A provider that somebody wants to run whenever the machine does."""
-
     command: tuple[str, ...]  # `…/python -m potluck provide URL …`
     variables: Mapping[str, str]
-    variables_file: Path  # of the owner's own, read at each start if it is there
-    log_file: Path  # where there is no journal to write to
+    variables_file: Path  # the owner's, read at each start if it exists
+    log_file: Path  # on systems without a journal
     stop_seconds: float
     restart_seconds: int
 
     @property
     def url(self) -> str:
-        found = url_of(self.command)
-        assert found is not None, "the command provides for a server"
-        return found
+        url = url_of(self.command)
+        assert url is not None, "the command provides for a server"
+        return url
 
 
 class ServiceState(Struct, frozen=True):
-    """What became of it. `lingers` says whether it runs while nobody is logged in, if known."""
+    """`lingers`: whether it also runs while the user is logged out, if known."""
 
     path: str
-    url: str | None  # none: it is not installed
+    url: str | None  # None: it is not installed
     is_enabled: bool = False
     is_active: bool = False
     lingers: bool | None = None
@@ -51,29 +49,29 @@ class ServiceState(Struct, frozen=True):
 class Manager(Protocol):
     """The service manager of one user on this machine."""
 
-    path: Path  # of the file that says what to run
-    by_hand: tuple[str, ...]  # commands for an owner who has to do the rest
+    path: Path  # of the service file
+    by_hand: tuple[str, ...]  # commands that finish the installation manually
 
     def content(self, service: Service) -> bytes:
-        """Of that file."""
+        """The content of the service file."""
 
     def answers(self) -> bool:
-        """Whether there is one to talk to."""
+        """Whether the manager is running."""
 
     def state(self) -> ServiceState:
-        """As it is now."""
+        """The current state."""
 
     def enable(self) -> None:
-        """It is started with the next session, or boot."""
+        """Starts it with the next session or boot."""
 
     def start(self) -> None:
-        """It runs from now on, as its file says."""
+        """Starts it, or restarts it with a new file."""
 
     def stop(self) -> None:
-        """It does not run any more."""
+        """Stops it."""
 
     def disable(self) -> None:
-        """Its file is gone; what runs, runs on."""
+        """Removes its file; a running provider continues."""
 
 
 def describe(
@@ -83,7 +81,7 @@ def describe(
     data_directory: Path,
     stop_grace_seconds: float,
 ) -> Service:
-    """The service of this machine; machines that fail together do not come back as one."""
+    """The service of this machine. The restart delay differs between machines, to spread load."""
     kept = {
         name: value
         for name, value in variables.items()
@@ -112,17 +110,17 @@ def succeeds(*command: str) -> bool:
 
 
 def must(*command: str) -> None:
-    """Raises NotInstalled, with what the program said."""
-    said = _run(command)
-    if said is not None:
+    """Raises NotInstalled with the program's error."""
+    problem = _run(command)
+    if problem is not None:
         raise NotInstalled(
-            f"`{' '.join(command)}` did not work: {said}.",
-            "`potluck provider install --print` shows the file; the log of your session says more.",
+            f"`{' '.join(command)}` failed: {problem}.",
+            "`potluck provider install --print` shows the file; see also the log of your session.",
         )
 
 
 def _run(command: Sequence[str]) -> str | None:
-    """None, or what is wrong."""
+    """None, or the problem."""
     try:
         done = subprocess.run(
             command, capture_output=True, text=True, timeout=_ANSWER_SECONDS, check=False

@@ -1,7 +1,7 @@
 """The provider as a systemd user unit.
 
-Of systemd's own walls it has none: they are namespaces and filters around the whole service, inside
-of which the user namespaces that tasks are locked into can not be made any more.
+It uses none of systemd's sandboxing options: inside of their namespaces and filters, the user
+namespaces of the task sandboxes could not be created.
 """
 
 import getpass
@@ -15,12 +15,12 @@ from potluck.provider.service.service import Service, ServiceState, must, succee
 
 NAME = "potluck-provider.service"
 _LINGERING = Path("/var/lib/systemd/linger")
-# A wrong command line, a key that was revoked, a wrong setting: trying again does not help.
+# A wrong command line, a revoked key, a wrong setting: a restart does not help.
 _FINAL_STATUSES = "64 77 78"
 
 
 def unit(service: Service) -> str:
-    """The file, whole."""
+    """The content of the unit file."""
     variables = "".join(
         f"Environment={_quoted(f'{name}={value}')}\n"
         for name, value in sorted(service.variables.items())
@@ -57,7 +57,7 @@ WantedBy=default.target
 
 
 def command_in(text: str) -> list[str]:
-    """The command of a unit, as it would be started."""
+    """The command of a unit."""
     line = re.search(r"^ExecStart=(.*)$", text, re.MULTILINE)
     words = shlex.split(line[1]) if line else []
     return [word.replace("%%", "%").replace("$$", "$") for word in words]
@@ -72,13 +72,13 @@ def _quoted(word: str, is_command: bool = False) -> str:
 def _plain(word: str) -> str:
     if not word.isprintable():
         raise BadSettings(
-            f"{word!r} can not stand in a unit of systemd.", "Leave out what is not printable."
+            f"{word!r} cannot be used in a systemd unit.", "Remove the unprintable characters."
         )
     return word.replace("%", "%%")
 
 
 class Systemd:
-    """The user manager of whoever is logged in."""
+    """The systemd user manager."""
 
     by_hand: tuple[str, ...] = (
         "systemctl --user daemon-reload",

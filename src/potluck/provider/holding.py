@@ -1,0 +1,59 @@
+"""One attempt on this node: its lease, its phase, and how much of it the server has."""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from potluck.model.ids import TaskId
+from potluck.model.lease import Lease
+from potluck.model.task import EndReason
+from potluck.wire.provider import Finished, Grant, ItemsDone
+
+
+class AttemptPhase(StrEnum):
+    WAITING = "waiting"  # granted; a run that is ending still occupies one of its devices
+    RUNNING = "running"
+    STOPPING = "stopping"  # its run was cancelled and has not ended yet
+    SHIPPING = "shipping"  # ended; the server lacks log pieces or files
+    REPORTING = "reporting"  # ended; `Finished` was sent and is not acknowledged yet
+
+
+class Holding(Struct):
+    lease: Lease
+    task_id: TaskId
+    phase: AttemptPhase
+    devices_milli: dict[str, int] = {}
+    grant: Grant | None = None  # until it is started
+    finished: Finished | None = None
+    log_pieces: int = 0  # known when it has ended
+    acknowledged_pieces: int = 0
+    parcels: int = 0  # output files; known when it has ended
+    shipped_parcels: int = 0
+    value_refused: str = ""  # why the server rejects the function's result
+    is_log_cut: bool = False  # the server takes no more of its log
+    outcomes: list[ItemsDone] = []  # of its items, not acknowledged yet
+    silence_seconds: float | None = None  # how long the server may be silent before it is stopped
+    stopped_by: EndReason = EndReason.NODE_LEFT  # if we end it ourselves
+    why: str = ""  # a detail where the reason is not enough
+    recall_seconds: float | None = None  # the shortest grace of its recalls
+    is_leased: bool = True  # false once the server cancelled it
+    is_reclaimable: bool = False  # granted while the owner's terms allowed to reclaim it
+
+    @property
+    def occupies_devices(self) -> bool:
+        return self.phase in (AttemptPhase.RUNNING, AttemptPhase.STOPPING)
+
+    @property
+    def is_stoppable(self) -> bool:
+        return self.is_leased and self.phase in (AttemptPhase.WAITING, AttemptPhase.RUNNING)
+
+    @property
+    def given_back(self) -> Finished:
+        """The report for an attempt that this node ended itself."""
+        reason = self.stopped_by
+        return Finished(self.lease, reason, detail=self.why or reason.facts.meaning)
+
+    @property
+    def is_shipped(self) -> bool:
+        has_log = self.is_log_cut or self.acknowledged_pieces >= self.log_pieces
+        return has_log and self.shipped_parcels >= self.parcels
