@@ -83,10 +83,12 @@ def test_who_would_never_start_ends_with_1_and_what_would_help(
 ) -> None:
     never = Estimate(
         Outlook.NEVER,
-        "As things are, it would never start: 5 nodes have no device of the wanted model.",
+        "As things are, it would never start: 5 nodes have no device of the requested model.",
         nodes=5,
-        refusals=[RefusalCount("device_model", 5, "5 nodes have no device of the wanted model.")],
-        changes=["5 nodes would take it if it did not ask for the model H\x1b100."],
+        refusals=[
+            RefusalCount("device_model", 5, "5 nodes have no device of the requested model.")
+        ],
+        changes=["5 nodes would take it if it did not require the model H\x1b100."],
     )
     server.plays("/v1/tasks/estimate", says(never))
     shown = user.run("run", "--dry-run", script)
@@ -96,10 +98,10 @@ def test_who_would_never_start_ends_with_1_and_what_would_help(
         "starts   never, as things are",
         "",
         "Of 5 nodes:",
-        "  5 nodes have no device of the wanted model.",
+        "  5 nodes have no device of the requested model.",
         "",
         "What would help:",
-        "  5 nodes would take it if it did not ask for the model H�100.",
+        "  5 nodes would take it if it did not require the model H�100.",
     ]
 
 

@@ -31,8 +31,12 @@ def explained(pool: Scheduler, name: str, now: float = NOW) -> Explained:
 
 def test_every_refusal_has_a_sentence() -> None:
     for refusal in Refusal:
-        assert re.match("1 node (has|runs|lacks|costs|takes|gives) ", refusal_sentence(refusal, 1))
-        assert re.match("3 nodes (have|run|lack|cost|take|give) ", refusal_sentence(refusal, 3))
+        assert re.match(
+            "1 node (has|runs|lacks|costs|takes|is|cannot|does not) ", refusal_sentence(refusal, 1)
+        )
+        assert re.match(
+            "3 nodes (have|run|lack|cost|take|are|cannot|do not) ", refusal_sentence(refusal, 3)
+        )
 
 
 def test_who_does_not_wait_is_not_explained() -> None:
@@ -66,42 +70,42 @@ WOULD_HELP = [
     (
         {"device_memory_bytes": 24 * GIB},
         [node(f"n{i}", gpu(memory_bytes=8 * GIB)) for i in range(2)],
-        "2 nodes would take it if it asked for 8 GiB of device memory instead of 24 GiB.",
+        "2 nodes would take it if it requested 8 GiB of device memory instead of 24 GiB.",
     ),
     (
         {"device_count": 4},
         [node("n1", gpu("a"), gpu("b"))],
-        "1 node would take it if it asked for 2 devices on one node instead of 4.",
+        "1 node would take it if it requested 2 devices on one node instead of 4.",
     ),
     (
         {"device_model": "A100"},
         [node("n1")],
-        "1 node would take it if it did not ask for the model A100.",
+        "1 node would take it if it did not require the model A100.",
     ),
     (
         {"owners": ("0xa",)},
         [node("n1", wallet="0xb"), node("n2", wallet="0xc")],
-        "2 nodes would take it if nodes of any owner would do.",
+        "2 nodes would take it if it allowed nodes of any owner.",
     ),
     (
         {"python": "3.11"},
         [node("n1", python="3.12")],
-        "1 node would take it if it did not ask for Python 3.11.",
+        "1 node would take it if it did not require Python 3.11.",
     ),
     (
         {"labels": ("region=eu", "fast")},
         [node("n1", labels=frozenset({"fast"}))],
-        "1 node would take it if it did not ask for the label region=eu.",
+        "1 node would take it if it did not require the label region=eu.",
     ),
     (
         {"min_reliability": 0.95},
         [node("n1", reliability=0.8)],
-        "1 node would take it if a reliability of 0.80 were enough instead of 0.95.",
+        "1 node would take it if it accepted a reliability of 0.80 instead of 0.95.",
     ),
     (
         {"cores": 16},
         [node("n1")],
-        "1 node would take it if it asked for 8 cores instead of 16.",
+        "1 node would take it if it requested 8 cores instead of 16.",
     ),
 ]
 
@@ -147,7 +151,7 @@ def test_a_larger_part_may_be_had_where_a_small_one_is_not_given() -> None:
         (node(f"n{milli}", gpu(least_milli=milli), **sizes), 1) for milli in (250, 250, 500, 1000)
     ]
     assert changes(task("t1", device_milli=100), kinds) == [
-        "3 nodes would take it if it asked for 0.5 of a device instead of 0.1."
+        "3 nodes would take it if it requested 0.5 of a device instead of 0.1."
     ]
 
 
@@ -178,24 +182,24 @@ TWO_WALLS = [
     # (what the task wants, the sentence)
     (
         {"cores": 64, "memory_bytes": 900 * GIB},
-        "2 nodes would take it if it asked for 8 cores instead of 64"
-        " and if it asked for 16 GiB of memory instead of 900 GiB.",
+        "2 nodes would take it if it requested 8 cores instead of 64"
+        " and if it requested 16 GiB of memory instead of 900 GiB.",
     ),
     (
         {"owners": ("0xa",), "device_model": "MI300"},
-        "2 nodes would take it if nodes of any owner would do"
-        " and if it did not ask for the model MI300.",
+        "2 nodes would take it if it allowed nodes of any owner"
+        " and if it did not require the model MI300.",
     ),
     (
         {"device_vendor": "AMD", "device_model": "MI300"},
-        "2 nodes would take it if it did not ask for the vendor AMD"
-        " and if it did not ask for the model MI300.",
+        "2 nodes would take it if it did not require the vendor AMD"
+        " and if it did not require the model MI300.",
     ),
     (
         {"labels": ("quick", "region=eu"), "device_count": 3, "cores": 9},
-        "1 node would take it if it did not ask for the label region=eu"
-        " and if it asked for 1 device on one node instead of 3"
-        " and if it asked for 8 cores instead of 9.",
+        "1 node would take it if it did not require the label region=eu"
+        " and if it requested 1 device on one node instead of 3"
+        " and if it requested 8 cores instead of 9.",
     ),
 ]
 
@@ -218,17 +222,17 @@ WALLS_THAT_MEET = [
         {"cores": 2, "max_price_micro_per_hour": price(1)},
         [
             "1 node would take it with a price ceiling of 2.00 an hour instead of 1.00.",
-            "1 node would take it if it asked for 1 core instead of 2.",
+            "1 node would take it if it requested 1 core instead of 2.",
         ],
     ),
     (
         {"cores": 3, "max_price_micro_per_hour": price(1)},
-        ["1 node would take it if it asked for 1 core instead of 3."],
+        ["1 node would take it if it requested 1 core instead of 3."],
     ),
     (
         {"cores": 3, "max_price_micro_per_hour": price(0.5)},
         [
-            "1 node would take it if it asked for 2 cores instead of 3"
+            "1 node would take it if it requested 2 cores instead of 3"
             " and with a price ceiling of 2.00 an hour instead of 0.50."
         ],
     ),
@@ -250,7 +254,7 @@ def test_several_devices_are_advised_only_as_far_as_their_price_allows() -> None
     there = node("n1", *devices, memory_bytes=16 * GIB, disk_bytes=16 * GIB)
     asked = task("t1", device_count=5, max_price_micro_per_hour=price(3))
     assert changes(asked, [(there, 1)]) == [
-        "1 node would take it if it asked for 3 devices on one node instead of 5."
+        "1 node would take it if it requested 3 devices on one node instead of 5."
     ]
 
 
@@ -269,7 +273,7 @@ def test_nothing_is_advised_where_nothing_helps() -> None:
 def test_more_nodes_are_spoken_of_where_some_take_it_already() -> None:
     kinds = [(node("n1", memory_bytes=GIB, disk_bytes=16 * GIB), 1), (node_with("n2", 1), 2)]
     assert changes(task("t1", memory_bytes=2 * GIB), kinds) == [
-        "1 more node would take it if it asked for 1 GiB of memory instead of 2 GiB."
+        "1 more node would take it if it requested 1 GiB of memory instead of 2 GiB."
     ]
 
 
@@ -279,7 +283,7 @@ def test_of_very_many_kinds_some_stand_for_all() -> None:
         for each in range(10 * MOST_KINDS)
     ]
     (said,) = changes(task("t1", cores=64), kinds)
-    assert said == "About 10000 nodes would take it if it asked for 8 cores instead of 64."
+    assert said == "About 10000 nodes would take it if it requested 8 cores instead of 64."
 
 
 def test_what_suffices_already_needs_no_change() -> None:

@@ -127,7 +127,7 @@ def test_what_is_kept_for_others_is_not_promised() -> None:
         pool.plan(moment, MANY)
     long, short = (task("new", submitted_at=NOW + 4, run_seconds=each) for each in (3600.0, 60.0))
     said = pool.estimate(long, NOW + 4)
-    assert not said.starts_now and "kept for tasks that have waited longer" in said.sentence
+    assert not said.starts_now and "reserved for tasks that have waited longer" in said.sentence
     assert pool.estimate(short, NOW + 4).starts_now, "it is over before the other could start"
     pool.put_task(long)
     assert not pool.plan(NOW + 4, MANY).assignments

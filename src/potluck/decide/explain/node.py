@@ -102,14 +102,16 @@ def _code(room: NodeCapacity, line: WaitingLine, want: Want) -> str:
 
 
 def _sentence(node: FreeNode, reasons: list[BlockedTasks], running: int, waiting: int) -> str:
-    now = f" It has {_attempts(running)} now." if running else ""
+    now = f" It runs {_attempts(running)} now." if running else ""
     away = {each.availability for each in node.devices if not each.is_available}
     if node.devices and not any(each.is_available for each in node.devices):
         why = " and ".join(AWAY[each] for each in sorted(away))
         return f"It takes no new work now: {why}.{now}"
     if not waiting:
-        return f"Nothing waits in the queue.{now}"
-    return f"{reasons[0].sentence}{now}" if reasons else f"It is being looked at; ask again.{now}"
+        return f"The queue is empty.{now}"
+    if not reasons:
+        return f"The scheduler is still checking it; ask again.{now}"
+    return f"{reasons[0].sentence}{now}"
 
 
 def _attempts(count: int) -> str:

@@ -20,9 +20,9 @@ _MOST_TRIED = 100
 AWAY = {
     Availability.PAUSED: "its owner has paused it",
     Availability.OUTSIDE_HOURS: "it is outside its hours",
-    Availability.IN_USE: "its owner uses it",
-    Availability.SICK: "a device does not work as it should",
-    Availability.DRAINING: "it finishes what runs, and ends",
+    Availability.IN_USE: "its owner is using it",
+    Availability.SICK: "a device is faulty",
+    Availability.DRAINING: "it is shutting down after its running tasks",
 }
 
 
@@ -36,80 +36,80 @@ class _OwnerSentence(Struct, frozen=True):
 
 _WORDS = {
     Refusal.OWN_TASKS_ONLY: _OwnerSentence(
-        "is not its owner's",
-        "are not its owner's",
-        ", and it runs only those, for want of a sandbox",
+        "belongs to another account",
+        "belong to other accounts",
+        ", but without a sandbox it runs only its owner's tasks",
     ),
     Refusal.OWNER: _OwnerSentence(
-        "is for nodes of other wallets",
-        "are for nodes of other wallets",
+        "does not allow this owner's nodes",
+        "do not allow this owner's nodes",
     ),
     Refusal.KIND: _OwnerSentence(
-        "is of a kind that nothing here can run ({asked})",
-        "are of kinds that nothing here can run ({asked})",
+        "is of a kind that it cannot run ({asked})",
+        "are of kinds that it cannot run ({asked})",
     ),
     Refusal.SANDBOX: _OwnerSentence(
-        "wants a sandbox of strength {asked}",
-        "want a sandbox of strength {asked}",
-        ", and it has {has}",
+        "requires a sandbox of strength {asked}",
+        "require a sandbox of strength {asked}",
+        ", but it has {has}",
     ),
     Refusal.PYTHON: _OwnerSentence(
-        "wants Python {asked}", "want Python {asked}", ", and it runs {has}"
+        "requires Python {asked}", "require Python {asked}", ", but it runs {has}"
     ),
     Refusal.LABELS: _OwnerSentence(
-        "asks for labels that it lacks{asked}", "ask for labels that it lacks{asked}"
+        "requires labels that it lacks{asked}", "require labels that it lacks{asked}"
     ),
     Refusal.RELIABILITY: _OwnerSentence(
-        "wants a reliability of {asked}",
-        "want a reliability of {asked}",
-        ", and it has {has}, for the attempts that were lost on it",
+        "requires a reliability of {asked}",
+        "require a reliability of {asked}",
+        ", but it has {has} because attempts were lost on it",
     ),
     Refusal.DEVICE_KIND: _OwnerSentence(
-        "asks for another kind of device ({asked})", "ask for another kind of device ({asked})"
+        "requires another kind of device ({asked})", "require another kind of device ({asked})"
     ),
     Refusal.DEVICE_VENDOR: _OwnerSentence(
-        "asks for another vendor ({asked})", "ask for another vendor ({asked})"
+        "requires another vendor ({asked})", "require another vendor ({asked})"
     ),
     Refusal.DEVICE_MODEL: _OwnerSentence(
-        "asks for another model ({asked})", "ask for another model ({asked})"
+        "requires another model ({asked})", "require another model ({asked})"
     ),
     Refusal.COMPUTE_CAPABILITY: _OwnerSentence(
-        "asks for compute capability {asked}",
-        "ask for compute capability {asked}",
+        "requires compute capability {asked}",
+        "require compute capability {asked}",
         ", which its devices do not have",
     ),
     Refusal.DEVICE_MEMORY: _OwnerSentence(
         "needs {asked} of device memory",
         "need {asked} of device memory",
-        ", and its devices have {has}",
+        ", but its devices have {has}",
     ),
     Refusal.TASK_KIND: _OwnerSentence(
-        "is of a kind that its owner does not take ({asked})",
-        "are of kinds that its owner does not take ({asked})",
+        "is of a kind that its owner does not accept ({asked})",
+        "are of kinds that its owner does not accept ({asked})",
     ),
     Refusal.WALLET: _OwnerSentence(
-        "is of an account that its owner does not take",
-        "are of accounts that its owner does not take",
+        "belongs to an account that its owner does not accept",
+        "belong to accounts that its owner does not accept",
     ),
     Refusal.FRACTION: _OwnerSentence(
-        "asks for {asked} of a device",
-        "ask for {asked} of a device",
-        ", and it gives {has} or more",
+        "requests {asked} of a device",
+        "request {asked} of a device",
+        ", but it offers {has} or more",
     ),
     Refusal.DEVICE_COUNT: _OwnerSentence(
-        "needs {asked} devices at once", "need {asked} devices at once", ", and it has {has}"
+        "needs {asked} devices at once", "need {asked} devices at once", ", but it has {has}"
     ),
     Refusal.PRICE: _OwnerSentence(
-        "pays {asked} an hour at most", "pay {asked} an hour at most", ", and it costs {has}"
+        "pays at most {asked} an hour", "pay at most {asked} an hour", ", but it costs {has}"
     ),
     Refusal.CORES: _OwnerSentence(
-        "needs {asked} cores", "need {asked} cores", ", and it offers {has}"
+        "needs {asked} cores", "need {asked} cores", ", but it offers {has}"
     ),
     Refusal.MEMORY: _OwnerSentence(
-        "needs {asked} of memory", "need {asked} of memory", ", and it offers {has}"
+        "needs {asked} of memory", "need {asked} of memory", ", but it offers {has}"
     ),
     Refusal.DISK: _OwnerSentence(
-        "needs {asked} of disk", "need {asked} of disk", ", and it offers {has}"
+        "needs {asked} of disk", "need {asked} of disk", ", but it offers {has}"
     ),
     Refusal.DEVICE_AWAY: _OwnerSentence(
         "could run on devices that take no new work now ({has})",
@@ -119,36 +119,36 @@ _WORDS = {
         "waits for its devices, which are in use", "wait for its devices, which are in use"
     ),
     Refusal.DEVICE_SHARED: _OwnerSentence(
-        "does not fit beside the accounts that are on its devices",
-        "do not fit beside the accounts that are on its devices",
+        "cannot share a device with the accounts that use it now",
+        "cannot share a device with the accounts that use it now",
     ),
     Refusal.NODE_BUSY: _OwnerSentence(
-        "needs more cores, memory or disk than are free just now",
-        "need more cores, memory or disk than are free just now",
+        "needs more cores, memory or disk than are free now",
+        "need more cores, memory or disk than are free now",
     ),
     "failed_here": _OwnerSentence(
-        "was lost or failed on it before, and goes elsewhere first",
-        "were lost or failed on it before, and go elsewhere first",
+        "was lost or failed on it before and tries other nodes first",
+        "were lost or failed on it before and try other nodes first",
     ),
     "credit": _OwnerSentence(
-        "is of an account that can not pay for it now",
-        "are of accounts that can not pay for them now",
+        "belongs to an account that cannot pay for it now",
+        "belong to accounts that cannot pay for them now",
     ),
     "quota": _OwnerSentence(
-        "is of an account that runs as much as it may",
-        "are of accounts that run as much as they may",
+        "belongs to an account that has reached its quota",
+        "belong to accounts that have reached their quota",
     ),
     "kept": _OwnerSentence(
-        "has to leave its room to others that have waited longer",
-        "have to leave its room to others that have waited longer",
+        "must leave its free capacity to tasks that have waited longer",
+        "must leave its free capacity to tasks that have waited longer",
     ),
     "slow": _OwnerSentence(
-        "is an array for the rest of which it is too slow, or whose items fail on it",
-        "are arrays for the rest of which it is too slow, or whose items fail on it",
+        "is an array for whose remaining items it is too slow, or whose items fail on it",
+        "are arrays for whose remaining items it is too slow, or whose items fail on it",
     ),
     "in_line": _OwnerSentence(
-        "could run on it, and the scheduler comes to it in a moment",
-        "could run on it, and the scheduler comes to them in a moment",
+        "could run on it and will be scheduled shortly",
+        "could run on it and will be scheduled shortly",
     ),
 }
 
@@ -257,7 +257,7 @@ def _sandboxes(node: FreeNode, asked: Asked) -> dict[str, str]:
 
 def _pythons(node: FreeNode, asked: Asked) -> dict[str, str]:
     wanted = _named(lambda task: _said(task.requirements.python))(node, asked)
-    return {**wanted, "has": node.python or "one that it does not name"}
+    return {**wanted, "has": node.python or "an unknown version"}
 
 
 def _lacking(node: FreeNode, asked: Asked, labels: frozenset[str]) -> dict[str, str]:

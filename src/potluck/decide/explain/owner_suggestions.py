@@ -51,12 +51,12 @@ def _back(node: FreeNode, _asked: Asked) -> _Changed:
 
 
 def _every_kind(node: FreeNode, _asked: Asked) -> _Changed:
-    return _with_devices(node, kinds=frozenset()), "If its owner took every kind of task"
+    return _with_devices(node, kinds=frozenset()), "If its owner accepted every kind of task"
 
 
 def _everybody(node: FreeNode, _asked: Asked) -> _Changed:
     open_ = _with_devices(node, allow=None, deny=frozenset())
-    return open_, "If its owner took everybody's tasks"
+    return open_, "If its owner accepted every account's tasks"
 
 
 def _any_part(node: FreeNode, asked: Asked) -> _Changed:
@@ -66,7 +66,7 @@ def _any_part(node: FreeNode, asked: Asked) -> _Changed:
         replace(each, least_milli=min(each.least_milli, WHOLE_DEVICE_MILLI // parts))
         for each in node.devices
     )
-    condition = f"If its cards were divided into {parts} parts"
+    condition = f"If its GPUs were divided into {parts} parts"
     return replace(node, devices=divided), condition
 
 

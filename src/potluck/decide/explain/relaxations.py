@@ -149,14 +149,14 @@ MEASURES = (
         0,
         _memory,
         _bytes_text,
-        "if it asked for {} of device memory instead of {}",
+        "if it requested {} of device memory instead of {}",
     ),
     Measure(
         "device_count",
         1,
         lambda _node, devices, _task: len(devices),
         _count_text,
-        "if it asked for {} on one node instead of {}",
+        "if it requested {} on one node instead of {}",
         noun=("device", "devices"),
     ),
     Measure(
@@ -164,7 +164,7 @@ MEASURES = (
         WHOLE_DEVICE_MILLI,
         _part,
         _milli_text,
-        "if it asked for {} of a device instead of {}",
+        "if it requested {} of a device instead of {}",
         is_ceiling=True,
     ),
     Measure(
@@ -172,14 +172,14 @@ MEASURES = (
         None,
         lambda node, _devices, _task: node.reliability,
         _part_text,
-        "if a reliability of {} were enough instead of {}",
+        "if it accepted a reliability of {} instead of {}",
     ),
     Measure(
         "cores",
         1,
         lambda node, _devices, _task: node.cores,
         _count_text,
-        "if it asked for {} instead of {}",
+        "if it requested {} instead of {}",
         noun=("core", "cores"),
     ),
     Measure(
@@ -187,14 +187,14 @@ MEASURES = (
         16 * MIB,
         lambda node, _devices, _task: node.memory_bytes,
         _bytes_text,
-        "if it asked for {} of memory instead of {}",
+        "if it requested {} of memory instead of {}",
     ),
     Measure(
         "disk_bytes",
         MIB,
         lambda node, _devices, _task: node.disk_bytes,
         _bytes_text,
-        "if it asked for {} of disk instead of {}",
+        "if it requested {} of disk instead of {}",
     ),
 )
 MEASURE_OF = {measure.field: measure for measure in MEASURES}

@@ -140,14 +140,14 @@ def _least(task: WaitingTask, field: str, node: FreeNode) -> object:
 
 
 def _not_asking(task: WaitingTask, field: str) -> str:
-    return f"if it did not ask for {PLAIN[field]} {getattr(task.requirements, field)}"
+    return f"if it did not require {PLAIN[field]} {getattr(task.requirements, field)}"
 
 
-_ANY_OWNER = "if nodes of any owner would do"
+_ANY_OWNER = "if it allowed nodes of any owner"
 
 
 def _not_asking_for_label(label: str) -> str:
-    return f"if it did not ask for the label {label}"
+    return f"if it did not require the label {label}"
 
 
 def _count(task: WaitingTask, rest: Kinds) -> int:

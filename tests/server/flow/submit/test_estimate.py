@@ -103,7 +103,7 @@ async def test_what_nobody_has_is_told_with_what_would_help(pool: Pool) -> None:
     await pool.offer()
     said = await estimated(pool, device_model="H100")
     assert said.outlook is Outlook.NEVER and said.estimated_start is None
-    assert said.changes == ["1 node would take it if it did not ask for the model H100."]
+    assert said.changes == ["1 node would take it if it did not require the model H100."]
 
 
 async def test_a_delay_and_a_deadline_are_counted_in(pool: Pool) -> None:
