@@ -1,7 +1,6 @@
-"""What a task would meet that nobody has submitted: who could take it, for how much, and when.
+"""Estimates for a task that was not submitted: which nodes could take it, at what price, and when.
 
-Asking takes nothing, promises nothing and learns nothing: what is planned afterwards is what would
-have been planned anyway.
+An estimate has no side effects: it never changes later plans.
 """
 
 from math import ceil
@@ -23,22 +22,22 @@ from potluck.decide.reservations.reserve import Reservations
 from potluck.decide.types import WaitingTask
 from potluck.model.device import WHOLE_DEVICE_MILLI
 
-_NOW = "there is room for it now"
-# Among so many nodes the soonest to be free is found, or one that is about as soon.
+_NOW = "there is free capacity for it now"
+# Nodes that are searched for the earliest start.
 _MOST_NODES = 1000
 
 
 class Estimated(Struct, frozen=True):
     sentence: str
     starts_now: bool
-    can_run: bool  # some node that is here takes such tasks, be it later
-    nodes: int  # that were looked at
+    can_run: bool  # some known node takes such tasks, now or later
+    nodes: int  # that were checked
     market: Market
     refusals: dict[Refusal, int]
     changes: list[str]
     forecast: Forecast | None
-    item_seconds: float | None  # or of the one run; None if nobody knows
-    whole_seconds: float | None  # of an array, once it has begun; None if nobody knows
+    item_seconds: float | None  # or of the single run; None if unknown
+    whole_seconds: float | None  # of an array, from its start; None if unknown
 
 
 class Estimator:
@@ -55,7 +54,6 @@ class Estimator:
         self._foresight = foresight
 
     def estimate(self, task: WaitingTask, account: SchedulerAccount, now: float) -> Estimated:
-        """For a task that stands in no line."""
         look = PoolLook(self._capacity.pool, task)
         found = self._find(task, look, account, now)
         market, can_run = look.market(), _can_run(found, look)
@@ -77,7 +75,7 @@ class Estimator:
     def _find(
         self, task: WaitingTask, look: PoolLook, account: SchedulerAccount, now: float
     ) -> Chance | Halt:
-        """What the next round would make of it, if nobody else came meanwhile."""
+        """The result of the next round, if no other task arrived before it."""
         if (halt := self._halt_ahead(task)) is not None:
             return halt
         if is_at_quota(account):
@@ -94,7 +92,7 @@ class Estimator:
         return Halt.TOO_LARGE if cheapest.milli > most else Halt.QUOTA
 
     def _halt_ahead(self, task: WaitingTask) -> Halt | None:
-        """Who asks for the same and goes before it waits, so it would wait behind."""
+        """Why the task would wait behind a task of its group that is already blocked."""
         line = self._lines.line_of(task)
         entry = None if line is None else self._lines.first(line)
         if line is None or entry is None or line.halt is Halt.NONE:
@@ -122,7 +120,7 @@ class Estimator:
 
 
 def _can_run(found: Chance | Halt, look: PoolLook) -> bool:
-    """Devices that are away come back; nobody knows when."""
+    """Unavailable devices count too: they come back at an unknown time."""
     if isinstance(found, Chance):
         return True
     takers = bool(look.suited) or look.refusals[Refusal.DEVICE_AWAY] > 0
@@ -130,7 +128,7 @@ def _can_run(found: Chance | Halt, look: PoolLook) -> bool:
 
 
 def _whole_seconds(task: WaitingTask, market: Market, account: SchedulerAccount) -> float | None:
-    """If all that suits it worked on it, as far as the account may have so much."""
+    """If all suitable devices worked on it, within the account's quota."""
     if not task.pending or task.expected_seconds is None or not market.slots:
         return None
     items, slots = pending_items(task), market.slots
@@ -142,9 +140,9 @@ def _whole_seconds(task: WaitingTask, market: Market, account: SchedulerAccount)
 
 def _is_free(market: Market) -> str:
     if market.devices == 1:
-        return "It would start now: the one device that suits it is free."
+        return "It would start now: the only suitable device is free."
     are = "is" if market.free_devices == 1 else "are"
     return (
-        f"It would start now: of {market.devices:,} devices that suit it"
-        f" {market.free_devices:,} {are} free."
+        f"It would start now: {market.free_devices:,} of {market.devices:,} suitable devices"
+        f" {are} free."
     )

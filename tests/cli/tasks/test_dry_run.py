@@ -15,7 +15,7 @@ from tests.consumer.fake_server import FakeServer, says
 
 FREE = Estimate(
     Outlook.NOW,
-    "It would start now: of 3 devices that suit it 2 are free.",
+    "It would start now: 2 of 3 suitable devices are free.",
     nodes=5,
     suitable_nodes=2,
     suitable_devices=3,
@@ -27,7 +27,7 @@ FREE = Estimate(
     expected_micro=150_000,
     available_micro=10_000_000,
     expected_seconds=1800.0,
-    basis="there is room for it now",
+    basis="there is free capacity for it now",
 )
 
 
@@ -43,7 +43,7 @@ def test_all_that_is_known_is_told(user: CommandLine, server: FakeServer, script
     shown = user.run("run", "--dry-run", "--time", "2h", script)
     assert shown.status == 0
     assert shown.stdout.decode().splitlines() == [
-        "It would start now: of 3 devices that suit it 2 are free.",
+        "It would start now: 2 of 3 suitable devices are free.",
         "",
         "devices  2 free of 3 that suit it, on 2 of 5 nodes",
         "price    0.3 to 0.5 credits an hour",
@@ -51,7 +51,7 @@ def test_all_that_is_known_is_told(user: CommandLine, server: FakeServer, script
         " 2 h 0 min; what it does not use comes back",
         "cost     at most 1 credit; about 0.15 if it takes 30 min 0 s",
         "balance  10 credits: enough",
-        "starts   now: there is room for it now",
+        "starts   now: there is free capacity for it now",
         "takes    about 30 min 0 s",
     ]
     assert shown.stderr == "Nothing was uploaded or submitted.\n"
@@ -111,7 +111,7 @@ def test_an_array_that_would_wait(user: CommandLine, server: FakeServer, script:
         FREE,
         outlook=Outlook.LATER,
         estimated_start=start,
-        basis="what runs there should be over by then",
+        basis="the tasks running there should end by then",
         whole_seconds=600.0,
         available_micro=700_000,
     )
@@ -119,7 +119,7 @@ def test_an_array_that_would_wait(user: CommandLine, server: FakeServer, script:
     shown = user.run("run", "--dry-run", "--array", "100", script)
     lines = shown.stdout.decode().splitlines()
     assert shown.status == 0
-    assert "starts   in about 5 min: what runs there should be over by then" in lines
+    assert "starts   in about 5 min: the tasks running there should end by then" in lines
     assert "takes    about 10 min 0 s for 100 items, if all that suit it work on it" in lines
     assert "balance  0.7 credits: enough to begin with" in lines
 

@@ -311,7 +311,7 @@ def test_the_first_in_line_starts_when_something_ends() -> None:
     pool.put_task(task("t3", submitted_at=NOW + 1))
     forecast = explained(pool, "t2").forecast
     assert forecast is not None and forecast.start == NOW + 120
-    assert "should be over" in forecast.basis
+    assert "should end" in forecast.basis
     assert explained(pool, "t3").forecast is None, "nothing is known about the second"
 
 
@@ -331,7 +331,7 @@ def test_the_rate_of_those_like_it_tells_when_it_will_start() -> None:
     forecast = explained(pool, "t50", now).forecast
     assert forecast is not None
     assert 0.5 * 600 <= forecast.start - now <= 2 * 600, "ten before it, a minute each"
-    assert "lately" in forecast.basis
+    assert "recently" in forecast.basis
 
 
 @pytest.mark.parametrize("quiet_seconds", [0.0, 900.0, 7200.0])

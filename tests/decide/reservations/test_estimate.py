@@ -42,7 +42,7 @@ def test_free_devices_are_counted_and_priced() -> None:
     pool.put_node(node("n3", cpu("c1")))
     said = asked(pool, device_kind="gpu")
     assert said.starts_now and said.can_run
-    assert said.sentence == "It would start now: of 3 devices that suit it 2 are free."
+    assert said.sentence == "It would start now: 2 of 3 suitable devices are free."
     market = said.market
     assert (market.nodes, market.devices, market.free_devices, said.nodes) == (2, 3, 2, 3)
     assert (market.cheapest_micro_per_hour, market.dearest_micro_per_hour) == (300_000, 600_000)
@@ -59,7 +59,7 @@ def test_who_would_wait_is_told_until_when() -> None:
     assert (said.starts_now, said.can_run) == (False, True)
     assert said.sentence == "It would wait: 1 node has its devices in use."
     assert said.forecast is not None and said.forecast.start == NOW + 500
-    assert said.forecast.basis == "what runs there should be over by then"
+    assert said.forecast.basis == "the tasks running there should end by then"
 
 
 NEVER = [

@@ -1,4 +1,4 @@
-"""Why a task waits: who refuses it for what, what would help, and when it will probably start."""
+"""Explains why a task waits: which nodes refuse it and why, what would help, when it may start."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -39,12 +39,12 @@ class Explainer:
         self._foresight = foresight
 
     def reason(self, task: WaitingTask, halt: Halt) -> WaitingReason:
-        """In short, for all that stand in its line."""
+        """The short reason, which is the same for the whole task group."""
         counts = self._capacity.refusals(task) if halt is Halt.ROOM else Counter[Refusal]()
         return waiting_reason(halt, counts, self._suitability.node_count)
 
     def explain(self, task_id: TaskId, now: float) -> Explained | None:
-        """At length; None if it does not wait here."""
+        """The full explanation; None if the task does not wait here."""
         task = self._lines.task(task_id)
         line = None if task is None else self._lines.line_of(task)
         if task is None or line is None:
@@ -52,8 +52,8 @@ class Explainer:
         refusals = self._capacity.refusals(task)
         suitable, nodes = self._suitability.devices(task), self._suitability.node_count
         if line.halt is Halt.CREDIT and (dear := nodes - refusals.total()) > 0:
-            refusals[Refusal.CREDIT] = dear  # they have room, and that is all that is wrong
-        # Whom none of them could ever take is not the next, wherever it stands.
+            refusals[Refusal.CREDIT] = dear  # they have capacity: only the price is wrong
+        # A task that no node could ever take has no position in the order.
         is_in_order = suitable or not nodes
         forecast = None
         if not line.halt.is_of_account:
@@ -69,7 +69,7 @@ class Explainer:
         )
 
     def explain_node(self, node_id: NodeId, running: int) -> NodeExplained | None:
-        """Why a node gets no work; None if it is none that is planned with."""
+        """Why a node gets no work; None if the scheduler does not know the node."""
         room = self._capacity.pool.get(node_id)
         if room is None:
             return None
@@ -83,9 +83,9 @@ class Explainer:
         return explain_node(room, queue, self._capacity.want_of, running)
 
     def _position(self, task: WaitingTask, now: float) -> int:
-        """Which in the order it is: 1 is the next.
+        """Its position in the order; 1 is next.
 
-        Of another account that goes first, as many go before it as of its own, and one more.
+        An account that is served first puts at most one task more before it than its own account.
         """
         ahead = self._lines.ahead_in_account(task)
         firsts = self._lines.firsts()

@@ -1,7 +1,7 @@
-"""Why a node gets no work: what keeps each task that waits from it, and what its owner could do.
+"""Explains why a node gets no work: the reason of each waiting task, and what its owner could do.
 
-Tasks that ask alike are looked at once. Where very many different things are asked for, some of
-them stand for the others.
+Each task group is checked once. With very many groups a sample is checked, and counts are
+estimates.
 """
 
 from collections import defaultdict
@@ -17,7 +17,7 @@ from potluck.decide.pool.node_capacity import NodeCapacity
 from potluck.decide.queue.task_groups import Halt
 from potluck.decide.types import FreeNode, WaitingTask
 
-# So many are looked at for one answer.
+# Groups that are checked for one explanation.
 MOST_LINES = 2_000
 
 FAILED_HERE = "failed_here"
@@ -25,7 +25,7 @@ IN_LINE = "in_line"
 
 
 class WaitingLine(Struct, frozen=True):
-    """Tasks that ask alike: the first of them, how many there are, and why they stand still."""
+    """A task group: its first task, its size, and why it is blocked."""
 
     task: WaitingTask
     count: int
@@ -33,7 +33,7 @@ class WaitingLine(Struct, frozen=True):
 
 
 class Queue(Struct, frozen=True):
-    """All that waits, and by which labels nodes of the pool can be asked for."""
+    """The waiting tasks, and the labels of all nodes in the pool."""
 
     lines: list[WaitingLine]
     tasks: int
@@ -41,7 +41,7 @@ class Queue(Struct, frozen=True):
 
 
 class BlockedTasks(Struct, frozen=True):
-    """So many tasks are kept from a node by this."""
+    """How many tasks one reason keeps from a node."""
 
     code: str
     tasks: int
@@ -59,7 +59,6 @@ class NodeExplained(Struct, frozen=True):
 def explain_node(
     room: NodeCapacity, queue: Queue, want_of: Callable[[WaitingTask], Want], running: int
 ) -> NodeExplained:
-    """Of very many lines some stand for the others: what they are counted for is an estimate."""
     stride = 1 + max(0, len(queue.lines) - 1) // MOST_LINES
     kept: dict[str, list[tuple[WaitingTask, int]]] = defaultdict(list)
     for line in queue.lines[::stride]:
@@ -92,7 +91,7 @@ _HALTED = {
 
 
 def _code(room: NodeCapacity, line: WaitingLine, want: Want) -> str:
-    """What lasts longest is told first."""
+    """The reason that lasts longest."""
     refusal = want.refusal(room, line.task.account_id)
     if refusal is not None and refusal not in _PASSING:
         return refusal.value

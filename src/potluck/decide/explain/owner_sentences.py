@@ -1,4 +1,4 @@
-"""Why tasks do not come to a node, in sentences for its owner, with the figures on both sides."""
+"""Sentences for an owner: why tasks do not come to a node, with the figures of both sides."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +11,7 @@ from potluck.decide.pool.feasibility import Refusal, price_of, suitable
 from potluck.decide.types import FreeDevice, FreeNode, WaitingTask
 from potluck.model.device import Availability
 
-# Tasks, and how many there are like each.
+# Tasks, and how many of each there are.
 Asked = Sequence[tuple[WaitingTask, int]]
 _Usable = tuple[WaitingTask, tuple[FreeDevice, ...]]
 _MOST_NAMED = 3
@@ -27,7 +27,7 @@ AWAY = {
 
 
 class _OwnerSentence(Struct, frozen=True):
-    """Of one task and of several; with what was asked for, and what the node has."""
+    """For one task and for several; `{asked}` is the requirement, `{has}` what the node has."""
 
     one: str
     several: str
@@ -156,7 +156,7 @@ _WORDS = {
 def reason_sentence(
     code: str, node: FreeNode, asked: Asked, count: int, labels: frozenset[str]
 ) -> str:
-    """`labels` are those that nodes of the pool have, which anybody may know."""
+    """`labels` are those of the pool's nodes, which are public; others are not shown."""
     words = _WORDS[code]  # a refusal is its own code
     what = f"{words.one if count == 1 else words.several}{words.but}"
     tasks = "1 waiting task" if count == 1 else f"{count:,} waiting tasks"
@@ -173,7 +173,7 @@ def _nothing(_node: FreeNode, _asked: Asked) -> dict[str, str]:
 
 
 def _figures(refusal: Refusal) -> Callable[[FreeNode, Asked], dict[str, str]]:
-    """What has a figure: from which to which is asked for, and what there is."""
+    """For requirements with a figure: the range that tasks require, and what the node has."""
     field = FIELD_OF[refusal]
     text = MEASURE_OF[field].text
 
@@ -187,7 +187,7 @@ def _figures(refusal: Refusal) -> Callable[[FreeNode, Asked], dict[str, str]]:
 
 
 def _would_do(refusal: Refusal, node: FreeNode, asked: Asked) -> Iterator[_Usable]:
-    """The devices that would serve some of the tasks but for this; all, if there are no such."""
+    """The devices that would serve some of the tasks without this refusal; all if none would."""
     measure = MEASURE_OF[FIELD_OF[refusal]]
     found = False
     for task, _ in islice(asked, _MOST_TRIED):
@@ -237,7 +237,7 @@ _HAS: dict[Refusal, Callable[[FreeNode, Asked], float]] = {
 def _named(
     of: Callable[[WaitingTask], Sequence[str]],
 ) -> Callable[[FreeNode, Asked], dict[str, str]]:
-    """What has a name: the few that are asked for most."""
+    """For requirements with a name: the few that most tasks require."""
 
     def about(_node: FreeNode, asked: Asked) -> dict[str, str]:
         names: Counter[str] = Counter()
@@ -261,7 +261,7 @@ def _pythons(node: FreeNode, asked: Asked) -> dict[str, str]:
 
 
 def _lacking(node: FreeNode, asked: Asked, labels: frozenset[str]) -> dict[str, str]:
-    """What a task asks for in words of its own is for nobody else."""
+    """Only labels of the pool's nodes are shown: others may be private to their account."""
     told = labels - node.labels
     lacking = _named(lambda task: [each for each in task.requirements.labels if each in told])
     names = lacking(node, asked)["asked"]

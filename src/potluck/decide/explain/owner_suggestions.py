@@ -1,6 +1,7 @@
-"""What an owner could offer so that a node got more work: one thing changed at a time.
+"""Suggestions for an owner: changes, one at a time, that would bring a node more work.
 
-Counted by what the scheduler would then say, so that nothing is promised that another wall forbids.
+Tasks are counted by the scheduler's own checks, so a task that another refusal would still exclude
+does not count.
 """
 
 from bisect import bisect_left
@@ -20,7 +21,7 @@ _Changed = tuple[FreeNode, str]
 
 
 def changes(node: FreeNode, refused: Mapping[Refusal, Asked], about: str) -> list[str]:
-    """Sentences, those that would bring the most tasks first; `about` stands before figures."""
+    """Sentences, most tasks first; `about` precedes the counts."""
     found = [
         (count, condition)
         for refusal, offer in _OFFERS.items()
@@ -80,7 +81,7 @@ def _sandboxed(node: FreeNode, _asked: Asked) -> _Changed:
 
 
 def _cheaper(node: FreeNode, asked: Asked) -> _Changed | None:
-    """The highest price that half of those pay who find it too dear."""
+    """The highest price that half of the refused tasks would pay."""
     prices = [(paid, count) for task, count in asked if (paid := _paid(task, node)) is not None]
     if not prices:
         return None
@@ -95,13 +96,13 @@ def _cheaper(node: FreeNode, asked: Asked) -> _Changed | None:
 
 
 def _of_half(figures: Sequence[tuple[int, int]]) -> int:
-    """The first figure by which half of the tasks are reached, each with how many it reaches."""
+    """The first figure that reaches half of the tasks; `figures` are pairs of figure and count."""
     counts = list(accumulate(count for _, count in figures))
     return figures[bisect_left(counts, (counts[-1] + 1) // 2)][0]
 
 
 def _paid(task: WaitingTask, node: FreeNode) -> int | None:
-    """The price of a whole device at which the task could pay what it takes of the node."""
+    """The price of a whole device at which the task could pay for its share of the node."""
     wanted = task.requirements
     ceiling = wanted.max_price_micro_per_hour
     if ceiling is None or not node.devices:
@@ -111,7 +112,7 @@ def _paid(task: WaitingTask, node: FreeNode) -> int | None:
 
 
 def _larger(refusal: Refusal) -> Callable[[FreeNode, Asked], _Changed]:
-    """The least that half of those need for whom it is too small."""
+    """The smallest size that suffices for half of the refused tasks."""
     field = FIELD_OF[refusal]
     measure = MEASURE_OF[field]
 

@@ -1,8 +1,8 @@
-"""Which lines have got a reason to wait, or another one, since somebody was told.
+"""Tracks which task groups have a new waiting reason since the last report.
 
-Counting who refuses a task for what looks at every kind of node, so it is done for a few shapes in
-a round and not again within a few seconds; a line whose reason stays the same is not told of again.
-When nodes have come or gone, all that waits for room is counted anew.
+Counting refusals checks every kind of node, so a round counts only a few shapes, and each shape at
+most once in a few seconds. A group whose reason stays the same is not reported again. When nodes
+have come or gone, all groups that wait for capacity are counted again.
 """
 
 from collections.abc import Callable
@@ -24,7 +24,7 @@ MOST_LINES = 50
 
 
 class Waiting(Struct, frozen=True):
-    """Why a line waits, and one of the tasks in it."""
+    """Why a task group waits, and one of its tasks."""
 
     example: WaitingTask
     reason: WaitingReason
@@ -45,7 +45,7 @@ class ReasonUpdates:
         self._lines = lines
         self._count = count
         self._fresh_seconds = fresh_seconds
-        self._fresh: dict[TaskGroup, None] = {}  # halted since, in turn
+        self._fresh: dict[TaskGroup, None] = {}  # blocked since the last report, in order
         self._told: dict[LineKey, WaitingReason] = {}
         self._counted: dict[object, _CountedReason] = {}
         self._emptied: dict[LineKey, None] = {}
@@ -61,21 +61,21 @@ class ReasonUpdates:
             self._emptied[line.key] = None
 
     def doubt(self) -> None:
-        """Other nodes are there than when it was counted."""
+        """Nodes have come or gone since reasons were counted."""
         self._is_doubted = True
 
     @property
     def is_done(self) -> bool:
-        """Whether all that is known to have changed was told."""
+        """Whether every known change was reported."""
         return not self._fresh
 
     def take_emptied(self) -> tuple[LineKey, ...]:
-        """The lines that had a reason, and in which nobody waits any more."""
+        """The groups that had a reason and are empty now."""
         emptied, self._emptied = tuple(self._emptied), {}
         return emptied
 
     def tell(self, now: float) -> dict[LineKey, Waiting]:
-        """The lines whose reason is a new one."""
+        """The groups whose reason has changed."""
         self._renew(now)
         news: dict[LineKey, Waiting] = {}
         counts = MOST_COUNTS
@@ -87,7 +87,7 @@ class ReasonUpdates:
             known = self._known(line, now)
             if known is None:
                 if not counts:
-                    # The others are looked at before it is its turn again.
+                    # To the end: the others come first next time.
                     self._fresh[line] = self._fresh.pop(line)
                     continue
                 counts -= 1
@@ -121,7 +121,7 @@ class ReasonUpdates:
 
 
 def _kind(line: TaskGroup) -> object:
-    """Lines of one shape wait for the same; credit and quota are an account's own."""
+    """Groups of one shape share their reason; credit and quota concern one account."""
     if line.halt.is_of_account:
         return (line.halt, line.key)
     return (line.halt, line.shape)

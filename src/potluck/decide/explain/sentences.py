@@ -1,4 +1,4 @@
-"""Why a task waits, in one sentence that a person can act on."""
+"""Waiting reasons of tasks, each a sentence that the user can act on."""
 
 from collections import Counter
 from datetime import datetime
@@ -106,7 +106,7 @@ def waits_for_time() -> WaitingReason:
 
 
 def waits_for_taker(node_name: str, why_not: str) -> WaitingReason:
-    """The server does not know of all that a node may lack; so the node's own sentences."""
+    """Quotes the node, because the server does not know everything that a node may lack."""
     said = f" {why_not.rstrip('.')}." if why_not else ""
     return WaitingReason(
         "declined", f"{node_name} declined it.{said} It will be retried after a pause."
@@ -123,8 +123,8 @@ def waits_for_tasks(count: int) -> WaitingReason:
 
 
 def waits_for_nodes(refusals: Counter[Refusal], nodes: int) -> WaitingReason:
-    """The reason of most nodes comes first; `busy` ones alone mean that patience helps."""
-    if nodes and not refusals:  # one has become free since the scheduler looked
+    """The reason of most nodes comes first."""
+    if nodes and not refusals:  # a node has become free since the last round
         return IN_LINE
     if not refusals:
         return WaitingReason(
@@ -144,10 +144,10 @@ def waiting_reason(halt: Halt, refusals: Counter[Refusal], nodes: int) -> Waitin
 
 
 class Explained(Struct, frozen=True):
-    """Why a task waits, and for how long it probably will."""
+    """Why a task waits, and when it will probably start."""
 
     reason: WaitingReason
-    nodes: int  # that were looked at
+    nodes: int  # that were checked
     refusals: dict[Refusal, int]
     changes: list[str]
     position: int | None

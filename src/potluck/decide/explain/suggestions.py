@@ -1,6 +1,6 @@
-"""What would have to change for a task to find more nodes: one requirement eased at a time.
+"""Suggestions for a waiting task: requirements, relaxed one at a time, that admit more nodes.
 
-Where several stand in the way on every node, what the nearest node lacks.
+Where every node refuses several requirements, it names all that the closest nodes refuse.
 """
 
 from collections import Counter
@@ -18,15 +18,14 @@ from potluck.decide.types import FreeNode, WaitingTask
 
 # A node, and how many there are of its kind.
 Kinds = Sequence[tuple[FreeNode, int]]
-# So many nodes are enough to name a figure for.
+# A suggested figure should admit at least this many nodes.
 _ENOUGH_NODES = 3
-# So many kinds stand for all: each is looked at often, and in a large pool no two machines
-# are quite alike.
+# Size of the sample in a large pool, where hardly any two machines are equal.
 MOST_KINDS = 1000
 
 
 def changes(task: WaitingTask, kinds: Kinds) -> list[str]:
-    """Sentences, those that would bring the most nodes first."""
+    """Sentences, most nodes first."""
     stride = 1 + max(0, len(kinds) - 1) // MOST_KINDS
     some = kinds[::stride]
     rest = [(node, count) for node, count in some if isinstance(suitable(task, node), Refusal)]
@@ -41,7 +40,7 @@ def changes(task: WaitingTask, kinds: Kinds) -> list[str]:
 
 
 def _without(task: WaitingTask, rest: Kinds) -> Iterator[tuple[int, str]]:
-    """What has no figure: if it did not ask for that at all?"""
+    """Requirements without a figure: drops each of them."""
     for field in PLAIN:
         asked = getattr(task.requirements, field)
         if asked is not None and (count := _count(eased(task, field, None), rest)):
@@ -55,7 +54,7 @@ def _without(task: WaitingTask, rest: Kinds) -> Iterator[tuple[int, str]]:
 
 
 def _with_less(task: WaitingTask, rest: Kinds) -> Iterator[tuple[int, str]]:
-    """What has a figure: with which one would there be some nodes?"""
+    """Requirements with a figure: the closest figure that admits enough nodes."""
     for measure in MEASURES:
         asked = measure.asked(task)
         if asked is None:
@@ -72,7 +71,7 @@ def _with_less(task: WaitingTask, rest: Kinds) -> Iterator[tuple[int, str]]:
 
 
 def _reach(figures: list[tuple[float, int]]) -> tuple[float, int]:
-    """The figure next to what was asked that brings enough nodes, and how many it brings."""
+    """The closest figure that admits enough nodes, and how many it admits."""
     total = 0
     reached: float | None = None
     for figure, count in figures:
@@ -86,7 +85,7 @@ def _reach(figures: list[tuple[float, int]]) -> tuple[float, int]:
 
 
 def _nearest(task: WaitingTask, rest: Kinds) -> list[tuple[int, str]]:
-    """All that would have to be eased for the nodes that lack the fewest things."""
+    """Everything to relax for the nodes that refuse the fewest requirements."""
     lacks: Counter[tuple[str, ...]] = Counter()
     for node, count in rest:
         conditions = _conditions(task, node)
@@ -102,7 +101,7 @@ def _nearest(task: WaitingTask, rest: Kinds) -> list[tuple[int, str]]:
 
 
 def _conditions(task: WaitingTask, node: FreeNode) -> tuple[str, ...] | None:
-    """Under which the node would take the task; None if nothing that it asks for could help."""
+    """The conditions under which the node takes the task; None if no requirement could help."""
     fields: list[str] = []
     easy = task
     while isinstance(refusal := suitable(easy, node), Refusal):
@@ -112,7 +111,7 @@ def _conditions(task: WaitingTask, node: FreeNode) -> tuple[str, ...] | None:
         fields.append(field)
         easy = eased(easy, field, _least(task, field, node))
     conditions: list[str] = []
-    # What it costs comes last: that goes by how much of the node it takes.
+    # The price comes last: it depends on the other figures.
     for field in sorted(fields, key=lambda each: each == "max_price_micro_per_hour"):
         measure = MEASURE_OF.get(field)
         if measure is not None:

@@ -86,11 +86,11 @@ class Foresight:
         promised = self._reservations.start_of(task.id)
         if promised is not None:
             return Forecast(
-                max(now, promised), "devices are kept for it, and by then what runs there is over"
+                max(now, promised), "devices are reserved for it and should be free by then"
             )
         each = self._rates.each_seconds(shape, task.submitted_at, now)
         if each is not None:
-            basis = f"one like it has started every {_span(each)} lately"
+            basis = f"a similar task has recently started every {_span(each)}"
             return Forecast(now + position * each, basis)
         return self._by_ends(task, position, suitable, now)
 
@@ -106,7 +106,9 @@ class Foresight:
             return None
         times = sorted(self._soonest(task, node_id, each) for node_id, each in suitable.items())
         start = times[task.nodes - 1]
-        return Forecast(start, "what runs there should be over by then") if start > now else None
+        return (
+            Forecast(start, "the tasks running there should end by then") if start > now else None
+        )
 
     def _soonest(self, task: WaitingTask, node_id: NodeId, usable: UsableDevices) -> float:
         times = self._timetable.free_at(node_id)
