@@ -1,4 +1,4 @@
-"""A place for one task: on which node, with which devices, at what price, for which items."""
+"""Places one task: chooses its node, devices and price, and the items of an array."""
 
 from collections.abc import Callable
 
@@ -28,7 +28,7 @@ class TaskPlacement(Struct, frozen=True, gc=False):
 
 
 class Finder:
-    """What it finds it takes out of the capacity at once."""
+    """Finds placements, and takes them out of the capacity immediately."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Finder:
         self._reservations = reservations
         self._timetable = timetable
         self._paces = paces
-        self._aligns = aligns  # whether what ends together is put together
+        self._aligns = aligns  # whether tasks that end together are put on the same node
 
     def find(
         self, task: WaitingTask, account: SchedulerAccount, now: float
@@ -61,13 +61,13 @@ class Finder:
     def find_on(
         self, task: WaitingTask, account: SchedulerAccount, node_ids: tuple[NodeId, ...]
     ) -> TaskPlacement | Halt:
-        """On these nodes, which are kept for it."""
+        """On these nodes, which are reserved for it."""
         if is_at_quota(account):
             return Halt.QUOTA
         return self._place(task, account, node_ids.__contains__, None)
 
     def _may_use(self, task: WaitingTask, now: float) -> MayUse | None:
-        """Which nodes are not kept for others, nor unfit for the rest of an array."""
+        """The nodes that are neither reserved for others nor unfit for the rest of an array."""
         permits = self._reservations.permission(task, now)
         unfit = self._paces.unfit(task) if task.pending else frozenset()
         if not unfit:
@@ -75,9 +75,9 @@ class Finder:
         return lambda node_id: node_id not in unfit and (permits is None or permits(node_id))
 
     def _aligned(self, task: WaitingTask, may_use: MayUse | None, now: float) -> MayUse:
-        """Nodes on which something else runs at least as long.
+        """Nodes on which another task runs at least as long.
 
-        So whole nodes become free for large tasks, and none is held up by the last small one.
+        So whole nodes become free for large tasks, and no small task is left behind.
         """
         end = now + attempt_seconds(task)
         last_end = self._timetable.last_end
@@ -164,13 +164,13 @@ def _assignment(task: WaitingTask, fit: Fit, items: ItemRange | None = None) -> 
 
 
 def _except(taken: set[NodeId], may_use: MayUse | None) -> MayUse:
-    """A gang stands on different nodes."""
+    """A gang runs on different nodes."""
     if may_use is None:
         return lambda node_id: node_id not in taken
     return lambda node_id: node_id not in taken and may_use(node_id)
 
 
 def is_at_quota(account: SchedulerAccount) -> bool:
-    """Whether it may have nothing more at a time, however little."""
+    """Whether its quota allows nothing more to run."""
     most = account.most_running_milli
     return most is not None and account.running_milli >= most

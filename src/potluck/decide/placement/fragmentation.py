@@ -1,18 +1,17 @@
-"""Fragmentation gradient descent: where the least of what others could use is lost.
+"""Fragmentation gradient descent: places a task where other tasks lose the least usable capacity.
 
-What a room is worth is how much of its free devices the tasks that people ask for could use, on
-average over the mix of recent tasks (`worth.py`); a placement costs what the room loses of it. A
-hole that only this task fits is free, the last whole device of a node that a large task needs is
-dear.
-Tasks with few nodes that could ever serve them count for more, so that these are kept for them.
+The value of a node is the share of its free devices that the mix of recent tasks could use, on
+average (`usable_share.py`); the cost of a placement is the value that the node loses. A gap that
+only this task fits costs nothing; the last whole device that a large task needs is expensive. Tasks
+that few nodes could serve have more weight, so that these nodes stay free for them.
 
-Three things make that work. Small differences count as none, and equals go to the first node in the
-fixed order, so nodes are filled one after the other and the others stay whole. Only the first few
-nodes that would do are looked at, which does the same, and makes a decision cheap. And cores and
-memory count too: devices without the cores to use them are lost as well.
+Three things make it work. Small differences are ignored, and ties go to the first node in the fixed
+order, so nodes are filled one after the other. Only the first few suitable nodes are scored, with
+the same effect and at little cost. Cores and memory count too, because devices without free cores
+are unusable.
 
 After Weng et al., "Beware of Fragmentation" (USENIX ATC '23); docs/decisions/0021-placement.md has
-what is different here, and figures.
+the differences and figures.
 """
 
 from collections.abc import Sequence
@@ -34,7 +33,7 @@ class Fragmentation(Placement):
     def __init__(self) -> None:
         self._mix = Mix()
         self._worth: dict[NodeProfile, Worth] = {}
-        # What rooms are worth as they are, with the version that they had.
+        # The value of each node as it is, with its version.
         self._known: dict[NodeCapacity, tuple[int, tuple[float, float, int, int]]] = {}
 
     def learn(self, requirements: Requirements, count: int) -> None:
@@ -67,7 +66,7 @@ class Fragmentation(Placement):
         return value - worth.value(devices, whole, free, cores, memory_bytes)
 
     def _look_at(self, profile: NodeProfile) -> Worth:
-        if len(self._worth) >= _MOST_KNOWN:  # nodes that come and go are not remembered for ever
+        if len(self._worth) >= _MOST_KNOWN:  # nodes come and go
             self._worth.clear()
             self._known.clear()
         worth = self._worth[profile] = Worth(profile, self._mix.classes())

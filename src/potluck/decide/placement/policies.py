@@ -1,11 +1,11 @@
-"""The fullest node that would do, so that whole nodes stay free for large tasks."""
+"""The simple placement policies. Each also ranks the devices within a node."""
 
 from potluck.decide.placement.interface import Placement, PlacementChoice
 
 
 class Spread(Placement):
     def score(self, choice: PlacementChoice) -> float:
-        """By the part of the node that is free, not by its size; within it: what is not in use."""
+        """The node with the largest free part, relative to its size; there, unused devices."""
         room = choice.room
         part = sum(room.milli) / len(room.milli) + 1000 * room.cores / room.node.cores
         return -part - sum(room.milli[each.position] for each in choice.taken) / 1e6
@@ -15,7 +15,7 @@ class FirstFit(Placement):
     looks_at = 1
 
     def score(self, choice: PlacementChoice) -> float:
-        """Within the node: what is in use already."""
+        """Within the node, devices that are already in use."""
         return sum(choice.room.milli[each.position] for each in choice.taken)
 
 
@@ -30,7 +30,7 @@ class Cheapest(Placement):
 
 class BestFit(Placement):
     def score(self, choice: PlacementChoice) -> float:
-        """Within the node: the device of which the least is left."""
+        """The node with the least left over; there, the device with the least left over."""
         room, taken = choice.room, choice.taken
         free = sum(room.milli) - sum(each.milli for each in taken)
         left = sum(room.milli[each.position] - each.milli for each in taken)
@@ -39,6 +39,6 @@ class BestFit(Placement):
 
 class Pack(Placement):
     def score(self, choice: PlacementChoice) -> float:
-        """Within the node: what is in use already."""
+        """The fullest node, so that whole nodes stay free; there, devices already in use."""
         milli = choice.room.milli
         return sum(milli) + sum(milli[each.position] for each in choice.taken) / 1e6

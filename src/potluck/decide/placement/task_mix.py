@@ -1,7 +1,7 @@
-"""What people ask for: the mix of tasks that free devices should suit.
+"""The mix of recent tasks, which free devices should suit.
 
-It is learned from the tasks that come, and fades: when many have come, all counts are halved, so
-that the mix follows what is asked for now.
+It is learned from arriving tasks. When many have arrived all counts are halved, so that the mix
+follows the current demand.
 """
 
 from collections.abc import Sequence
@@ -16,15 +16,15 @@ from potluck.model.device import WHOLE_DEVICE_MILLI
 from potluck.model.ids import AccountId, TaskId
 from potluck.model.task import Limits, Requirements
 
-_MOST_CLASSES = 256  # the most frequent ones; the others would hardly change the average
+_MOST_CLASSES = 256  # the most frequent; the others hardly change the average
 _MOST_TASKS = 65_536
 _FEW_TASKS = 32
-# Of a pool, so that what hardly any node can serve does not count for everything.
+# As a part of the pool: limits the weight of tasks that hardly any node can serve.
 _LEAST_SUPPLY = 0.002
 
 
 class Class(Struct):
-    """Tasks that ask for the same, and how much they weigh; all that use GPUs together weigh 1."""
+    """Tasks with equal requirements, and their weight; the weights of all classes sum to 1."""
 
     want: Want
     milli: int  # of each device
@@ -51,14 +51,14 @@ class Mix:
 
     @property
     def is_new(self) -> bool:
-        """Whether a good part of the mix came since it was weighed."""
+        """Whether a large part of the mix arrived after the last weighing."""
         return self._new > _FEW_TASKS + self._total / 4
 
     def classes(self) -> list[Class]:
         return list(self._classes.values())
 
     def weigh(self, profiles: Sequence[NodeProfile]) -> None:
-        """By how many tasks ask for it, and how little of the pool could serve them."""
+        """Weighs each class by its tasks, divided by the part of the pool that could serve them."""
         self._new = 0.0
         known = self._classes
         frequent = sorted(self._counts, key=lambda each: -self._counts[each])[:_MOST_CLASSES]
@@ -82,7 +82,7 @@ class Mix:
 
 
 def supply_milli(each: Class, profile: NodeProfile) -> float:
-    """How much of an unused node such tasks could use at once, in thousandths of a GPU."""
+    """How much of an idle node such tasks could use at once, in thousandths of a GPU."""
     devices = gpus_for(each, profile)
     if len(devices) < each.want.count:
         return 0.0
@@ -92,7 +92,7 @@ def supply_milli(each: Class, profile: NodeProfile) -> float:
 
 
 def gpus_for(each: Class, profile: NodeProfile) -> list[int]:
-    """The GPUs of such a node that would do for the tasks."""
+    """Positions of the node's GPUs that suit the tasks."""
     devices = each.want.devices(profile)
     if isinstance(devices, Refusal):
         return []

@@ -1,11 +1,10 @@
-"""How much of a room the tasks of the mix could use, on average, from tables made for its profile.
+"""The share of a node that the mix of tasks could use on average, from tables per profile.
 
-For one kind of task, the free part of a device counts if it is at least what one task takes of it;
-whole free devices count for tasks that take several if there are enough of them; and what the
-node's free cores or memory do not suffice for is stranded and counts for nothing. The average over
-the mix splits into a table for each device, one for the number of whole ones, and a curve each for
-cores and memory. (That these do not know of each other makes it an estimate: a good one, and
-quick.)
+For one class of tasks, the free part of a device counts if a task fits in it; whole free devices
+count for tasks that take several if there are enough of them; devices for which the node lacks free
+cores or memory are stranded and do not count. The average over the mix splits into a table per
+device, one for the number of whole devices, and a curve each for cores and memory. Treating these
+as independent makes it an estimate, but a fast one.
 """
 
 from bisect import bisect_right
@@ -38,7 +37,7 @@ class Worth:
         )
 
     def of(self, room: NodeCapacity) -> tuple[float, float, int, int]:
-        """The worth of a room, and what it is made of: devices, free thousandths, whole ones."""
+        """The value of a node and its terms: devices, free thousandths, whole devices."""
         devices, free, milli_of = 0.0, 0, room.milli
         for position, table in self.devices.items():
             milli = milli_of[position]
@@ -56,7 +55,7 @@ class Worth:
 
 
 def _device_table(classes: Sequence[Class]) -> list[float]:
-    """What so much of a device is worth, for 0 to 1000 thousandths of it."""
+    """The value of 0 to 1000 free thousandths of a device."""
     starts = [0.0] * (WHOLE_DEVICE_MILLI + 1)
     for each in classes:
         starts[each.milli] += each.weight
@@ -73,13 +72,15 @@ def _whole_worth(classes: Sequence[Class], count: int) -> float:
 
 
 class _Stranded:
-    """Which part of the free devices can not be used, by how much of another thing is left for
-    each thousandth: a task that needs twice as much as there is can use half of them."""
+    """The unusable part of the free devices, by the cores or memory left per thousandth.
+
+    A task that needs twice as much as there is can use half of them.
+    """
 
     def __init__(self, needs: list[tuple[float, float]]) -> None:
         needs.sort()
         self._needs = [need for need, _ in needs]
-        # Summed up over all that need more than the i-th: weights, and weights by need.
+        # Suffix sums over the needs from index i on: of weights, and of weights divided by need.
         self._weights = [0.0] * (len(needs) + 1)
         self._by_need = [0.0] * (len(needs) + 1)
         for index in range(len(needs) - 1, -1, -1):

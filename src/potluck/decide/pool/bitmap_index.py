@@ -1,8 +1,8 @@
-"""Which rooms could do for a want, all at once: by what is free of each, as bits of numbers.
+"""An index that finds all nodes that could serve a demand with a few bit operations.
 
-Each room has a slot, and the slots are in the fixed order of the nodes: as if shuffled, so that
-unlike nodes stand side by side, and the same in every run. The answer is a superset that is hardly
-ever too large: whether a room really does is asked of it.
+Each node has a slot, which is a bit in Python integers. Slots follow a fixed pseudo-random order
+that is the same in every run, so different kinds of nodes are mixed. The result may contain a few
+nodes that do not fit, so each node is checked afterwards.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -13,8 +13,8 @@ from potluck.decide.pool.demand import Want
 from potluck.decide.pool.node_capacity import NodeCapacity
 from potluck.model.ids import AccountId, NodeId
 
-# Whoever makes up amounts must not make every change of a room dear. With more levels than these
-# the oldest is given up; if it is asked for again, it costs little to find out anew.
+# Limits the cost of an update when tasks request many different amounts. The oldest level is
+# dropped, and computed again on demand.
 MOST_LEVELS = 256
 EVERY = -1  # all bits are set
 _WORD = 256
@@ -22,6 +22,8 @@ _FIRST_WORD = (1 << _WORD) - 1
 
 
 class Levels:
+    """Bitmaps of the slots whose value reaches each requested level."""
+
     __slots__ = ("_bits", "_levels", "_values")
 
     def __init__(self) -> None:
@@ -34,7 +36,7 @@ class Levels:
 
     @property
     def count(self) -> int:
-        """Of levels that are kept in mind."""
+        """The number of stored levels."""
         return len(self._levels)
 
     def write(self, slot: int, value: float) -> None:
@@ -54,7 +56,7 @@ class Levels:
                 bits[level] ^= bit
 
     def at_least(self, level: float) -> int:
-        """The slots of rooms that reach the level."""
+        """The slots whose value reaches the level."""
         bits = self._bits.get(level)
         return self._add(level) if bits is None else bits
 
@@ -72,7 +74,7 @@ class Levels:
         del self._levels[bisect_left(self._levels, level)]
 
     def _find(self, level: float) -> int:
-        """Looks only at those who reach the next lower level, and not the next higher one."""
+        """Checks only slots between the neighbouring levels."""
         levels, values = self._levels, self._values
         place = bisect_left(levels, level)
         higher = self._bits[levels[place]] if place < len(levels) else 0
@@ -83,7 +85,6 @@ class Levels:
 
 
 def as_bits(slots: list[int]) -> int:
-    """A number with these bits set."""
     digits = bytearray(b"0") * (max(slots, default=0) + 1)
     for slot in slots:
         digits[-1 - slot] = ord("1")
@@ -91,7 +92,7 @@ def as_bits(slots: list[int]) -> int:
 
 
 def slots_of(bits: int) -> Iterator[int]:
-    """Which bits are set, the lowest first."""
+    """The positions of set bits, lowest first."""
     for start, word in words_of(bits):
         while word:
             lowest = word & -word
@@ -100,7 +101,7 @@ def slots_of(bits: int) -> Iterator[int]:
 
 
 def words_of(bits: int) -> Iterator[tuple[int, int]]:
-    """The bits a word at a time, which is quicker than all at once, and where the word starts."""
+    """Yields the bits in words, each with its offset: faster than bit by bit of a long integer."""
     start = 0
     while bits:
         skipped = (bits & -bits).bit_length() - 1
@@ -125,13 +126,12 @@ class Index:
         self._whole, self._part, self._shared = Levels(), Levels(), Levels()
         self._cores, self._memory, self._disk = Levels(), Levels(), Levels()
         self._reliability = Levels()
-        # What an account could have of devices on which its own fractions stand.
+        # The free part of devices on which the account already has fractions.
         self._own: dict[AccountId, Levels] = {}
         for room in sorted(rooms, key=lambda each: crc32(each.node.id.encode())):
             self._place(room)
 
     def rooms(self, slots: int) -> Iterator[NodeCapacity]:
-        """The rooms in these slots, in order."""
         rooms = self._rooms
         for start, word in words_of(slots):
             while word:
@@ -142,7 +142,7 @@ class Index:
                 yield room
 
     def enter(self, room: NodeCapacity) -> bool:
-        """Gives a room its slot; says whether all the others have got other ones for that."""
+        """Gives a node its slot; returns whether all other slots have changed."""
         is_full = 4 * (self._count + 1) > 3 * self._size
         if is_full:
             self._lay_out((each for each in self._rooms if each is not None), 2 * self._size)
@@ -166,11 +166,10 @@ class Index:
         self.write(room, {})
 
     def rate(self, room: NodeCapacity) -> None:
-        """After it was heard how reliable the room's node is."""
         self._reliability.write(room.slot, room.node.reliability)
 
     def write(self, room: NodeCapacity, own_before: dict[AccountId, int]) -> None:
-        """After a room has changed: what is free of it, and whose fractions stood there before."""
+        """Updates a changed node; `own_before` is its `own_milli` before the change."""
         slot = room.slot
         self._whole.write(slot, room.whole_gpus)
         self._part.write(slot, room.part_milli)
@@ -192,7 +191,7 @@ class Index:
             del self._own[account_id]
 
     def could_do(self, want: Want, account_id: AccountId) -> int:
-        """The slots of rooms that have the devices free, and all else that is asked for."""
+        """The slots of nodes with enough free devices, cores, memory and disk."""
         needs = want.needs
         if needs.whole_gpus:
             found = self._whole.at_least(needs.whole_gpus)
@@ -205,15 +204,15 @@ class Index:
         return found
 
     def _open_to(self, want: Want, account_id: AccountId) -> int:
-        """Where an account could have a fraction: of an unused GPU, or beside whom it may stand."""
+        """Where an account could have a fraction: on an unused GPU, or on one that it may share."""
         milli = want.needs.gpu_milli
         own = self._own.get(account_id)
         anybodys = self._whole.at_least(1) | self._shared.at_least(milli)
         return anybodys if own is None else anybodys | own.at_least(milli)
 
     def busy(self, want: Want, account_id: AccountId, suited: int) -> tuple[int, int, int]:
-        """Of rooms that would do if they were free: which have their devices in use, on which what
-        is free stands beside other accounts, and which have too little of all else."""
+        """Splits the suitable nodes that are not free: by devices in use, by devices that other
+        accounts use, and by too few cores or too little memory or disk."""
         needs = want.needs
         if needs.whole_gpus:
             has_devices = is_open = suited & self._whole.at_least(needs.whole_gpus)
@@ -225,5 +224,5 @@ class Index:
 
 
 def place_of(node_id: NodeId, size: int) -> int:
-    """Where in an order of that size a node stands, or the next place that is free."""
+    """The preferred slot of a node among `size` slots."""
     return crc32(node_id.encode()) * size >> 32

@@ -1,7 +1,7 @@
-"""The rooms in which tasks that ask for the same could be, and what each has to offer.
+"""The nodes that fit a demand, and the best option of each.
 
-A placement looks at the first few in the fixed order of the nodes. What a room had to offer is
-remembered until the room changes, and unused rooms that are alike are looked at once.
+A placement scores the first few in the fixed order of the nodes. Options are cached until the node
+changes, and idle nodes of one profile are scored once.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,17 +21,17 @@ _MOST_KNOWN = 1024
 
 
 class NodeOption(Struct, frozen=True, gc=False):
-    """How a room would serve the tasks, and what the placement thinks of it."""
+    """The devices of a node for the tasks, with their score and price."""
 
     room: NodeCapacity
-    version: int  # of the room when it was looked at
+    version: int  # of the node when it was scored
     score: float
     price: int
-    taken: tuple[Usable, ...]  # nothing, if the room would not do
+    taken: tuple[Usable, ...]  # empty if the node does not fit
 
 
 class Candidates:
-    """Of tasks of one account, if they ask for fractions: these stand beside their own."""
+    """For fractions, the candidates of one account, which may share devices with itself."""
 
     def __init__(self, want: Want, account_id: AccountId) -> None:
         self.want = want
@@ -41,7 +41,6 @@ class Candidates:
         self._unused: dict[NodeProfile, NodeOption] = {}
 
     def has_room(self, pool: Pool) -> bool:
-        """Whether any room would do."""
         want, account_id = self.want, self._account_id
         rooms = pool.rooms(self._slots(pool))
         return any(len(want.free(room, account_id)) >= want.count for room in rooms)
@@ -52,7 +51,7 @@ class Candidates:
     def best(
         self, pool: Pool, placement: Placement, accept: Accept | None, most_price: int | None
     ) -> NodeOption | None:
-        """The best of the first few: of about equal ones the cheapest, then the first."""
+        """The best of the first few: among about equal scores the cheapest, then the first."""
         rooms = self._rooms(pool, accept)
         if rooms is None:
             return None
@@ -67,7 +66,7 @@ class Candidates:
         return equal[0] if len(equal) == 1 else min(equal, key=_price)
 
     def _rooms(self, pool: Pool, accept: Accept | None) -> Iterator[NodeCapacity] | None:
-        """In the fixed order; of unused rooms that are alike the first that is accepted."""
+        """In the fixed order; of idle nodes of one profile, the first accepted one."""
         slots = self._slots(pool, accept)
         if not slots:
             return None
@@ -77,14 +76,14 @@ class Candidates:
         return rooms if accept is None else _accepted(rooms, accept)
 
     def _slots(self, pool: Pool, accept: Accept | None = None) -> int:
-        """Of rooms that could do. Those that are alike are not so in who accepts them, nor in how
-        reliable they are: then none stands for others."""
+        """Slots of nodes that could fit. Nodes of one profile differ in acceptance and reliability:
+        if these matter, none represents the others."""
         if accept is None and self.want.min_reliability is None:
             return pool.could_do(self.want, self._account_id)
         return pool.every_that_could_do(self.want, self._account_id)
 
     def _first_few(self, rooms: Iterator[NodeCapacity], placement: Placement) -> list[NodeOption]:
-        """From memory, but for rooms that have changed."""
+        """Cached, except for nodes that have changed."""
         if self._epoch != placement.epoch or len(self._known) > _MOST_KNOWN:
             self._epoch = placement.epoch
             self._known.clear()
@@ -108,7 +107,7 @@ class Candidates:
         return list(islice((offer for offer in offers if offer.taken), placement.looks_at))
 
     def _offer_anew(self, room: NodeCapacity, placement: Placement) -> NodeOption:
-        """What an unused room has to offer is the same as of those that are alike."""
+        """Idle nodes of one profile have the same option."""
         if not room.is_idle:
             return self._offer(room, placement, None)
         like = self._unused.get(room.profile)
@@ -119,7 +118,6 @@ class Candidates:
     def _offer(
         self, room: NodeCapacity, placement: Placement, most_price: int | None
     ) -> NodeOption:
-        """The best that the room has to offer."""
         want = self.want
         free = want.free(room, self._account_id)
         if len(free) < want.count:
@@ -149,7 +147,7 @@ def _accepted(rooms: Iterator[NodeCapacity], accept: Accept | None) -> Iterator[
 
 
 def choices(want: Want, room: NodeCapacity, free: list[Usable]) -> list[tuple[Usable, ...]]:
-    """Which devices to take: one of each degree of use, or so many of the cheapest."""
+    """The choices of devices: one device of each kind and load, or the cheapest `count`."""
     if want.count > 1:
         free.sort(key=lambda each: (each.price, room.milli[each.position]))
         return [tuple(free[: want.count])]
@@ -158,7 +156,7 @@ def choices(want: Want, room: NodeCapacity, free: list[Usable]) -> list[tuple[Us
 
 
 def price_of(taken: tuple[Usable, ...]) -> int:
-    """Of an hour of all of them."""
+    """The price of all of them for an hour."""
     if len(taken) == 1:
         return taken[0].price * taken[0].milli // WHOLE_DEVICE_MILLI
     return sum(each.price * each.milli for each in taken) // WHOLE_DEVICE_MILLI

@@ -1,8 +1,8 @@
-"""What is free in the pool, and the best place in it for a task.
+"""The free capacity of the pool, and the best placement in it for a task.
 
-Exact: a task is placed on a node if and only if `feasible.fit` would say so. Quick: tasks that ask
-for the same are one want, nodes that are alike have one profile, and which rooms could do is a few
-operations on bits for all of them at once.
+Exact: a task is placed on a node if and only if `feasibility.fit` accepts it. Fast: tasks with
+equal requirements are one demand, equal nodes have one profile, and a few bit operations find the
+nodes that could fit.
 """
 
 from collections import Counter
@@ -34,16 +34,15 @@ class Capacity:
         self._wants: dict[_WantKey, Want] = {}
         self._candidates: dict[_WantKey, Candidates] = {}
         self._naming_nodes: Counter[AccountId] = Counter()
-        # Whom some node treats unlike others: its owner, whose tasks alone it runs, or who is on a
-        # list of whom it takes or does not take.
+        # Accounts that some node treats specially: its owner, if it runs only the owner's tasks,
+        # and the accounts that it allows or denies.
         self.named: frozenset[AccountId] = frozenset()
         self._has_gained = False
         self._rooms_prepared = 0
         self._is_due = True
 
     def put_node(self, node: FreeNode) -> bool:
-        """Replaces what was known of a node; says whether it is another one, and not only has more
-        or less free than before."""
+        """Replaces a node; returns whether more than its free resources has changed."""
         before = self.pool.get(node.id)
         self._has_gained |= self.pool.put(node)
         room = self.pool.get(node.id)
@@ -53,14 +52,14 @@ class Capacity:
         return True
 
     def drop_node(self, node_id: NodeId) -> None:
-        """A gain too: whoever waited for it, having failed everywhere else, may go there now."""
+        """Counts as a gain: tasks that failed on all other nodes may retry those now."""
         before = self.pool.get(node_id)
         self._has_gained |= before is not None
         self.pool.drop(node_id)
         self._note_change(before, None)
 
     def node(self, node_id: NodeId) -> FreeNode | None:
-        """A node as it is now, with what was taken since it was put."""
+        """The node with its current free resources."""
         room = self.pool.get(node_id)
         return None if room is None else room.as_node()
 
@@ -68,24 +67,23 @@ class Capacity:
         return (room.as_node() for room in self.pool)
 
     def slots(self, requirements: Requirements) -> int:
-        """About how many that ask for this could run at once if all nodes were free and took them;
-        rather too many."""
+        """An upper estimate of how many such tasks could run at once on an idle pool."""
         return self.pool.slots(requirements)
 
     def learn(self, requirements: Requirements, count: int = 1) -> None:
-        """Somebody asks for this: what is kept usable should suit it."""
+        """Tells the placement which requirements tasks have."""
         self._placement.learn(requirements, count)
 
     def ask_for(self, wallets: Iterable[str]) -> bool:
-        """Somebody asks for nodes of these wallets; whether nodes are told apart now that were not.
+        """Gives the nodes of these wallets profiles of their own; returns whether any changed.
 
-        Else it would be worked out anew for each owner what is the same for all of them.
+        Other nodes share profiles regardless of their owner, which keeps profiles few.
         """
         changed = [self.put_node(node) for node in self.pool.ask_for(wallets)]
         return any(changed)
 
     def gained(self) -> bool:
-        """Whether any room appeared since this was asked the last time."""
+        """Whether capacity was gained since the last call."""
         gained, self._has_gained = self._has_gained, False
         return gained
 
@@ -95,7 +93,7 @@ class Capacity:
         most_price_micro_per_hour: int | None = None,
         may_use: Callable[[NodeId], bool] | None = None,
     ) -> Fit | None:
-        """The best place, not on nodes that failed the task unless no other could ever take it."""
+        """The best placement; on a node that failed the task only if no other could take it."""
         if self._placement.is_due or self._is_due:
             self._prepare()
         candidates = self._candidates_of(task)
@@ -113,11 +111,11 @@ class Capacity:
         return self._candidates_of(task).has_room(self.pool)
 
     def could_have_room(self, task: WaitingTask) -> bool:
-        """Whether it is worth while to ask `find` again: hardly ever in vain, and for little."""
+        """A cheap check whether `find` may succeed; hardly ever true in vain."""
         return self._candidates_of(task).could_have_room(self.pool)
 
     def take(self, task: WaitingTask, fit: Fit) -> None:
-        """Marks as taken, until `put_node` says otherwise."""
+        """Takes the placement out of the capacity until the next `put_node`."""
         room = self._room(fit.node_id)
         self.pool.take(room, task.requirements, fit.shares, task.account_id)
 
@@ -125,14 +123,13 @@ class Capacity:
         self.pool.give(self._room(fit.node_id), task.requirements, fit.shares)
 
     def give(self, attempt: RunningAttempt) -> None:
-        """Frees what an ended attempt had, where nobody reads the node again."""
+        """Frees the resources of an ended attempt, where the node is not read again."""
         room = self.pool.get(attempt.node_id)
         if room is not None:
             self.pool.give(room, attempt, attempt.shares)
             self._has_gained = True
 
     def refusals(self, task: WaitingTask) -> Counter[Refusal]:
-        """How many nodes refuse the task for which reason."""
         return count_refusals(self._candidates_of(task).want, task.account_id, self.pool)
 
     def _best(
@@ -156,7 +153,7 @@ class Capacity:
         return known
 
     def want_of(self, task: WaitingTask) -> Want:
-        """What all share is asked for in nobody's name: no node is nobody's own, nor names it."""
+        """Accounts that no node treats specially share their demands."""
         asker = task.account_id if task.account_id in self.named else _NOBODY
         key = (task.requirements, asker, task.kind)
         want = self._wants.get(key)
@@ -182,13 +179,12 @@ class Capacity:
         return room
 
     def _prepare(self) -> None:
-        """Lets the placement look at pool and mix again, since either has changed a good deal."""
+        """Prepares the placement again after the pool or the mix has changed a lot."""
         self._placement.prepare(self.pool.profiles)
         self._rooms_prepared = len(self.pool)
         self._is_due = False
 
     def _note_change(self, before: NodeCapacity | None, after: NodeCapacity | None) -> None:
-        """A node has come, gone or become another one."""
         more = abs(len(self.pool) - self._rooms_prepared)
         self._is_due |= 8 * more > self._rooms_prepared
         gone, come = (_NONE if room is None else room.profile.named for room in (before, after))
@@ -205,7 +201,7 @@ class Capacity:
                 del counts[each]
         if changed:
             self.named ^= changed
-            # Whoever asked as one like all others, or not, asks anew.
+            # Their candidates depend on whether the account is named.
             kept = {key: each for key, each in self._candidates.items() if key[1] not in changed}
             self._candidates = kept
 

@@ -1,4 +1,4 @@
-"""What a task asks for, worked out for each profile of nodes once."""
+"""The demand of tasks with equal requirements, evaluated once per node profile."""
 
 from collections.abc import Collection, Sequence
 
@@ -13,18 +13,18 @@ from potluck.model.task import Requirements
 
 
 class Usable(Struct, frozen=True, gc=False):
-    """A device of a profile that would do: what would be taken of it, and whose it must be."""
+    """A suitable device of a profile, with the share that a task would take."""
 
     position: int
     milli: int
     memory_bytes: int
     price: int
-    is_exclusive: bool  # must be unused, or serve the same account, or all agree
-    may_share: bool  # both sides let other accounts in
+    is_exclusive: bool  # must be unused or used by the same account, unless all agree to share
+    may_share: bool  # owner and task agree to share with other accounts
 
 
 class Needs(Struct, frozen=True):
-    """What must be free of a node's GPUs, whichever; nothing if another device would do."""
+    """The GPU capacity that must be free on a node; zero if another kind of device would do."""
 
     is_on_gpu: bool
     whole_gpus: int
@@ -32,7 +32,7 @@ class Needs(Struct, frozen=True):
     is_exclusive: bool
 
 
-# Walls that are met before it is asked how reliable a node is.
+# Refusals that are checked before reliability.
 _BEFORE_RELIABILITY = {
     *(Refusal.OWN_TASKS_ONLY, Refusal.OWNER, Refusal.KIND, Refusal.SANDBOX, Refusal.PYTHON),
     Refusal.LABELS,
@@ -40,7 +40,7 @@ _BEFORE_RELIABILITY = {
 
 
 class Want:
-    """Tasks that ask for the same, and of the same account where nodes are its own."""
+    """Tasks with equal requirements, and of one account if some node treats it specially."""
 
     __slots__ = (
         *("_are_alike", "cores", "count", "disk_bytes", "memory_bytes", "min_reliability", "needs"),
@@ -61,25 +61,24 @@ class Want:
         self.usable: dict[NodeProfile, tuple[Usable, ...] | Refusal] = {}
 
     def devices(self, profile: NodeProfile) -> tuple[Usable, ...] | Refusal:
-        """What of such nodes would do, or the permanent refusal of all of them."""
+        """The suitable devices of such nodes, or their permanent refusal."""
         known = self.usable.get(profile)
         if known is None:
             known = self.usable[profile] = self._look(profile)
         return known
 
     def forget(self, profile: NodeProfile) -> None:
-        """There are no such nodes any more."""
         self.usable.pop(profile, None)
         self._are_alike.pop(profile, None)
 
     def forget_others(self, profiles: Collection[NodeProfile]) -> None:
-        """There are no nodes but of these."""
+        """Forgets all profiles but these."""
         if len(self.usable) > len(profiles):
             for gone in self.usable.keys() - set(profiles):
                 self.forget(gone)
 
     def uses_all_gpus(self, profiles: Sequence[NodeProfile]) -> bool:
-        """Whether wherever one GPU would do, the others there that take new work would too."""
+        """Whether on each suitable node all available GPUs are suitable."""
         return all(
             len(devices) == len(profile.gpus)
             for profile in profiles
@@ -110,9 +109,9 @@ class Want:
         )
 
     def free(self, room: NodeCapacity, account_id: AccountId) -> list[Usable]:
-        """The devices of a room that would do now; none if the rest of the node has no room.
+        """The devices that fit now; none if the node lacks free cores, memory or disk.
 
-        This is asked the most often by far, so it is written out in one piece.
+        By far the most frequent call, so it is written in one piece.
         """
         devices = self.usable.get(room.profile) or self.devices(room.profile)
         if (
@@ -125,7 +124,7 @@ class Want:
             return []
         milli, memory_bytes = room.milli, room.device_memory_bytes
         if self.needs.whole_gpus == 1 and self._are_alike[room.profile]:
-            # Of whole devices that are alike the first is as good as any.
+            # The first of equal whole devices is as good as any.
             for each in devices:
                 if milli[each.position] == WHOLE_DEVICE_MILLI:
                     return [each]
@@ -139,21 +138,21 @@ class Want:
         ]
 
     def free_count(self, room: NodeCapacity, account_id: AccountId) -> int:
-        """How many of its devices would do now, each of them; none if they are too few for one."""
+        """How many devices would fit now, one by one; 0 if there are too few for one task."""
         devices = self.devices(room.profile)
         if isinstance(devices, Refusal) or len(self.free(room, account_id)) < self.count:
             return 0
         return sum(_has_room(each, room) and _is_open(each, room, account_id) for each in devices)
 
     def suits(self, room: NodeCapacity) -> bool:
-        """Whether it would do if all of it were free."""
+        """Whether the node would fit if it were idle."""
         return self.is_reliable(room) and not isinstance(self.devices(room.profile), Refusal)
 
     def is_reliable(self, room: NodeCapacity) -> bool:
         return self.min_reliability is None or room.node.reliability >= self.min_reliability
 
     def refusal(self, room: NodeCapacity, account_id: AccountId) -> Refusal | None:
-        """Why a room does not do, or None if it does; what `feasible.fit` says, and quicker."""
+        """Why the node does not fit, or None; the same result as `feasibility.fit`, but faster."""
         devices = self.devices(room.profile)
         if not self.is_reliable(room):
             if isinstance(devices, Refusal) and devices in _BEFORE_RELIABILITY:

@@ -1,8 +1,7 @@
-"""A look at the pool for a task that nobody has submitted.
+"""A check of the pool for a task that was not submitted.
 
-Nothing is remembered of it. What the scheduler keeps in mind about askings decides in which order
-nodes stand and when a placement thinks anew, so a look that went the same way would change what is
-planned afterwards. Whose a node is is looked at node by node, for the same reason.
+It uses none of the scheduler's caches: these influence the order of nodes and the placement, so
+filling them would change later plans. For the same reason owners are checked node by node.
 """
 
 from collections import Counter
@@ -22,18 +21,18 @@ from potluck.model.ids import NodeId
 
 
 class Market(Struct, frozen=True):
-    """What of the pool would do for a task, and what an hour of it costs, node by node."""
+    """The suitable part of the pool, and its price per hour."""
 
     nodes: int = 0
     devices: int = 0
     free_devices: int = 0
-    slots: int = 0  # how many such tasks could run at once, if all of it were free
+    slots: int = 0  # such tasks that could run at once if all of it were idle
     cheapest_micro_per_hour: int | None = None
     dearest_micro_per_hour: int | None = None
 
 
 class Chance(Struct, frozen=True):
-    """A room that would do now: what it costs, and how much of devices it takes."""
+    """A node that fits now, with the price and the share of devices."""
 
     room: NodeCapacity
     price_micro_per_hour: int
@@ -63,7 +62,7 @@ class PoolLook:
             self.suited[room.node.id] = room
 
     def _refusal(self, room: NodeCapacity) -> Refusal | None:
-        """The first wall, in the order in which `feasible.fit` meets them."""
+        """The first refusal, in the order of `feasibility.fit`."""
         refusal = self._want.refusal(room, self.task.account_id)
         if refusal is Refusal.OWN_TASKS_ONLY or self._is_owned(room):
             return refusal
@@ -73,25 +72,25 @@ class PoolLook:
         return not self._owners or room.node.wallet in self._owners
 
     def chances(self, may_use: Callable[[NodeId], bool] | None) -> list[Chance]:
-        """Where it would have room now, the cheapest first."""
+        """The nodes that fit now, the cheapest first."""
         found = [
             self._chance(room) for room in self.free if may_use is None or may_use(room.node.id)
         ]
         return sorted(found, key=lambda each: each.price_micro_per_hour)
 
     def _chance(self, room: NodeCapacity) -> Chance:
-        """The cheapest of those that a placement would choose from."""
+        """With the cheapest of the devices that a placement would choose from."""
         free = self._want.free(room, self.task.account_id)
         taken = min(choices(self._want, room, free), key=price_of)
         return Chance(room, price_of(taken), sum(each.milli for each in taken))
 
     def on(self, _: WaitingTask, node_id: NodeId) -> UsableDevices | None:
-        """The devices of a node that would do; None if it could never take the task."""
+        """The suitable devices of a node; None if it could never take the task."""
         room = self.suited.get(node_id)
         return None if room is None else self._part(room)
 
     def devices(self, most: int) -> dict[NodeId, UsableDevices]:
-        """Of so many nodes that could take it."""
+        """The suitable devices of at most `most` nodes."""
         some = list(self.suited.items())[:most]
         return {node_id: self._part(room) for node_id, room in some}
 
@@ -100,11 +99,11 @@ class PoolLook:
 
     def _usable(self, room: NodeCapacity) -> tuple[Usable, ...]:
         devices = self._want.devices(room.profile)
-        assert not isinstance(devices, Refusal), "only rooms that suit are asked"
+        assert not isinstance(devices, Refusal), "the node is suitable"
         return devices
 
     def kinds(self) -> list[tuple[FreeNode, int]]:
-        """A node of each kind, and how many there are of it; whose they are is told apart."""
+        """A node of each kind, with their number; allowed owners are a kind of their own."""
         examples: dict[tuple[NodeProfile, float, bool], FreeNode] = {}
         counts: Counter[tuple[NodeProfile, float, bool]] = Counter()
         for room in self._rooms:
@@ -114,7 +113,6 @@ class PoolLook:
         return [(node, counts[kind]) for kind, node in examples.items()]
 
     def market(self) -> Market:
-        """Every node that would do is counted; what its devices cost is worked out once a kind."""
         rooms = self.suited.values()
         prices = [price for room in rooms for price in self._prices_of(room)]
         return Market(
@@ -129,8 +127,7 @@ class PoolLook:
         )
 
     def _prices_of(self, room: NodeCapacity) -> tuple[int, int]:
-        """Of an hour on such a node: with the cheapest of its devices that would do, and with the
-        dearest."""
+        """The lowest and the highest price of an hour on such a node."""
         known = self._prices.get(room.profile)
         if known is None:
             usable = sorted(self._usable(room), key=lambda each: each.price * each.milli)
@@ -139,7 +136,7 @@ class PoolLook:
         return known
 
     def _slots(self, room: NodeCapacity) -> int:
-        """How many would find room on it if it were free, by devices and by all else."""
+        """How many such tasks would fit on the idle node."""
         wanted, node = self._want.requirements, room.node
         by_devices = sum(_parts(each, room) for each in self._usable(room)) // self._want.count
         by_cores = node.cores // wanted.cores
@@ -149,7 +146,7 @@ class PoolLook:
 
 
 def _parts(usable: Usable, room: NodeCapacity) -> int:
-    """Whole GPUs serve one task; of a processor cores are what is short."""
+    """How many tasks fit on the device; on a processor its cores are the limit."""
     if room.node.devices[usable.position].kind is DeviceKind.CPU:
         return room.node.cores
     return WHOLE_DEVICE_MILLI // usable.milli

@@ -1,7 +1,7 @@
-"""May this task run on this node? The first wall that it meets is the reason that people see.
+"""Decides whether a task may run on a node; the first refusal is the reason that users see.
 
-This is the plain truth, node by node. `capacity.py` gives the same answers for a whole pool, and is
-tested against this.
+This is the reference, node by node. `capacity.py` decides the same for a whole pool, and is tested
+against it.
 """
 
 from collections.abc import Callable
@@ -24,37 +24,37 @@ _AVAILABLE = Availability.AVAILABLE
 
 
 class Refusal(StrEnum):
-    """Why a node can not take a task. Permanent reasons come before passing ones."""
+    """Why a node cannot take a task. Permanent reasons come before temporary ones."""
 
-    OWN_TASKS_ONLY = "own_tasks_only"  # the node has no sandbox and runs its owner's tasks only
-    OWNER = "owner"  # the task is for nodes of other wallets
-    KIND = "kind"  # it has nothing to run tasks of this kind in
-    SANDBOX = "sandbox"  # its sandbox is weaker than the task wants
-    PYTHON = "python"  # it runs another Python than the task wants
-    LABELS = "labels"  # it lacks a label that the task asks for
-    RELIABILITY = "reliability"  # it has lost more attempts than the task accepts
+    OWN_TASKS_ONLY = "own_tasks_only"  # the node has no sandbox and runs only its owner's tasks
+    OWNER = "owner"  # the task does not allow its owner
+    KIND = "kind"  # it cannot run this kind of task
+    SANDBOX = "sandbox"  # its sandbox is weaker than the task requires
+    PYTHON = "python"  # it runs another Python version than the task requires
+    LABELS = "labels"  # it lacks a label that the task requires
+    RELIABILITY = "reliability"  # it is less reliable than the task requires
     DEVICE_KIND = "device_kind"  # it has no such kind of device
     DEVICE_VENDOR = "device_vendor"  # none of its devices is of that vendor
     DEVICE_MODEL = "device_model"  # none of its devices is of that model
     COMPUTE_CAPABILITY = "compute_capability"  # its devices can do less
     DEVICE_MEMORY = "device_memory"  # its devices have too little memory
-    TASK_KIND = "task_kind"  # its owner does not take such tasks on these devices
-    WALLET = "wallet"  # its owner does not take this account's tasks on these devices
-    FRACTION = "fraction"  # its owner gives no such small parts of these devices
-    DEVICE_COUNT = "device_count"  # it has too few such devices
-    PRICE = "price"  # it costs more than the task wants to pay
+    TASK_KIND = "task_kind"  # its owner does not accept such tasks on these devices
+    WALLET = "wallet"  # its owner does not accept this account's tasks on these devices
+    FRACTION = "fraction"  # its owner offers no such small shares of these devices
+    DEVICE_COUNT = "device_count"  # it has too few suitable devices
+    PRICE = "price"  # it costs more than the task's price ceiling
     CORES = "cores"  # it has fewer cores
     MEMORY = "memory"  # it has less memory
     DISK = "disk"  # it has less disk
-    DEVICE_AWAY = "device_away"  # it has the devices, and they take no new work now
-    DEVICE_BUSY = "device_busy"  # it has the devices, and they are in use
-    DEVICE_SHARED = "device_shared"  # what is free of its devices stands beside other accounts
+    DEVICE_AWAY = "device_away"  # its suitable devices take no new work now
+    DEVICE_BUSY = "device_busy"  # its suitable devices are in use
+    DEVICE_SHARED = "device_shared"  # its free shares are on devices that other accounts use
     NODE_BUSY = "node_busy"  # its cores, memory or disk are in use
     CREDIT = "credit"  # the account cannot pay for the attempt now
 
 
 class Fit(Struct, frozen=True, gc=False):
-    """The devices of a node that would serve a task, and what they cost."""
+    """The device shares of a node for a task, and their price."""
 
     node_id: NodeId
     shares: tuple[DeviceShare, ...]
@@ -62,7 +62,7 @@ class Fit(Struct, frozen=True, gc=False):
 
 
 def fit(task: WaitingTask, node: FreeNode) -> Fit | Refusal:
-    """How the node would serve the task, or the first reason why it can not."""
+    """How the node would serve the task, or the first refusal."""
     wanted = task.requirements
     devices = suitable(task, node)
     if isinstance(devices, Refusal):
@@ -79,8 +79,8 @@ def fit(task: WaitingTask, node: FreeNode) -> Fit | Refusal:
 
 
 def suitable(task: WaitingTask, node: FreeNode) -> tuple[FreeDevice, ...] | Refusal:
-    """The devices that would do if all of the node were free, or the first refusal that no end of
-    an attempt changes."""
+    """The devices that would fit if the node were idle, or the first refusal that does not depend
+    on running attempts."""
     wanted = task.requirements
     refusal = _node_wall(task, node)
     if refusal is not None:
@@ -124,7 +124,7 @@ def _node_wall(task: WaitingTask, node: FreeNode) -> Refusal | None:
 
 
 def _size_wall(wanted: Requirements, node: FreeNode) -> Refusal | None:
-    """What is larger than the whole node; a total of 0 is not known."""
+    """Requirements that exceed the whole node; a total of 0 means unknown."""
     if wanted.cores > node.cores:
         return Refusal.CORES
     if 0 < node.memory_bytes < wanted.memory_bytes:
@@ -135,7 +135,7 @@ def _size_wall(wanted: Requirements, node: FreeNode) -> Refusal | None:
 
 
 def _available(wanted: Requirements, devices: list[FreeDevice]) -> tuple[FreeDevice, ...] | Refusal:
-    """Nobody knows when what is away will be back: nobody waits for it who could go elsewhere."""
+    """Unavailable devices return at an unknown time, so no task waits for them."""
     available = tuple([device for device in devices if device.availability is _AVAILABLE])
     return available if len(available) >= wanted.device_count else Refusal.DEVICE_AWAY
 
@@ -150,7 +150,7 @@ def _vendor_matches(wanted: Requirements, device: FreeDevice) -> bool:
 
 
 def _model_matches(wanted: Requirements, device: FreeDevice) -> bool:
-    """Any of the patterns, anywhere in the name."""
+    """Whether any of the patterns matches part of the name."""
     if wanted.device_model is None:
         return True
     patterns = wanted.device_model.lower().split("|")
@@ -182,7 +182,7 @@ _DEVICE_WALLS: tuple[tuple[Refusal, Callable[[Requirements, FreeDevice], bool]],
 
 
 def _says_something(device: FreeDevice) -> bool:
-    """Most owners have said nothing of whose tasks they take."""
+    """Whether its owner has set any terms; most have not."""
     return bool(device.kinds or device.deny or device.allow is not None or device.least_milli > 1)
 
 
@@ -201,7 +201,7 @@ def _gives_part(task: WaitingTask, device: FreeDevice) -> bool:
     return (task.requirements.device_milli or WHOLE_DEVICE_MILLI) >= device.least_milli
 
 
-# What its owner says of a device.
+# The terms of a device's owner.
 _TERMS: tuple[tuple[Refusal, Callable[[WaitingTask, FreeDevice], bool]], ...] = (
     (Refusal.TASK_KIND, _takes_kind),
     (Refusal.WALLET, _takes_account),
@@ -217,13 +217,13 @@ def _price_is_fine(wanted: Requirements, device: FreeDevice, node_cores: int) ->
 
 
 def price_of(wanted: Requirements, device: FreeDevice, node_cores: int) -> int:
-    """What an hour costs if all that the task takes is of such a device."""
+    """The price of an hour if all devices of the task are like this one."""
     milli = share_of(wanted, device, node_cores).milli
     return device.price_micro_per_hour * milli * wanted.device_count // WHOLE_DEVICE_MILLI
 
 
 def share_of(wanted: Requirements, device: FreeDevice, node_cores: int) -> DeviceShare:
-    """What a task takes of a device: a GPU whole or a fraction, of a CPU what its cores make up."""
+    """The share a task takes: a whole GPU or a fraction; of a CPU the share of its cores."""
     if device.kind is not DeviceKind.GPU:
         milli = max(1, WHOLE_DEVICE_MILLI * wanted.cores // node_cores)
         return DeviceShare(device.id, milli)
@@ -240,9 +240,9 @@ def has_room(device: FreeDevice, share: DeviceShare) -> bool:
 
 
 def is_open_to(device: FreeDevice, wanted: Requirements, account_id: AccountId) -> bool:
-    """A fraction of a GPU is no wall, so it stands beside its own account's only.
+    """Fractions of a GPU are not isolated from each other, so they serve one account.
 
-    Unless the device is a partition, or its owner and all that stand on it let others in.
+    Except if the device is a partition, or its owner and all its users agree to share it.
     """
     if device.free_milli == WHOLE_DEVICE_MILLI or device.is_partition:
         return True
@@ -252,7 +252,7 @@ def is_open_to(device: FreeDevice, wanted: Requirements, account_id: AccountId) 
 
 
 def plain_order(device: FreeDevice) -> tuple[int, int, int, str]:
-    """The cheapest first, then the smallest, then what is in use already."""
+    """The cheapest first, then the smallest, then those already in use."""
     return (device.price_micro_per_hour, device.memory_bytes, device.free_milli, device.id)
 
 

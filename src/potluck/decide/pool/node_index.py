@@ -1,4 +1,4 @@
-"""All rooms: which there are, which are alike, which are unused, and which could do for a want."""
+"""All nodes of the pool, with their profiles, and bitmaps of those that are idle or suitable."""
 
 from collections.abc import Iterable, Iterator
 
@@ -11,8 +11,7 @@ from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
 from potluck.model.ids import AccountId, NodeId
 from potluck.model.task import Requirements
 
-# To compare a node that enters with more wants than these costs more than to find out anew for
-# those that are asked for again.
+# With more cached demands than this, recomputing is cheaper than updating all for a new node.
 _MOST_SUITED = 256
 
 
@@ -21,15 +20,15 @@ class Pool:
         self._index = Index()
         self._rooms: dict[NodeId, NodeCapacity] = {}
         self._profiles: dict[object, NodeProfile] = {}
-        # Slots as bits: of all rooms; of those that are listed, which of unused rooms that are
-        # alike is the first only, that stands for them all; and of those that suit a want.
-        # Of all rooms, in use or not: GPUs that take work, and cores where there are none.
+        # Totals of the pool: available GPUs, and cores of nodes without any.
         self._gpus = 0
         self._cores = 0
+        # Bitmaps of slots: of all nodes; of the listed ones, among which the first idle node of a
+        # profile represents the others; and of the nodes that suit each demand.
         self._present = 0
         self._listed = 0
         self._suited: dict[Want, int] = {}
-        self._asked: set[str] = set()  # the wallets whose nodes somebody asks for
+        self._asked: set[str] = set()  # the wallets that tasks name
         self._of_wallet: dict[str, set[NodeId]] = {}
 
     def __len__(self) -> int:
@@ -46,7 +45,7 @@ class Pool:
         return self._rooms.get(node_id)
 
     def slots(self, wanted: Requirements) -> int:
-        """How many would fit into all of it, if it were one node and unused."""
+        """How many such tasks would fit if the pool were one idle node."""
         milli = wanted.device_milli or WHOLE_DEVICE_MILLI * wanted.device_count
         slots = {
             DeviceKind.GPU: self._gpus * WHOLE_DEVICE_MILLI // milli,
@@ -55,7 +54,7 @@ class Pool:
         return sum(slots.values()) if wanted.device_kind is None else slots[wanted.device_kind]
 
     def put(self, node: FreeNode) -> bool:
-        """Takes a node in as it is; says whether it has gained anything."""
+        """Adds or updates a node; returns whether capacity was gained."""
         key = profile_key(node, self._asked)
         room = self._rooms.get(node.id)
         if room is not None and room.profile is self._profiles.get(key) and room.is_of(node):
@@ -111,23 +110,22 @@ class Pool:
         self._changed(room, own_before, was_idle)
 
     def rooms(self, slots: int) -> Iterator[NodeCapacity]:
-        """In the fixed order."""
         return self._index.rooms(slots)
 
     def could_do(self, want: Want, account_id: AccountId) -> int:
-        """The slots of rooms that could do for a want; of unused ones that are alike, of one."""
+        """The slots of nodes that could serve a demand; one for all idle nodes of a profile."""
         return self._suited_by(want) & self._listed & self._index.could_do(want, account_id)
 
     def every_that_could_do(self, want: Want, account_id: AccountId) -> int:
-        """Also of those for which others stand."""
+        """Like `could_do`, with every idle node."""
         return self._suited_by(want) & self._present & self._index.could_do(want, account_id)
 
     def busy(self, want: Want, account_id: AccountId) -> tuple[int, int, int]:
-        """Of the rooms that would do if they were free: see `Index.busy`."""
+        """See `Index.busy`."""
         return self._index.busy(want, account_id, self.suited(want))
 
     def suited(self, want: Want) -> int:
-        """The slots of rooms that would do if they were free."""
+        """The slots of nodes that would serve the demand if they were idle."""
         return self._suited_by(want) & self._present
 
     def forget_wants(self) -> None:
@@ -135,7 +133,7 @@ class Pool:
         self._asked.clear()
 
     def ask_for(self, wallets: Iterable[str]) -> list[FreeNode]:
-        """Somebody asks for nodes of these: which are to be put again, to be told from others."""
+        """Notes wallets that a task names; returns their nodes, to be put again."""
         new = set(wallets) - self._asked
         self._asked |= new
         found = [each for wallet in sorted(new) for each in sorted(self._of_wallet.get(wallet, ()))]
@@ -171,7 +169,7 @@ class Pool:
         self._cores += 0 if gpus else sign * room.node.cores
 
     def _list_anew(self) -> None:
-        """All rooms have got other slots."""
+        """Rebuilds all bitmaps after the slots have changed."""
         self._suited.clear()
         self._present = self._listed = 0
         for profile in self._profiles.values():
@@ -184,7 +182,7 @@ class Pool:
             self._list(room)
 
     def _suited_by(self, want: Want) -> int:
-        """May have bits where no room is."""
+        """May contain bits of slots that are empty now."""
         suited = self._suited.get(want)
         if suited is None:
             want.forget_others(self._profiles.values())
@@ -204,6 +202,6 @@ class Pool:
             self._list(room)
 
     def _list(self, room: NodeCapacity) -> None:
-        """Lists a room, but for the unused ones that are alike the first of them only."""
+        """Lists a node; of the idle nodes of its profile only the first."""
         idle = room.profile.idle
         self._listed = ((self._listed | 1 << room.slot) & ~idle) | (idle & -idle)

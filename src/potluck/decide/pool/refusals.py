@@ -1,8 +1,7 @@
-"""How many nodes refuse a task for which reason.
+"""Counts how many nodes refuse a task, by reason.
 
-Counted for all nodes at once, by what is free of them, where that tells; else at most some thirty
-rooms are looked at, and they stand for the others: this is asked again and again for all that
-waits.
+All nodes are counted with bitmaps where these decide; else a sample of about thirty nodes
+represents the others, because this is called again and again for every waiting group.
 """
 
 from collections import Counter
@@ -39,7 +38,7 @@ def count_refusals(want: Want, account_id: AccountId, pool: Pool) -> Counter[Ref
 
 
 def _tell_all(want: Want, profiles: Sequence[NodeProfile]) -> bool:
-    """Whether what is free of the GPUs of a room, and of all else, tells why it refuses."""
+    """Whether the bitmaps alone decide why a node refuses."""
     return (
         want.needs.is_on_gpu
         and not want.requirements.device_memory_bytes
@@ -50,7 +49,7 @@ def _tell_all(want: Want, profiles: Sequence[NodeProfile]) -> bool:
 def _look_at(
     want: Want, account_id: AccountId, rooms: Iterable[NodeCapacity], count: int
 ) -> Counter[Refusal]:
-    """What some of them answer, scaled so that all answers together are as many as the rooms."""
+    """The refusals of a sample, scaled to all nodes."""
     every = 1 + max(0, count - 1) // _MOST_LOOKS
     answers = Counter(want.refusal(room, account_id) for room in islice(rooms, 0, None, every))
     looks = answers.total()
