@@ -1,4 +1,4 @@
-"""A simulated consumer: submits all kinds of tasks, some of them twice, and cancels some."""
+"""A simulated consumer: submits various tasks, some of them twice, and cancels some."""
 
 import asyncio
 
@@ -17,8 +17,6 @@ SPEC = ScriptSpec("simulated.py", "pass")
 
 
 class SimulatedConsumer:
-    """One account's user."""
-
     def __init__(self, world: World, link: NetworkLink, account_id: AccountId) -> None:
         self.world = world
         self.account_id = account_id
@@ -35,7 +33,7 @@ class SimulatedConsumer:
                 await self._submit()
 
     async def _submit(self) -> None:
-        """With a key, so that it can be repeated until it is answered."""
+        """With an idempotency key, so that it can be retried until it succeeds."""
         chance = self.world.chance
         request, key = self._request(), chance.bytes(8).hex()
         try:
@@ -54,7 +52,7 @@ class SimulatedConsumer:
         try:
             await self._link.call(lambda services: cancel(services, self.account_id, task_id))
         except (Conflict, Unavailable):
-            return  # it had ended, or the answer was lost
+            return  # it had ended, or the response was lost
 
     def _request(self) -> TaskRequest:
         chance = self.world.chance
@@ -95,7 +93,7 @@ class SimulatedConsumer:
 
 
 def large(world: World) -> Requirements:
-    """All that the largest node has of something."""
+    """All cores or all GPUs of the largest node."""
     if world.chance.happens(0.5):
         return Requirements(device_kind=DeviceKind.CPU, cores=CORES)
     return Requirements(device_kind=DeviceKind.GPU, device_count=world.most_devices)

@@ -1,8 +1,8 @@
-"""Whether large tasks start in an endless stream of small ones.
+"""Checks that large tasks start in an endless stream of small ones.
 
-When everything is repaired, small tasks keep every device busy while an account asks for a whole
-node, which is never free by itself: it must be reserved, within a few runs. Tasks that fit no node
-are submitted as well, and must not be in the way.
+After the repair, small tasks keep every device busy while an account requests a whole node, which
+is never free by itself: it must be reserved within a few runs. Tasks that fit no node are submitted
+as well, and must not interfere.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from verification.faults.world import World
 _SLOWNESS = 0.5
 STARTS_WITHIN_SECONDS = 25.0
 _LARGE_TASKS = 2
-_IMPOSSIBLE = 5  # more than are laid out at a time
+_IMPOSSIBLE = 5  # more than get reservations at a time
 _LACKING = """
 SELECT (SELECT count(*) FROM devices) - (SELECT count(*) FROM tasks WHERE is_waiting) AS count
 """
@@ -75,7 +75,7 @@ class StarvationCheck:
         return view.id
 
     async def _await_end(self, task_id: TaskId) -> None:
-        """However often it is tried, it never waits longer than a few runs."""
+        """Fails the history if the task waits longer than a few runs for any attempt."""
         world, since = self._world, self._world.now
         while not world.broken:
             (row,) = world.sessions.fetch(_TASK, task_id)
@@ -85,5 +85,5 @@ class StarvationCheck:
                 since = world.now
             if world.now - since > STARTS_WITHIN_SECONDS:
                 wanted = msgspec.json.decode(row["requirements"])
-                world.fail([f"{task_id} starves among smaller ones; it wants {wanted}"])
+                world.fail([f"{task_id} starves among smaller tasks; it requires {wanted}"])
             await asyncio.sleep(0.1)

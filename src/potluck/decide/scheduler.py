@@ -1,9 +1,9 @@
-"""The scheduler: what waits, what is free, and who gets what next.
+"""The scheduler: assigns waiting tasks to free devices.
 
-`plan` decides, round by round; everything else tells it what has changed. It is deterministic: the
-same calls give the same plans. It never hands out more than it knows to be free, and what has
-changed since is caught when the plan is applied. Its cost follows the lines that can move and not
-the tasks that wait: a line that found no room is not looked at again until some node gains some.
+`plan` decides, round by round; the other methods report changes. It is deterministic: the same
+calls give the same plans. It never assigns more than it knows to be free; changes since then are
+caught when the plan is applied. Its cost depends on the ready task groups, not on the waiting
+tasks: a group that did not fit is not tried again until some node gains capacity.
 """
 
 import heapq
@@ -47,16 +47,16 @@ from potluck.decide.types import (
 )
 from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
 
-# So many looks at lines take a fraction of a second.
+# Checks of groups in a round, which take a fraction of a second.
 _FEWEST_LOOKS = 1_000
 
 
 class SchedulerPlan(Struct, frozen=True):
     assignments: tuple[Assignment, ...]
-    waiting: dict[LineKey, Waiting]  # the lines that have another reason to wait than before
-    emptied: tuple[LineKey, ...]  # the lines with a reason in which nobody waits any more
-    is_complete: bool  # False if there is more to decide at once
-    is_told: bool  # False if there may be more lines with another reason
+    waiting: dict[LineKey, Waiting]  # groups whose waiting reason has changed
+    emptied: tuple[LineKey, ...]  # groups that had a reason and are empty now
+    is_complete: bool  # False if there is more to decide immediately
+    is_told: bool  # False if there may be more changed reasons
 
 
 class Scheduler:
@@ -78,7 +78,7 @@ class Scheduler:
         self._lines = Lines(order)
         self._ready = ReadyGroups(self._lines)
         self._halted = Halted(self._lines)
-        self._to_try: OrderedDict[Shape, None] = OrderedDict()  # these may find room now
+        self._to_try: OrderedDict[Shape, None] = OrderedDict()  # these may fit now
         self._rates = Rates()
         self._turns = 0
         reservations = Reservations(self._timetable, self._suitable, self._suitability.on)
@@ -100,7 +100,7 @@ class Scheduler:
         self._told = ReasonUpdates(self._lines, self._explainer.reason, reason_seconds)
 
     def put_task(self, task: WaitingTask) -> None:
-        """A task that is ready for an attempt; what was known of it is replaced."""
+        """Adds or replaces a task that is ready for an attempt."""
         owners = task.requirements.owners
         if owners and self._capacity.ask_for(owners):
             self._pool_changed()
@@ -122,11 +122,9 @@ class Scheduler:
             self._forget_if_empty(line)
 
     def task(self, task_id: TaskId) -> WaitingTask | None:
-        """A waiting task as it is known here."""
         return self._lines.task(task_id)
 
     def task_ids(self) -> list[TaskId]:
-        """All that wait."""
         return self._lines.task_ids()
 
     def has_line(self, key: LineKey) -> bool:
@@ -147,7 +145,7 @@ class Scheduler:
         self._pool_changed()
 
     def put_running(self, attempt: RunningAttempt, now: float) -> None:
-        """A live attempt; of one that was planned it says that it has been applied."""
+        """Adds a live attempt; confirms it if it was planned."""
         self._running.put(attempt, self._account(attempt.account_id), now)
 
     def drop_running(self, attempt_id: AttemptId, now: float) -> None:
@@ -157,13 +155,13 @@ class Scheduler:
             self._release_account(attempt.account_id)
 
     def refused(self, assignment: Assignment, now: float) -> None:
-        """What was planned could not be applied. Node and task are to be put again as they are."""
+        """An assignment could not be applied. The caller must put its node and task again."""
         account_id = self._running.cease(assignment.task_id, assignment.node_id, now)
         if account_id is not None:
             self._release_account(account_id)
 
     def give(self, attempt: RunningAttempt, now: float) -> None:
-        """Frees what an ended attempt had, where nobody reads the node again: in simulations."""
+        """Frees the resources of an ended attempt in a simulation, which reads no nodes."""
         self._capacity.give(attempt)
         self.drop_running(attempt.id, now)
 
@@ -172,23 +170,22 @@ class Scheduler:
         self._release_account(share.id)
 
     def recall(self, account_id: AccountId, used_milli_seconds: float, until: float) -> None:
-        """What an account had used lately by the time from which on it is counted here."""
+        """Adds an account's recent use from before `until`, the time from which it is counted."""
         self._account(account_id).recall(used_milli_seconds, until)
 
     def observed(self, task_id: TaskId, seen: Mapping[NodeId, ArrayProgress]) -> None:
-        """How an array goes on the nodes that worked on it lately."""
+        """Sets the recent progress of an array on its nodes."""
         if self._lines.task(task_id) is not None:
             self._paces.observe(task_id, seen)
 
     def plan(self, now: float, most: int) -> SchedulerPlan:
-        """At most about so many decisions; `is_complete` says whether there are more.
+        """Makes about `most` assignments at most; `is_complete` is False if there may be more.
 
-        It ends also after so many looks at lines that stay where they are, which may be many more
-        than there are nodes.
+        It also ends after a number of checks of groups that cannot be placed.
         """
         self._learn()
         self._timetable.look(now)
-        assignments = self._lay_out(now)  # while those without room are known as such
+        assignments = self._lay_out(now)  # while blocked groups are still known as such
         looks = max(_FEWEST_LOOKS, most)
         looks -= self._release_room(looks // 2)
         turns = [turn for each in self._ready.accounts() if (turn := self._turn(each, now))]
@@ -204,25 +201,24 @@ class Scheduler:
         return SchedulerPlan(tuple(assignments), waiting, emptied, is_complete, self._told.is_done)
 
     def explain(self, task_id: TaskId, now: float) -> Explained | None:
-        """Why a task waits; None if it does not wait here."""
+        """Why a task waits; None if it is not in the queue."""
         return self._explainer.explain(task_id, now)
 
     def estimate(self, task: WaitingTask, now: float) -> Estimated:
-        """What a task would meet that is not here. Nothing is remembered of it."""
+        """Estimates a task that was not submitted, without side effects."""
         account = self._accounts.get(task.account_id) or SchedulerAccount(task.account_id)
         return self._estimator.estimate(task, account, now)
 
     def explain_node(self, node_id: NodeId) -> NodeExplained | None:
-        """Why a node gets no work, or no more; None if nothing is planned with it."""
+        """Why a node gets no work, or no more; None if the node is unknown."""
         return self._explainer.explain_node(node_id, self._timetable.count_on(node_id))
 
     def _learn(self) -> None:
-        """What people ask for is what free devices should suit."""
         for line, count in self._lines.take_arrived().items():
             self._capacity.learn(line.key.requirements, count)
 
     def _turn(self, account_id: AccountId, now: float) -> tuple[Place, float, AccountId] | None:
-        """Accounts in equal places go by the age of their first task."""
+        """Ties are broken by the age of the first task."""
         task = self._ready.first(account_id)
         if task is None:
             return None
@@ -230,7 +226,7 @@ class Scheduler:
         return place, task.submitted_at, account_id
 
     def _serve(self, account: SchedulerAccount, now: float) -> list[Assignment]:
-        """Places the head of the account's first line, or finds out why it must wait."""
+        """Places the account's first task, or blocks its group."""
         line, task = self._ready.take(account.id)
         found = Halt.ROOM if line.shape in self._halted else self._finder.find(task, account, now)
         if isinstance(found, Halt):
@@ -257,7 +253,7 @@ class Scheduler:
         return given
 
     def _lay_out(self, now: float) -> list[Assignment]:
-        """Lays out reservations from time to time, and starts what can wait no longer."""
+        """Renews reservations from time to time, and starts tasks that can wait no longer."""
         if not self._promises.is_due(now):
             return []
         started: list[Assignment] = []
@@ -269,7 +265,7 @@ class Scheduler:
         return started
 
     def _start(self, claim: Claim, now: float) -> list[Assignment]:
-        """Starts a task that need not be the head of its line."""
+        """Starts a task that need not be the first of its group."""
         task = claim.task
         account = self._accounts[task.account_id]
         found = self._finder.find_on(task, account, claim.node_ids)
@@ -286,16 +282,15 @@ class Scheduler:
         return self._count(task, found.assignments, account, now)
 
     def _suitable(self, task: WaitingTask) -> dict[NodeId, UsableDevices]:
-        """Where it could ever run, and would not hold up the end of its array."""
+        """The nodes where it could ever run without delaying the end of its array."""
         found = self._suitability.devices(task)
         unfit = self._paces.unfit(task) if task.pending else frozenset()
         return {each: found[each] for each in found if each not in unfit} if unfit else found
 
     def _release_room(self, most: int) -> int:
-        """Looks again at those that found no room, once for each shape, if there is more now.
+        """After a gain of capacity, tries blocked shapes again, once each.
 
-        Answers how many it looked at. The others have their turn in the next rounds, before those
-        that have had theirs.
+        Returns how many were tried. The others follow in the next rounds, before these.
         """
         if self._capacity.gained():
             self._to_try.update(dict.fromkeys(self._halted.shapes()))
@@ -308,7 +303,7 @@ class Scheduler:
         return looks
 
     def _try_again(self, shape: Shape) -> bool:
-        """Whether that needed a look. Lines in which nobody stands any more do not."""
+        """Returns False if the shape had only empty groups, which cost nothing."""
         while (line := self._halted.line_of(shape)) is not None:
             entry = self._lines.first(line)
             if entry is not None:
@@ -321,12 +316,12 @@ class Scheduler:
     def _forget_if_empty(self, line: TaskGroup) -> None:
         if self._lines.first(line) is None:
             self._halted.discard(line)
-            if not self._lines.has(line.key):  # what was told is of whoever stands there now
+            if not self._lines.has(line.key):  # else the reason belongs to the new group
                 self._told.forget(line)
             self._offer_next(line)
 
     def _offer_next(self, line: TaskGroup) -> None:
-        """Whoever waited for room behind it may have some too, unless it found none."""
+        """The next group of its shape may fit too, unless this one did not."""
         following = self._halted.release_next(line)
         if following is not None:
             self._ready.offer(following)
@@ -335,8 +330,7 @@ class Scheduler:
         self._offer(self._halted.release_account(account_id))
 
     def _pool_changed(self) -> None:
-        """Other nodes are there. Whom one of them treats unlike others, or no longer, finds room in
-        other company than before; the lines of all others stay where they are."""
+        """Regroups the accounts that a node now treats specially, or no longer does."""
         self._suitability.forget()
         self._told.doubt()
         for line in self._lines.set_named(self._capacity.named):
@@ -349,7 +343,7 @@ class Scheduler:
             self._ready.offer(line)
 
     def _look_again(self, line: TaskGroup) -> None:
-        """A new head may go where the one before it could not, being shorter, or go first."""
+        """A new first task may fit where the one before it did not, or come earlier in order."""
         if line.halt in (Halt.KEPT, Halt.SLOW):
             self._halted.discard(line)
             self._ready.offer(line)

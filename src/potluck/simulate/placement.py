@@ -1,8 +1,8 @@
-"""How much of a pool a placement can fill: the method of the FGD paper, on the server's own code.
+"""Measures how much of a pool a placement can fill, by the method of the FGD paper.
 
-The list is shuffled by a seed, and tasks are drawn from it again until they ask for 130 % of the
-GPUs. They come one by one, nothing ever leaves, and what fits nowhere is dropped. The figure is how
-much of the GPUs is allocated when what was asked for so far reaches 100 and 130 % of them.
+The list is shuffled by a seed, and tasks are drawn from it again until they request 130 % of the
+GPUs. They arrive one by one, none ends, and a task that fits nowhere is dropped. The result is the
+allocated part of the GPUs when the tasks so far have requested 100 and 130 % of them.
 """
 
 from collections.abc import Callable, Sequence
@@ -52,8 +52,8 @@ def simulate(
     seeds: Sequence[int],
     is_mix_known: bool,
 ) -> PlacementRun:
-    """With a known mix the placement has seen the list before, as in the paper; otherwise it learns
-    from the tasks as they come, as in a pool."""
+    """With a known mix the placement learns the list in advance, as in the paper; otherwise it
+    learns from the tasks as they arrive, as in a pool."""
     curves = [fill(trace, placement(), seed, is_mix_known) for seed in seeds]
     per_seed = [
         SeedResult(seed, curve[100].allocated_percent, curve[130].allocated_percent)
@@ -67,7 +67,7 @@ def simulate(
 
 
 def fill(trace: Trace, placement: Placement, seed: int, is_mix_known: bool) -> list[PlacementPoint]:
-    """What was allocated when 0, 1, … 130 % had been asked for."""
+    """The allocated percentage when 0, 1, … 130 % had been requested."""
     capacity = Capacity(placement)
     for node in trace.nodes:
         capacity.put_node(node)

@@ -1,4 +1,4 @@
-"""The lines that can not move, by what must happen before they are looked at again."""
+"""The blocked task groups, by the event that must happen before they are tried again."""
 
 import heapq
 from collections.abc import Iterable, Iterator
@@ -11,27 +11,27 @@ from potluck.decide.queue.task_groups import (
 )
 from potluck.model.ids import AccountId
 
-# Sets that keep the order in which lines were added, so that equal input gives equal plans.
+# A set in order of insertion, so that equal inputs give equal plans.
 _LineSet = dict[TaskGroup, None]
 _Heap = list[tuple[float, int, TaskGroup]]
 _FEW = 64
 
 
 class Halted:
-    """Lines of one shape find room, or none, together. So when there may be room for a shape, of
-    each account only the first of its lines is released, and the next when that one has got some:
-    with thousands of lines of one shape all others stay where they are."""
+    """Groups of one shape fit, or do not fit, together. So when capacity for a shape may be free,
+    only the first group of each account is released, and the next one once that was placed. With
+    thousands of groups of one shape, the others cost nothing."""
 
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
         self._by_shape: dict[Shape, _LineSet] = {}
-        self._heaps: dict[Shape, dict[AccountId, _Heap]] = {}  # the same lines, in their order
-        self._opened: set[Shape] = set()  # of these, the shapes for which there may be room
+        self._heaps: dict[Shape, dict[AccountId, _Heap]] = {}  # the same groups, in order
+        self._opened: set[Shape] = set()  # the shapes for which capacity may be free
         self._kept: _LineSet = {}
         self._of_account: dict[AccountId, _LineSet] = {}
 
     def __contains__(self, shape: Shape) -> bool:
-        """Whether lines of this shape are known to find no room."""
+        """Whether groups of this shape are known not to fit."""
         return shape in self._by_shape and shape not in self._opened
 
     def add(self, line: TaskGroup, halt: Halt) -> None:
@@ -46,7 +46,7 @@ class Halted:
             self._of_account.setdefault(line.key.account_id, {})[line] = None
 
     def reorder(self, line: TaskGroup) -> None:
-        """A line without room has got another head."""
+        """Updates a group that does not fit after its first task has changed."""
         entry = self._lines.first(line)
         if entry is not None and line.halted != entry[0]:
             line.halted = entry[0]
@@ -58,35 +58,33 @@ class Halted:
                 heapq.heapify(heap)
 
     def shapes(self) -> Iterable[Shape]:
-        """Each shape without room."""
         return self._by_shape.keys()
 
     def line_of(self, shape: Shape) -> TaskGroup | None:
-        """One of the lines of this shape that are known to find no room."""
+        """One of the groups of this shape that are known not to fit."""
         return next(iter(self._by_shape.get(shape, ())), None)
 
     def lines(self) -> Iterator[TaskGroup]:
-        """Those that wait for room, kept or not."""
+        """The groups that wait for capacity, reserved or not."""
         for lines in self._by_shape.values():
             yield from lines
         yield from self._kept
 
     def discard(self, line: TaskGroup) -> None:
-        """Forgets a line in which nobody stands any more."""
+        """Forgets an empty group."""
         self._leave(line)
         self._kept.pop(line, None)
         self._of_account.get(line.key.account_id, {}).pop(line, None)
 
     def release_shape(self, shape: Shape) -> list[TaskGroup]:
-        """Of each account the first line of this shape."""
+        """Releases the first group of this shape of each account."""
         if shape in self._by_shape:
             self._opened.add(shape)
         firsts = [self._take_first(shape, each) for each in list(self._heaps.get(shape, ()))]
         return [line for line in firsts if line is not None]
 
     def release_next(self, line: TaskGroup) -> TaskGroup | None:
-        """Which of its shape and account goes after one that was released; none, if that has found
-        no room."""
+        """Releases the next group of the same shape and account, unless the last did not fit."""
         if line.shape not in self._opened:
             return None
         return self._take_first(line.shape, line.key.account_id)
@@ -123,7 +121,6 @@ class Halted:
         return list(self._of_account.pop(account_id, {}))
 
     def release_credit(self) -> list[TaskGroup]:
-        """Something cheaper may have become free."""
         released = [
             line
             for lines in self._of_account.values()

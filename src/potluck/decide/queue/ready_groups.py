@@ -1,4 +1,4 @@
-"""The lines that could move, account by account."""
+"""The task groups that may be placed, by account."""
 
 import heapq
 
@@ -8,14 +8,14 @@ from potluck.model.ids import AccountId
 
 
 class ReadyGroups:
-    """Each line stands here at most once, by the place of its head."""
+    """Contains each group at most once, ordered by its first task."""
 
     def __init__(self, lines: Lines) -> None:
         self._lines = lines
         self._heaps: dict[AccountId, list[tuple[float, int, TaskGroup]]] = {}
 
     def offer(self, line: TaskGroup) -> bool:
-        """Says that a line could move, or that its head is a new one; False if it has none."""
+        """Adds a group, or updates it after its first task has changed; False if it is empty."""
         line.halt = Halt.NONE
         entry = self._lines.first(line)
         if entry is None:
@@ -30,7 +30,7 @@ class ReadyGroups:
         return list(self._heaps)
 
     def first(self, account_id: AccountId) -> WaitingTask | None:
-        """The head of the account's first line; stays where it is."""
+        """The first task of the account; it stays in place."""
         heap = self._heaps.get(account_id)
         while heap:
             place, _, line = heap[0]
@@ -40,14 +40,14 @@ class ReadyGroups:
             heapq.heappop(heap)
             if place == line.offered:
                 line.offered = None
-                self.offer(line)  # by its head of now
+                self.offer(line)  # by its current first task
         self._heaps.pop(account_id, None)
         return None
 
     def take(self, account_id: AccountId) -> tuple[TaskGroup, WaitingTask]:
-        """The account's first line, which is no longer here, and its head.
+        """Removes the account's first group; returns it with its first task.
 
-        `first` has just said that it is."""
+        `first` must have returned a task just before."""
         _, _, line = heapq.heappop(self._heaps[account_id])
         line.offered = None
         entry = line.row.first()

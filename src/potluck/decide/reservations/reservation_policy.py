@@ -1,4 +1,4 @@
-"""Whom something is promised: who has waited long is laid out anew from time to time."""
+"""Chooses the tasks that get reservations: from time to time, the ones that have waited long."""
 
 from collections.abc import Mapping
 
@@ -37,7 +37,7 @@ class Promises:
         self._laid_out_at: float | None = None
 
     def is_due(self, now: float) -> bool:
-        """Says so once, every so many seconds."""
+        """True once per interval."""
         at = self._laid_out_at
         if at is not None and now - at < self._settings.every_seconds:
             return False
@@ -45,7 +45,7 @@ class Promises:
         return True
 
     def lay_out(self, now: float) -> list[Claim]:
-        """Those that must start now, whoever stands before them."""
+        """Renews the reservations; returns the tasks that must start now, before all others."""
         settings = self._settings
         if not self._order.promises:
             self._reservations.lay_out(self._first_in_order(now), None, now)
@@ -63,7 +63,7 @@ class Promises:
         ]
 
     def _first_in_order(self, now: float) -> list[WaitingTask]:
-        """The heads of lines without room that have waited long, in the order of their turns."""
+        """The first tasks of blocked groups that have waited long, in the order of the policy."""
         waiting: list[tuple[Place, int, WaitingTask]] = []
         for line in self._halted.lines():
             entry = self._lines.first(line)
