@@ -80,7 +80,7 @@ class SimulatedConsumer:
     def _requirements(self) -> Requirements:
         chance = self.world.chance
         if self.world.has_large_tasks and chance.happens(0.2):
-            return large(self.world)
+            return large_requirements(self.world)
         milli = chance.one_of([None, None, 250, 500])
         return Requirements(
             device_count=1 if milli else min(chance.one_of([1, 1, 1, 2]), self.world.most_devices),
@@ -92,7 +92,7 @@ class SimulatedConsumer:
         )
 
 
-def large(world: World) -> Requirements:
+def large_requirements(world: World) -> Requirements:
     """All cores or all GPUs of the largest node."""
     if world.chance.happens(0.5):
         return Requirements(device_kind=DeviceKind.CPU, cores=CORES)

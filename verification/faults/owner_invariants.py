@@ -36,7 +36,7 @@ class _Shares:
         return all(share["availability"] == "available" for share in self.of(attempt))
 
 
-def find_broken_promises(sessions: Sessions, changes: list[RowChange]) -> list[str]:
+def find_owner_violations(sessions: Sessions, changes: list[RowChange]) -> list[str]:
     attempts = net_changes(changes, "attempts")
     if not attempts:
         return _unjust(changes, [], _Shares([]))

@@ -15,7 +15,7 @@ from potluck.model.ids import AccountId, TaskId
 from potluck.model.task import GIB, Limits, Requirements, TaskRequest, TaskState
 from potluck.server.flow.settle.cancel import cancel
 from potluck.server.flow.submit.submit import submit
-from verification.faults.consumer import SPEC, large
+from verification.faults.consumer import SPEC, large_requirements
 from verification.faults.network import NetworkLink
 from verification.faults.world import World
 
@@ -45,7 +45,9 @@ class StarvationCheck:
         self._world.watch(stream)
         try:
             for _ in range(_LARGE_TASKS):
-                await self._await_end(await self._submit(self._patient, large(self._world)))
+                await self._await_end(
+                    await self._submit(self._patient, large_requirements(self._world))
+                )
         finally:
             stream.cancel()
             await asyncio.gather(stream, return_exceptions=True)

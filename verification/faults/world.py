@@ -13,7 +13,7 @@ from verification.faults.cluster import BEGINNING
 from verification.faults.history_plan import HistoryPlan, has_large_tasks
 from verification.faults.invariant_check import find_violations
 from verification.faults.lossy_live import LossyLive
-from verification.faults.owner_invariants import find_broken_promises
+from verification.faults.owner_invariants import find_owner_violations
 from verification.faults.row_changes import take_row_changes
 from verification.faults.sessions import Sessions
 
@@ -74,7 +74,7 @@ class World:
         self.steps += 1
         changes = take_row_changes(self.sessions)
         self.fail(find_violations(self.sessions, changes))
-        self.fail(find_broken_promises(self.sessions, changes))
+        self.fail(find_owner_violations(self.sessions, changes))
         if self.steps >= self.plan.steps:
             self.over.set()
         if self.chance.strikes("commit_unheard"):

@@ -144,15 +144,15 @@ def _check_model(patterns: str | None) -> None:
 
 
 def _check_fraction(request: TaskRequest) -> None:
-    wanted = request.requirements
-    if wanted.device_milli is None or wanted.device_milli == WHOLE_DEVICE_MILLI:
+    requirements = request.requirements
+    if requirements.device_milli is None or requirements.device_milli == WHOLE_DEVICE_MILLI:
         return
-    if wanted.device_count > 1:
+    if requirements.device_count > 1:
         raise InvalidInput(
-            f"The task requests a fraction of a device, and {wanted.device_count} devices.",
+            f"The task requests a fraction of a device, and {requirements.device_count} devices.",
             "Request a fraction of one device, or whole devices.",
         )
-    if wanted.device_kind is DeviceKind.CPU:
+    if requirements.device_kind is DeviceKind.CPU:
         raise InvalidInput(
             "The task requests a fraction of a processor.",
             "Request a number of cores instead.",

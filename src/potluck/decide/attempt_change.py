@@ -16,14 +16,14 @@ from potluck.decide.arrays.items import (
     HeldRange,
     ItemFailure,
     RangeEnd,
-    after_range,
+    decide_after_range,
 )
 from potluck.decide.charges import Billable, charge_micro
 from potluck.decide.lifecycle import attempt_may_become, is_nodes_fault, task_may_become
 from potluck.decide.retry_policy import (
     History,
     Wait,
-    after,
+    decide_next,
     is_counted_loss,
 )
 from potluck.model.blob import Value
@@ -295,8 +295,8 @@ def _after(attempt: LockedAttempt, reason: EndReason, wait: Wait) -> RangeEnd:
         declines=before.declines + (reason is EndReason.DECLINED),
     )
     if attempt.array is None:
-        return RangeEnd(after(reason, history, attempt.now, wait), ())
-    return after_range(reason, history, attempt.array, attempt.now, wait)
+        return RangeEnd(decide_next(reason, history, attempt.now, wait), ())
+    return decide_after_range(reason, history, attempt.array, attempt.now, wait)
 
 
 def _task_detail(array: ArrayPart | None, detail: str, following: RangeEnd) -> str:

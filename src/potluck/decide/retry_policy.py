@@ -50,7 +50,7 @@ def is_counted_loss(reason: EndReason) -> bool:
     return reason.facts.attempt_state is AttemptState.LOST and reason.facts.is_counted
 
 
-def after(reason: EndReason, history: History, now: datetime, wait: Wait) -> Next:
+def decide_next(reason: EndReason, history: History, now: datetime, wait: Wait) -> Next:
     match reason.facts.attempt_state:
         case AttemptState.SUCCEEDED:
             return Next(TaskState.SUCCEEDED, reason)

@@ -13,27 +13,27 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from potluck.decide.account import SchedulerAccount
-from potluck.decide.arrays.node_speed import ArrayProgress, Paces
+from potluck.decide.arrays.node_speed import ArrayProgress, NodeSpeeds
 from potluck.decide.explain.explain import Explainer
 from potluck.decide.explain.node import NodeExplained
 from potluck.decide.explain.reason_updates import ReasonUpdates, Waiting
 from potluck.decide.explain.sentences import Explained
 from potluck.decide.order.interface import OrderPolicy, Place, Turn
-from potluck.decide.place_task import Finder
+from potluck.decide.place_task import TaskPlacer
 from potluck.decide.placement.interface import Placement
-from potluck.decide.pool.capacity import Capacity
+from potluck.decide.pool.capacity import PoolCapacity
 from potluck.decide.pool.suitable_devices import Suitability, UsableDevices
-from potluck.decide.queue.blocked import Halted
+from potluck.decide.queue.blocked import BlockedGroups
 from potluck.decide.queue.ready_groups import ReadyGroups
 from potluck.decide.queue.task_groups import (
-    Halt,
+    BlockReason,
     LineKey,
-    Lines,
     Shape,
     TaskGroup,
+    TaskGroups,
 )
-from potluck.decide.reservations.forecast import Foresight, Rates
-from potluck.decide.reservations.reservation_policy import Promises
+from potluck.decide.reservations.forecast import StartForecaster, StartRates
+from potluck.decide.reservations.reservation_policy import ReservationPolicy
 from potluck.decide.reservations.reserve import Claim, Reservations, ReserveSettings
 from potluck.decide.reservations.running import RunningWork
 from potluck.decide.reservations.timetable import Timetable
@@ -69,70 +69,70 @@ class Scheduler:
     ) -> None:
         self._order = order
         self._accounts: dict[AccountId, SchedulerAccount] = {}
-        self._capacity = Capacity(placement)
+        self._capacity = PoolCapacity(placement)
         self._suitability = Suitability(self._capacity)
         settings = reserve or ReserveSettings()
         self._timetable = Timetable(settings.extension_seconds)
         self._running = RunningWork(self._timetable)
-        self._paces = Paces(self._running)
-        self._lines = Lines(order)
-        self._ready = ReadyGroups(self._lines)
-        self._halted = Halted(self._lines)
+        self._speeds = NodeSpeeds(self._running)
+        self._groups = TaskGroups(order)
+        self._ready = ReadyGroups(self._groups)
+        self._blocked = BlockedGroups(self._groups)
         self._to_try: OrderedDict[Shape, None] = OrderedDict()  # these may fit now
-        self._rates = Rates()
+        self._rates = StartRates()
         self._turns = 0
         reservations = Reservations(self._timetable, self._suitable, self._suitability.on)
-        self._promises = Promises(
+        self._reservation_policy = ReservationPolicy(
             order,
-            (self._lines, self._halted),
+            (self._groups, self._blocked),
             self._accounts,
             self._suitability,
             reservations,
             settings,
         )
-        self._finder = Finder(
-            self._capacity, reservations, self._timetable, self._paces, order.promises
+        self._placer = TaskPlacer(
+            self._capacity, reservations, self._timetable, self._speeds, order.promises
         )
-        foresight = Foresight(reservations, self._rates, self._timetable)
+        forecaster = StartForecaster(reservations, self._rates, self._timetable)
         pool = (self._capacity, self._suitability)
-        self._explainer = Explainer(order, self._lines, self._accounts, pool, foresight)
-        self._estimator = Estimator(self._lines, self._capacity, reservations, foresight)
-        self._told = ReasonUpdates(self._lines, self._explainer.reason, reason_seconds)
+        self._explainer = Explainer(order, self._groups, self._accounts, pool, forecaster)
+        self._estimator = Estimator(self._groups, self._capacity, reservations, forecaster)
+        self._reason_updates = ReasonUpdates(self._groups, self._explainer.reason, reason_seconds)
 
     def put_task(self, task: WaitingTask) -> None:
         """Adds or replaces a task that is ready for an attempt."""
         owners = task.requirements.owners
         if owners and self._capacity.ask_for(owners):
             self._pool_changed()
-        known = self._lines.task(task.id)
-        before = None if known is None else self._lines.line_of(known)
-        line = self._lines.put(task)
-        if before is not None and before is not line:
+        known = self._groups.task(task.id)
+        before = None if known is None else self._groups.group_of(known)
+        group = self._groups.put(task)
+        if before is not None and before is not group:
             self._forget_if_empty(before)
-        entry = self._lines.first(line)
+        entry = self._groups.first(group)
         if entry is not None and entry[2] is task:
             self._account(task.account_id)
-            self._look_again(line)
+            self._look_again(group)
 
     def drop_task(self, task_id: TaskId) -> None:
-        task = self._lines.drop(task_id)
-        self._paces.forget(task_id)
-        line = None if task is None else self._lines.line_of(task)
-        if line is not None:
-            self._forget_if_empty(line)
+        task = self._groups.drop(task_id)
+        self._speeds.forget(task_id)
+        group = None if task is None else self._groups.group_of(task)
+        if group is not None:
+            self._forget_if_empty(group)
 
     def task(self, task_id: TaskId) -> WaitingTask | None:
-        return self._lines.task(task_id)
+        return self._groups.task(task_id)
 
     def task_ids(self) -> list[TaskId]:
-        return self._lines.task_ids()
+        return self._groups.task_ids()
 
     def has_line(self, key: LineKey) -> bool:
-        return self._lines.has(key)
+        return self._groups.has(key)
 
     @property
     def waiting_count(self) -> int:
-        return len(self._lines)
+        return len(self._groups)
 
     def put_node(self, node: FreeNode) -> None:
         if self._capacity.put_node(node):
@@ -175,8 +175,8 @@ class Scheduler:
 
     def observed(self, task_id: TaskId, seen: Mapping[NodeId, ArrayProgress]) -> None:
         """Sets the recent progress of an array on its nodes."""
-        if self._lines.task(task_id) is not None:
-            self._paces.observe(task_id, seen)
+        if self._groups.task(task_id) is not None:
+            self._speeds.observe(task_id, seen)
 
     def plan(self, now: float, most: int) -> SchedulerPlan:
         """Makes about `most` assignments at most; `is_complete` is False if there may be more.
@@ -185,9 +185,9 @@ class Scheduler:
         """
         self._learn()
         self._timetable.look(now)
-        assignments = self._lay_out(now)  # while blocked groups are still known as such
+        assignments = self._renew_reservations(now)  # while blocked groups are still known as such
         looks = max(_FEWEST_LOOKS, most)
-        looks -= self._release_room(looks // 2)
+        looks -= self._retry_blocked(looks // 2)
         turns = [turn for each in self._ready.accounts() if (turn := self._turn(each, now))]
         heapq.heapify(turns)
         while turns and len(assignments) < most and looks > 0:
@@ -197,8 +197,13 @@ class Scheduler:
             if turn := self._turn(account_id, now):
                 heapq.heappush(turns, turn)
         is_complete = not turns and not self._to_try
-        waiting, emptied = self._told.tell(now), self._told.take_emptied()
-        return SchedulerPlan(tuple(assignments), waiting, emptied, is_complete, self._told.is_done)
+        waiting, emptied = (
+            self._reason_updates.take_changed(now),
+            self._reason_updates.take_emptied(),
+        )
+        return SchedulerPlan(
+            tuple(assignments), waiting, emptied, is_complete, self._reason_updates.is_done
+        )
 
     def explain(self, task_id: TaskId, now: float) -> Explained | None:
         """Why a task waits; None if it is not in the queue."""
@@ -214,8 +219,8 @@ class Scheduler:
         return self._explainer.explain_node(node_id, self._timetable.count_on(node_id))
 
     def _learn(self) -> None:
-        for line, count in self._lines.take_arrived().items():
-            self._capacity.learn(line.key.requirements, count)
+        for group, count in self._groups.take_arrived().items():
+            self._capacity.learn(group.key.requirements, count)
 
     def _turn(self, account_id: AccountId, now: float) -> tuple[Place, float, AccountId] | None:
         """Ties are broken by the age of the first task."""
@@ -227,19 +232,23 @@ class Scheduler:
 
     def _serve(self, account: SchedulerAccount, now: float) -> list[Assignment]:
         """Places the account's first task, or blocks its group."""
-        line, task = self._ready.take(account.id)
-        found = Halt.ROOM if line.shape in self._halted else self._finder.find(task, account, now)
-        if isinstance(found, Halt):
-            self._halted.add(line, found)
-            self._told.note(line)
-            self._offer_next(line)
+        group, task = self._ready.take(account.id)
+        found = (
+            BlockReason.NO_CAPACITY
+            if group.shape in self._blocked
+            else self._placer.find(task, account, now)
+        )
+        if isinstance(found, BlockReason):
+            self._blocked.add(group, found)
+            self._reason_updates.note(group)
+            self._offer_next(group)
             return []
-        self._lines.serve(line, found.left)
-        self._rates.count(line.shape, task.submitted_at, now)
-        if self._ready.offer(line):
-            self._offer_next(line)
+        self._groups.serve(group, found.left)
+        self._rates.count(group.shape, task.submitted_at, now)
+        if self._ready.offer(group):
+            self._offer_next(group)
         else:
-            self._forget_if_empty(line)
+            self._forget_if_empty(group)
         return self._count(task, found.assignments, account, now)
 
     def _count(
@@ -252,50 +261,50 @@ class Scheduler:
         account.served_at = now
         return given
 
-    def _lay_out(self, now: float) -> list[Assignment]:
+    def _renew_reservations(self, now: float) -> list[Assignment]:
         """Renews reservations from time to time, and starts tasks that can wait no longer."""
-        if not self._promises.is_due(now):
+        if not self._reservation_policy.is_due(now):
             return []
         started: list[Assignment] = []
         while more := [
-            each for claim in self._promises.lay_out(now) for each in self._start(claim, now)
+            each for claim in self._reservation_policy.plan(now) for each in self._start(claim, now)
         ]:
             started += more
-        self._offer(self._halted.release_kept())
+        self._offer(self._blocked.release_kept())
         return started
 
     def _start(self, claim: Claim, now: float) -> list[Assignment]:
         """Starts a task that need not be the first of its group."""
         task = claim.task
         account = self._accounts[task.account_id]
-        found = self._finder.find_on(task, account, claim.node_ids)
-        if isinstance(found, Halt):
+        found = self._placer.find_on(task, account, claim.node_ids)
+        if isinstance(found, BlockReason):
             return []
-        line = self._lines.line_of(task)
-        assert line is not None
-        self._rates.count(line.shape, task.submitted_at, now)
+        group = self._groups.group_of(task)
+        assert group is not None
+        self._rates.count(group.shape, task.submitted_at, now)
         if found.left is None:
-            self._lines.drop(task.id)
+            self._groups.drop(task.id)
         else:
-            self._lines.put(found.left)
-        self._forget_if_empty(line)
+            self._groups.put(found.left)
+        self._forget_if_empty(group)
         return self._count(task, found.assignments, account, now)
 
     def _suitable(self, task: WaitingTask) -> dict[NodeId, UsableDevices]:
         """The nodes where it could ever run without delaying the end of its array."""
         found = self._suitability.devices(task)
-        unfit = self._paces.unfit(task) if task.pending else frozenset()
+        unfit = self._speeds.unfit(task) if task.pending else frozenset()
         return {each: found[each] for each in found if each not in unfit} if unfit else found
 
-    def _release_room(self, most: int) -> int:
+    def _retry_blocked(self, most: int) -> int:
         """After a gain of capacity, tries blocked shapes again, once each.
 
         Returns how many were tried. The others follow in the next rounds, before these.
         """
         if self._capacity.gained():
-            self._to_try.update(dict.fromkeys(self._halted.shapes()))
-            self._offer(self._halted.release_kept())
-            self._offer(self._halted.release_credit())
+            self._to_try.update(dict.fromkeys(self._blocked.shapes()))
+            self._offer(self._blocked.release_kept())
+            self._offer(self._blocked.release_credit())
         looks = 0
         while self._to_try and looks < most:
             shape, _ = self._to_try.popitem(last=False)
@@ -304,53 +313,53 @@ class Scheduler:
 
     def _try_again(self, shape: Shape) -> bool:
         """Returns False if the shape had only empty groups, which cost nothing."""
-        while (line := self._halted.line_of(shape)) is not None:
-            entry = self._lines.first(line)
+        while (group := self._blocked.group_of(shape)) is not None:
+            entry = self._groups.first(group)
             if entry is not None:
-                if self._capacity.could_have_room(entry[2]):
-                    self._offer(self._halted.release_shape(shape))
+                if self._capacity.could_fit(entry[2]):
+                    self._offer(self._blocked.release_shape(shape))
                 return True
-            self._forget_if_empty(line)
+            self._forget_if_empty(group)
         return False
 
-    def _forget_if_empty(self, line: TaskGroup) -> None:
-        if self._lines.first(line) is None:
-            self._halted.discard(line)
-            if not self._lines.has(line.key):  # else the reason belongs to the new group
-                self._told.forget(line)
-            self._offer_next(line)
+    def _forget_if_empty(self, group: TaskGroup) -> None:
+        if self._groups.first(group) is None:
+            self._blocked.discard(group)
+            if not self._groups.has(group.key):  # else the reason belongs to the new group
+                self._reason_updates.forget(group)
+            self._offer_next(group)
 
-    def _offer_next(self, line: TaskGroup) -> None:
+    def _offer_next(self, group: TaskGroup) -> None:
         """The next group of its shape may fit too, unless this one did not."""
-        following = self._halted.release_next(line)
+        following = self._blocked.release_next(group)
         if following is not None:
             self._ready.offer(following)
 
     def _release_account(self, account_id: AccountId) -> None:
-        self._offer(self._halted.release_account(account_id))
+        self._offer(self._blocked.release_account(account_id))
 
     def _pool_changed(self) -> None:
         """Regroups the accounts that a node now treats specially, or no longer does."""
         self._suitability.forget()
-        self._told.doubt()
-        for line in self._lines.set_named(self._capacity.named):
-            self._halted.discard(line)
-            self._lines.regroup(line)
-            self._ready.offer(line)
+        self._reason_updates.mark_stale()
+        for group in self._groups.set_named(self._capacity.named):
+            self._blocked.discard(group)
+            self._groups.regroup(group)
+            self._ready.offer(group)
 
-    def _offer(self, lines: list[TaskGroup]) -> None:
-        for line in lines:
-            self._ready.offer(line)
+    def _offer(self, groups: list[TaskGroup]) -> None:
+        for group in groups:
+            self._ready.offer(group)
 
-    def _look_again(self, line: TaskGroup) -> None:
+    def _look_again(self, group: TaskGroup) -> None:
         """A new first task may fit where the one before it did not, or come earlier in order."""
-        if line.halt in (Halt.KEPT, Halt.SLOW):
-            self._halted.discard(line)
-            self._ready.offer(line)
-        elif line.halt is Halt.ROOM:
-            self._halted.reorder(line)
-        elif line.halt is Halt.NONE:
-            self._ready.offer(line)
+        if group.block_reason in (BlockReason.KEPT, BlockReason.SLOW):
+            self._blocked.discard(group)
+            self._ready.offer(group)
+        elif group.block_reason is BlockReason.NO_CAPACITY:
+            self._blocked.reorder(group)
+        elif group.block_reason is BlockReason.NONE:
+            self._ready.offer(group)
 
     def _account(self, account_id: AccountId) -> SchedulerAccount:
         account = self._accounts.get(account_id)

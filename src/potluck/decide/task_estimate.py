@@ -10,14 +10,14 @@ from msgspec import Struct
 from potluck.decide.account import SchedulerAccount
 from potluck.decide.arrays.ranges import pending_items
 from potluck.decide.explain.sentences import waiting_reason
-from potluck.decide.explain.suggestions import changes
+from potluck.decide.explain.suggestions import suggest_changes
 from potluck.decide.place_task import is_at_quota
-from potluck.decide.pool.capacity import Capacity
-from potluck.decide.pool.dry_run import Chance, Market, PoolLook
+from potluck.decide.pool.capacity import PoolCapacity
+from potluck.decide.pool.dry_run import DryRun, FittingNode, Market
 from potluck.decide.pool.feasibility import Refusal
-from potluck.decide.queue.task_groups import Halt, Lines
+from potluck.decide.queue.task_groups import BlockReason, TaskGroups
 from potluck.decide.reservations.duration_estimate import devices, run_seconds
-from potluck.decide.reservations.forecast import Forecast, Foresight
+from potluck.decide.reservations.forecast import Forecast, StartForecaster
 from potluck.decide.reservations.reserve import Reservations
 from potluck.decide.types import WaitingTask
 from potluck.model.device import WHOLE_DEVICE_MILLI
@@ -43,64 +43,66 @@ class Estimated(Struct, frozen=True):
 class Estimator:
     def __init__(
         self,
-        lines: Lines,
-        capacity: Capacity,
+        groups: TaskGroups,
+        capacity: PoolCapacity,
         reservations: Reservations,
-        foresight: Foresight,
+        forecaster: StartForecaster,
     ) -> None:
-        self._lines = lines
+        self._groups = groups
         self._capacity = capacity
         self._reservations = reservations
-        self._foresight = foresight
+        self._forecaster = forecaster
 
     def estimate(self, task: WaitingTask, account: SchedulerAccount, now: float) -> Estimated:
-        look = PoolLook(self._capacity.pool, task)
+        look = DryRun(self._capacity.pool, task)
         found = self._find(task, look, account, now)
         market, can_run = look.market(), _can_run(found, look)
-        if found is Halt.CREDIT:
+        if found is BlockReason.CREDIT:
             look.refusals[Refusal.CREDIT] += len(look.free)
         return Estimated(
             sentence=self._sentence(found, look, market, can_run),
-            starts_now=isinstance(found, Chance),
+            starts_now=isinstance(found, FittingNode),
             can_run=can_run,
             nodes=len(self._capacity.pool),
             market=market,
             refusals=dict(look.refusals.most_common()),
-            changes=[] if isinstance(found, Chance) else changes(task, look.kinds()),
+            changes=[] if isinstance(found, FittingNode) else suggest_changes(task, look.kinds()),
             forecast=self._forecast(task, look, found, now),
             item_seconds=None if task.expected_seconds is None else run_seconds(task),
             whole_seconds=_whole_seconds(task, market, account),
         )
 
     def _find(
-        self, task: WaitingTask, look: PoolLook, account: SchedulerAccount, now: float
-    ) -> Chance | Halt:
+        self, task: WaitingTask, look: DryRun, account: SchedulerAccount, now: float
+    ) -> FittingNode | BlockReason:
         """The result of the next round, if no other task arrived before it."""
-        if (halt := self._halt_ahead(task)) is not None:
-            return halt
+        if (block_reason := self._block_reason_ahead(task)) is not None:
+            return block_reason
         if is_at_quota(account):
-            return Halt.QUOTA
+            return BlockReason.QUOTA
         chances = look.chances(self._reservations.permission(look.task, now, look.on))
         if not chances:
-            return Halt.KEPT if look.free else Halt.ROOM
+            return BlockReason.KEPT if look.free else BlockReason.NO_CAPACITY
         cheapest = chances[0]
         if cheapest.price_micro_per_hour > account.dearest_price(task.limits.run_seconds):
-            return Halt.CREDIT
+            return BlockReason.CREDIT
         most = account.most_running_milli
         if most is None or account.running_milli + cheapest.milli <= most:
             return cheapest
-        return Halt.TOO_LARGE if cheapest.milli > most else Halt.QUOTA
+        return BlockReason.TOO_LARGE if cheapest.milli > most else BlockReason.QUOTA
 
-    def _halt_ahead(self, task: WaitingTask) -> Halt | None:
+    def _block_reason_ahead(self, task: WaitingTask) -> BlockReason | None:
         """Why the task would wait behind a task of its group that is already blocked."""
-        line = self._lines.line_of(task)
-        entry = None if line is None else self._lines.first(line)
-        if line is None or entry is None or line.halt is Halt.NONE:
+        group = self._groups.group_of(task)
+        entry = None if group is None else self._groups.first(group)
+        if group is None or entry is None or group.block_reason is BlockReason.NONE:
             return None
-        return line.halt if self._lines.goes_before(entry, task) else None
+        return group.block_reason if self._groups.goes_before(entry, task) else None
 
-    def _sentence(self, found: Chance | Halt, look: PoolLook, market: Market, can_run: bool) -> str:
-        if isinstance(found, Chance):
+    def _sentence(
+        self, found: FittingNode | BlockReason, look: DryRun, market: Market, can_run: bool
+    ) -> str:
+        if isinstance(found, FittingNode):
             return _is_free(market)
         nodes = len(self._capacity.pool)
         reason = waiting_reason(found, look.refusals, nodes).sentence
@@ -109,22 +111,22 @@ class Estimator:
         return f"{'It would wait' if can_run else 'As things are, it would never start'}: {reason}"
 
     def _forecast(
-        self, task: WaitingTask, look: PoolLook, found: Chance | Halt, now: float
+        self, task: WaitingTask, look: DryRun, found: FittingNode | BlockReason, now: float
     ) -> Forecast | None:
-        if isinstance(found, Chance):
+        if isinstance(found, FittingNode):
             return Forecast(now, _NOW)
         if found.is_of_account:
             return None
-        place = (self._lines.shape_of(task), 1 + self._lines.ahead_in_shape(task))
-        return self._foresight.forecast(task, place, look.devices(_MOST_NODES), now)
+        place = (self._groups.shape_of(task), 1 + self._groups.ahead_in_shape(task))
+        return self._forecaster.forecast(task, place, look.devices(_MOST_NODES), now)
 
 
-def _can_run(found: Chance | Halt, look: PoolLook) -> bool:
+def _can_run(found: FittingNode | BlockReason, look: DryRun) -> bool:
     """Unavailable devices count too: they come back at an unknown time."""
-    if isinstance(found, Chance):
+    if isinstance(found, FittingNode):
         return True
     takers = bool(look.suited) or look.refusals[Refusal.DEVICE_AWAY] > 0
-    return takers and found is not Halt.TOO_LARGE
+    return takers and found is not BlockReason.TOO_LARGE
 
 
 def _whole_seconds(task: WaitingTask, market: Market, account: SchedulerAccount) -> float | None:

@@ -5,9 +5,9 @@ import re
 import pytest
 
 from potluck.decide.explain.sentences import Explained, refusal_sentence
-from potluck.decide.explain.suggestions import MOST_KINDS, changes
+from potluck.decide.explain.suggestions import MOST_KINDS, suggest_changes
 from potluck.decide.pool.feasibility import Refusal
-from potluck.decide.reservations.forecast import Rates
+from potluck.decide.reservations.forecast import StartRates
 from potluck.decide.scheduler import Scheduler
 from potluck.model.credit import MICRO
 from potluck.model.device import Availability
@@ -123,7 +123,7 @@ def test_what_would_have_to_change(wanted: dict, nodes: list, sentence: str) -> 
         )
         for each in nodes
     ]
-    assert changes(task("t1", **wanted), [(each, 1) for each in full]) == [sentence]
+    assert suggest_changes(task("t1", **wanted), [(each, 1) for each in full]) == [sentence]
 
 
 def test_a_figure_is_the_nearest_that_brings_some_nodes() -> None:
@@ -140,7 +140,7 @@ def test_a_figure_is_the_nearest_that_brings_some_nodes() -> None:
         )
         for index, each in enumerate(prices)
     ]
-    assert changes(task("t1", max_price_micro_per_hour=price(0.1)), kinds) == [
+    assert suggest_changes(task("t1", max_price_micro_per_hour=price(0.1)), kinds) == [
         "3 nodes would take it with a price ceiling of 0.30 an hour instead of 0.10."
     ]
 
@@ -150,7 +150,7 @@ def test_a_larger_part_may_be_had_where_a_small_one_is_not_given() -> None:
     kinds = [
         (node(f"n{milli}", gpu(least_milli=milli), **sizes), 1) for milli in (250, 250, 500, 1000)
     ]
-    assert changes(task("t1", device_milli=100), kinds) == [
+    assert suggest_changes(task("t1", device_milli=100), kinds) == [
         "3 nodes would take it if it requested 0.5 of a device instead of 0.1."
     ]
 
@@ -165,7 +165,7 @@ def test_nothing_that_a_task_asks_for_brings_back_what_is_away_or_not_for_it() -
         (node(f"n{at}", each, memory_bytes=16 * GIB, disk_bytes=16 * GIB), 1)
         for at, each in enumerate(devices)
     ]
-    assert changes(task("t1", account_id=ALICE), kinds) == []
+    assert suggest_changes(task("t1", account_id=ALICE), kinds) == []
 
 
 def test_a_price_ceiling_is_for_all_that_is_taken() -> None:
@@ -173,7 +173,7 @@ def test_a_price_ceiling_is_for_all_that_is_taken() -> None:
     processor = cpu(price_micro_per_hour=price(3.0) + 2)
     kinds = [(node("n1", processor, cores=2, memory_bytes=16 * GIB, disk_bytes=16 * GIB), 1)]
     asked = task("t1", device_kind=None, cores=1, max_price_micro_per_hour=0)
-    assert changes(asked, kinds) == [
+    assert suggest_changes(asked, kinds) == [
         "1 node would take it with a price ceiling of 1.500001 an hour instead of 0.00."
     ]
 
@@ -213,7 +213,7 @@ def test_where_two_things_are_in_the_way_the_nearest_nodes_are_told_of(
     quick = node("n1", gpu("g1"), labels=frozenset({"quick"}), **sizes)
     others = [node("n2", gpu("g2"), **sizes), node("n3", gpu("g3"), own_tasks_only=True, **sizes)]
     kinds = [(quick, 1), *((each, 1) for each in others)]
-    assert changes(task("t1", **wanted), kinds) == [sentence]
+    assert suggest_changes(task("t1", **wanted), kinds) == [sentence]
 
 
 WALLS_THAT_MEET = [
@@ -246,33 +246,33 @@ def test_what_is_advised_reckons_with_what_it_costs(
 ) -> None:
     sizes = {"memory_bytes": 16 * GIB, "disk_bytes": 16 * GIB}
     there = node("n1", cpu(price_micro_per_hour=price(2)), cores=2, **sizes)
-    assert changes(task("t1", device_kind=None, **wanted), [(there, 1)]) == sentences
+    assert suggest_changes(task("t1", device_kind=None, **wanted), [(there, 1)]) == sentences
 
 
 def test_several_devices_are_advised_only_as_far_as_their_price_allows() -> None:
     devices = [gpu(f"g{each}", price_micro_per_hour=price(1)) for each in range(4)]
     there = node("n1", *devices, memory_bytes=16 * GIB, disk_bytes=16 * GIB)
     asked = task("t1", device_count=5, max_price_micro_per_hour=price(3))
-    assert changes(asked, [(there, 1)]) == [
+    assert suggest_changes(asked, [(there, 1)]) == [
         "1 node would take it if it requested 3 devices on one node instead of 5."
     ]
 
 
 def test_figures_that_are_nearly_the_same_are_told_apart_and_never_rounded_up() -> None:
     almost = node("n1", memory_bytes=16 * GIB - GIB // 1024, disk_bytes=16 * GIB)
-    (said,) = changes(task("t1", memory_bytes=16 * GIB), [(almost, 1)])
+    (said,) = suggest_changes(task("t1", memory_bytes=16 * GIB), [(almost, 1)])
     assert "15.9 GiB of memory instead of 16 GiB" in said
-    (said,) = changes(task("t1", memory_bytes=16 * GIB - 1024**2 // 2), [(almost, 1)])
+    (said,) = suggest_changes(task("t1", memory_bytes=16 * GIB - 1024**2 // 2), [(almost, 1)])
     assert "15.999 GiB of memory instead of 15.9995 GiB" in said
 
 
 def test_nothing_is_advised_where_nothing_helps() -> None:
-    assert changes(task("t1"), [(node("n1", own_tasks_only=True), 1)]) == []
+    assert suggest_changes(task("t1"), [(node("n1", own_tasks_only=True), 1)]) == []
 
 
 def test_more_nodes_are_spoken_of_where_some_take_it_already() -> None:
     kinds = [(node("n1", memory_bytes=GIB, disk_bytes=16 * GIB), 1), (node_with("n2", 1), 2)]
-    assert changes(task("t1", memory_bytes=2 * GIB), kinds) == [
+    assert suggest_changes(task("t1", memory_bytes=2 * GIB), kinds) == [
         "1 more node would take it if it requested 1 GiB of memory instead of 2 GiB."
     ]
 
@@ -282,12 +282,12 @@ def test_of_very_many_kinds_some_stand_for_all() -> None:
         (node(f"n{each}", memory_bytes=16 * GIB, disk_bytes=16 * GIB + each), 1)
         for each in range(10 * MOST_KINDS)
     ]
-    (said,) = changes(task("t1", cores=64), kinds)
+    (said,) = suggest_changes(task("t1", cores=64), kinds)
     assert said == "About 10000 nodes would take it if it requested 8 cores instead of 64."
 
 
 def test_what_suffices_already_needs_no_change() -> None:
-    assert changes(task("t1"), [(node_with("n1", 1), 1)]) == []
+    assert suggest_changes(task("t1"), [(node_with("n1", 1), 1)]) == []
 
 
 def test_the_place_in_line_counts_those_before() -> None:
@@ -336,7 +336,7 @@ def test_the_rate_of_those_like_it_tells_when_it_will_start() -> None:
 
 @pytest.mark.parametrize("quiet_seconds", [0.0, 900.0, 7200.0])
 def test_the_rate_is_of_the_time_in_which_somebody_waited(quiet_seconds: float) -> None:
-    rates = Rates()
+    rates = StartRates()
     for number in range(5 if quiet_seconds else 0):
         rates.count("shape", NOW, NOW + 2 + number)
     came = NOW + 7 + quiet_seconds
@@ -347,7 +347,7 @@ def test_the_rate_is_of_the_time_in_which_somebody_waited(quiet_seconds: float) 
 
 
 def test_room_that_was_free_says_nothing_about_a_line() -> None:
-    rates = Rates()
+    rates = StartRates()
     for _ in range(20):
         rates.count("shape", NOW, NOW)
     assert rates.each_seconds("shape", NOW, NOW + 10) is None

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from potluck.decide.explain.node import MOST_LINES, NodeExplained
+from potluck.decide.explain.node import MOST_GROUPS, NodeExplained
 from potluck.decide.explain.owner_sentences import AWAY, reason_sentence
 from potluck.decide.pool.feasibility import Refusal
 from potluck.decide.scheduler import Scheduler
@@ -251,7 +251,7 @@ def test_a_node_that_is_not_planned_with_is_not_explained() -> None:
 
 def test_of_very_many_lines_some_stand_for_all() -> None:
     pool, _ = with_node()
-    count = 2 * MOST_LINES
+    count = 2 * MOST_GROUPS
     for number in range(count):
         pool.put_task(task(f"t{number:05}", cores=9, disk_bytes=2**20 + number))
     answer = explained(pool)
@@ -266,11 +266,11 @@ def test_of_very_many_lines_some_stand_for_all() -> None:
 def test_no_more_are_told_than_wait() -> None:
     """The line that stands for others may be the longest."""
     pool, _ = with_node()
-    for number in range(MOST_LINES + 1):
+    for number in range(MOST_GROUPS + 1):
         for copy in range(2 if number == 0 else 1):
             pool.put_task(task(f"t{number:05}-{copy}", cores=9, disk_bytes=2**20 + number))
     answer = explained(pool)
-    assert answer.reasons[0].tasks <= answer.waiting == MOST_LINES + 2
+    assert answer.reasons[0].tasks <= answer.waiting == MOST_GROUPS + 2
 
 
 def test_only_labels_that_the_pool_knows_are_told() -> None:

@@ -108,14 +108,14 @@ class RangeEnd(Struct, frozen=True):
     given_up: ItemFailure | None = None
 
 
-class Sorted(Struct, frozen=True):
+class CountedRuns(Struct, frozen=True):
     """The reported runs that count, and the items that remain after them."""
 
     runs: tuple[int, ...]  # indexes into the report
     remaining: tuple[ItemRange, ...]
 
 
-def sort_out(runs: Sequence[SucceededItems], remaining: Sequence[ItemRange]) -> Sorted | None:
+def sort_out(runs: Sequence[SucceededItems], remaining: Sequence[ItemRange]) -> CountedRuns | None:
     """Finds the runs that count: those with all items remaining, not those already done.
 
     None if a run is partly done: its result is one value that cannot be split.
@@ -132,7 +132,7 @@ def sort_out(runs: Sequence[SucceededItems], remaining: Sequence[ItemRange]) -> 
             behind < len(left) and left[behind].start < run.end
         ):
             return None
-    return Sorted(tuple(counted), tuple(left))
+    return CountedRuns(tuple(counted), tuple(left))
 
 
 def _start(part: ItemRange) -> int:
@@ -160,9 +160,9 @@ def accept(
     seconds = sum(each.run_seconds for each in counted) + sum(run.run_seconds for run in runs)
     returned = tuple(ItemRange(run.start, run.end) for run in runs)
     return Accepted(
-        done=(*returned, *ranges_of(each.item for each in counted)),
+        done=(*returned, *to_ranges(each.item for each in counted)),
         succeeded=sum(map(len, returned)) + len(counted) - len(failures),
-        again=ranges_of(each.item for each in failures if not each.is_final),
+        again=to_ranges(each.item for each in failures if not each.is_final),
         failures=failures,
         run_seconds=max(0.0, min(seconds, held.most_seconds)),
     )
@@ -191,7 +191,7 @@ def _failure(outcome: ReportedItem, failures: int, max_attempts: int) -> ItemFai
     )
 
 
-def after_range(
+def decide_after_range(
     reason: EndReason, history: History, array: ArrayPart, now: datetime, wait: Wait
 ) -> RangeEnd:
     """`history` counts consecutive failures of whole ranges, and losses of the running item."""
@@ -260,7 +260,7 @@ def _given_up(reason: EndReason, history: History, array: ArrayPart) -> ItemFail
     return None
 
 
-def ranges_of(items: Iterable[int]) -> tuple[ItemRange, ...]:
+def to_ranges(items: Iterable[int]) -> tuple[ItemRange, ...]:
     """The items as sorted, merged ranges."""
     ranges: list[ItemRange] = []
     start = end = -1

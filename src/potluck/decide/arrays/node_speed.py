@@ -17,7 +17,7 @@ class ArrayProgress(Struct, frozen=True):
     in_vain: int = 0  # items that failed there, if none succeeded
 
 
-class Paces:
+class NodeSpeeds:
     def __init__(self, running: RunningWork) -> None:
         self._running = running
         self._seen: dict[TaskId, Mapping[NodeId, ArrayProgress]] = {}
@@ -29,7 +29,7 @@ class Paces:
     def forget(self, task_id: TaskId) -> None:
         self._seen.pop(task_id, None)
 
-    def pace(self, task: WaitingTask, node_id: NodeId, slots: int | None = None) -> ArraySpeed:
+    def speed(self, task: WaitingTask, node_id: NodeId, slots: int | None = None) -> ArraySpeed:
         """`slots` is how many attempts could run at once; used before anything was observed."""
         anywhere = self._seen.get(task.id)
         workers = self._running.live(task.id)
@@ -46,4 +46,6 @@ class Paces:
         if not seen:
             return frozenset()
         pending = pending_items(task)  # computed once: there may be many pieces
-        return frozenset(node_id for node_id in seen if is_unfit(pending, self.pace(task, node_id)))
+        return frozenset(
+            node_id for node_id in seen if is_unfit(pending, self.speed(task, node_id))
+        )

@@ -45,39 +45,39 @@ class ArraySpeed(Struct, frozen=True):
     slots: int | None = None  # attempts that the whole pool could run, before any observation
 
 
-def next_range(task: WaitingTask, pace: ArraySpeed, most_items: int | None = None) -> ItemRange:
+def next_range(task: WaitingTask, speed: ArraySpeed, most_items: int | None = None) -> ItemRange:
     """The first pending items, as many as suit the node.
 
     A node where only failures were seen gets items from the end, each time earlier ones: the items
     that failed there are retried elsewhere.
     """
     assert task.pending, "a waiting array has pending items"
-    count = _count(pending_items(task), pace)
+    count = _count(pending_items(task), speed)
     if most_items is not None:
         count = max(1, min(count, most_items))
-    if pace.in_vain:
+    if speed.in_vain:
         last = task.pending[-1]
-        end = max(last.start + 1, last.end - pace.in_vain)
+        end = max(last.start + 1, last.end - speed.in_vain)
         return ItemRange(max(last.start, end - count), end)
     first = task.pending[0]
     return ItemRange(first.start, min(first.end, first.start + count))
 
 
-def is_unfit(pending: int, pace: ArraySpeed) -> bool:
+def is_unfit(pending: int, speed: ArraySpeed) -> bool:
     """Whether the pending items are better left to the live attempts.
 
     They would finish all of them before this node finishes one, or all items fail on it.
     """
-    if not pace.workers:
+    if not speed.workers:
         return False
-    return pace.in_vain >= _MOST_IN_VAIN or _is_too_slow(pending, pace)
+    return speed.in_vain >= _MOST_IN_VAIN or _is_too_slow(pending, speed)
 
 
-def _is_too_slow(pending: int, pace: ArraySpeed) -> bool:
-    if pace.item_seconds is None or pace.node_item_seconds is None:
+def _is_too_slow(pending: int, speed: ArraySpeed) -> bool:
+    if speed.item_seconds is None or speed.node_item_seconds is None:
         return False
-    others = _rest_seconds(pending, pace) + pace.item_seconds
-    return pace.node_item_seconds > _TOO_SLOW * others
+    others = _rest_seconds(pending, speed) + speed.item_seconds
+    return speed.node_item_seconds > _TOO_SLOW * others
 
 
 def pending_items(task: WaitingTask) -> int:
@@ -90,7 +90,7 @@ def affordable_items(available_micro: int, price_micro_per_hour: int, seconds: f
     return None if each == 0 else available_micro // each
 
 
-def without(task: WaitingTask, taken: ItemRange) -> tuple[ItemRange, ...]:
+def remove_range(task: WaitingTask, taken: ItemRange) -> tuple[ItemRange, ...]:
     """The pending ranges after `taken` was cut from the first or the last of them."""
     place = 0 if taken.start < task.pending[0].end else len(task.pending) - 1
     piece = task.pending[place]
@@ -99,21 +99,21 @@ def without(task: WaitingTask, taken: ItemRange) -> tuple[ItemRange, ...]:
     return (*task.pending[:place], *filter(len, rest), *task.pending[place + 1 :])
 
 
-def _count(pending: int, pace: ArraySpeed) -> int:
+def _count(pending: int, speed: ArraySpeed) -> int:
     """One item as long as no duration is known, so that one is known soon."""
-    if pace.item_seconds is None:
+    if speed.item_seconds is None:
         return 1
-    overall = max(pace.item_seconds, _SHORTEST_SECONDS)
-    here = max(pace.node_item_seconds or overall, _SHORTEST_SECONDS)
-    part = max(_PART_OF_REST * _rest_seconds(pending, pace), _WORTH_A_LEASE_SECONDS)
+    overall = max(speed.item_seconds, _SHORTEST_SECONDS)
+    here = max(speed.node_item_seconds or overall, _SHORTEST_SECONDS)
+    part = max(_PART_OF_REST * _rest_seconds(pending, speed), _WORTH_A_LEASE_SECONDS)
     most = min(_MOST_IN_RANGE, _MOST_TIMES_OTHERS * ceil(GOOD_SECONDS / overall))
-    if pace.in_vain:
+    if speed.in_vain:
         most = min(most, _MOST_IN_VAIN)
-    if pace.slots is not None:
-        most = min(most, _MOST_UNSEEN, ceil(pending / max(1, pace.slots - pace.workers)))
+    if speed.slots is not None:
+        most = min(most, _MOST_UNSEEN, ceil(pending / max(1, speed.slots - speed.workers)))
     return max(1, min(ceil(GOOD_SECONDS / here), int(part / here), most))
 
 
-def _rest_seconds(pending: int, pace: ArraySpeed) -> float:
+def _rest_seconds(pending: int, speed: ArraySpeed) -> float:
     """How long the live attempts would need for all pending items."""
-    return pending * (pace.item_seconds or 0.0) / max(1, pace.workers)
+    return pending * (speed.item_seconds or 0.0) / max(1, speed.workers)

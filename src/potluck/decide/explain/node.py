@@ -10,32 +10,32 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from potluck.decide.explain.owner_sentences import AWAY, reason_sentence
-from potluck.decide.explain.owner_suggestions import changes
-from potluck.decide.pool.demand import Want
+from potluck.decide.explain.owner_suggestions import suggest_offers
+from potluck.decide.pool.demand import Demand
 from potluck.decide.pool.feasibility import Refusal
 from potluck.decide.pool.node_capacity import NodeCapacity
-from potluck.decide.queue.task_groups import Halt
+from potluck.decide.queue.task_groups import BlockReason
 from potluck.decide.types import FreeNode, WaitingTask
 
 # Groups that are checked for one explanation.
-MOST_LINES = 2_000
+MOST_GROUPS = 2_000
 
 FAILED_HERE = "failed_here"
 IN_LINE = "in_line"
 
 
-class WaitingLine(Struct, frozen=True):
+class WaitingGroup(Struct, frozen=True):
     """A task group: its first task, its size, and why it is blocked."""
 
     task: WaitingTask
     count: int
-    halt: Halt
+    block_reason: BlockReason
 
 
 class Queue(Struct, frozen=True):
     """The waiting tasks, and the labels of all nodes in the pool."""
 
-    lines: list[WaitingLine]
+    groups: list[WaitingGroup]
     tasks: int
     labels: frozenset[str]
 
@@ -57,13 +57,15 @@ class NodeExplained(Struct, frozen=True):
 
 
 def explain_node(
-    room: NodeCapacity, queue: Queue, want_of: Callable[[WaitingTask], Want], running: int
+    capacity: NodeCapacity, queue: Queue, demand_of: Callable[[WaitingTask], Demand], running: int
 ) -> NodeExplained:
-    stride = 1 + max(0, len(queue.lines) - 1) // MOST_LINES
+    stride = 1 + max(0, len(queue.groups) - 1) // MOST_GROUPS
     kept: dict[str, list[tuple[WaitingTask, int]]] = defaultdict(list)
-    for line in queue.lines[::stride]:
-        kept[_code(room, line, want_of(line.task))].append((line.task, line.count * stride))
-    node, about = room.as_node(), "about " if stride > 1 else ""
+    for group in queue.groups[::stride]:
+        kept[_code(capacity, group, demand_of(group.task))].append(
+            (group.task, group.count * stride)
+        )
+    node, about = capacity.as_node(), "about " if stride > 1 else ""
     reasons = []
     for code, tasks in kept.items():
         if count := min(queue.tasks, sum(number for _, number in tasks)):
@@ -76,28 +78,28 @@ def explain_node(
         running=running,
         waiting=queue.tasks,
         reasons=reasons,
-        changes=changes(node, refused, about),
+        changes=suggest_offers(node, refused, about),
     )
 
 
 _PASSING = (Refusal.DEVICE_BUSY, Refusal.DEVICE_SHARED, Refusal.NODE_BUSY)
-_HALTED = {
-    Halt.CREDIT: "credit",
-    Halt.QUOTA: "quota",
-    Halt.TOO_LARGE: "quota",
-    Halt.KEPT: "kept",
-    Halt.SLOW: "slow",
+_BLOCKED_CODES = {
+    BlockReason.CREDIT: "credit",
+    BlockReason.QUOTA: "quota",
+    BlockReason.TOO_LARGE: "quota",
+    BlockReason.KEPT: "kept",
+    BlockReason.SLOW: "slow",
 }
 
 
-def _code(room: NodeCapacity, line: WaitingLine, want: Want) -> str:
+def _code(capacity: NodeCapacity, group: WaitingGroup, demand: Demand) -> str:
     """The reason that lasts longest."""
-    refusal = want.refusal(room, line.task.account_id)
+    refusal = demand.refusal(capacity, group.task.account_id)
     if refusal is not None and refusal not in _PASSING:
         return refusal.value
-    if room.node.id in line.task.failed_on:
+    if capacity.node.id in group.task.failed_on:
         return FAILED_HERE
-    return _HALTED.get(line.halt, IN_LINE) if refusal is None else refusal.value
+    return _BLOCKED_CODES.get(group.block_reason, IN_LINE) if refusal is None else refusal.value
 
 
 def _sentence(node: FreeNode, reasons: list[BlockedTasks], running: int, waiting: int) -> str:

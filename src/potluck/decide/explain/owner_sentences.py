@@ -6,13 +6,13 @@ from itertools import islice
 
 from msgspec import Struct
 
-from potluck.decide.explain.relaxations import FIELD_OF, MEASURE_OF, eased
+from potluck.decide.explain.relaxations import FIELD_OF, MEASURE_OF, relax
 from potluck.decide.pool.feasibility import Refusal, price_of, suitable
 from potluck.decide.types import FreeDevice, FreeNode, WaitingTask
 from potluck.model.device import Availability
 
 # Tasks, and how many of each there are.
-Asked = Sequence[tuple[WaitingTask, int]]
+TaskCounts = Sequence[tuple[WaitingTask, int]]
 _Usable = tuple[WaitingTask, tuple[FreeDevice, ...]]
 _MOST_NAMED = 3
 _MOST_TRIED = 100
@@ -154,7 +154,7 @@ _WORDS = {
 
 
 def reason_sentence(
-    code: str, node: FreeNode, asked: Asked, count: int, labels: frozenset[str]
+    code: str, node: FreeNode, asked: TaskCounts, count: int, labels: frozenset[str]
 ) -> str:
     """`labels` are those of the pool's nodes, which are public; others are not shown."""
     words = _WORDS[code]  # a refusal is its own code
@@ -168,16 +168,16 @@ def reason_sentence(
     return f"{tasks} {what.format(**about)}."
 
 
-def _nothing(_node: FreeNode, _asked: Asked) -> dict[str, str]:
+def _nothing(_node: FreeNode, _asked: TaskCounts) -> dict[str, str]:
     return {}
 
 
-def _figures(refusal: Refusal) -> Callable[[FreeNode, Asked], dict[str, str]]:
+def _figures(refusal: Refusal) -> Callable[[FreeNode, TaskCounts], dict[str, str]]:
     """For requirements with a figure: the range that tasks require, and what the node has."""
     field = FIELD_OF[refusal]
     text = MEASURE_OF[field].text
 
-    def about(node: FreeNode, asked: Asked) -> dict[str, str]:
+    def about(node: FreeNode, asked: TaskCounts) -> dict[str, str]:
         wanted = [getattr(task.requirements, field) for task, _ in asked]
         low, high = (text(each, 3) for each in (min(wanted), max(wanted)))
         has = text(_HAS[refusal](node, asked), 3)
@@ -186,12 +186,12 @@ def _figures(refusal: Refusal) -> Callable[[FreeNode, Asked], dict[str, str]]:
     return about
 
 
-def _would_do(refusal: Refusal, node: FreeNode, asked: Asked) -> Iterator[_Usable]:
+def _would_do(refusal: Refusal, node: FreeNode, asked: TaskCounts) -> Iterator[_Usable]:
     """The devices that would serve some of the tasks without this refusal; all if none would."""
     measure = MEASURE_OF[FIELD_OF[refusal]]
     found = False
     for task, _ in islice(asked, _MOST_TRIED):
-        devices = suitable(eased(task, measure.field, measure.least), node)
+        devices = suitable(relax(task, measure.field, measure.least), node)
         if not isinstance(devices, Refusal):
             found = True
             yield task, devices
@@ -199,7 +199,7 @@ def _would_do(refusal: Refusal, node: FreeNode, asked: Asked) -> Iterator[_Usabl
         yield asked[0][0], node.devices
 
 
-def _cheapest(node: FreeNode, asked: Asked) -> float:
+def _cheapest(node: FreeNode, asked: TaskCounts) -> float:
     return min(
         price_of(task.requirements, each, node.cores)
         for task, devices in _would_do(Refusal.PRICE, node, asked)
@@ -207,22 +207,22 @@ def _cheapest(node: FreeNode, asked: Asked) -> float:
     )
 
 
-def _largest_memory(node: FreeNode, asked: Asked) -> float:
+def _largest_memory(node: FreeNode, asked: TaskCounts) -> float:
     found = _would_do(Refusal.DEVICE_MEMORY, node, asked)
     return max(each.memory_bytes for _, devices in found for each in devices)
 
 
-def _least_part(node: FreeNode, asked: Asked) -> float:
+def _least_part(node: FreeNode, asked: TaskCounts) -> float:
     found = _would_do(Refusal.FRACTION, node, asked)
     return min(each.least_milli for _, devices in found for each in devices)
 
 
-def _most_devices(node: FreeNode, asked: Asked) -> float:
+def _most_devices(node: FreeNode, asked: TaskCounts) -> float:
     found = _would_do(Refusal.DEVICE_COUNT, node, asked)
     return max(len(devices) for _, devices in found)
 
 
-_HAS: dict[Refusal, Callable[[FreeNode, Asked], float]] = {
+_HAS: dict[Refusal, Callable[[FreeNode, TaskCounts], float]] = {
     Refusal.RELIABILITY: lambda node, _: node.reliability,
     Refusal.DEVICE_MEMORY: _largest_memory,
     Refusal.FRACTION: _least_part,
@@ -236,10 +236,10 @@ _HAS: dict[Refusal, Callable[[FreeNode, Asked], float]] = {
 
 def _named(
     of: Callable[[WaitingTask], Sequence[str]],
-) -> Callable[[FreeNode, Asked], dict[str, str]]:
+) -> Callable[[FreeNode, TaskCounts], dict[str, str]]:
     """For requirements with a name: the few that most tasks require."""
 
-    def about(_node: FreeNode, asked: Asked) -> dict[str, str]:
+    def about(_node: FreeNode, asked: TaskCounts) -> dict[str, str]:
         names: Counter[str] = Counter()
         for task, count in asked:
             for name in of(task):
@@ -249,18 +249,18 @@ def _named(
     return about
 
 
-def _sandboxes(node: FreeNode, asked: Asked) -> dict[str, str]:
+def _sandboxes(node: FreeNode, asked: TaskCounts) -> dict[str, str]:
     wanted = _named(lambda task: _said(task.requirements.sandbox))(node, asked)
     has = {node.strength_for(task.kind) or node.sandbox for task, _ in asked}
     return {**wanted, "has": " or ".join(sorted(has))}
 
 
-def _pythons(node: FreeNode, asked: Asked) -> dict[str, str]:
+def _pythons(node: FreeNode, asked: TaskCounts) -> dict[str, str]:
     wanted = _named(lambda task: _said(task.requirements.python))(node, asked)
     return {**wanted, "has": node.python or "an unknown version"}
 
 
-def _lacking(node: FreeNode, asked: Asked, labels: frozenset[str]) -> dict[str, str]:
+def _lacking(node: FreeNode, asked: TaskCounts, labels: frozenset[str]) -> dict[str, str]:
     """Only labels of the pool's nodes are shown: others may be private to their account."""
     told = labels - node.labels
     lacking = _named(lambda task: [each for each in task.requirements.labels if each in told])
@@ -268,7 +268,7 @@ def _lacking(node: FreeNode, asked: Asked, labels: frozenset[str]) -> dict[str, 
     return {"asked": f" ({names})" if names else ""}
 
 
-def _away(node: FreeNode, _asked: Asked) -> dict[str, str]:
+def _away(node: FreeNode, _asked: TaskCounts) -> dict[str, str]:
     why = {AWAY[each.availability] for each in node.devices if not each.is_available}
     return {"has": ", ".join(sorted(why))}
 
@@ -277,7 +277,7 @@ def _said(value: str | None) -> list[str]:
     return [] if value is None else [str(value)]
 
 
-_ABOUT: dict[str, Callable[[FreeNode, Asked], dict[str, str]]] = {
+_ABOUT: dict[str, Callable[[FreeNode, TaskCounts], dict[str, str]]] = {
     **{refusal: _figures(refusal) for refusal in _HAS},
     Refusal.KIND: _named(lambda task: [task.kind]),
     Refusal.SANDBOX: _sandboxes,

@@ -10,7 +10,7 @@ from itertools import accumulate
 
 from msgspec.structs import replace
 
-from potluck.decide.explain.owner_sentences import Asked
+from potluck.decide.explain.owner_sentences import TaskCounts
 from potluck.decide.explain.relaxations import FIELD_OF, MEASURE_OF
 from potluck.decide.pool.feasibility import Refusal, share_of, suitable
 from potluck.decide.types import FreeNode, WaitingTask
@@ -20,7 +20,7 @@ from potluck.model.terms import TaskKind
 _Changed = tuple[FreeNode, str]
 
 
-def changes(node: FreeNode, refused: Mapping[Refusal, Asked], about: str) -> list[str]:
+def suggest_offers(node: FreeNode, refused: Mapping[Refusal, TaskCounts], about: str) -> list[str]:
     """Sentences, most tasks first; `about` precedes the counts."""
     found = [
         (count, condition)
@@ -34,7 +34,7 @@ def changes(node: FreeNode, refused: Mapping[Refusal, Asked], about: str) -> lis
     return [f"{condition}, it could take {about}{_tasks(count)}." for count, condition in found]
 
 
-def _count(node: FreeNode, asked: Asked) -> int:
+def _count(node: FreeNode, asked: TaskCounts) -> int:
     return sum(count for task, count in asked if not isinstance(suitable(task, node), Refusal))
 
 
@@ -47,20 +47,20 @@ def _with_devices(node: FreeNode, **said: object) -> FreeNode:
     return replace(node, devices=devices)
 
 
-def _back(node: FreeNode, _asked: Asked) -> _Changed:
+def _back(node: FreeNode, _asked: TaskCounts) -> _Changed:
     return _with_devices(node, availability=Availability.AVAILABLE), "If its devices took work now"
 
 
-def _every_kind(node: FreeNode, _asked: Asked) -> _Changed:
+def _every_kind(node: FreeNode, _asked: TaskCounts) -> _Changed:
     return _with_devices(node, kinds=frozenset()), "If its owner accepted every kind of task"
 
 
-def _everybody(node: FreeNode, _asked: Asked) -> _Changed:
+def _everybody(node: FreeNode, _asked: TaskCounts) -> _Changed:
     open_ = _with_devices(node, allow=None, deny=frozenset())
     return open_, "If its owner accepted every account's tasks"
 
 
-def _any_part(node: FreeNode, asked: Asked) -> _Changed:
+def _any_part(node: FreeNode, asked: TaskCounts) -> _Changed:
     least = min(task.requirements.device_milli or WHOLE_DEVICE_MILLI for task, _ in asked)
     parts = -(-WHOLE_DEVICE_MILLI // least)
     divided = tuple(
@@ -71,16 +71,16 @@ def _any_part(node: FreeNode, asked: Asked) -> _Changed:
     return replace(node, devices=divided), condition
 
 
-def _runs_all(node: FreeNode, _asked: Asked) -> _Changed:
+def _runs_all(node: FreeNode, _asked: TaskCounts) -> _Changed:
     every = replace(node, kinds=frozenset(TaskKind), containers=None)
     return every, "If it could run every kind of task"
 
 
-def _sandboxed(node: FreeNode, _asked: Asked) -> _Changed:
+def _sandboxed(node: FreeNode, _asked: TaskCounts) -> _Changed:
     return replace(node, own_tasks_only=False), "With a sandbox"
 
 
-def _cheaper(node: FreeNode, asked: Asked) -> _Changed | None:
+def _cheaper(node: FreeNode, asked: TaskCounts) -> _Changed | None:
     """The highest price that half of the refused tasks would pay."""
     prices = [(paid, count) for task, count in asked if (paid := _paid(task, node)) is not None]
     if not prices:
@@ -111,12 +111,12 @@ def _paid(task: WaitingTask, node: FreeNode) -> int | None:
     return ceiling * WHOLE_DEVICE_MILLI // (milli * wanted.device_count)
 
 
-def _larger(refusal: Refusal) -> Callable[[FreeNode, Asked], _Changed]:
+def _larger(refusal: Refusal) -> Callable[[FreeNode, TaskCounts], _Changed]:
     """The smallest size that suffices for half of the refused tasks."""
     field = FIELD_OF[refusal]
     measure = MEASURE_OF[field]
 
-    def offer(node: FreeNode, asked: Asked) -> _Changed:
+    def offer(node: FreeNode, asked: TaskCounts) -> _Changed:
         wanted = sorted((getattr(task.requirements, field), count) for task, count in asked)
         figure = _of_half(wanted)
         has = getattr(node, field)
@@ -127,7 +127,7 @@ def _larger(refusal: Refusal) -> Callable[[FreeNode, Asked], _Changed]:
     return offer
 
 
-_OFFERS: dict[Refusal, Callable[[FreeNode, Asked], _Changed | None]] = {
+_OFFERS: dict[Refusal, Callable[[FreeNode, TaskCounts], _Changed | None]] = {
     Refusal.DEVICE_AWAY: _back,
     Refusal.PRICE: _cheaper,
     Refusal.KIND: _runs_all,

@@ -11,16 +11,16 @@ from itertools import islice
 from msgspec import Struct
 
 from potluck.decide.queue.task_groups import (
-    Halt,
+    BlockReason,
     LineKey,
-    Lines,
     TaskGroup,
+    TaskGroups,
 )
 from potluck.decide.types import WaitingTask
 from potluck.model.task import WaitingReason
 
 MOST_COUNTS = 4
-MOST_LINES = 50
+MOST_GROUPS = 50
 
 
 class Waiting(Struct, frozen=True):
@@ -38,31 +38,31 @@ class _CountedReason(Struct, frozen=True):
 class ReasonUpdates:
     def __init__(
         self,
-        lines: Lines,
-        count: Callable[[WaitingTask, Halt], WaitingReason],
+        groups: TaskGroups,
+        count: Callable[[WaitingTask, BlockReason], WaitingReason],
         fresh_seconds: float,
     ) -> None:
-        self._lines = lines
+        self._groups = groups
         self._count = count
         self._fresh_seconds = fresh_seconds
         self._fresh: dict[TaskGroup, None] = {}  # blocked since the last report, in order
-        self._told: dict[LineKey, WaitingReason] = {}
+        self._reported: dict[LineKey, WaitingReason] = {}
         self._counted: dict[object, _CountedReason] = {}
         self._emptied: dict[LineKey, None] = {}
-        self._is_doubted = False
+        self._is_stale = False
         self._renewed_at = 0.0
 
-    def note(self, line: TaskGroup) -> None:
-        self._fresh[line] = None
+    def note(self, group: TaskGroup) -> None:
+        self._fresh[group] = None
 
-    def forget(self, line: TaskGroup) -> None:
-        self._fresh.pop(line, None)
-        if self._told.pop(line.key, None) is not None:
-            self._emptied[line.key] = None
+    def forget(self, group: TaskGroup) -> None:
+        self._fresh.pop(group, None)
+        if self._reported.pop(group.key, None) is not None:
+            self._emptied[group.key] = None
 
-    def doubt(self) -> None:
+    def mark_stale(self) -> None:
         """Nodes have come or gone since reasons were counted."""
-        self._is_doubted = True
+        self._is_stale = True
 
     @property
     def is_done(self) -> bool:
@@ -74,54 +74,54 @@ class ReasonUpdates:
         emptied, self._emptied = tuple(self._emptied), {}
         return emptied
 
-    def tell(self, now: float) -> dict[LineKey, Waiting]:
+    def take_changed(self, now: float) -> dict[LineKey, Waiting]:
         """The groups whose reason has changed."""
         self._renew(now)
-        news: dict[LineKey, Waiting] = {}
+        changed: dict[LineKey, Waiting] = {}
         counts = MOST_COUNTS
-        for line in list(islice(self._fresh, MOST_LINES)):
-            entry = self._lines.first(line)
-            if entry is None or line.halt is Halt.NONE:
-                del self._fresh[line]
+        for group in list(islice(self._fresh, MOST_GROUPS)):
+            entry = self._groups.first(group)
+            if entry is None or group.block_reason is BlockReason.NONE:
+                del self._fresh[group]
                 continue
-            known = self._known(line, now)
-            if known is None:
+            reason = self._cached_reason(group, now)
+            if reason is None:
                 if not counts:
                     # To the end: the others come first next time.
-                    self._fresh[line] = self._fresh.pop(line)
+                    self._fresh[group] = self._fresh.pop(group)
                     continue
                 counts -= 1
-                known = self._look(line, entry[2], now)
-            del self._fresh[line]
-            if self._told.get(line.key) != known:
-                self._told[line.key] = known
-                news[line.key] = Waiting(entry[2], known)
-        return news
+                reason = self._look(group, entry[2], now)
+            del self._fresh[group]
+            if self._reported.get(group.key) != reason:
+                self._reported[group.key] = reason
+                changed[group.key] = Waiting(entry[2], reason)
+        return changed
 
     def _renew(self, now: float) -> None:
-        if self._is_doubted and now - self._renewed_at >= self._fresh_seconds:
-            self._is_doubted = False
+        if self._is_stale and now - self._renewed_at >= self._fresh_seconds:
+            self._is_stale = False
             self._renewed_at = now
             self._counted.clear()
-            for line in self._lines.lines():
-                if line.halt is Halt.ROOM:
-                    self.note(line)
+            for group in self._groups.groups():
+                if group.block_reason is BlockReason.NO_CAPACITY:
+                    self.note(group)
 
-    def _known(self, line: TaskGroup, now: float) -> WaitingReason | None:
-        counted = self._counted.get(_kind(line))
+    def _cached_reason(self, group: TaskGroup, now: float) -> WaitingReason | None:
+        counted = self._counted.get(_kind(group))
         is_fresh = counted is not None and now - counted.at < self._fresh_seconds
         return counted.reason if counted is not None and is_fresh else None
 
-    def _look(self, line: TaskGroup, task: WaitingTask, now: float) -> WaitingReason:
+    def _look(self, group: TaskGroup, task: WaitingTask, now: float) -> WaitingReason:
         if len(self._counted) > 10_000:
             self._counted.clear()
-        reason = self._count(task, line.halt)
-        self._counted[_kind(line)] = _CountedReason(reason, now)
+        reason = self._count(task, group.block_reason)
+        self._counted[_kind(group)] = _CountedReason(reason, now)
         return reason
 
 
-def _kind(line: TaskGroup) -> object:
+def _kind(group: TaskGroup) -> object:
     """Groups of one shape share their reason; credit and quota concern one account."""
-    if line.halt.is_of_account:
-        return (line.halt, line.key)
-    return (line.halt, line.shape)
+    if group.block_reason.is_of_account:
+        return (group.block_reason, group.key)
+    return (group.block_reason, group.shape)

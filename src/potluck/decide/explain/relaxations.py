@@ -15,7 +15,7 @@ from potluck.model.task import GIB, MIB
 _Devices = tuple[FreeDevice, ...]
 
 
-def eased(task: WaitingTask, field: str, value: object) -> WaitingTask:
+def relax(task: WaitingTask, field: str, value: object) -> WaitingTask:
     requirements = replace(task.requirements, **{field: value})
     return replace(task, requirements=requirements)
 
@@ -42,7 +42,7 @@ class Measure(Struct, frozen=True):
         It can be less than the node has, because more cores or devices also cost more. Those are
         whole numbers, and fewer of them never cause a new refusal, so bisection finds it.
         """
-        devices = suitable(eased(task, self.field, self.least), node)
+        devices = suitable(relax(task, self.field, self.least), node)
         if isinstance(devices, Refusal):
             return None
         figure = self.of_node(node, devices, task)
@@ -58,7 +58,7 @@ class Measure(Struct, frozen=True):
         return fits
 
     def _suits(self, task: WaitingTask, node: FreeNode, figure: float) -> bool:
-        return not isinstance(suitable(eased(task, self.field, figure), node), Refusal)
+        return not isinstance(suitable(relax(task, self.field, figure), node), Refusal)
 
     def condition(self, figure: float, asked: float) -> str:
         """The sentence, with enough digits to distinguish the two figures."""

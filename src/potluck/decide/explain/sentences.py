@@ -6,7 +6,7 @@ from datetime import datetime
 from msgspec import Struct
 
 from potluck.decide.pool.feasibility import Refusal
-from potluck.decide.queue.task_groups import Halt
+from potluck.decide.queue.task_groups import BlockReason
 from potluck.decide.reservations.forecast import Forecast
 from potluck.model.task import WaitingReason
 
@@ -139,8 +139,10 @@ def _part(refusal: Refusal, count: int) -> str:
     return f"1 node {one}" if count == 1 else f"{count} nodes {several}"
 
 
-def waiting_reason(halt: Halt, refusals: Counter[Refusal], nodes: int) -> WaitingReason:
-    return _HALTS.get(halt) or waits_for_nodes(refusals, nodes)
+def waiting_reason(
+    block_reason: BlockReason, refusals: Counter[Refusal], nodes: int
+) -> WaitingReason:
+    return _BLOCK_REASONS.get(block_reason) or waits_for_nodes(refusals, nodes)
 
 
 class Explained(Struct, frozen=True):
@@ -159,22 +161,22 @@ def refusal_sentence(refusal: Refusal, count: int) -> str:
 
 
 IN_LINE = WaitingReason("in_line", "It is queued; the scheduler has not processed it yet.")
-_HALTS = {
-    Halt.NONE: IN_LINE,
-    Halt.KEPT: WaitingReason(
+_BLOCK_REASONS = {
+    BlockReason.NONE: IN_LINE,
+    BlockReason.KEPT: WaitingReason(
         "kept", "The free capacity is reserved for tasks that have waited longer."
     ),
-    Halt.SLOW: WaitingReason(
+    BlockReason.SLOW: WaitingReason(
         "slow",
         "The free nodes are too slow for the rest of the array, or its items fail on them.",
     ),
-    Halt.CREDIT: WaitingReason(
+    BlockReason.CREDIT: WaitingReason(
         "credit", "Every free node costs more than the account's remaining credit."
     ),
-    Halt.QUOTA: WaitingReason(
+    BlockReason.QUOTA: WaitingReason(
         "quota", "The account has reached its quota of devices; the task starts when others end."
     ),
-    Halt.TOO_LARGE: WaitingReason(
+    BlockReason.TOO_LARGE: WaitingReason(
         "quota",
         "It requests more devices than the account's quota allows. Request fewer, or ask the"
         " operator for a larger quota.",

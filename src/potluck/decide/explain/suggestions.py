@@ -11,7 +11,7 @@ from potluck.decide.explain.relaxations import (
     MEASURE_OF,
     MEASURES,
     PLAIN,
-    eased,
+    relax,
 )
 from potluck.decide.pool.feasibility import Refusal, suitable
 from potluck.decide.types import FreeNode, WaitingTask
@@ -24,7 +24,7 @@ _ENOUGH_NODES = 3
 MOST_KINDS = 1000
 
 
-def changes(task: WaitingTask, kinds: Kinds) -> list[str]:
+def suggest_changes(task: WaitingTask, kinds: Kinds) -> list[str]:
     """Sentences, most nodes first."""
     stride = 1 + max(0, len(kinds) - 1) // MOST_KINDS
     some = kinds[::stride]
@@ -43,13 +43,13 @@ def _without(task: WaitingTask, rest: Kinds) -> Iterator[tuple[int, str]]:
     """Requirements without a figure: drops each of them."""
     for field in PLAIN:
         asked = getattr(task.requirements, field)
-        if asked is not None and (count := _count(eased(task, field, None), rest)):
+        if asked is not None and (count := _count(relax(task, field, None), rest)):
             yield count, _not_asking(task, field)
-    if task.requirements.owners and (count := _count(eased(task, "owners", ()), rest)):
+    if task.requirements.owners and (count := _count(relax(task, "owners", ()), rest)):
         yield count, _ANY_OWNER
     for label in task.requirements.labels:
         others = tuple(each for each in task.requirements.labels if each != label)
-        if count := _count(eased(task, "labels", others), rest):
+        if count := _count(relax(task, "labels", others), rest):
             yield count, _not_asking_for_label(label)
 
 
@@ -103,22 +103,22 @@ def _nearest(task: WaitingTask, rest: Kinds) -> list[tuple[int, str]]:
 def _conditions(task: WaitingTask, node: FreeNode) -> tuple[str, ...] | None:
     """The conditions under which the node takes the task; None if no requirement could help."""
     fields: list[str] = []
-    easy = task
-    while isinstance(refusal := suitable(easy, node), Refusal):
+    relaxed = task
+    while isinstance(refusal := suitable(relaxed, node), Refusal):
         field = FIELD_OF.get(refusal)
         if field is None or field in fields:
             return None
         fields.append(field)
-        easy = eased(easy, field, _least(task, field, node))
+        relaxed = relax(relaxed, field, _least(task, field, node))
     conditions: list[str] = []
     # The price comes last: it depends on the other figures.
     for field in sorted(fields, key=lambda each: each == "max_price_micro_per_hour"):
         measure = MEASURE_OF.get(field)
         if measure is not None:
-            asked, figure = measure.asked(task), measure.nearest(easy, node)
+            asked, figure = measure.asked(task), measure.nearest(relaxed, node)
             assert asked is not None and figure is not None, f"{field} was refused"
             conditions.append(measure.condition(figure, asked))
-            easy = eased(easy, field, figure)
+            relaxed = relax(relaxed, field, figure)
         elif field == "labels":
             lacking = (each for each in task.requirements.labels if each not in node.labels)
             conditions += map(_not_asking_for_label, lacking)

@@ -40,7 +40,7 @@ class Fcfs:
 STEP_SECONDS = 300.0
 
 
-def aged(task: WaitingTask) -> float:
+def aged_submission(task: WaitingTask) -> float:
     """Orders a task as if it had been submitted earlier by one step for each of its priority.
 
     This equals a priority that grows by one at each step, but is computed only once.
@@ -52,17 +52,17 @@ class Priority:
     promises = False
 
     def within(self, task: WaitingTask) -> float:
-        return aged(task)
+        return aged_submission(task)
 
     def between(self, turn: Turn) -> float:
-        return aged(turn.task)
+        return aged_submission(turn.task)
 
 
 class Fair:
     promises = False
 
     def within(self, task: WaitingTask) -> float:
-        return aged(task)
+        return aged_submission(task)
 
     def between(self, turn: Turn) -> tuple[float, ...]:
         task, account = turn.task, turn.account

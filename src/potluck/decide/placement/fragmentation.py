@@ -17,8 +17,8 @@ the differences and figures.
 from collections.abc import Sequence
 
 from potluck.decide.placement.interface import Placement, PlacementChoice
-from potluck.decide.placement.task_mix import Mix
-from potluck.decide.placement.usable_share import Worth
+from potluck.decide.placement.task_mix import TaskMix
+from potluck.decide.placement.usable_share import UsableShare
 from potluck.decide.pool.node_capacity import NodeCapacity, NodeProfile
 from potluck.model.device import WHOLE_DEVICE_MILLI
 from potluck.model.task import Requirements
@@ -31,8 +31,8 @@ class Fragmentation(Placement):
     tolerance = 130.0  # thousandths of a device
 
     def __init__(self) -> None:
-        self._mix = Mix()
-        self._worth: dict[NodeProfile, Worth] = {}
+        self._mix = TaskMix()
+        self._shares: dict[NodeProfile, UsableShare] = {}
         # The value of each node as it is, with its version.
         self._known: dict[NodeCapacity, tuple[int, tuple[float, float, int, int]]] = {}
 
@@ -42,32 +42,32 @@ class Fragmentation(Placement):
 
     def prepare(self, profiles: Sequence[NodeProfile]) -> None:
         self._mix.weigh(profiles)
-        self._worth.clear()
+        self._shares.clear()
         self._known.clear()
         self.epoch += 1
         self.is_due = False
 
     def score(self, choice: PlacementChoice) -> float:
-        want, room = choice.want, choice.room
-        worth = self._worth.get(room.profile) or self._look_at(room.profile)
-        known = self._known.get(room)
-        if known is None or known[0] != room.version:
-            known = self._known[room] = (room.version, worth.of(room))
+        demand, capacity = choice.demand, choice.capacity
+        share = self._shares.get(capacity.profile) or self._look_at(capacity.profile)
+        known = self._known.get(capacity)
+        if known is None or known[0] != capacity.version:
+            known = self._known[capacity] = (capacity.version, share.of(capacity))
         value, devices, free, whole = known[1]
         for each in choice.taken:
-            table = worth.devices.get(each.position)
+            table = share.devices.get(each.position)
             if table is not None:
-                milli = room.milli[each.position]
+                milli = capacity.milli[each.position]
                 devices += table[milli - each.milli] - table[milli]
                 free -= each.milli
                 whole -= milli == WHOLE_DEVICE_MILLI
-        cores = room.cores - want.cores
-        memory_bytes = room.memory_bytes - want.memory_bytes
-        return value - worth.value(devices, whole, free, cores, memory_bytes)
+        cores = capacity.cores - demand.cores
+        memory_bytes = capacity.memory_bytes - demand.memory_bytes
+        return value - share.value(devices, whole, free, cores, memory_bytes)
 
-    def _look_at(self, profile: NodeProfile) -> Worth:
-        if len(self._worth) >= _MOST_KNOWN:  # nodes come and go
-            self._worth.clear()
+    def _look_at(self, profile: NodeProfile) -> UsableShare:
+        if len(self._shares) >= _MOST_KNOWN:  # nodes come and go
+            self._shares.clear()
             self._known.clear()
-        worth = self._worth[profile] = Worth(profile, self._mix.classes())
-        return worth
+        share = self._shares[profile] = UsableShare(profile, self._mix.classes())
+        return share

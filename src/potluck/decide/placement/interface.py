@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from potluck.decide.pool.demand import Usable, Want
+from potluck.decide.pool.demand import Demand, Usable
 from potluck.decide.pool.node_capacity import NodeCapacity, NodeProfile
 from potluck.model.task import Requirements
 
@@ -21,8 +21,8 @@ class PlacementChoice(Struct, gc=False):
     device that a `usable` of `taken` would use.
     """
 
-    want: Want
-    room: NodeCapacity
+    demand: Demand
+    capacity: NodeCapacity
     taken: tuple[Usable, ...]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from potluck.decide.pool.demand import Want
+from potluck.decide.pool.demand import Demand
 from potluck.decide.pool.feasibility import Refusal
 from potluck.decide.pool.node_capacity import NodeProfile
 from potluck.decide.types import WaitingTask
@@ -23,22 +23,22 @@ _FEW_TASKS = 32
 _LEAST_SUPPLY = 0.002
 
 
-class Class(Struct):
+class TaskClass(Struct):
     """Tasks with equal requirements, and their weight; the weights of all classes sum to 1."""
 
-    want: Want
+    demand: Demand
     milli: int  # of each device
     weight: float = 0.0
 
     @property
     def total_milli(self) -> int:
-        return self.milli * self.want.count
+        return self.milli * self.demand.count
 
 
-class Mix:
+class TaskMix:
     def __init__(self) -> None:
         self._counts: dict[Requirements, float] = {}
-        self._classes: dict[Requirements, Class] = {}
+        self._classes: dict[Requirements, TaskClass] = {}
         self._new = 0.0
         self._total = 0.0
 
@@ -54,7 +54,7 @@ class Mix:
         """Whether a large part of the mix arrived after the last weighing."""
         return self._new > _FEW_TASKS + self._total / 4
 
-    def classes(self) -> list[Class]:
+    def classes(self) -> list[TaskClass]:
         return list(self._classes.values())
 
     def weigh(self, profiles: Sequence[NodeProfile]) -> None:
@@ -68,7 +68,7 @@ class Mix:
         )
         for requirements, each in self._classes.items():
             supply = sum(profile.count * supply_milli(each, profile) for profile in profiles)
-            each.want.forget_others(profiles)
+            each.demand.forget_others(profiles)
             each.weight = self._counts[requirements] / max(supply, _LEAST_SUPPLY * pool_milli, 1.0)
             if not supply:
                 each.weight = 0.0
@@ -81,24 +81,24 @@ class Mix:
         self._total = sum(self._counts.values())
 
 
-def supply_milli(each: Class, profile: NodeProfile) -> float:
+def supply_milli(each: TaskClass, profile: NodeProfile) -> float:
     """How much of an idle node such tasks could use at once, in thousandths of a GPU."""
     devices = gpus_for(each, profile)
-    if len(devices) < each.want.count:
+    if len(devices) < each.demand.count:
         return 0.0
-    node, want = profile.node, each.want
-    copies = min(node.cores / want.cores, max(node.memory_bytes, 1) / want.memory_bytes)
+    node, demand = profile.node, each.demand
+    copies = min(node.cores / demand.cores, max(node.memory_bytes, 1) / demand.memory_bytes)
     return min(len(devices) * float(WHOLE_DEVICE_MILLI), copies * each.total_milli)
 
 
-def gpus_for(each: Class, profile: NodeProfile) -> list[int]:
+def gpus_for(each: TaskClass, profile: NodeProfile) -> list[int]:
     """Positions of the node's GPUs that suit the tasks."""
-    devices = each.want.devices(profile)
+    devices = each.demand.devices(profile)
     if isinstance(devices, Refusal):
         return []
     return [device.position for device in devices if device.position in profile.gpus]
 
 
-def _class_of(requirements: Requirements) -> Class:
+def _class_of(requirements: Requirements) -> TaskClass:
     task = WaitingTask(TaskId(""), AccountId(""), requirements, Limits(), 0)
-    return Class(Want(task), requirements.device_milli or WHOLE_DEVICE_MILLI)
+    return TaskClass(Demand(task), requirements.device_milli or WHOLE_DEVICE_MILLI)

@@ -10,42 +10,44 @@ as independent makes it an estimate, but a fast one.
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from potluck.decide.placement.task_mix import Class, gpus_for
+from potluck.decide.placement.task_mix import TaskClass, gpus_for
 from potluck.decide.pool.node_capacity import NodeCapacity, NodeProfile
 from potluck.model.device import WHOLE_DEVICE_MILLI
 
 
-class Worth:
-    def __init__(self, profile: NodeProfile, classes: Sequence[Class]) -> None:
+class UsableShare:
+    def __init__(self, profile: NodeProfile, classes: Sequence[TaskClass]) -> None:
         served = [(each, gpus) for each in classes if (gpus := gpus_for(each, profile))]
         self.devices: dict[int, list[float]] = {}  # of the GPUs, by their position
         tables: dict[tuple[int, ...], list[float]] = {}  # most GPUs of a node are alike
         for position in profile.gpus:
-            singles = [each for each, gpus in served if position in gpus and each.want.count == 1]
+            singles = [each for each, gpus in served if position in gpus and each.demand.count == 1]
             like = tuple(map(id, singles))
             if like not in tables:
                 tables[like] = _device_table(singles)
             self.devices[position] = tables[like]
-        several = [each for each, _ in served if each.want.count > 1]
-        self._whole = [_whole_worth(several, count) for count in range(len(profile.gpus) + 1)]
+        several = [each for each, _ in served if each.demand.count > 1]
+        self._whole = [_whole_value(several, count) for count in range(len(profile.gpus) + 1)]
         self._total = sum(each.weight for each, _ in served)
         self._cores = _Stranded(
-            [(each.want.cores / each.total_milli, each.weight) for each, _ in served]
+            [(each.demand.cores / each.total_milli, each.weight) for each, _ in served]
         )
         self._memory = _Stranded(
-            [(each.want.memory_bytes / each.total_milli, each.weight) for each, _ in served]
+            [(each.demand.memory_bytes / each.total_milli, each.weight) for each, _ in served]
         )
 
-    def of(self, room: NodeCapacity) -> tuple[float, float, int, int]:
+    def of(self, capacity: NodeCapacity) -> tuple[float, float, int, int]:
         """The value of a node and its terms: devices, free thousandths, whole devices."""
-        devices, free, milli_of = 0.0, 0, room.milli
+        devices, free, milli_of = 0.0, 0, capacity.milli
         for position, table in self.devices.items():
             milli = milli_of[position]
             if milli:
                 devices += table[milli]
                 free += milli
-        value = self.value(devices, room.whole_gpus, free, room.cores, room.memory_bytes)
-        return value, devices, free, room.whole_gpus
+        value = self.value(
+            devices, capacity.whole_gpus, free, capacity.cores, capacity.memory_bytes
+        )
+        return value, devices, free, capacity.whole_gpus
 
     def value(self, devices: float, whole: int, free: int, cores: int, memory_bytes: int) -> float:
         if not free:
@@ -54,7 +56,7 @@ class Worth:
         return devices + self._whole[whole] - free * min(self._total, stranded)
 
 
-def _device_table(classes: Sequence[Class]) -> list[float]:
+def _device_table(classes: Sequence[TaskClass]) -> list[float]:
     """The value of 0 to 1000 free thousandths of a device."""
     starts = [0.0] * (WHOLE_DEVICE_MILLI + 1)
     for each in classes:
@@ -66,8 +68,8 @@ def _device_table(classes: Sequence[Class]) -> list[float]:
     return table
 
 
-def _whole_worth(classes: Sequence[Class], count: int) -> float:
-    weight = sum(each.weight for each in classes if each.want.count <= count)
+def _whole_value(classes: Sequence[TaskClass], count: int) -> float:
+    weight = sum(each.weight for each in classes if each.demand.count <= count)
     return count * WHOLE_DEVICE_MILLI * weight
 
 

@@ -12,43 +12,43 @@ from msgspec.structs import replace
 
 from potluck.decide.placement.interface import Placement
 from potluck.decide.pool.candidates import Accept, Candidates
-from potluck.decide.pool.demand import Want
+from potluck.decide.pool.demand import Demand
 from potluck.decide.pool.feasibility import Fit, Refusal
 from potluck.decide.pool.node_capacity import NodeCapacity
-from potluck.decide.pool.node_index import Pool
+from potluck.decide.pool.node_index import NodeIndex
 from potluck.decide.pool.refusals import count_refusals
 from potluck.decide.types import FreeNode, RunningAttempt, WaitingTask
 from potluck.model.ids import AccountId, NodeId
 from potluck.model.task import Requirements
 
-_WantKey = tuple[Requirements, AccountId, str]
+_DemandKey = tuple[Requirements, AccountId, str]
 _NOBODY = AccountId("")
 _NONE: frozenset[AccountId] = frozenset()
-_MOST_WANTS = 20_000
+_MOST_DEMANDS = 20_000
 
 
-class Capacity:
+class PoolCapacity:
     def __init__(self, placement: Placement) -> None:
         self._placement = placement
-        self.pool = Pool()
-        self._wants: dict[_WantKey, Want] = {}
-        self._candidates: dict[_WantKey, Candidates] = {}
+        self.pool = NodeIndex()
+        self._demands: dict[_DemandKey, Demand] = {}
+        self._candidates: dict[_DemandKey, Candidates] = {}
         self._naming_nodes: Counter[AccountId] = Counter()
         # Accounts that some node treats specially: its owner, if it runs only the owner's tasks,
         # and the accounts that it allows or denies.
         self.named: frozenset[AccountId] = frozenset()
         self._has_gained = False
-        self._rooms_prepared = 0
+        self._nodes_prepared = 0
         self._is_due = True
 
     def put_node(self, node: FreeNode) -> bool:
         """Replaces a node; returns whether more than its free resources has changed."""
         before = self.pool.get(node.id)
         self._has_gained |= self.pool.put(node)
-        room = self.pool.get(node.id)
-        if room is before:
+        capacity = self.pool.get(node.id)
+        if capacity is before:
             return False
-        self._note_change(before, room)
+        self._note_change(before, capacity)
         return True
 
     def drop_node(self, node_id: NodeId) -> None:
@@ -60,11 +60,11 @@ class Capacity:
 
     def node(self, node_id: NodeId) -> FreeNode | None:
         """The node with its current free resources."""
-        room = self.pool.get(node_id)
-        return None if room is None else room.as_node()
+        capacity = self.pool.get(node_id)
+        return None if capacity is None else capacity.as_node()
 
     def nodes(self) -> Iterator[FreeNode]:
-        return (room.as_node() for room in self.pool)
+        return (capacity.as_node() for capacity in self.pool)
 
     def slots(self, requirements: Requirements) -> int:
         """An upper estimate of how many such tasks could run at once on an idle pool."""
@@ -100,37 +100,37 @@ class Capacity:
         failed_on = task.failed_on
         accept = _accept(may_use, failed_on) if may_use or failed_on else None
         fit = self._best(candidates, accept, most_price_micro_per_hour)
-        if fit is None and failed_on and not self._suits_elsewhere(candidates.want, task):
+        if fit is None and failed_on and not self._suits_elsewhere(candidates.demand, task):
             fit = self._best(candidates, _accept(may_use, frozenset()), most_price_micro_per_hour)
         return fit
 
-    def has_room(self, task: WaitingTask) -> bool:
+    def has_capacity(self, task: WaitingTask) -> bool:
         """Whether `find` would find anything, at any price."""
         if task.failed_on:
             return self.find(task) is not None
-        return self._candidates_of(task).has_room(self.pool)
+        return self._candidates_of(task).has_capacity(self.pool)
 
-    def could_have_room(self, task: WaitingTask) -> bool:
+    def could_fit(self, task: WaitingTask) -> bool:
         """A cheap check whether `find` may succeed; hardly ever true in vain."""
-        return self._candidates_of(task).could_have_room(self.pool)
+        return self._candidates_of(task).could_fit(self.pool)
 
     def take(self, task: WaitingTask, fit: Fit) -> None:
         """Takes the placement out of the capacity until the next `put_node`."""
-        room = self._room(fit.node_id)
-        self.pool.take(room, task.requirements, fit.shares, task.account_id)
+        capacity = self._node_capacity(fit.node_id)
+        self.pool.take(capacity, task.requirements, fit.shares, task.account_id)
 
     def untake(self, task: WaitingTask, fit: Fit) -> None:
-        self.pool.give(self._room(fit.node_id), task.requirements, fit.shares)
+        self.pool.give(self._node_capacity(fit.node_id), task.requirements, fit.shares)
 
     def give(self, attempt: RunningAttempt) -> None:
         """Frees the resources of an ended attempt, where the node is not read again."""
-        room = self.pool.get(attempt.node_id)
-        if room is not None:
-            self.pool.give(room, attempt, attempt.shares)
+        capacity = self.pool.get(attempt.node_id)
+        if capacity is not None:
+            self.pool.give(capacity, attempt, attempt.shares)
             self._has_gained = True
 
     def refusals(self, task: WaitingTask) -> Counter[Refusal]:
-        return count_refusals(self._candidates_of(task).want, task.account_id, self.pool)
+        return count_refusals(self._candidates_of(task).demand, task.account_id, self.pool)
 
     def _best(
         self, candidates: Candidates, accept: Accept | None, most_price: int | None
@@ -138,56 +138,61 @@ class Capacity:
         offer = candidates.best(self.pool, self._placement, accept, most_price)
         if offer is None:
             return None
-        room = offer.room
-        return Fit(room.node.id, candidates.want.shares(room, offer.taken), offer.price)
+        capacity = offer.capacity
+        return Fit(capacity.node.id, candidates.demand.shares(capacity, offer.taken), offer.price)
 
     def _candidates_of(self, task: WaitingTask) -> Candidates:
-        wanted, account_id = task.requirements, task.account_id
-        is_personal = wanted.device_milli is not None or account_id in self.named
-        key = (wanted, account_id if is_personal else _NOBODY, task.kind)
+        requirements, account_id = task.requirements, task.account_id
+        is_personal = requirements.device_milli is not None or account_id in self.named
+        key = (requirements, account_id if is_personal else _NOBODY, task.kind)
         known = self._candidates.get(key)
         if known is None:
-            if len(self._candidates) >= _MOST_WANTS:
-                self._forget_wants()
-            known = self._candidates[key] = Candidates(self.want_of(task), key[1])
+            if len(self._candidates) >= _MOST_DEMANDS:
+                self._forget_demands()
+            known = self._candidates[key] = Candidates(self.demand_of(task), key[1])
         return known
 
-    def want_of(self, task: WaitingTask) -> Want:
+    def demand_of(self, task: WaitingTask) -> Demand:
         """Accounts that no node treats specially share their demands."""
         asker = task.account_id if task.account_id in self.named else _NOBODY
         key = (task.requirements, asker, task.kind)
-        want = self._wants.get(key)
-        if want is None:
-            if len(self._wants) >= _MOST_WANTS:
-                self._forget_wants()
+        demand = self._demands.get(key)
+        if demand is None:
+            if len(self._demands) >= _MOST_DEMANDS:
+                self._forget_demands()
             self.ask_for(task.requirements.owners)
-            want = self._wants[key] = Want(replace(task, account_id=asker))
-        return want
+            demand = self._demands[key] = Demand(replace(task, account_id=asker))
+        return demand
 
-    def _forget_wants(self) -> None:
+    def _forget_demands(self) -> None:
         self._candidates.clear()
-        self._wants.clear()
-        self.pool.forget_wants()
+        self._demands.clear()
+        self.pool.forget_demands()
 
-    def _suits_elsewhere(self, want: Want, task: WaitingTask) -> bool:
+    def _suits_elsewhere(self, demand: Demand, task: WaitingTask) -> bool:
         """Whether a node that has not failed the task could ever take it."""
-        return any(room.node.id not in task.failed_on and want.suits(room) for room in self.pool)
+        return any(
+            capacity.node.id not in task.failed_on and demand.suits(capacity)
+            for capacity in self.pool
+        )
 
-    def _room(self, node_id: NodeId) -> NodeCapacity:
-        room = self.pool.get(node_id)
-        assert room is not None, f"nothing is known of {node_id}"
-        return room
+    def _node_capacity(self, node_id: NodeId) -> NodeCapacity:
+        capacity = self.pool.get(node_id)
+        assert capacity is not None, f"nothing is known of {node_id}"
+        return capacity
 
     def _prepare(self) -> None:
         """Prepares the placement again after the pool or the mix has changed a lot."""
         self._placement.prepare(self.pool.profiles)
-        self._rooms_prepared = len(self.pool)
+        self._nodes_prepared = len(self.pool)
         self._is_due = False
 
     def _note_change(self, before: NodeCapacity | None, after: NodeCapacity | None) -> None:
-        more = abs(len(self.pool) - self._rooms_prepared)
-        self._is_due |= 8 * more > self._rooms_prepared
-        gone, come = (_NONE if room is None else room.profile.named for room in (before, after))
+        more = abs(len(self.pool) - self._nodes_prepared)
+        self._is_due |= 8 * more > self._nodes_prepared
+        gone, come = (
+            _NONE if capacity is None else capacity.profile.named for capacity in (before, after)
+        )
         if gone != come:
             self._count_named(gone - come, come - gone)
 
@@ -210,7 +215,7 @@ def _accept(
     may_use: Callable[[NodeId], bool] | None, failed_on: frozenset[NodeId]
 ) -> Accept | None:
     if not failed_on:
-        return None if may_use is None else lambda room: may_use(room.node.id)
+        return None if may_use is None else lambda capacity: may_use(capacity.node.id)
     if may_use is None:
-        return lambda room: room.node.id not in failed_on
-    return lambda room: room.node.id not in failed_on and may_use(room.node.id)
+        return lambda capacity: capacity.node.id not in failed_on
+    return lambda capacity: capacity.node.id not in failed_on and may_use(capacity.node.id)

@@ -63,31 +63,33 @@ class Fit(Struct, frozen=True, gc=False):
 
 def fit(task: WaitingTask, node: FreeNode) -> Fit | Refusal:
     """How the node would serve the task, or the first refusal."""
-    wanted = task.requirements
+    requirements = task.requirements
     devices = suitable(task, node)
     if isinstance(devices, Refusal):
         return devices
-    roomy = [each for each in devices if has_room(each, share_of(wanted, each, node.cores))]
-    if len(roomy) < wanted.device_count:
+    sufficient = [
+        each for each in devices if has_capacity(each, share_of(requirements, each, node.cores))
+    ]
+    if len(sufficient) < requirements.device_count:
         return Refusal.DEVICE_BUSY
-    open_ = [each for each in roomy if is_open_to(each, wanted, task.account_id)]
-    if len(open_) < wanted.device_count:
+    open_ = [each for each in sufficient if is_open_to(each, requirements, task.account_id)]
+    if len(open_) < requirements.device_count:
         return Refusal.DEVICE_SHARED
-    if not _node_has_room(wanted, node):
+    if not _node_has_capacity(requirements, node):
         return Refusal.NODE_BUSY
-    return _fit(wanted, node, sorted(open_, key=plain_order)[: wanted.device_count])
+    return _fit(requirements, node, sorted(open_, key=plain_order)[: requirements.device_count])
 
 
 def suitable(task: WaitingTask, node: FreeNode) -> tuple[FreeDevice, ...] | Refusal:
     """The devices that would fit if the node were idle, or the first refusal that does not depend
     on running attempts."""
-    wanted = task.requirements
-    refusal = _node_wall(task, node)
+    requirements = task.requirements
+    refusal = _node_refusal(task, node)
     if refusal is not None:
         return refusal
     devices = list(node.devices)
-    for refusal, keep in _DEVICE_WALLS:
-        devices = [device for device in devices if keep(wanted, device)]
+    for refusal, keep in _DEVICE_CHECKS:
+        devices = [device for device in devices if keep(requirements, device)]
         if not devices:
             return refusal
     if any(map(_says_something, devices)):
@@ -95,84 +97,86 @@ def suitable(task: WaitingTask, node: FreeNode) -> tuple[FreeDevice, ...] | Refu
             devices = [device for device in devices if takes(task, device)]
             if not devices:
                 return refusal
-    devices = [device for device in devices if _price_is_fine(wanted, device, node.cores)]
+    devices = [device for device in devices if _price_is_fine(requirements, device, node.cores)]
     if not devices:
         return Refusal.PRICE
-    if len(devices) < wanted.device_count:
+    if len(devices) < requirements.device_count:
         return Refusal.DEVICE_COUNT
-    return _size_wall(wanted, node) or _available(wanted, devices)
+    return _size_refusal(requirements, node) or _available(requirements, devices)
 
 
-def _node_wall(task: WaitingTask, node: FreeNode) -> Refusal | None:
-    wanted = task.requirements
+def _node_refusal(task: WaitingTask, node: FreeNode) -> Refusal | None:
+    requirements = task.requirements
     if node.own_tasks_only and node.account_id != task.account_id:
         return Refusal.OWN_TASKS_ONLY
-    if wanted.owners and node.wallet not in wanted.owners:
+    if requirements.owners and node.wallet not in requirements.owners:
         return Refusal.OWNER
     strength = node.strength_for(task.kind)
     if strength is None:
         return Refusal.KIND
-    if wanted.sandbox is not None and not strength.is_at_least(wanted.sandbox):
+    if requirements.sandbox is not None and not strength.is_at_least(requirements.sandbox):
         return Refusal.SANDBOX
-    if wanted.python not in (None, node.python):
+    if requirements.python not in (None, node.python):
         return Refusal.PYTHON
-    if not node.labels.issuperset(wanted.labels):
+    if not node.labels.issuperset(requirements.labels):
         return Refusal.LABELS
-    if wanted.min_reliability is not None and node.reliability < wanted.min_reliability:
+    if requirements.min_reliability is not None and node.reliability < requirements.min_reliability:
         return Refusal.RELIABILITY
     return None
 
 
-def _size_wall(wanted: Requirements, node: FreeNode) -> Refusal | None:
+def _size_refusal(requirements: Requirements, node: FreeNode) -> Refusal | None:
     """Requirements that exceed the whole node; a total of 0 means unknown."""
-    if wanted.cores > node.cores:
+    if requirements.cores > node.cores:
         return Refusal.CORES
-    if 0 < node.memory_bytes < wanted.memory_bytes:
+    if 0 < node.memory_bytes < requirements.memory_bytes:
         return Refusal.MEMORY
-    if 0 < node.disk_bytes < wanted.disk_bytes:
+    if 0 < node.disk_bytes < requirements.disk_bytes:
         return Refusal.DISK
     return None
 
 
-def _available(wanted: Requirements, devices: list[FreeDevice]) -> tuple[FreeDevice, ...] | Refusal:
+def _available(
+    requirements: Requirements, devices: list[FreeDevice]
+) -> tuple[FreeDevice, ...] | Refusal:
     """Unavailable devices return at an unknown time, so no task waits for them."""
     available = tuple([device for device in devices if device.availability is _AVAILABLE])
-    return available if len(available) >= wanted.device_count else Refusal.DEVICE_AWAY
+    return available if len(available) >= requirements.device_count else Refusal.DEVICE_AWAY
 
 
-def _kind_matches(wanted: Requirements, device: FreeDevice) -> bool:
-    return wanted.device_kind in (None, device.kind)
+def _kind_matches(requirements: Requirements, device: FreeDevice) -> bool:
+    return requirements.device_kind in (None, device.kind)
 
 
-def _vendor_matches(wanted: Requirements, device: FreeDevice) -> bool:
-    vendor = wanted.device_vendor
+def _vendor_matches(requirements: Requirements, device: FreeDevice) -> bool:
+    vendor = requirements.device_vendor
     return vendor is None or vendor.lower() in device.vendor.lower()
 
 
-def _model_matches(wanted: Requirements, device: FreeDevice) -> bool:
+def _model_matches(requirements: Requirements, device: FreeDevice) -> bool:
     """Whether any of the patterns matches part of the name."""
-    if wanted.device_model is None:
+    if requirements.device_model is None:
         return True
-    patterns = wanted.device_model.lower().split("|")
+    patterns = requirements.device_model.lower().split("|")
     return any(fnmatchcase(device.model.lower(), f"*{each.strip()}*") for each in patterns)
 
 
-def _capability_suffices(wanted: Requirements, device: FreeDevice) -> bool:
-    if wanted.compute_capability is None:
+def _capability_suffices(requirements: Requirements, device: FreeDevice) -> bool:
+    if requirements.compute_capability is None:
         return True
     own = device.compute_capability
-    return own is not None and _version(own) >= _version(wanted.compute_capability)
+    return own is not None and _version(own) >= _version(requirements.compute_capability)
 
 
 def _version(capability: str) -> tuple[int, ...]:
     return tuple(int(part) for part in capability.split("."))
 
 
-def _memory_suffices(wanted: Requirements, device: FreeDevice) -> bool:
-    return device.memory_bytes >= wanted.device_memory_bytes
+def _memory_suffices(requirements: Requirements, device: FreeDevice) -> bool:
+    return device.memory_bytes >= requirements.device_memory_bytes
 
 
-_DEVICE_WALLS: tuple[tuple[Refusal, Callable[[Requirements, FreeDevice], bool]], ...] = (
+_DEVICE_CHECKS: tuple[tuple[Refusal, Callable[[Requirements, FreeDevice], bool]], ...] = (
     (Refusal.DEVICE_KIND, _kind_matches),
     (Refusal.DEVICE_VENDOR, _vendor_matches),
     (Refusal.DEVICE_MODEL, _model_matches),
@@ -209,37 +213,39 @@ _TERMS: tuple[tuple[Refusal, Callable[[WaitingTask, FreeDevice], bool]], ...] = 
 )
 
 
-def _price_is_fine(wanted: Requirements, device: FreeDevice, node_cores: int) -> bool:
-    ceiling = wanted.max_price_micro_per_hour
+def _price_is_fine(requirements: Requirements, device: FreeDevice, node_cores: int) -> bool:
+    ceiling = requirements.max_price_micro_per_hour
     if ceiling is None:
         return True
-    return price_of(wanted, device, node_cores) <= ceiling
+    return price_of(requirements, device, node_cores) <= ceiling
 
 
-def price_of(wanted: Requirements, device: FreeDevice, node_cores: int) -> int:
+def price_of(requirements: Requirements, device: FreeDevice, node_cores: int) -> int:
     """The price of an hour if all devices of the task are like this one."""
-    milli = share_of(wanted, device, node_cores).milli
-    return device.price_micro_per_hour * milli * wanted.device_count // WHOLE_DEVICE_MILLI
+    milli = share_of(requirements, device, node_cores).milli
+    return device.price_micro_per_hour * milli * requirements.device_count // WHOLE_DEVICE_MILLI
 
 
-def share_of(wanted: Requirements, device: FreeDevice, node_cores: int) -> DeviceShare:
+def share_of(requirements: Requirements, device: FreeDevice, node_cores: int) -> DeviceShare:
     """The share a task takes: a whole GPU or a fraction; of a CPU the share of its cores."""
     if device.kind is not DeviceKind.GPU:
-        milli = max(1, WHOLE_DEVICE_MILLI * wanted.cores // node_cores)
+        milli = max(1, WHOLE_DEVICE_MILLI * requirements.cores // node_cores)
         return DeviceShare(device.id, milli)
-    if wanted.device_milli is None or wanted.device_milli == WHOLE_DEVICE_MILLI:
+    if requirements.device_milli is None or requirements.device_milli == WHOLE_DEVICE_MILLI:
         return DeviceShare(device.id, WHOLE_DEVICE_MILLI, device.memory_bytes)
-    part = device.memory_bytes * wanted.device_milli // WHOLE_DEVICE_MILLI
-    return DeviceShare(device.id, wanted.device_milli, wanted.device_memory_bytes or part)
+    part = device.memory_bytes * requirements.device_milli // WHOLE_DEVICE_MILLI
+    return DeviceShare(
+        device.id, requirements.device_milli, requirements.device_memory_bytes or part
+    )
 
 
-def has_room(device: FreeDevice, share: DeviceShare) -> bool:
+def has_capacity(device: FreeDevice, share: DeviceShare) -> bool:
     is_unused = device.free_milli == WHOLE_DEVICE_MILLI
     free_memory_bytes = device.memory_bytes if is_unused else device.free_memory_bytes
     return device.free_milli >= share.milli and free_memory_bytes >= share.memory_bytes
 
 
-def is_open_to(device: FreeDevice, wanted: Requirements, account_id: AccountId) -> bool:
+def is_open_to(device: FreeDevice, requirements: Requirements, account_id: AccountId) -> bool:
     """Fractions of a GPU are not isolated from each other, so they serve one account.
 
     Except if the device is a partition, or its owner and all its users agree to share it.
@@ -248,7 +254,7 @@ def is_open_to(device: FreeDevice, wanted: Requirements, account_id: AccountId) 
         return True
     if device.kind is not DeviceKind.GPU or device.serves == account_id:
         return True
-    return device.shares_accounts and device.serves_sharers and wanted.shares_device
+    return device.shares_accounts and device.serves_sharers and requirements.shares_device
 
 
 def plain_order(device: FreeDevice) -> tuple[int, int, int, str]:
@@ -256,16 +262,16 @@ def plain_order(device: FreeDevice) -> tuple[int, int, int, str]:
     return (device.price_micro_per_hour, device.memory_bytes, device.free_milli, device.id)
 
 
-def _node_has_room(wanted: Requirements, node: FreeNode) -> bool:
+def _node_has_capacity(requirements: Requirements, node: FreeNode) -> bool:
     return (
-        wanted.cores <= node.free_cores
-        and wanted.memory_bytes <= node.free_memory_bytes
-        and wanted.disk_bytes <= node.free_disk_bytes
+        requirements.cores <= node.free_cores
+        and requirements.memory_bytes <= node.free_memory_bytes
+        and requirements.disk_bytes <= node.free_disk_bytes
     )
 
 
-def _fit(wanted: Requirements, node: FreeNode, devices: list[FreeDevice]) -> Fit:
-    shares = tuple(share_of(wanted, device, node.cores) for device in devices)
+def _fit(requirements: Requirements, node: FreeNode, devices: list[FreeDevice]) -> Fit:
+    shares = tuple(share_of(requirements, device, node.cores) for device in devices)
     pairs = zip(devices, shares, strict=True)
     price = sum(device.price_micro_per_hour * share.milli for device, share in pairs)
     return Fit(node.id, shares, price // WHOLE_DEVICE_MILLI)

@@ -30,7 +30,7 @@ class NodeProfile:
     and idle nodes need not be checked one by one.
     """
 
-    __slots__ = ("gpus", "idle", "key", "named", "node", "rooms")
+    __slots__ = ("gpus", "idle", "key", "named", "node", "nodes")
 
     def __init__(self, node: FreeNode, key: ProfileKey) -> None:
         self.key = key
@@ -42,13 +42,13 @@ class NodeProfile:
             if device.kind is DeviceKind.GPU and device.is_available
         ]
         self.named = _named(node)
-        self.rooms = 0  # bitmap of the slots of its nodes
+        self.nodes = 0  # bitmap of the slots of its nodes
         self.idle = 0  # of the idle nodes among them
 
     @property
     def count(self) -> int:
         """The number of nodes with this profile."""
-        return self.rooms.bit_count()
+        return self.nodes.bit_count()
 
 
 class NodeCapacity:
@@ -117,11 +117,13 @@ class NodeCapacity:
         ]
         self._changed()
 
-    def take(self, wanted: Requirements, shares: tuple[DeviceShare, ...], whose: AccountId) -> None:
-        self.cores -= wanted.cores
-        self.memory_bytes -= wanted.memory_bytes
-        self.disk_bytes -= wanted.disk_bytes
-        is_sharer = wanted.shares_device
+    def take(
+        self, requirements: Requirements, shares: tuple[DeviceShare, ...], whose: AccountId
+    ) -> None:
+        self.cores -= requirements.cores
+        self.memory_bytes -= requirements.memory_bytes
+        self.disk_bytes -= requirements.disk_bytes
+        is_sharer = requirements.shares_device
         for share in shares:
             position = self._positions[share.device_id]
             if self.milli[position] == WHOLE_DEVICE_MILLI:

@@ -4,8 +4,8 @@ from itertools import islice
 
 from msgspec import Struct
 
-from potluck.decide.pool.capacity import Capacity
-from potluck.decide.pool.demand import Want
+from potluck.decide.pool.capacity import PoolCapacity
+from potluck.decide.pool.demand import Demand
 from potluck.decide.pool.feasibility import Refusal
 from potluck.decide.pool.node_capacity import NodeCapacity, NodeProfile
 from potluck.decide.types import FreeNode, WaitingTask
@@ -31,11 +31,11 @@ class UsableDevices(Struct, frozen=True):
 
 
 class Suitability:
-    def __init__(self, capacity: Capacity) -> None:
+    def __init__(self, capacity: PoolCapacity) -> None:
         self._capacity = capacity
         # By positions of the devices on the node, so that equal sets are one object.
         self._parts: dict[NodeCapacity, dict[tuple[int, ...], UsableDevices]] = {}
-        self._known: dict[Want, dict[NodeId, UsableDevices]] = {}
+        self._known: dict[Demand, dict[NodeId, UsableDevices]] = {}
 
     def forget(self) -> None:
         self._parts.clear()
@@ -54,46 +54,55 @@ class Suitability:
         """A node of each kind, with their number."""
         examples: dict[tuple[NodeProfile, float], FreeNode] = {}
         counts: dict[tuple[NodeProfile, float], int] = {}
-        for room in self._capacity.pool:
-            kind = (room.profile, room.rating)
-            examples.setdefault(kind, room.node)
+        for capacity in self._capacity.pool:
+            kind = (capacity.profile, capacity.rating)
+            examples.setdefault(kind, capacity.node)
             counts[kind] = counts.get(kind, 0) + 1
         return [(node, counts[kind]) for kind, node in examples.items()]
 
     def on(self, task: WaitingTask, node_id: NodeId) -> UsableDevices | None:
         """The suitable devices of a node; None if it could never take the task."""
-        room = self._capacity.pool.get(node_id)
-        want = self._capacity.want_of(task)
-        return self._part(want, room) if room is not None and want.suits(room) else None
+        capacity = self._capacity.pool.get(node_id)
+        demand = self._capacity.demand_of(task)
+        return (
+            self._part(demand, capacity)
+            if capacity is not None and demand.suits(capacity)
+            else None
+        )
 
     def devices(self, task: WaitingTask) -> dict[NodeId, UsableDevices]:
         """The suitable devices of each node that could take the task, up to a limit.
 
         Without the nodes that failed it, unless no other could ever take it, as in `Capacity.find`.
         """
-        want = self._capacity.want_of(task)
-        found = self._known.pop(want, None)
+        demand = self._capacity.demand_of(task)
+        found = self._known.pop(demand, None)
         if found is None:
-            found = self._look(want)
+            found = self._look(demand)
             if len(self._known) >= _MOST_KNOWN:
                 del self._known[next(iter(self._known))]
-        self._known[want] = found  # at the end, so that it is evicted last
+        self._known[demand] = found  # at the end, so that it is evicted last
         if task.failed_on.isdisjoint(found):
             return found
         return {each: found[each] for each in found if each not in task.failed_on} or found
 
-    def _look(self, want: Want) -> dict[NodeId, UsableDevices]:
+    def _look(self, demand: Demand) -> dict[NodeId, UsableDevices]:
         pool = self._capacity.pool
-        rooms = (room for room in pool.rooms(pool.suited(want)) if want.is_reliable(room))
-        return {room.node.id: self._part(want, room) for room in islice(rooms, _MOST_NODES)}
+        nodes = (
+            capacity for capacity in pool.nodes(pool.suited(demand)) if demand.is_reliable(capacity)
+        )
+        return {
+            capacity.node.id: self._part(demand, capacity)
+            for capacity in islice(nodes, _MOST_NODES)
+        }
 
-    def _part(self, want: Want, room: NodeCapacity) -> UsableDevices:
-        devices = want.devices(room.profile)
+    def _part(self, demand: Demand, capacity: NodeCapacity) -> UsableDevices:
+        devices = demand.devices(capacity.profile)
         assert not isinstance(devices, Refusal)
         places = tuple([each.position for each in devices])
-        parts = self._parts.setdefault(room, {})
+        parts = self._parts.setdefault(capacity, {})
         if places not in parts:
-            parts[places] = usable_devices(room.node, places)
+            parts[places] = usable_devices(capacity.node, places)
         return parts[places]
 
 

@@ -2,7 +2,7 @@
 
 import heapq
 
-from potluck.decide.queue.task_groups import Halt, Lines, TaskGroup
+from potluck.decide.queue.task_groups import BlockReason, TaskGroup, TaskGroups
 from potluck.decide.types import WaitingTask
 from potluck.model.ids import AccountId
 
@@ -10,20 +10,20 @@ from potluck.model.ids import AccountId
 class ReadyGroups:
     """Contains each group at most once, ordered by its first task."""
 
-    def __init__(self, lines: Lines) -> None:
-        self._lines = lines
+    def __init__(self, groups: TaskGroups) -> None:
+        self._groups = groups
         self._heaps: dict[AccountId, list[tuple[float, int, TaskGroup]]] = {}
 
-    def offer(self, line: TaskGroup) -> bool:
+    def offer(self, group: TaskGroup) -> bool:
         """Adds a group, or updates it after its first task has changed; False if it is empty."""
-        line.halt = Halt.NONE
-        entry = self._lines.first(line)
+        group.block_reason = BlockReason.NONE
+        entry = self._groups.first(group)
         if entry is None:
             return False
-        if line.offered != entry[0]:
-            line.offered = entry[0]
-            heap = self._heaps.setdefault(line.key.account_id, [])
-            heapq.heappush(heap, (entry[0], line.number, line))
+        if group.ready_position != entry[0]:
+            group.ready_position = entry[0]
+            heap = self._heaps.setdefault(group.key.account_id, [])
+            heapq.heappush(heap, (entry[0], group.number, group))
         return True
 
     def accounts(self) -> list[AccountId]:
@@ -33,14 +33,14 @@ class ReadyGroups:
         """The first task of the account; it stays in place."""
         heap = self._heaps.get(account_id)
         while heap:
-            place, _, line = heap[0]
-            entry = self._lines.first(line) if place == line.offered else None
+            place, _, group = heap[0]
+            entry = self._groups.first(group) if place == group.ready_position else None
             if entry is not None and entry[0] == place:
                 return entry[2]
             heapq.heappop(heap)
-            if place == line.offered:
-                line.offered = None
-                self.offer(line)  # by its current first task
+            if place == group.ready_position:
+                group.ready_position = None
+                self.offer(group)  # by its current first task
         self._heaps.pop(account_id, None)
         return None
 
@@ -48,8 +48,8 @@ class ReadyGroups:
         """Removes the account's first group; returns it with its first task.
 
         `first` must have returned a task just before."""
-        _, _, line = heapq.heappop(self._heaps[account_id])
-        line.offered = None
-        entry = line.row.first()
+        _, _, group = heapq.heappop(self._heaps[account_id])
+        group.ready_position = None
+        entry = group.entries.first()
         assert entry is not None
-        return line, entry[2]
+        return group, entry[2]

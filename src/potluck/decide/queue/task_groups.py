@@ -22,11 +22,11 @@ from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.model.task import Limits, Requirements
 
 
-class Halt(Enum):
+class BlockReason(Enum):
     """Why a group is blocked, and so what must happen before it is tried again."""
 
     NONE = "none"  # it is not: the next round tries it
-    ROOM = "room"  # no node has the capacity: until some node gains some
+    NO_CAPACITY = "capacity"  # no node has the capacity: until some node gains some
     KEPT = "kept"  # the free capacity is reserved: until there is more, or others are served
     SLOW = "slow"  # of an array: the free nodes would delay its end: until there are others
     CREDIT = "credit"  # the account cannot pay: until it has more, or something cheaper is free
@@ -39,7 +39,7 @@ class Halt(Enum):
         return self in _OF_ACCOUNT
 
 
-_OF_ACCOUNT = {Halt.CREDIT, Halt.QUOTA, Halt.TOO_LARGE}
+_OF_ACCOUNT = {BlockReason.CREDIT, BlockReason.QUOTA, BlockReason.TOO_LARGE}
 
 
 Entry = tuple[float, TaskId, WaitingTask]
@@ -129,26 +129,39 @@ class Shape:
 
 
 class TaskGroup:
-    __slots__ = ("halt", "halted", "key", "number", "offered", "row", "shape", "stale")
+    __slots__ = (
+        *(
+            "block_reason",
+            "blocked_position",
+            "entries",
+            "key",
+            "number",
+            "ready_position",
+            "shape",
+        ),
+        "stale",
+    )
 
     def __init__(self, key: LineKey, shape: Shape, number: int) -> None:
         self.key = key
         self.shape = shape
         self.number = number  # breaks ties: the older group goes first
-        self.halt = Halt.NONE
-        self.offered: float | None = None  # its position among the ready groups
-        self.halted: float | None = None  # its position among the blocked groups of its shape
-        self.row = OrderedEntries()  # may contain stale entries, which are skipped
+        self.block_reason = BlockReason.NONE
+        self.ready_position: float | None = None  # its position among the ready groups
+        self.blocked_position: float | None = (
+            None  # its position among the blocked groups of its shape
+        )
+        self.entries = OrderedEntries()  # may contain stale entries, which are skipped
         self.stale = 0  # entries whose task was replaced or dropped
 
 
-class Lines:
+class TaskGroups:
     def __init__(self, order: OrderPolicy) -> None:
         self._order = order
         # In a shortest-first order no short task waits behind a long one anyway.
         self._has_spans = not order.promises
         self._tasks: dict[TaskId, WaitingTask] = {}
-        self._lines: dict[_Parts, TaskGroup] = {}
+        self._groups: dict[_Parts, TaskGroup] = {}
         self._shapes: WeakValueDictionary[object, Shape] = WeakValueDictionary()
         self._arrived: dict[TaskGroup, int] = {}
         self._numbers = 0
@@ -166,35 +179,37 @@ class Lines:
         return list(self._tasks)
 
     def has(self, key: LineKey) -> bool:
-        return key in self._lines
+        return key in self._groups
 
-    def lines(self) -> list[TaskGroup]:
-        return list(self._lines.values())
+    def groups(self) -> list[TaskGroup]:
+        return list(self._groups.values())
 
-    def line_of(self, task: WaitingTask) -> TaskGroup | None:
-        return self._lines.get(_parts(task, self._has_spans))
+    def group_of(self, task: WaitingTask) -> TaskGroup | None:
+        return self._groups.get(_parts(task, self._has_spans))
 
     def shape_of(self, task: WaitingTask) -> Shape:
         """Also for a task that is not in the queue."""
-        line = self.line_of(task)
-        return self._shape(LineKey(*_parts(task, self._has_spans))) if line is None else line.shape
+        group = self.group_of(task)
+        return (
+            self._shape(LineKey(*_parts(task, self._has_spans))) if group is None else group.shape
+        )
 
     def put(self, task: WaitingTask) -> TaskGroup:
         """Adds a task to its group, or replaces it."""
-        line = self._line(task)
+        group = self._group(task)
         task_id = task.id
         known = self._tasks.get(task_id)
         if known is None:
-            self._arrived[line] = self._arrived.get(line, 0) + 1
+            self._arrived[group] = self._arrived.get(group, 0) + 1
         elif known == task:
-            return line
+            return group
         else:
             self._forget(known)
         self._tasks[task_id] = task
-        line.row.add((self._order.within(task), task_id, task))
+        group.entries.add((self._order.within(task), task_id, task))
         if self._order.promises:
             heapq.heappush(self._ages, (task.submitted_at, task.id, task))
-        return line
+        return group
 
     def take_arrived(self) -> dict[TaskGroup, int]:
         """The number of new tasks per group since the last call."""
@@ -207,16 +222,16 @@ class Lines:
             self._forget(task)
         return task
 
-    def first(self, line: TaskGroup) -> Entry | None:
+    def first(self, group: TaskGroup) -> Entry | None:
         """The first entry of a group; None if it is empty."""
-        row = line.row
-        while (entry := row.first()) is not None:
+        entries = group.entries
+        while (entry := entries.first()) is not None:
             if self._tasks.get(entry[1]) is entry[2]:
                 return entry
-            row.take()
-            line.stale -= 1
-        if self._lines.get(line.key) is line:  # and not a newer group with the same key
-            del self._lines[line.key]
+            entries.take()
+            group.stale -= 1
+        if self._groups.get(group.key) is group:  # and not a newer group with the same key
+            del self._groups[group.key]
         return None
 
     def set_named(self, named: frozenset[AccountId]) -> list[TaskGroup]:
@@ -228,22 +243,22 @@ class Lines:
         self._named = named
         if not changed:
             return []
-        return [line for line in self._lines.values() if line.key.account_id in changed]
+        return [group for group in self._groups.values() if group.key.account_id in changed]
 
-    def regroup(self, line: TaskGroup) -> None:
-        line.shape = self._shape(line.key)
+    def regroup(self, group: TaskGroup) -> None:
+        group.shape = self._shape(group.key)
 
-    def serve(self, line: TaskGroup, left: WaitingTask | None = None) -> None:
+    def serve(self, group: TaskGroup, left: WaitingTask | None = None) -> None:
         """Removes the first task of a group, or replaces it by what is left of it."""
-        entry = line.row.first()
+        entry = group.entries.first()
         assert entry is not None
         place, task_id, _ = entry
         if left is None:
-            line.row.take()
+            group.entries.take()
             del self._tasks[task_id]
             return
         self._tasks[task_id] = left
-        line.row.replace((place, task_id, left))
+        group.entries.replace((place, task_id, left))
         if self._order.promises:
             heapq.heappush(self._ages, (left.submitted_at, task_id, left))
 
@@ -270,56 +285,58 @@ class Lines:
 
     def ahead_in_account(self, task: WaitingTask) -> int:
         """How many tasks of its account go before it; an estimate if there are very many."""
-        lines = [line for line in self._lines.values() if line.key.account_id == task.account_id]
-        return sum(self._ahead(line, task) for line in lines)
+        groups = [
+            group for group in self._groups.values() if group.key.account_id == task.account_id
+        ]
+        return sum(self._ahead(group, task) for group in groups)
 
     def ahead_in_shape(self, task: WaitingTask) -> int:
         """How many tasks of its shape go before it, if accounts take turns."""
         shape = self.shape_of(task)
-        alike = [line for line in self._lines.values() if line.shape == shape]
-        own = [line for line in alike if line.key.account_id == task.account_id]
-        ahead = sum(self._ahead(line, task) for line in own)
+        alike = [group for group in self._groups.values() if group.shape == shape]
+        own = [group for group in alike if group.key.account_id == task.account_id]
+        ahead = sum(self._ahead(group, task) for group in own)
         others: Counter[AccountId] = Counter()
-        for line in alike:
-            others[line.key.account_id] += len(line.row)
+        for group in alike:
+            others[group.key.account_id] += len(group.entries)
         del others[task.account_id]
         return ahead + sum(min(count, ahead + 1) for count in others.values())
 
-    def count(self, line: TaskGroup) -> int:
-        return len(line.row) - line.stale
+    def count(self, group: TaskGroup) -> int:
+        return len(group.entries) - group.stale
 
     def firsts(self) -> dict[AccountId, tuple[WaitingTask, int]]:
         """The first task of each account, and about how many tasks it has."""
         best: dict[AccountId, Entry] = {}
         counts: Counter[AccountId] = Counter()
-        for line in self.lines():
-            entry = self.first(line)
+        for group in self.groups():
+            entry = self.first(group)
             if entry is not None:
-                account_id = line.key.account_id
-                counts[account_id] += len(line.row)
+                account_id = group.key.account_id
+                counts[account_id] += len(group.entries)
                 best[account_id] = min(best.get(account_id, entry), entry, key=lambda e: e[:2])
         return {account_id: (entry[2], counts[account_id]) for account_id, entry in best.items()}
 
     def goes_before(self, entry: Entry, task: WaitingTask) -> bool:
         return entry[:2] < (self._order.within(task), task.id)
 
-    def _ahead(self, line: TaskGroup, task: WaitingTask) -> int:
+    def _ahead(self, group: TaskGroup, task: WaitingTask) -> int:
         """Samples a large group."""
         place = (self._order.within(task), task.id)
-        stride = 1 + len(line.row) // _MOST_LOOKS
+        stride = 1 + len(group.entries) // _MOST_LOOKS
         return stride * sum(
             entry[:2] < place and self._tasks.get(entry[1]) is entry[2]
-            for entry in line.row.every(stride)
+            for entry in group.entries.every(stride)
         )
 
-    def _line(self, task: WaitingTask) -> TaskGroup:
+    def _group(self, task: WaitingTask) -> TaskGroup:
         parts = _parts(task, self._has_spans)
-        line = self._lines.get(parts)
-        if line is None:
+        group = self._groups.get(parts)
+        if group is None:
             self._numbers += 1
             key = LineKey(*parts)
-            line = self._lines[key] = TaskGroup(key, self._shape(key), self._numbers)
-        return line
+            group = self._groups[key] = TaskGroup(key, self._shape(key), self._numbers)
+        return group
 
     def _shape(self, key: LineKey) -> Shape:
         """The account matters for fractions, which it may place beside its own, and if some node
@@ -334,13 +351,13 @@ class Lines:
 
     def _forget(self, task: WaitingTask) -> None:
         """Leaves a stale entry behind; many of them are removed together."""
-        line = self._lines.get(_parts(task, self._has_spans))
-        if line is None:
+        group = self._groups.get(_parts(task, self._has_spans))
+        if group is None:
             return
-        line.stale += 1
-        if line.stale > 64 and line.stale * 2 > len(line.row):
-            line.row.keep(lambda each: self._tasks.get(each[1]) is each[2])
-            line.stale = 0
+        group.stale += 1
+        if group.stale > 64 and group.stale * 2 > len(group.entries):
+            group.entries.keep(lambda each: self._tasks.get(each[1]) is each[2])
+            group.stale = 0
 
 
 def _parts(task: WaitingTask, has_spans: bool) -> _Parts:

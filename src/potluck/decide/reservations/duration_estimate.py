@@ -55,7 +55,7 @@ def work_seconds(task: WaitingTask) -> float:
 
 
 def devices(task: WaitingTask) -> float:
-    wanted = task.requirements
-    if wanted.device_milli is not None:
-        return wanted.device_milli / WHOLE_DEVICE_MILLI
-    return wanted.device_count * task.nodes
+    requirements = task.requirements
+    if requirements.device_milli is not None:
+        return requirements.device_milli / WHOLE_DEVICE_MILLI
+    return requirements.device_count * task.nodes

@@ -31,7 +31,7 @@ class _Rate(Struct):
             self.starts, self.seconds, self.at = self.starts * left, self.seconds * left, now
 
 
-class Rates:
+class StartRates:
     """The rate of starts of each shape while tasks of it waited."""
 
     def __init__(self) -> None:
@@ -65,8 +65,8 @@ class Forecast(Struct, frozen=True):
     basis: str  # the reason for the forecast, as shown to users
 
 
-class Foresight:
-    def __init__(self, reservations: Reservations, rates: Rates, timetable: Timetable) -> None:
+class StartForecaster:
+    def __init__(self, reservations: Reservations, rates: StartRates, timetable: Timetable) -> None:
         self._reservations = reservations
         self._rates = rates
         self._timetable = timetable
@@ -82,10 +82,10 @@ class Foresight:
         shape, position = place
         if not suitable:
             return None
-        promised = self._reservations.start_of(task.id)
-        if promised is not None:
+        reserved_start = self._reservations.start_of(task.id)
+        if reserved_start is not None:
             return Forecast(
-                max(now, promised), "devices are reserved for it and should be free by then"
+                max(now, reserved_start), "devices are reserved for it and should be free by then"
             )
         each = self._rates.each_seconds(shape, task.submitted_at, now)
         if each is not None:
@@ -114,7 +114,7 @@ class Foresight:
         count = usable.whole_wanted(task)
         ends = [end for end, device_id in times if device_id in usable.whole]
         at = ends[count - 1] if count else 0.0
-        return self._timetable.room_at(node_id, amounts(task.requirements), at, [])
+        return self._timetable.resources_at(node_id, amounts(task.requirements), at, [])
 
 
 def _span(seconds: float) -> str:

@@ -72,7 +72,7 @@ class Reservation(Struct, frozen=True):
     latest: float
     devices: int  # how many of `among`
     among: frozenset[DeviceId]
-    room: Amounts
+    resources: Amounts
     task_id: TaskId
 
     def competes(self, devices: frozenset[DeviceId]) -> bool:
@@ -121,18 +121,18 @@ class Reservations:
                 continue
             owed.append(kept)
             when = max(kept.latest, now)
-            wanted = task.requirements
+            requirements = task.requirements
             if (usable is None or kept.competes(usable.whole)) and (
-                self._timetable.free_by(node_id, when, kept.among) - wanted.device_count
+                self._timetable.free_by(node_id, when, kept.among) - requirements.device_count
                 < sum(each.devices for each in owed if each.competes(kept.among))
             ):
                 return False
-            asked = (amounts(wanted), *(each.room for each in owed))
-            if any(map(_is_less, self._timetable.room_by(node_id, when), _total(asked))):
+            asked = (amounts(requirements), *(each.resources for each in owed))
+            if any(map(_is_less, self._timetable.resources_by(node_id, when), _total(asked))):
                 return False
         return True
 
-    def lay_out(
+    def plan(
         self, tasks: Iterable[WaitingTask], promise_seconds: float | None, now: float
     ) -> list[Claim]:
         """Plans the tasks in their order; with a guarantee, none needs to start sooner."""
@@ -153,8 +153,8 @@ class Reservations:
 _is_less = operator.lt
 
 
-def _total(rooms: Iterable[Amounts]) -> Amounts:
-    cores, memory, disk = map(sum, zip(*rooms, strict=True))
+def _total(parts: Iterable[Amounts]) -> Amounts:
+    cores, memory, disk = map(sum, zip(*parts, strict=True))
     return cores, memory, disk
 
 
@@ -264,7 +264,7 @@ class _Board:
             for node_id, usable in suitable.items()
         ]
         heapq.heapify(times)
-        room = amounts(task.requirements)
+        resources = amounts(task.requirements)
         chosen: list[tuple[float, NodeId]] = []
         while len(chosen) < task.nodes:
             at, node_id, is_sure = heapq.heappop(times)
@@ -273,8 +273,10 @@ class _Board:
                 continue
             claimed = [(end, had) for end, had, _ in self._claimed.get(node_id, ())]
             from_now = max(at, self._now)
-            has_room_at = self._timetable.room_at(node_id, room, from_now, claimed)
-            heapq.heappush(times, (at if has_room_at == from_now else has_room_at, node_id, True))
+            resources_at_time = self._timetable.resources_at(node_id, resources, from_now, claimed)
+            heapq.heappush(
+                times, (at if resources_at_time == from_now else resources_at_time, node_id, True)
+            )
         return chosen
 
     def _soonest(self, node_id: NodeId, usable: UsableDevices, count: int) -> float:

@@ -22,8 +22,8 @@ _MOST_STALE = 1000
 Amounts = tuple[float, float, float]
 
 
-def amounts(wanted: Requirements) -> Amounts:
-    return wanted.cores, wanted.memory_bytes, wanted.disk_bytes
+def amounts(needed: Requirements) -> Amounts:
+    return needed.cores, needed.memory_bytes, needed.disk_bytes
 
 
 class Timetable:
@@ -124,7 +124,7 @@ class Timetable:
             count += device_id in devices
         return count
 
-    def room_by(self, node_id: NodeId, when: float) -> Amounts:
+    def resources_by(self, node_id: NodeId, when: float) -> Amounts:
         """The cores, memory and disk that will be free at that time, if nothing new starts."""
         cores, memory, disk = self._sizes.get(node_id, (0, 0, 0))
         for end, had in reversed(self.given_back(node_id)):
@@ -133,14 +133,14 @@ class Timetable:
             cores, memory, disk = cores - had[0], memory - had[1], disk - had[2]
         return cores, memory, disk
 
-    def room_at(
-        self, node_id: NodeId, wanted: Amounts, at: float, claimed: list[tuple[float, Amounts]]
+    def resources_at(
+        self, node_id: NodeId, needed: Amounts, at: float, claimed: list[tuple[float, Amounts]]
     ) -> float:
         """The first time from `at` on at which `wanted` is free besides the claimed resources."""
         held = [each for each in (*self.given_back(node_id), *claimed) if each[0] > at]
         sizes = self._sizes.get(node_id, (0, 0, 0))
         short = [
-            sum(had[which] for _, had in held) + wanted[which] - size
+            sum(had[which] for _, had in held) + needed[which] - size
             for which, size in enumerate(sizes)
         ]
         held.sort(reverse=True)
