@@ -13,14 +13,20 @@ from tests.server.flow.pool import request
 ONE = TaskId("task_01jd0000000000000000000000")
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"device_milli": 250, "device_count": 2}, "A fraction of a device .* and 2 devices"),
+    ({"device_milli": 250, "device_count": 2}, "requests a fraction of a device, and 2 devices"),
     ({"device_milli": 250, "device_kind": DeviceKind.CPU}, "fraction of a processor"),
-    ({"allow_failures": 1}, "Only items of an array"),
-    ({"items": 3, "allow_failures": 4}, "4 items may fail, and there are 3"),
-    ({"delay_seconds": 60.0, "start_within_seconds": 60.0}, "not to start for 60 s"),
-    ({"expected_seconds": 20.0, "run_seconds": 10.0}, "expected to take 20 s .* after 10 s"),
+    ({"allow_failures": 1}, "Only an array may allow failures"),
+    ({"items": 3, "allow_failures": 4}, "allows 4 failures but has 3 items"),
+    (
+        {"delay_seconds": 60.0, "start_within_seconds": 60.0},
+        "delayed by 60 s but must start within 60 s",
+    ),
+    (
+        {"expected_seconds": 20.0, "run_seconds": 10.0},
+        "expected to take 20 s, but its time limit is 10 s",
+    ),
     ({"after": (ONE, ONE)}, "twice"),
-    ({"device_model": "A100||H100"}, "is empty, which every model would match"),
+    ({"device_model": "A100||H100"}, "is empty and would match every model"),
     ({"device_model": " | "}, "is empty"),
 ]
 

@@ -74,7 +74,7 @@ OUTCOMES = [
 def test_what_becomes_of_the_task(row: tuple) -> None:  # type: ignore[type-arg]
     reason, failures, losses, nodes_lost, max_attempts, state, told = row
     history = History(failures, losses, nodes_lost, max_attempts)
-    following = retry_policy.after(reason, history, NOW, CALM)
+    following = retry_policy.decide_next(reason, history, NOW, CALM)
     assert (following.state, following.reason) == (state, told)
 
 
@@ -86,7 +86,8 @@ def test_who_was_declined_waits_a_moment_and_who_was_sent_away_does_not() -> Non
     """Terms of which the server hears late would send a task back and forth until then."""
     history = History(0, 0, 0, 1)
     waits = {
-        reason: retry_policy.after(reason, history, NOW, CALM).not_before for reason in uncounted()
+        reason: retry_policy.decide_next(reason, history, NOW, CALM).not_before
+        for reason in uncounted()
     }
     for said_no in (EndReason.DECLINED, EndReason.RECLAIMED):
         assert waits.pop(said_no) == NOW + timedelta(seconds=1)
@@ -122,7 +123,7 @@ def test_no_node_is_at_fault_for_an_image_that_it_does_not_have() -> None:
 def test_who_is_declined_again_and_again_waits_longer() -> None:
     for declines, seconds in [(1, 1), (2, 2), (4, 8), (99, 60)]:
         history = History(0, 0, 0, 1, declines)
-        until = retry_policy.after(EndReason.DECLINED, history, NOW, CALM).not_before
+        until = retry_policy.decide_next(EndReason.DECLINED, history, NOW, CALM).not_before
         assert until == NOW + timedelta(seconds=seconds)
 
 

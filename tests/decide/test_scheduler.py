@@ -8,8 +8,8 @@ from msgspec.structs import replace
 from potluck.decide.account import SchedulerAccount
 from potluck.decide.explain.sentences import waiting_reason
 from potluck.decide.order import ORDERS
-from potluck.decide.place_task import Finder, TaskPlacement
-from potluck.decide.queue.task_groups import Halt
+from potluck.decide.place_task import TaskPlacement, TaskPlacer
+from potluck.decide.queue.task_groups import BlockReason
 from potluck.decide.types import AccountShare, Assignment, WaitingTask
 from potluck.model.ids import NodeId, TaskId
 from potluck.model.task import GIB, ItemRange
@@ -228,13 +228,15 @@ def test_a_line_without_room_is_not_looked_at_until_there_is_some(
         pool.put_task(task(f"t{number:02}", submitted_at=NOW))
     pool.plan(NOW, MANY)
     looks: list[WaitingTask] = []
-    find = pool._finder.find
+    find = pool._placer.find
 
-    def watched(wanted: WaitingTask, account: SchedulerAccount, now: float) -> TaskPlacement | Halt:
+    def watched(
+        wanted: WaitingTask, account: SchedulerAccount, now: float
+    ) -> TaskPlacement | BlockReason:
         looks.append(wanted)
         return find(wanted, account, now)
 
-    monkeypatch.setattr(pool._finder, "find", watched)
+    monkeypatch.setattr(pool._placer, "find", watched)
     for number in range(50, 60):
         pool.put_task(task(f"t{number}", submitted_at=NOW))
         pool.put_task(task(f"b{number}", account_id=BOB, submitted_at=NOW + 1))
@@ -245,7 +247,11 @@ def test_a_line_without_room_is_not_looked_at_until_there_is_some(
 
 
 def test_halts_have_a_reason_each() -> None:
-    codes = {waiting_reason(halt, Counter(), 0).code for halt in Halt if halt is not Halt.NONE}
+    codes = {
+        waiting_reason(block_reason, Counter(), 0).code
+        for block_reason in BlockReason
+        if block_reason is not BlockReason.NONE
+    }
     assert codes == {"no_nodes", "kept", "slow", "credit", "quota"}
 
 
@@ -323,15 +329,15 @@ def test_a_host_that_comes_and_goes_has_nobody_elses_lines_looked_at(
         pool.put_task(task(f"of {account_id}", account_id=account_id, device_count=3))
     pool.plan(NOW, MANY)
     looked: list[str] = []
-    find = Finder.find
+    find = TaskPlacer.find
 
     def noted(
-        self: Finder, each: WaitingTask, account: SchedulerAccount, now: float
-    ) -> TaskPlacement | Halt:
+        self: TaskPlacer, each: WaitingTask, account: SchedulerAccount, now: float
+    ) -> TaskPlacement | BlockReason:
         looked.append(each.account_id)
         return find(self, each, account, now)
 
-    monkeypatch.setattr(Finder, "find", noted)
+    monkeypatch.setattr(TaskPlacer, "find", noted)
     for number in range(1, 4):
         pool.put_node(node_with("own", 1, own_tasks_only=True, account_id=BOB))
         pool.plan(NOW + number, MANY)

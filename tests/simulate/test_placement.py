@@ -11,7 +11,7 @@ from potluck.decide.placement import PLACEMENTS
 from potluck.decide.placement.fragmentation import Fragmentation
 from potluck.model.error import InvalidInput
 from potluck.simulate.openb import Trace, gpu_milli, read
-from potluck.simulate.placement import arrivals, fill
+from potluck.simulate.placement import arrivals, fill_pool
 from tests.shared import shared_folder
 
 NODES = "sn,cpu_milli,memory_mib,gpu,model\n" + "".join(
@@ -119,13 +119,13 @@ def openb(request: pytest.FixtureRequest) -> Trace:
 
 def test_the_default_placement_fills_what_it_should(openb: Trace) -> None:
     """One seed, of which the figures are known: better than promised, and not to get worse."""
-    curve = fill(openb, Fragmentation(), 42, is_mix_known=True)
+    curve = fill_pool(openb, Fragmentation(), 42, is_mix_known=True)
     assert curve[100].allocated_percent >= 95.8
     assert curve[130].allocated_percent >= 95.9
 
 
 def test_a_mix_that_is_learned_on_the_way_is_nearly_as_good(openb: Trace) -> None:
-    curve = fill(openb, Fragmentation(), 43, is_mix_known=False)
+    curve = fill_pool(openb, Fragmentation(), 43, is_mix_known=False)
     assert curve[100].allocated_percent >= 95.7
 
 

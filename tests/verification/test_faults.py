@@ -236,7 +236,7 @@ def test_a_history_that_does_not_end_is_a_failure_and_can_be_replayed() -> None:
     done = subprocess.run([*_COMMAND, *options], capture_output=True, text=True, timeout=200)
     summary = json.loads(done.stdout)
     assert (done.returncode, summary["seeds"], summary["violations"]) == (1, 1, 1), done.stderr
-    assert "had not come to its end after 5 s" in str(summary["failures"])
+    assert "had not ended after 5 s" in str(summary["failures"])
     assert "(most recent call first)" in done.stderr, "it prints where it was"
     assert "python -m verification.faults --seed 7 --nodes 2 --steps 1000000 --trace" in done.stderr
 

@@ -1,4 +1,4 @@
-"""`python -m verification.faults`: histories of the server's own code, full of faults.
+"""`python -m verification.faults`: runs fault histories of the server's own code.
 
 python -m verification.faults --seeds 200
 python -m verification.faults --seeds 1000-1999 --json
@@ -43,21 +43,19 @@ def main() -> int:
 def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m verification.faults",
-        description="Run histories full of faults, and check the invariants after every step.",
+        description="Run fault histories, and check the invariants after every step.",
     )
     which = parser.add_mutually_exclusive_group()
-    which.add_argument(
-        "--seeds", type=_seeds, help="how many, or the first and the last: 1000-1999"
-    )
-    which.add_argument("--seed", type=_from(0), help="the only one")
+    which.add_argument("--seeds", type=_seeds, help="number of seeds, or first and last: 1000-1999")
+    which.add_argument("--seed", type=_from(0), help="a single seed")
     parser.add_argument("--nodes", type=_from(1, 100_000), default=_PLAN.nodes)
     parser.add_argument(
         "--steps", type=_from(1, 1_000_000), default=_PLAN.steps,
-        help="transactions with faults, before everything is repaired",
+        help="transactions with faults before everything is repaired",
     )  # fmt: skip
     parser.add_argument("--workers", type=_from(1, 256), default=os.cpu_count() or 1)
     parser.add_argument(
-        "--seconds", type=float, default=600.0, help="that a history may take before it has failed"
+        "--seconds", type=float, default=600.0, help="time limit of a history, which then fails"
     )
     parser.add_argument("--trace", action="store_true", help="print each history to stderr")
     parser.add_argument("--json", action="store_true")
@@ -70,7 +68,7 @@ def _seeds(text: str) -> range:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number or a range such as 42-51")
     seeds = range(int(found[1])) if found[2] is None else range(int(found[1]), int(found[2]) + 1)
     if not seeds:
-        raise argparse.ArgumentTypeError(f"{text!r} is no seed at all")
+        raise argparse.ArgumentTypeError(f"{text!r} contains no seed")
     return seeds
 
 
@@ -84,12 +82,12 @@ def _from(least: int, most: int = 10**9) -> Callable[[str], int]:
 
 
 class _Progress:
-    """Prints to stderr: a failure at once, and the progress now and then."""
+    """Prints failures immediately and progress from time to time, to stderr."""
 
     def __init__(self, seeds: int, plan: HistoryPlan, *, is_quiet: bool) -> None:
         self._seeds = seeds
         self._plan = plan
-        self._is_quiet = is_quiet  # beside a trace, which is the same each time
+        self._is_quiet = is_quiet  # with a trace, which must be reproducible
         self._next_at = time.monotonic() + _PROGRESS_SECONDS
 
     def see(self, outcome: HistoryOutcome, tally: RunTally) -> None:

@@ -1,4 +1,4 @@
-"""What may go wrong, and how often. Every choice comes from the seed."""
+"""The faults and their probabilities. Every choice comes from the seed."""
 
 import random
 from collections import Counter
@@ -11,16 +11,16 @@ T = TypeVar("T")
 
 
 class FaultOdds(Struct, frozen=True):
-    """Of each fault, for one occasion of it."""
+    """The probability of each fault per opportunity."""
 
     wake_lost: float = 0.2
     request_lost: float = 0.03
     answer_lost: float = 0.03
     request_twice: float = 0.05
     database_away: float = 0.01
-    commit_unheard: float = 0.01  # it is committed, and the answer is lost
-    slow: float = 0.15  # a transaction begins late, with a plan that is old by then
-    interleaved: float = 0.3  # others come between two statements of a transaction
+    commit_unheard: float = 0.01  # committed, but the response is lost
+    slow: float = 0.15  # a transaction begins late, with an outdated plan
+    interleaved: float = 0.3  # others run between two statements of a transaction
 
 
 _FACTORS = (0.0, 1.0, 1.0, 3.0)
@@ -28,7 +28,7 @@ NONE = FaultOdds(**dict.fromkeys(FaultOdds.__struct_fields__, 0.0))
 
 
 class Chance:
-    """Draws, and counts what it made happen."""
+    """Draws random values, and counts the faults."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -36,7 +36,7 @@ class Chance:
         self.happened: Counter[str] = Counter()
 
     def _draw_odds(self) -> FaultOdds:
-        """Each history has other odds: some bugs show only where a fault is rare or frequent."""
+        """Odds differ per history: some bugs show only if a fault is rare or frequent."""
         usual = msgspec.structs.asdict(FaultOdds())
         return FaultOdds(**{name: odds * self.one_of(_FACTORS) for name, odds in usual.items()})
 

@@ -37,7 +37,7 @@ _WATCHED = (
 
 @contextmanager
 def history_cluster() -> Iterator[str]:
-    """The address of a migrated database, which ends with the block."""
+    """The URL of a migrated database, which stops at the end of the block."""
     with quick_directory() as directory:
         postgres = EmbeddedPostgres(directory / "postgres", settings=_SETTINGS)
         url = asyncio.run(postgres.start())
@@ -54,7 +54,7 @@ async def _prepare(url: str) -> None:
         Path(__file__).with_name("history_database.sql").read_text(),
         "ALTER DATABASE postgres SET search_path = public, clock, pg_catalog",
         f"ALTER DATABASE postgres SET clock.now = '{BEGINNING.isoformat()}'",
-        # Else the plan of a statement would depend on the histories before this one.
+        # Otherwise query plans would depend on earlier histories.
         "ALTER DATABASE postgres SET plan_cache_mode = force_generic_plan",
     )
     await migrate(url)

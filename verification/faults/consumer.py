@@ -1,4 +1,4 @@
-"""A simulated consumer: submits all kinds of tasks, some of them twice, and cancels some."""
+"""A simulated consumer: submits various tasks, some of them twice, and cancels some."""
 
 import asyncio
 
@@ -17,8 +17,6 @@ SPEC = ScriptSpec("simulated.py", "pass")
 
 
 class SimulatedConsumer:
-    """One account's user."""
-
     def __init__(self, world: World, link: NetworkLink, account_id: AccountId) -> None:
         self.world = world
         self.account_id = account_id
@@ -35,7 +33,7 @@ class SimulatedConsumer:
                 await self._submit()
 
     async def _submit(self) -> None:
-        """With a key, so that it can be repeated until it is answered."""
+        """With an idempotency key, so that it can be retried until it succeeds."""
         chance = self.world.chance
         request, key = self._request(), chance.bytes(8).hex()
         try:
@@ -54,7 +52,7 @@ class SimulatedConsumer:
         try:
             await self._link.call(lambda services: cancel(services, self.account_id, task_id))
         except (Conflict, Unavailable):
-            return  # it had ended, or the answer was lost
+            return  # it had ended, or the response was lost
 
     def _request(self) -> TaskRequest:
         chance = self.world.chance
@@ -82,7 +80,7 @@ class SimulatedConsumer:
     def _requirements(self) -> Requirements:
         chance = self.world.chance
         if self.world.has_large_tasks and chance.happens(0.2):
-            return large(self.world)
+            return large_requirements(self.world)
         milli = chance.one_of([None, None, 250, 500])
         return Requirements(
             device_count=1 if milli else min(chance.one_of([1, 1, 1, 2]), self.world.most_devices),
@@ -94,8 +92,8 @@ class SimulatedConsumer:
         )
 
 
-def large(world: World) -> Requirements:
-    """All that the largest node has of something."""
+def large_requirements(world: World) -> Requirements:
+    """All cores or all GPUs of the largest node."""
     if world.chance.happens(0.5):
         return Requirements(device_kind=DeviceKind.CPU, cores=CORES)
     return Requirements(device_kind=DeviceKind.GPU, device_count=world.most_devices)

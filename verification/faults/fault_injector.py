@@ -1,4 +1,4 @@
-"""What befalls machines and instances, and how all of it is mended at the end."""
+"""Injects faults into machines and server instances, and repairs them at the end."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -56,7 +56,7 @@ class FaultInjector:
             self._change_owner()
 
     async def repair_all(self) -> None:
-        """Everything is up, connected and running, and stays so."""
+        """Ends all faults: everything is up and connected, and stays so."""
         self._world.chance.heal()
         for link in self._links:
             link.is_cut_there = link.is_cut_back = False
@@ -109,7 +109,7 @@ class FaultInjector:
             act()
 
     async def _cut_link(self) -> None:
-        """In one direction or in both: the server hears a node that does not hear it, too."""
+        """Cuts one direction or both."""
         chance = self._world.chance
         provider = chance.one_of(self._providers)
         link, way = provider.link, chance.one_of(["there", "back", "both"])

@@ -1,4 +1,4 @@
-"""One seed from its beginning to its end."""
+"""Runs the history of one seed."""
 
 import asyncio
 import random
@@ -30,7 +30,7 @@ from verification.faults.starvation_check import StarvationCheck
 from verification.faults.virtual_loop import VirtualLoop
 from verification.faults.world import World
 
-# Within so long after all is mended every task must have come to its end.
+# Every task must have ended this long after the repair.
 PATIENCE_SECONDS = 200.0
 _CREDIT_MICRO = 50_000
 _UNFINISHED = "SELECT id, state FROM tasks WHERE finished_at IS NULL ORDER BY id"
@@ -38,8 +38,6 @@ _PLENTY_MICRO = 10_000_000_000
 
 
 class HistoryOutcome(Struct, frozen=True):
-    """The outcome of one seed."""
-
     seed: int
     steps: int
     violations: list[str]
@@ -184,7 +182,7 @@ def _quiet_database(world: World) -> HistoryDatabase:
 
 
 def _gpus(world: World, place: int) -> int:
-    """Where tasks are large, two nodes are too: a task that failed on one has another."""
+    """With large tasks two nodes are large, so that a task that failed on one has another."""
     if not world.has_large_tasks:
         return world.chance.number(1, 4)
     return 4 if place < 2 else world.chance.number(1, 2)
@@ -192,7 +190,7 @@ def _gpus(world: World, place: int) -> int:
 
 @contextmanager
 def _quietly() -> Iterator[list[str]]:
-    """Nothing is logged; what would be logged as an error is a failure of the history."""
+    """Suppresses logs; errors that would be logged are failures of the history."""
     errors: list[str] = []
 
     def collect(_: Any, level: str, event: MutableMapping[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""The product's `Database` on the sessions of a history: faults come between its statements."""
+"""The product's `Database` on the sessions of a history, with faults between its statements."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
@@ -15,17 +15,17 @@ T = TypeVar("T")
 
 
 class Schedule(Struct, frozen=True):
-    """What a history does around statements. Each may raise what a database that is away would."""
+    """Hooks around statements. Each may raise the errors of an unreachable database."""
 
     now: Callable[[], datetime]
     before_transaction: Callable[[], Awaitable[None]]
-    # Is given what PostgreSQL does to a transaction that is idle for too long.
+    # Its argument ends the transaction, as PostgreSQL does if it is idle for too long.
     before_statement: Callable[[Callable[[], None]], Awaitable[None]]
     after_transaction: Callable[[], None]
 
 
 class HistoryConnection:
-    """What the store asks of a connection."""
+    """The methods of a connection that the store uses."""
 
     def __init__(self, sessions: Sessions, session: Session, schedule: Schedule) -> None:
         self._sessions = sessions
@@ -74,7 +74,6 @@ class HistoryConnection:
         self._end("COMMIT")
 
     def roll_back(self) -> None:
-        """Unless it has ended."""
         if self._is_in_transaction:
             self._end("ROLLBACK")
 
@@ -107,7 +106,7 @@ class HistoryConnection:
 
 
 class HistoryDatabase(Database):
-    """Of one instance of the server."""
+    """The database of one server instance."""
 
     def __init__(self, sessions: Sessions, schedule: Schedule) -> None:
         self._sessions = sessions

@@ -1,4 +1,4 @@
-"""How large a history is, and of which kind."""
+"""The size and kind of a history."""
 
 from msgspec import Struct
 
@@ -6,7 +6,7 @@ _EVERY = 16
 
 
 class HistoryPlan(Struct, frozen=True):
-    """What is the same for all seeds."""
+    """The parameters that all seeds share."""
 
     nodes: int = 5
     accounts: int = 3
@@ -16,8 +16,8 @@ class HistoryPlan(Struct, frozen=True):
 
 
 def has_large_tasks(seed: int) -> bool:
-    """In every sixteenth history some tasks want a whole node, and must not starve among others.
+    """In every sixteenth history some tasks need a whole node, and must not starve.
 
-    Nodes then offer their CPU beside their GPUs.
+    Nodes then offer their CPU besides their GPUs.
     """
     return seed % _EVERY == _EVERY - 1

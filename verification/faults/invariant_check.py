@@ -1,7 +1,7 @@
-"""The invariants after a transaction: of all that it touched, and of nothing else.
+"""Checks the invariants after a transaction, only for the rows that it changed.
 
-A fact brings with it all that its sentences are about, and what no transaction touched is as true
-as it was. So a step costs the same in a pool of thousands.
+Each fact contains everything that its invariants need, and unchanged rows cannot violate them. So a
+step costs the same in a pool of thousands.
 """
 
 from potluck.decide.invariants import InvariantSnapshot, violations
@@ -9,7 +9,7 @@ from potluck.store.scheduler import invariant_snapshot
 from verification.faults.row_changes import RowChange
 from verification.faults.sessions import Sessions
 
-# The task, attempt, node and account that a row of each table says something about.
+# The columns of each table that name the task, attempt, node and account of a row.
 _SUBJECTS = {
     "tasks": {"task": "id"},
     "dependencies": {"task": "task_id"},
@@ -25,7 +25,6 @@ _SUBJECTS = {
 
 
 def find_violations(sessions: Sessions, changes: list[RowChange]) -> list[str]:
-    """What does not hold of the rows that were changed."""
     part = _changed_part(changes)
     return (
         violations(sessions.complete(_read(sessions, part)))
@@ -59,7 +58,7 @@ def _changed_part(changes: list[RowChange]) -> invariant_snapshot.SnapshotScope:
 
 
 def _is_heartbeat(change: RowChange) -> bool:
-    """A node was seen, and nothing else about it changed: there are very many of these."""
+    """Whether only the node's heartbeat changed, which is very frequent."""
     return (
         change.table == "nodes"
         and change.before is not None

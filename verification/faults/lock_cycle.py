@@ -1,10 +1,10 @@
-"""Who waits for whom among sessions that block one another."""
+"""Finds deadlocks among sessions that block one another."""
 
 from collections.abc import Mapping, Sequence
 
 
 def find_cycle(pid: int, blockers: Mapping[int, Sequence[int]]) -> set[int]:
-    """The sessions that wait for one another with this one; none if it may go on some time."""
+    """The sessions in a deadlock with this one; empty if there is none."""
     return {other for other in _ahead(pid, blockers) if pid in _ahead(other, blockers)}
 
 

@@ -6,7 +6,7 @@ from potluck.live.in_process import InProcessLive
 
 
 class LossyLive(InProcessLive):
-    """Nothing in it is truth: the flow must come to the same end if every wake-up is lost."""
+    """The flow must end the same way even if every wake-up is lost."""
 
     def __init__(self, clock: Callable[[], float], loses: Callable[[], bool]) -> None:
         super().__init__(clock)

@@ -16,7 +16,7 @@ PATIENCE_SECONDS = 3.0
 
 
 class NetworkLink:
-    """One client's way to the server; each direction may be cut by itself."""
+    """One client's connection to the server; each direction may be cut separately."""
 
     def __init__(self, network: "Network") -> None:
         self._network = network
@@ -24,7 +24,7 @@ class NetworkLink:
         self.is_cut_back = False
 
     async def call(self, call: Call[T]) -> T:
-        """The answer, or Unavailable: then it may be done or not."""
+        """The response; raises Unavailable, after which the call may or may not have run."""
         chance = self._network.world.chance
         await self._network.travel()
         if self.is_cut_there or chance.strikes("request_lost"):
@@ -49,7 +49,7 @@ class Network:
         await asyncio.sleep(self.world.chance.seconds(0.0, 0.01))
 
     async def serve(self, call: Call[T]) -> T:
-        """By an instance that answers; once more, later, if the call was doubled on its way."""
+        """Runs the call on an instance; a duplicated call runs once more later."""
         chance = self.world.chance
         ready = [each for each in self.instances if each.answers]
         if not ready:

@@ -1,4 +1,4 @@
-"""A vault that seals nothing: what is simulated is no secret, and every byte must be the same."""
+"""A vault without encryption: simulated data is not secret, and must be reproducible."""
 
 from collections.abc import Collection
 
@@ -9,7 +9,7 @@ _MARK = b"\x01open"
 
 class OpenVault(Vault):
     def __init__(self) -> None:
-        """There is no place that keys come from."""
+        """Needs no key sources."""
 
     @property
     def key_id(self) -> str:

@@ -1,4 +1,4 @@
-"""An owner who changes the terms of a node, and the state of its devices."""
+"""A simulated owner, who changes the terms of a node and the state of its devices."""
 
 from msgspec.structs import replace
 
@@ -13,13 +13,13 @@ _AWAY = (Availability.PAUSED, Availability.OUTSIDE_HOURS, Availability.IN_USE)
 
 
 class OwnerBehaviour:
-    """`restore` brings back the first terms, under which every task has a place."""
+    """`restore` sets the first terms again, under which every task fits somewhere."""
 
     def __init__(self, world: World, description: NodeDescription) -> None:
         self._world = world
         self._first = description
         self.description = description
-        self.is_news = False  # the description is to be registered again
+        self.is_news = False  # the description must be registered again
         self._availability = {each.uuid: Availability.AVAILABLE for each in description.devices}
 
     @property
@@ -38,19 +38,18 @@ class OwnerBehaviour:
         self._availability[uuid] = now
 
     def reclaim(self) -> str:
-        """Returns the device that the owner uses from now on."""
+        """Makes the owner use a device; returns it."""
         uuid = self._device()
         self._availability[uuid] = Availability.IN_USE
         return uuid
 
     def fail_device(self) -> str:
-        """Returns the device that does not work for a while."""
+        """Makes a device faulty; returns it."""
         uuid = self._device()
         self._availability[uuid] = Availability.SICK
         return uuid
 
     def change_terms(self) -> None:
-        """Other prices, other limits, and tasks of other accounts."""
         chance = self._world.chance
         self.description = replace(
             self._first,
@@ -61,7 +60,7 @@ class OwnerBehaviour:
         self.is_news = True
 
     def declines(self, grant: Grant) -> bool:
-        """The terms exclude it, which the server did not know when it granted it."""
+        """Whether the terms exclude a grant; the server may not know them yet."""
         granted = {each.uuid for each in grant.devices}
         offered = [each for each in self.description.devices if each.uuid in granted]
         return any(grant.wallet in each.terms.deny for each in offered)

@@ -1,6 +1,6 @@
-"""What owners are promised, after each transaction: checked against the rows that it wrote.
+"""Checks the guarantees to owners after each transaction, against the rows that it wrote.
 
-Written anew, and not with the code that keeps the promises.
+Implemented independently of the product's code.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ WHERE attempt_id = ANY($1) ORDER BY attempt_id, device_id
 
 
 class _Shares:
-    """The devices of attempts, and whose attempts they are."""
+    """The devices of attempts, with the consumers of these."""
 
     def __init__(self, rows: list[Any]) -> None:
         self._by_attempt: dict[str, list[Any]] = {}
@@ -36,7 +36,7 @@ class _Shares:
         return all(share["availability"] == "available" for share in self.of(attempt))
 
 
-def find_broken_promises(sessions: Sessions, changes: list[RowChange]) -> list[str]:
+def find_owner_violations(sessions: Sessions, changes: list[RowChange]) -> list[str]:
     attempts = net_changes(changes, "attempts")
     if not attempts:
         return _unjust(changes, [], _Shares([]))
@@ -49,7 +49,7 @@ def find_broken_promises(sessions: Sessions, changes: list[RowChange]) -> list[s
 
 
 def _unwanted(attempt: Row, shares: _Shares) -> list[str]:
-    """What an owner was given although the terms exclude it."""
+    """New attempts that the owner's terms exclude."""
     found = [
         f"{attempt['id']} came to {share['uuid']}, which is {share['availability']}"
         for share in shares.of(attempt)
@@ -65,7 +65,7 @@ def _unwanted(attempt: Row, shares: _Shares) -> list[str]:
 
 
 def _too_late(attempts: list[tuple[Row | None, Row]], shares: _Shares) -> list[str]:
-    """What was handed out for the first time when an owner had closed a device of it."""
+    """Attempts that were first fetched after the owner had closed one of their devices."""
     return [
         f"{row['id']} was handed out for a device that is closed"
         for before, row in attempts
@@ -77,7 +77,7 @@ def _too_late(attempts: list[tuple[Row | None, Row]], shares: _Shares) -> list[s
 def _unjust(
     changes: list[RowChange], attempts: list[tuple[Row | None, Row]], shares: _Shares
 ) -> list[str]:
-    """Losses that are held against a node without its fault, or are not though they are."""
+    """Nodes whose counted losses differ from the losses that were their fault."""
     due: Counter[str] = Counter()
     for before, row in attempts:
         is_open = shares.are_open(row)

@@ -1,4 +1,4 @@
-"""A simulated provider: fetches, sends heartbeats, works, reports, is killed, keeps its journal."""
+"""A simulated provider, which can be killed and keeps its journal."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -39,11 +39,11 @@ _FAILURES = (EndReason.EXIT_STATUS, EndReason.SIGNAL, EndReason.SANDBOX_FAILED)
 
 
 class HeldLease(Struct):
-    """A lease as the journal has it; what the server has not acknowledged is said again."""
+    """A lease in the journal, with the reports that the server has not acknowledged."""
 
     grant: Grant
-    ready_at: float  # when the next thing about it happens
-    items: list[int]  # of an array: what is still to be run
+    ready_at: float  # time of its next step
+    items: list[int]  # of an array: still to run
     is_begun: bool = False
     is_over: bool = False
     unsaid: list[Report] = []
@@ -54,7 +54,7 @@ class HeldLease(Struct):
 
 
 class SimulatedProvider:
-    """A process that comes and goes, on a machine whose disk stays."""
+    """A process that restarts on a machine whose disk persists."""
 
     def __init__(
         self, world: World, link: NetworkLink, owner: Owner, machine: tuple[str, int]
@@ -74,7 +74,7 @@ class SimulatedProvider:
         return self._life is not None
 
     def start(self) -> None:
-        """What ran when it was killed is over; what had ended is reported as it was."""
+        """Ends the attempts that ran when it was killed; the others are reported as they ended."""
         for held in self._journal.values():
             if not held.is_over:
                 self._end(held, EndReason.NODE_RESTARTED)
@@ -90,7 +90,7 @@ class SimulatedProvider:
             self._journal.clear()
 
     async def leave(self) -> None:
-        """Its owner removes it, and perhaps the server never learns of it."""
+        """The owner removes the node; the server may never learn of it."""
         node_id = self._node_id
         await self.kill(forgets=True)
         if node_id is not None:
@@ -98,7 +98,6 @@ class SimulatedProvider:
                 await self.link.call(lambda services: lease.leave(services, self._owner, node_id))
 
     def give_back(self) -> None:
-        """Its owner reclaims a device."""
         uuid = self.owner.reclaim()
         self._end_all_on(uuid, EndReason.RECLAIMED)
 
@@ -118,7 +117,7 @@ class SimulatedProvider:
                 duties.create_task(self._repeat_until(duty))
 
     async def _repeat_until(self, duty: Callable[[], Awaitable[bool]]) -> None:
-        """Until it returns true; the server may be away for a while."""
+        """Repeats a duty until it returns true; the server may be unreachable meanwhile."""
         is_done = False
         while not is_done:
             try:
@@ -176,7 +175,7 @@ class SimulatedProvider:
         return False
 
     def _go_on(self, held: HeldLease) -> None:
-        """The next thing happens: it starts, an item or all of it ends."""
+        """Takes the next step: starts, ends an item, or ends the attempt."""
         chance = self.world.chance
         if not held.is_begun:
             held.is_begun = True

@@ -1,4 +1,4 @@
-"""What transactions changed, as triggers of the history's database noted it."""
+"""The row changes of transactions, recorded by triggers of the history's database."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ Row = dict[str, Any]
 
 
 class RowChange(Struct, frozen=True):
-    """A row before and after a statement. It was not there if `before` is None."""
+    """A row before and after a statement; `before` is None if it was inserted."""
 
     table: str
     before: Row | None
@@ -26,7 +26,7 @@ class RowChange(Struct, frozen=True):
 
 
 def take_row_changes(sessions: Sessions) -> list[RowChange]:
-    """Of all that was committed since the last time, in order."""
+    """All changes committed since the last call, in order."""
     return [
         RowChange(row["name"], _decoded(row["before"]), _decoded(row["after"]))
         for row in sorted(sessions.fetch(_TAKE), key=lambda row: row["id"])
@@ -34,7 +34,7 @@ def take_row_changes(sessions: Sessions) -> list[RowChange]:
 
 
 def net_changes(changes: list[RowChange], table: str) -> list[tuple[Row | None, Row]]:
-    """Each row of a table as it was before all of them, and as it is."""
+    """Each changed row of a table, before all changes and after."""
     before: dict[str, Row | None] = {}
     after: dict[str, Row | None] = {}
     for change in changes:

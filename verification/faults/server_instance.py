@@ -48,7 +48,7 @@ SETTINGS = ServerSettings(
 # As the product's idle_in_transaction_session_timeout.
 IDLE_SECONDS = 3.0
 
-# Reservations come soon, where large tasks wait among small ones.
+# Reservations come early in histories with large tasks.
 SOON = ReserveSettings(
     after_seconds=1.0,
     every_seconds=0.1,
@@ -65,7 +65,7 @@ class ServerInstance:
         self._is_alive = True
         self._awake = asyncio.Event()
         self._awake.set()
-        self._tasks: dict[asyncio.Task[Any], None] = {}  # in their order: a set would have none
+        self._tasks: dict[asyncio.Task[Any], None] = {}  # in order, unlike a set
         schedule = Schedule(
             lambda: world.database_time, self._turn, self._before_statement, world.done
         )
@@ -77,7 +77,7 @@ class ServerInstance:
         return self._is_alive and self._awake.is_set()
 
     def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Runs in this instance, and ends with it."""
+        """Runs work that ends with this instance."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
@@ -85,17 +85,17 @@ class ServerInstance:
         return task
 
     async def kill(self) -> None:
-        """As kill -9: it does nothing more in the database."""
+        """Like kill -9: it writes nothing more to the database."""
         self._is_alive = False
         await self._end()
 
     async def stop(self) -> None:
-        """In good order: a leader resigns."""
+        """Shuts down: a leader resigns."""
         await self._end()
         self._is_alive = False
 
     def pause(self) -> None:
-        """As SIGSTOP: it continues where it was, whatever has happened meanwhile."""
+        """Like SIGSTOP: it later continues where it was."""
         self._awake.clear()
 
     def resume(self) -> None:
@@ -110,7 +110,7 @@ class ServerInstance:
             raise unavailable()
 
     async def _before_statement(self, lose: Callable[[], None]) -> None:
-        """In the middle of a transaction: it may be paused for longer than PostgreSQL waits."""
+        """Ends the transaction if the instance is paused for longer than PostgreSQL waits."""
         chance = self.world.chance
         if chance.strikes("interleaved"):
             await asyncio.sleep(chance.seconds(0.0, 0.05))
@@ -134,7 +134,7 @@ class ServerInstance:
 
 
 class _Lead(LeadLoop):
-    """The leader's loop, with the duties that work depends on."""
+    """The leader's loop, with only the duties that tasks depend on."""
 
     def __init__(self, services: Services, reserve: ReserveSettings | None) -> None:
         super().__init__(services)

@@ -1,9 +1,9 @@
-"""Sessions of PostgreSQL of which one works at a time, while virtual time stands still.
+"""PostgreSQL sessions that run one statement at a time, while virtual time stands still.
 
-A statement is sent, and everything waits until it is answered or until another session blocks it.
-Then the others go on, and whenever one of them has finished a statement, the blocked ones that are
-free again are answered or blocked anew before anything else happens. So the history depends on the
-seed, and not on how fast PostgreSQL is.
+A statement is sent, and everything waits until it completes or another session blocks it. Then the
+others continue; whenever one of them completes a statement, the unblocked sessions complete or
+block again before anything else happens. So a history depends on the seed, and not on the speed of
+PostgreSQL.
 """
 
 import asyncio
@@ -30,8 +30,6 @@ _BLOCKERS = "SELECT pid, pg_blocking_pids(pid) AS blockers FROM unnest($1::int[]
 
 
 class Session:
-    """One connection."""
-
     def __init__(self, connection: asyncpg.Connection) -> None:
         self.connection = connection
         self.pid: int = connection.get_server_pid()
@@ -50,7 +48,7 @@ class _BlockedStatement:
 
 
 class Sessions:
-    """Those of one database. They outlive a history, and each history begins with all of them."""
+    """The sessions of one database, which all histories reuse."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -68,7 +66,7 @@ class Sessions:
         self._loop.close()
 
     def reset(self, chance: Chance) -> None:
-        """A new history: the database is as it was made, and `chance` decides."""
+        """Starts a new history on a clean database, with choices from `chance`."""
         assert not self._blocked and len(self._idle) == len(self._all), "a session is still in use"
         self._chance = chance
         self._idle = list(reversed(self._all))
@@ -77,15 +75,14 @@ class Sessions:
 
     @property
     def observer(self) -> asyncpg.Connection:
-        """Looks at what is committed, and takes part in nothing."""
+        """Reads committed data outside of the history."""
         return self._observer.connection
 
     def fetch(self, statement: str, *arguments: Any) -> list[Any]:
-        """By the observer."""
         return self.complete(self.observer.fetch(statement, *arguments))
 
     def complete(self, work: Work[T]) -> T:
-        """Runs it on the loop of the connections, in the middle of what the virtual loop does."""
+        """Runs work on the connections' event loop, from within the virtual loop."""
         virtual = asyncio._get_running_loop()
         asyncio._set_running_loop(None)
         try:
@@ -94,7 +91,7 @@ class Sessions:
             asyncio._set_running_loop(virtual)
 
     def wall_clock_setting(self, now: datetime) -> str:
-        """The statement that makes it so late for all sessions; empty if it is."""
+        """The statement that sets the clock of all sessions; empty if it is already set."""
         microseconds = round(now.timestamp() * 1_000_000)
         if microseconds == self._wall_microseconds:
             return ""
@@ -110,7 +107,7 @@ class Sessions:
             self._idle.append(session)
 
     async def run(self, session: Session, work: Work[T]) -> T:
-        """Its answer. Other work of the virtual loop goes on only if it is blocked."""
+        """The result of a statement. Other work continues only if the statement is blocked."""
         answer = self._loop.create_task(work)
         with self._others_halted():
             if not self._is_answered(session, answer):
@@ -123,7 +120,7 @@ class Sessions:
         return answer.result()
 
     def run_now(self, session: Session, statement: str) -> None:
-        """For what is never blocked: the beginning and the end of a transaction."""
+        """Runs a statement that is never blocked, such as the begin or end of a transaction."""
         with self._others_halted():
             self.complete(session.connection.execute(statement))
 
@@ -132,7 +129,7 @@ class Sessions:
             async with asyncio.timeout(LOCK_SECONDS):
                 await self._blocked[session].is_answered.wait()
         except TimeoutError:
-            self._cancel(session)  # its answer says so
+            self._cancel(session)  # its result raises
         except asyncio.CancelledError:
             self._cancel(session)
             raise
@@ -143,7 +140,7 @@ class Sessions:
             with self._others_halted():
                 self.fetch("SELECT pg_cancel_backend($1)", session.pid)
                 self.complete(asyncio.wait([blocked.answer]))
-                blocked.answer.exception()  # asyncio reports one that nothing has asked for
+                blocked.answer.exception()  # asyncio warns of exceptions that are never retrieved
             blocked.is_answered.set()
 
     def _end_deadlock(self, session: Session) -> None:
@@ -160,9 +157,9 @@ class Sessions:
 
     @contextmanager
     def _others_halted(self) -> Iterator[None]:
-        """What the statement frees goes on when it is done, one session after the other.
+        """Stops blocked sessions, so that those the statement unblocks continue one by one.
 
-        A single blocked session needs no halt: nothing races with it.
+        A single blocked session is not stopped: nothing races with it.
         """
         halted = list(self._blocked) if len(self._blocked) > 1 else []
         for session in halted:
@@ -175,7 +172,7 @@ class Sessions:
                 session.resume()
 
     def _answer_free(self, halted: list[Session]) -> None:
-        """Until each that remains blocked is so by a session that has to go on first."""
+        """Completes unblocked statements until each remaining one waits for another session."""
         while self._blocked:
             blockers = self._blockers()
             free = [session for session in self._blocked if not blockers[session.pid]]
@@ -190,7 +187,7 @@ class Sessions:
                 session.halt()
 
     def _is_answered(self, session: Session, answer: "asyncio.Task[Any]") -> bool:
-        """Waits until it is answered, or until another session blocks it."""
+        """Waits until the statement completes or another session blocks it."""
         are_several_open = len(self._all) - len(self._idle) > 1
         while True:
             self.complete(

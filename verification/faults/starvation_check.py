@@ -1,8 +1,8 @@
-"""Whether large tasks start in an endless stream of small ones.
+"""Checks that large tasks start in an endless stream of small ones.
 
-When everything is repaired, small tasks keep every device busy while an account asks for a whole
-node, which is never free by itself: it must be reserved, within a few runs. Tasks that fit no node
-are submitted as well, and must not be in the way.
+After the repair, small tasks keep every device busy while an account requests a whole node, which
+is never free by itself: it must be reserved within a few runs. Tasks that fit no node are submitted
+as well, and must not interfere.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from potluck.model.ids import AccountId, TaskId
 from potluck.model.task import GIB, Limits, Requirements, TaskRequest, TaskState
 from potluck.server.flow.settle.cancel import cancel
 from potluck.server.flow.submit.submit import submit
-from verification.faults.consumer import SPEC, large
+from verification.faults.consumer import SPEC, large_requirements
 from verification.faults.network import NetworkLink
 from verification.faults.world import World
 
@@ -23,7 +23,7 @@ from verification.faults.world import World
 _SLOWNESS = 0.5
 STARTS_WITHIN_SECONDS = 25.0
 _LARGE_TASKS = 2
-_IMPOSSIBLE = 5  # more than are laid out at a time
+_IMPOSSIBLE = 5  # more than get reservations at a time
 _LACKING = """
 SELECT (SELECT count(*) FROM devices) - (SELECT count(*) FROM tasks WHERE is_waiting) AS count
 """
@@ -45,7 +45,9 @@ class StarvationCheck:
         self._world.watch(stream)
         try:
             for _ in range(_LARGE_TASKS):
-                await self._await_end(await self._submit(self._patient, large(self._world)))
+                await self._await_end(
+                    await self._submit(self._patient, large_requirements(self._world))
+                )
         finally:
             stream.cancel()
             await asyncio.gather(stream, return_exceptions=True)
@@ -75,7 +77,7 @@ class StarvationCheck:
         return view.id
 
     async def _await_end(self, task_id: TaskId) -> None:
-        """However often it is tried, it never waits longer than a few runs."""
+        """Fails the history if the task waits longer than a few runs for any attempt."""
         world, since = self._world, self._world.now
         while not world.broken:
             (row,) = world.sessions.fetch(_TASK, task_id)
@@ -85,5 +87,5 @@ class StarvationCheck:
                 since = world.now
             if world.now - since > STARTS_WITHIN_SECONDS:
                 wanted = msgspec.json.decode(row["requirements"])
-                world.fail([f"{task_id} starves among smaller ones; it wants {wanted}"])
+                world.fail([f"{task_id} starves among smaller tasks; it requires {wanted}"])
             await asyncio.sleep(0.1)

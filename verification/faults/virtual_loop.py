@@ -1,4 +1,4 @@
-"""An event loop in virtual time: when there is nothing to do, the next timer is due at once."""
+"""An event loop in virtual time: when idle, it advances to the next timer."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """Only timers and tasks: there is no file, socket or thread that it could wait for."""
+    """Supports only timers and tasks: no files, sockets or threads."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -22,7 +22,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         func: Callable[..., Any],
         *arguments: Any,
     ) -> asyncio.Future[Any]:
-        """At once: a thread would bring an order that no seed decides."""
+        """Runs it immediately: the order of threads would not depend on the seed."""
         done = self.create_future()
         done.set_result(func(*arguments))
         return done
@@ -38,7 +38,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
 
 class _VirtualSelector:
-    """Takes the place of the selector that a loop waits in."""
+    """Advances time instead of waiting."""
 
     def __init__(self, passing: Callable[[float], None]) -> None:
         self._pass = passing

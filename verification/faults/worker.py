@@ -12,7 +12,7 @@ from verification.faults.history import run_seed
 from verification.faults.history_plan import HistoryPlan
 from verification.faults.sessions import open_sessions
 
-# A history makes few reference cycles: to look for them as often as usual takes a tenth of it.
+# A history makes few reference cycles; the default threshold costs a tenth of its time.
 _ALLOCATIONS = 100_000
 
 
@@ -20,7 +20,7 @@ class WorkerSettings(Struct, frozen=True):
     """The same for all workers of a run."""
 
     plan: HistoryPlan
-    seconds: float  # that a seed may take; then the worker prints where it is, and exits
+    seconds: float  # time limit of a seed; then the worker prints its stack and exits
     is_traced: bool = False
 
 

@@ -1,4 +1,4 @@
-"""Many seeds, on all cores, in processes that each have a PostgreSQL of their own."""
+"""Runs many seeds in parallel processes, each with its own PostgreSQL."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ _ROOT = Path(__file__).parents[2]
 
 
 class FailedHistory(Struct, frozen=True):
-    """A seed that broke something; `python -m verification.faults --seed` replays it."""
+    """A seed with violations; `python -m verification.faults --seed` replays it."""
 
     seed: int
     violations: list[str]
@@ -100,7 +100,7 @@ def run_many(
 
 
 def _outcomes(seeds: range, settings: WorkerSettings, workers: int) -> Generator[HistoryOutcome]:
-    """A seed whose worker dies is a failure, and a new worker continues with the next seed."""
+    """If a worker dies, its seed has failed, and a new worker continues with the next seed."""
     todo = iter(seeds)
     with DefaultSelector() as selector, ExitStack() as stack:
         for _, seed in zip(range(workers), todo, strict=False):
@@ -154,7 +154,7 @@ class _Worker:
 
     def _why_silent(self) -> str:
         if time.monotonic() - self._begun >= self._settings.seconds:
-            return f"it had not come to its end after {self._settings.seconds:g} s"
+            return f"it had not ended after {self._settings.seconds:g} s"
         return f"its process ended with status {self._process.wait()}"
 
     @property
@@ -169,7 +169,7 @@ class _Worker:
 
 
 def _start(settings: WorkerSettings) -> "subprocess.Popen[bytes]":
-    """In a session of its own, so that Ctrl-C in a terminal reaches this process only."""
+    """In its own session, so that Ctrl-C in a terminal reaches only this process."""
     return subprocess.Popen(
         [sys.executable, "-m", "verification.faults.worker", msgspec.json.encode(settings)],
         stdin=subprocess.PIPE,

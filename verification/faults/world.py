@@ -1,4 +1,4 @@
-"""The state of one history: its database, its live values, its time, and what broke."""
+"""The state of one history: its database, its live values, its time, and its violations."""
 
 import asyncio
 import traceback
@@ -13,7 +13,7 @@ from verification.faults.cluster import BEGINNING
 from verification.faults.history_plan import HistoryPlan, has_large_tasks
 from verification.faults.invariant_check import find_violations
 from verification.faults.lossy_live import LossyLive
-from verification.faults.owner_invariants import find_broken_promises
+from verification.faults.owner_invariants import find_owner_violations
 from verification.faults.row_changes import take_row_changes
 from verification.faults.sessions import Sessions
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class World:
-    """Steps are counted here: a step is a transaction, and after each one the invariants hold."""
+    """Counts steps: a step is a transaction, after which the invariants are checked."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class World:
     ) -> None:
         self.plan = plan
         self.has_large_tasks = has_large_tasks(seed)
-        self.most_devices = 1  # that any node has of one kind: no task asks for more
+        self.most_devices = 1  # of one kind on any node; no task requests more
         self.chance = Chance(seed)
         self.sessions = sessions
         sessions.reset(self.chance)
@@ -40,7 +40,7 @@ class World:
         self.steps = 0
         self.addresses: list[str] = []  # of all accounts
         self.broken: list[str] = []
-        self.over = asyncio.Event()  # all steps with faults were taken, or something broke
+        self.over = asyncio.Event()  # all steps with faults are done, or there was a violation
         self.is_repaired = False
         self.slowness: float | None = None  # of all providers; each has its own while this is None
         self._ahead = timedelta()
@@ -59,11 +59,11 @@ class World:
             self._trace(f"{self.steps:6} {self.now:9.3f}  {sentence}")
 
     def jump(self, seconds: float) -> None:
-        """The database's clock goes forward; it never goes back."""
+        """Moves the database's clock forward; it never goes back."""
         self._ahead += timedelta(seconds=seconds)
 
     async def turn(self) -> None:
-        """Before each transaction: chance decides which one is next; the database may be away."""
+        """Before each transaction: chance decides the order; the database may be unreachable."""
         slow = self.chance.strikes("slow")
         await asyncio.sleep(self.chance.seconds(0.0, 0.5 if slow else 0.02))
         if self.chance.strikes("database_away"):
@@ -74,7 +74,7 @@ class World:
         self.steps += 1
         changes = take_row_changes(self.sessions)
         self.fail(find_violations(self.sessions, changes))
-        self.fail(find_broken_promises(self.sessions, changes))
+        self.fail(find_owner_violations(self.sessions, changes))
         if self.steps >= self.plan.steps:
             self.over.set()
         if self.chance.strikes("commit_unheard"):
@@ -87,7 +87,7 @@ class World:
             self.over.set()
 
     def watch(self, task: "asyncio.Task[Any]") -> None:
-        """An exception that is no answer to a caller is a failure."""
+        """An exception that is not a PotluckError fails the history."""
         task.add_done_callback(self._ended)
 
     def _ended(self, task: "asyncio.Task[Any]") -> None:
@@ -97,7 +97,7 @@ class World:
             self.fail([f"something raised {raised!r}"])
 
     async def persist(self, act: Callable[[], Awaitable[T]]) -> T:
-        """As a client does: repeats it until it is answered."""
+        """Retries like a client until it succeeds."""
         while True:
             try:
                 return await act()

@@ -1,5 +1,5 @@
-"""The functional core: whatever chooses takes values, `now` among them, and returns a value.
+"""The functional core: every decision is a pure function of its inputs, `now` included.
 
-No I/O, no clock, no randomness, no environment, no logging: the import contract checks it. The same
-code decides in the server, in tests and in simulation.
+No I/O, clock, randomness, environment or logging; the import contract checks it. The server, the
+tests and the simulations run the same code.
 """

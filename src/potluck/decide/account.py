@@ -1,4 +1,4 @@
-"""An account as the scheduler knows it: what it may spend, and how much of the pool it has had."""
+"""An account as the scheduler sees it: its credit, its quota, and its recent use of the pool."""
 
 from math import exp, log
 from typing import Self
@@ -6,14 +6,14 @@ from typing import Self
 from potluck.decide.types import AccountShare
 from potluck.model.ids import AccountId
 
-# What an account used this long ago counts half.
+# Use that is this old counts half.
 HALF_LIFE_SECONDS = 6 * 3600.0
 _MICROSECONDS_PER_HOUR = 3_600_000_000
 _FADING = log(2) / HALF_LIFE_SECONDS
 
 
 class SchedulerAccount:
-    """What is planned counts at once; what the database says replaces it when it is read again."""
+    """Planned assignments count immediately; the next read from the database replaces them."""
 
     __slots__ = (
         "_recent_at",
@@ -36,26 +36,25 @@ class SchedulerAccount:
         self.most_running_milli: int | None = None
         self.running_milli = 0
         self.served_at = 0.0
-        self.turn = 0  # the number of the assignment that it got last, over all accounts
+        self.turn = 0  # number of its last assignment, counted over all accounts
         self._recent_milli_seconds = 0.0
         self._recent_at: float | None = None
 
     def read(self, share: AccountShare) -> Self:
-        """Takes over what the database says."""
         self.purse_micro = share.available_micro
         self.weight = share.weight
         self.most_running_milli = share.most_running_milli
         return self
 
     def recall(self, used_milli_seconds: float, until: float) -> None:
-        """Adds what it had used, fading, by a time from which on it was counted here."""
+        """Adds decayed use from before `until`, the time from which it is counted here."""
         if self._recent_at is None:
             self._recent_at = until
         since = max(0.0, self._recent_at - until)
         self._recent_milli_seconds += used_milli_seconds * exp(-_FADING * since)
 
     def have(self, milli: int, now: float) -> None:
-        """From now on it has so much more of devices, or less; until now it had what it had."""
+        """Changes its running device share by `milli`, which may be negative, from now on."""
         self._fade(now)
         self.running_milli += milli
 
@@ -64,25 +63,25 @@ class SchedulerAccount:
         return self.purse_micro - self.planned_micro
 
     def dearest_price(self, run_seconds: float) -> int:
-        """The highest price by the hour whose hold for so long it can pay."""
+        """The highest hourly price whose hold for `run_seconds` it can pay."""
         microseconds = max(1, round(run_seconds * 1_000_000))
         return max(0, self.available_micro) * _MICROSECONDS_PER_HOUR // microseconds
 
     def use(self, now: float) -> float:
-        """What it has of the pool and lately had, for each unit of its weight."""
+        """Its current and recent share of the pool, per unit of weight."""
         self._fade(now)
         current = self.running_milli * HALF_LIFE_SECONDS
         return (self._recent_milli_seconds + current) / self.weight
 
     def waited_seconds(self, since: float, now: float) -> float:
-        """How long it has got nothing at all while it wanted something."""
+        """How long it has waited without getting anything."""
         return now - max(since, self.served_at)
 
     def _fade(self, now: float) -> None:
-        """Old use counts less and less, and what it has had since is added.
+        """Decays old use and adds the use since the last call.
 
-        A moment that is known already is not gone through again: after a reading that failed, time
-        begins once more where that had begun.
+        A `now` before the last call changes nothing: after a failed read, time restarts where the
+        read had started.
         """
         if self._recent_at is None:
             self._recent_at = now
@@ -95,7 +94,7 @@ class SchedulerAccount:
 
 
 def lately_used(milli: int, began_at: float, ended_at: float, now: float) -> float:
-    """What it counts now, in milli seconds, to have had so much of devices for that time."""
+    """The decayed use, in device-milli seconds, of a device share held from start to end."""
     if ended_at <= began_at:
         return 0.0
     left = [exp(-_FADING * max(0.0, now - at)) for at in (began_at, ended_at)]

@@ -1,4 +1,4 @@
-"""May this task enter the queue? Valid beyond its types, and affordable in principle."""
+"""Admission of a task to the queue: checks beyond its types, and that the account can pay."""
 
 from collections.abc import Iterable, Mapping
 
@@ -11,9 +11,9 @@ from potluck.model.script import check_dependencies, read_metadata
 from potluck.model.task import TaskRequest, TaskState
 from potluck.model.task_spec import CommandSpec, ContainerSpec, FunctionSpec, ScriptSpec, TaskSpec
 
-# What file systems take.
+# The limit of common file systems.
 LONGEST_FILENAME_BYTES = 255
-# In the task's directory, and for what the task leaves there.
+# Directories that Potluck creates in the task's directory.
 KEPT_NAMES = ("output", "checkpoint")
 
 
@@ -33,7 +33,7 @@ def check_spec(spec: TaskSpec) -> None:
             _check_files(spec.files, KEPT_NAMES)
         case CommandSpec():
             if not spec.command[0]:
-                raise InvalidInput("The command has no name.", "Say which program is to run.")
+                raise InvalidInput("The command is empty.", "Name the program to run.")
             _check_files(spec.files, KEPT_NAMES)
             _check_items(spec.inputs)
         case ContainerSpec():
@@ -42,7 +42,7 @@ def check_spec(spec: TaskSpec) -> None:
 
 
 def _check_filename(filename: str, has_folder: bool) -> None:
-    """In a folder that goes along, a script may lie deeper."""
+    """A script in a folder may have a path; any other has a plain name."""
     if len(filename.encode()) > LONGEST_FILENAME_BYTES:
         raise InvalidInput(
             f"The file name is longer than {LONGEST_FILENAME_BYTES} bytes.", "Choose a shorter one."
@@ -51,26 +51,22 @@ def _check_filename(filename: str, has_folder: bool) -> None:
     if any("/" in part or "\\" in part or part in {"", ".", ".."} for part in parts):
         raise InvalidInput(
             f"The file name {filename!r} is a path.",
-            "Send the name alone, for example train.py; in a folder, a path from its top on.",
+            "Send only the name, such as train.py; with a folder, a path relative to it.",
         )
 
 
 def _check_value(name: str, value: Value) -> None:
     if value.blob is not None and value.data:
-        raise InvalidInput(
-            f"The function's `{name}` is given twice, as data and as a blob.", "Choose one of them."
-        )
+        raise InvalidInput(f"The function's `{name}` is both data and a blob.", "Send one of them.")
 
 
 def _check_items(inputs: Value | None) -> None:
     if inputs is not None and inputs.blob is not None and inputs.data:
-        raise InvalidInput(
-            "What the items are given is there twice, as data and as a blob.", "Choose one of them."
-        )
+        raise InvalidInput("The inputs of the items are both data and a blob.", "Send one of them.")
 
 
 def _check_files(files: Iterable[NamedFile], taken: Iterable[str]) -> None:
-    """Each has a place of its own, and none stands where another has to be a directory."""
+    """Checks that paths are unique, and that no file's path is another file's directory."""
     paths: set[str] = set()
     for file in files:
         if any(len(part.encode()) > LONGEST_FILENAME_BYTES for part in file.path.split("/")):
@@ -79,19 +75,19 @@ def _check_files(files: Iterable[NamedFile], taken: Iterable[str]) -> None:
                 "Choose a shorter one.",
             )
         if file.path in paths:
-            raise InvalidInput(f"The file {file.path!r} is there twice.", "Send each path once.")
+            raise InvalidInput(f"The file {file.path!r} appears twice.", "Send each path once.")
         paths.add(file.path)
     for path in sorted(paths):
         own = next((each for each in (path, path.partition("/")[0]) if each in taken), None)
         if own is not None:
             raise InvalidInput(
-                f"The file {path!r} stands where the task's own {own!r} is.",
-                "Choose another path for it.",
+                f"The path {path!r} is reserved for the task's own {own!r}.",
+                "Choose another path.",
             )
         above = next((each for each in _above(path) if each in paths), None)
         if above is not None:
             raise InvalidInput(
-                f"{above!r} is a file, and {path!r} would be in it.", "Choose other paths."
+                f"{above!r} is a file, so it cannot contain {path!r}.", "Choose other paths."
             )
 
 
@@ -101,32 +97,31 @@ def _above(path: str) -> Iterable[str]:
 
 
 def admit(request: TaskRequest, available_micro: int, cheapest_micro_per_hour: int | None) -> None:
-    """Raises what is wrong. `cheapest` is the lowest price for its devices, if any are offered."""
+    """Raises if the task is not valid. `cheapest_micro_per_hour` is the lowest price, if any."""
     check_spec(request.spec)
     _check_model(request.requirements.device_model)
     _check_fraction(request)
     _check_times(request)
     _check_array(request)
     if len(set(request.after)) < len(request.after):
-        raise InvalidInput("A task is named twice in `after`.", "Name each of them once.")
+        raise InvalidInput("`after` names a task twice.", "Name each task once.")
     check_affordable(request, available_micro, cheapest_micro_per_hour)
 
 
 def admit_after(after: Iterable[TaskId], states: Mapping[TaskId, TaskState]) -> None:
-    """All that it is to come after must be the account's own; others might as well not exist."""
+    """Checks that `after` names only tasks of the same account; others are treated as unknown."""
     for task_id in after:
         if task_id not in states:
             raise InvalidInput(
-                f"There is no task {task_id} of yours that another could come after.",
+                f"You have no task {task_id} to wait for.",
                 "`potluck ps` lists your tasks.",
             )
 
 
 def admit_priority(priority: int, most: int | None) -> None:
-    """Where people do not know each other, the highest is not for everybody to take."""
     if most is not None and priority > most:
         raise QuotaExceeded(
-            f"It has the priority {priority}; the account's tasks may have {most} at most.",
+            f"The task has priority {priority}; the account's tasks may have at most {most}.",
             "Lower it (--priority), or ask the operator.",
         )
 
@@ -135,32 +130,32 @@ def queue_is_full(most: int) -> QuotaExceeded:
     if most == 0:
         return QuotaExceeded("The account may not submit tasks.", "Ask the operator for a quota.")
     return QuotaExceeded(
-        f"The account has {most} queued tasks, which is all that it may have.",
-        "Wait until some have started, cancel some, or put many into one array (--array).",
+        f"The account has reached its limit of {most} queued tasks.",
+        "Wait until some have started, cancel some, or submit an array (--array).",
     )
 
 
 def _check_model(patterns: str | None) -> None:
     if patterns is not None and not all(map(str.strip, patterns.split("|"))):
         raise InvalidInput(
-            f"One of the models in {patterns!r} is empty, which every model would match.",
+            f"One of the models in {patterns!r} is empty and would match every model.",
             'Write it like "RTX 40*|A100".',
         )
 
 
 def _check_fraction(request: TaskRequest) -> None:
-    wanted = request.requirements
-    if wanted.device_milli is None or wanted.device_milli == WHOLE_DEVICE_MILLI:
+    requirements = request.requirements
+    if requirements.device_milli is None or requirements.device_milli == WHOLE_DEVICE_MILLI:
         return
-    if wanted.device_count > 1:
+    if requirements.device_count > 1:
         raise InvalidInput(
-            f"A fraction of a device is asked for, and {wanted.device_count} devices.",
-            "Ask for a fraction of one device, or for whole ones.",
+            f"The task requests a fraction of a device, and {requirements.device_count} devices.",
+            "Request a fraction of one device, or whole devices.",
         )
-    if wanted.device_kind is DeviceKind.CPU:
+    if requirements.device_kind is DeviceKind.CPU:
         raise InvalidInput(
-            "A fraction of a processor is asked for.",
-            "Say how many cores it needs: that is its share of the processor.",
+            "The task requests a fraction of a processor.",
+            "Request a number of cores instead.",
         )
 
 
@@ -168,14 +163,15 @@ def _check_times(request: TaskRequest) -> None:
     delay, within = request.delay_seconds, request.start_within_seconds
     if delay is not None and within is not None and delay >= within:
         raise InvalidInput(
-            f"It is not to start for {delay:g} s, and to be started within {within:g} s.",
-            "The deadline counts from now on, as the delay does: choose a later one.",
+            f"The task is delayed by {delay:g} s but must start within {within:g} s.",
+            "Both count from now: choose a later deadline or a shorter delay.",
         )
     limit = request.limits.run_seconds
     if request.expected_seconds is not None and request.expected_seconds > limit:
         raise InvalidInput(
-            f"It is expected to take {request.expected_seconds:g} s and stopped after {limit:g} s.",
-            "Raise the time limit (--time), or expect less.",
+            f"The task is expected to take {request.expected_seconds:g} s,"
+            f" but its time limit is {limit:g} s.",
+            "Raise the time limit (--time), or lower the expected time.",
         )
 
 
@@ -183,23 +179,23 @@ def _check_array(request: TaskRequest) -> None:
     if request.items is None:
         if request.spec.inputs is not None and not isinstance(request.spec, FunctionSpec):
             raise InvalidInput(
-                "Only items of an array may be given something each.",
-                "Say how many there are, in `items`.",
+                "Only an array may have `inputs` for its items.",
+                "Set the number of items in `items`.",
             )
         if request.allow_failures:
             raise InvalidInput(
-                "Only items of an array may be allowed to fail.",
-                "Say how many there are (--array).",
+                "Only an array may allow failures.",
+                "Set the number of items (--array).",
             )
     elif request.allow_failures > request.items:
         raise InvalidInput(
-            f"{request.allow_failures} items may fail, and there are {request.items}.",
+            f"The array allows {request.allow_failures} failures but has {request.items} items.",
             "Allow at most as many failures as there are items.",
         )
 
 
 def check_affordable(request: TaskRequest, available_micro: int, cheapest: int | None) -> None:
-    """One attempt, or one item of an array: what the account can hold for decides what runs."""
+    """Checks that the account can pay for one attempt, or for one item of an array."""
     if cheapest is None:
         return
     price = (
@@ -209,7 +205,7 @@ def check_affordable(request: TaskRequest, available_micro: int, cheapest: int |
     if needed > available_micro:
         what = "Running" if request.items is None else "Running one item"
         raise UnaffordableTask(
-            f"{what} to its limit would cost at least {needed / 1e6:.6f} credits;"
+            f"{what} up to its time limit would cost at least {needed / 1e6:.6f} credits;"
             f" the account has {available_micro / 1e6:.6f}.",
             "Lower the time limit (--time), or ask the operator for credit.",
         )

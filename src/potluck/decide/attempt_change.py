@@ -1,7 +1,7 @@
-"""What changes about an attempt and its task: decided step by step, and written once.
+"""Changes of an attempt and its task: decided step by step, written to the database once.
 
-All that a node says of an attempt in one request is taken in turn, and each step returns the change
-with the attempt as it is then. The end of an attempt, by report or by the server, is the last step.
+The reports of one request are applied in order, and each step returns the change so far. The end of
+an attempt, reported by its node or set by the server, is the last step.
 """
 
 from collections.abc import Sequence
@@ -16,14 +16,14 @@ from potluck.decide.arrays.items import (
     HeldRange,
     ItemFailure,
     RangeEnd,
-    after_range,
+    decide_after_range,
 )
 from potluck.decide.charges import Billable, charge_micro
 from potluck.decide.lifecycle import attempt_may_become, is_nodes_fault, task_may_become
 from potluck.decide.retry_policy import (
     History,
     Wait,
-    after,
+    decide_next,
     is_counted_loss,
 )
 from potluck.model.blob import Value
@@ -37,7 +37,7 @@ NONE_ACCEPTED = Accepted((), 0, (), (), 0.0)
 
 
 class LockedAttempt(Struct, frozen=True):
-    """An attempt under lock, with all that its end, or any other report, is decided by."""
+    """An attempt under lock, with everything that decides its end or any other report."""
 
     id: AttemptId
     task_id: TaskId
@@ -50,18 +50,18 @@ class LockedAttempt(Struct, frozen=True):
     adoption: int
     history: History  # before this end
     array: ArrayPart | None
-    held: HeldRange | None  # of an array: what outcomes of its items are judged by
+    held: HeldRange | None  # of an array: to judge outcomes of its items
     report_hash: bytes | None
     is_expired: bool
     was_fetched: bool
-    is_reclaimable: bool  # its owner had said before that it may be stopped for him
+    is_reclaimable: bool  # its owner had reserved the right to stop it
     is_available: bool  # each of its devices takes new work now
-    taken_at: datetime  # what is written in this transaction bears this time
+    taken_at: datetime  # the time that this transaction writes
     now: datetime
 
 
 class NewResult(Struct, frozen=True):
-    """What a function gave: of items from `start` up to `end`, or the error of one."""
+    """The value of items from `start` up to `end` of a function, or the error of one."""
 
     task_id: TaskId
     attempt_id: AttemptId
@@ -80,7 +80,7 @@ class NewResult(Struct, frozen=True):
 
 
 class TaskChange(Struct, frozen=True):
-    """What becomes of a task when an attempt of it ends."""
+    """What an attempt's end changes in its task."""
 
     state: TaskState
     reason: EndReason | None = None
@@ -95,7 +95,7 @@ class TaskChange(Struct, frozen=True):
 
 
 class AttemptChange(Struct, frozen=True):
-    """An attempt as it is now, and what of that is not written yet; it ends if it has a reason."""
+    """An attempt as it is now, and its unwritten changes. With a reason, the attempt ends."""
 
     attempt: LockedAttempt  # as it was before its end
     has_prepared: bool = False
@@ -103,8 +103,8 @@ class AttemptChange(Struct, frozen=True):
     has_task_begun: bool = False
     accepted: Accepted = NONE_ACCEPTED
     results: tuple[NewResult, ...] = ()
-    # Items were accepted and others are left: how often the next of them was lost is not known
-    # here. This is written, and the attempt read anew, before anything more is decided.
+    # Items were accepted and others remain: how often the next one was lost is not known here, so
+    # the change is written and the attempt read again before anything else is decided.
     is_open: bool = False
     reason: EndReason | None = None
     exit_code: int | None = None
@@ -113,7 +113,7 @@ class AttemptChange(Struct, frozen=True):
     report_hash: bytes | None = None
     charge_micro: int = 0
     is_nodes_loss: bool = False
-    task: TaskChange | None = None  # None if it goes on, or another attempt of it says it
+    task: TaskChange | None = None  # None if it continues, or the change of another attempt has it
 
     @property
     def state(self) -> AttemptState:
@@ -125,7 +125,6 @@ class AttemptChange(Struct, frozen=True):
 
     @property
     def is_decided(self) -> bool:
-        """Whether it says what becomes of the task."""
         return self.task is not None
 
     @property
@@ -142,7 +141,7 @@ class AttemptChange(Struct, frozen=True):
 
     @property
     def is_finished(self) -> bool:
-        """Whether the node brought it to an end of its own."""
+        """Whether the node ran it to its end."""
         return self.state in (AttemptState.SUCCEEDED, AttemptState.FAILED)
 
     @property
@@ -151,7 +150,7 @@ class AttemptChange(Struct, frozen=True):
 
 
 def prepare(change: AttemptChange) -> AttemptChange:
-    """Of an attempt that has not started."""
+    """Marks an attempt that has not started as preparing."""
     if change.attempt.state is AttemptState.PREPARING:
         return change
     attempt = replace(change.attempt, state=AttemptState.PREPARING)
@@ -159,7 +158,7 @@ def prepare(change: AttemptChange) -> AttemptChange:
 
 
 def start(change: AttemptChange) -> AttemptChange:
-    """Of one that is live; its task runs from now on, unless another range of it does."""
+    """Marks a live attempt as running, and its task unless another range already runs."""
     attempt = change.attempt
     if attempt.state is AttemptState.RUNNING:
         return change
@@ -177,7 +176,7 @@ def start(change: AttemptChange) -> AttemptChange:
 def accept(
     change: AttemptChange, accepted: Accepted, results: Sequence[NewResult]
 ) -> AttemptChange:
-    """Of a range whose change has accepted nothing yet."""
+    """Accepts outcomes for a range, once per change."""
     attempt = change.attempt
     assert attempt.array is not None and attempt.held is not None, "only ranges have items"
     change = replace(change, accepted=accepted, results=tuple(results))
@@ -213,9 +212,9 @@ def end(
     report_hash: bytes | None = None,
     value: Value | None = None,
 ) -> AttemptChange:
-    """Of one that is live, by report or by the server: what it costs, and what its task becomes.
+    """Ends a live attempt: decides its charge, and the next state of its task.
 
-    The value is what a function returned or raised.
+    `value` is what a function returned or raised.
     """
     change = _ended(change, reason, usage)
     attempt = change.attempt
@@ -245,7 +244,7 @@ def end(
 
 
 def cancel(live: Sequence[LockedAttempt]) -> list[AttemptChange]:
-    """All live attempts of one task, and the task with the first of them."""
+    """Cancels all live attempts of one task; the first change contains the task's."""
     reason = EndReason.CANCELLED
     first, *others = [_ended(AttemptChange(attempt), reason) for attempt in live]
     assert task_may_become(first.attempt.task_state, TaskState.CANCELLED)
@@ -277,7 +276,7 @@ def _ended(change: AttemptChange, reason: EndReason, usage: Usage | None = None)
 
 
 def _charge(attempt: LockedAttempt, state: AttemptState, usage: Usage | None) -> int:
-    """Work that was lost is not paid: the consumer got nothing for it but its accepted items."""
+    """Lost work is not charged, except for accepted items."""
     billable = attempt.billable
     reported = usage.run_seconds if usage else None
     if state is AttemptState.LOST:
@@ -286,7 +285,7 @@ def _charge(attempt: LockedAttempt, state: AttemptState, usage: Usage | None) ->
 
 
 def _after(attempt: LockedAttempt, reason: EndReason, wait: Wait) -> RangeEnd:
-    """What becomes of the task; a single one is a range without items."""
+    """What follows for the task; a single task is a range without items."""
     before, loss = attempt.history, int(is_counted_loss(reason))
     history = History(
         failures=before.failures + (reason.facts.attempt_state is AttemptState.FAILED),
@@ -296,12 +295,12 @@ def _after(attempt: LockedAttempt, reason: EndReason, wait: Wait) -> RangeEnd:
         declines=before.declines + (reason is EndReason.DECLINED),
     )
     if attempt.array is None:
-        return RangeEnd(after(reason, history, attempt.now, wait), ())
-    return after_range(reason, history, attempt.array, attempt.now, wait)
+        return RangeEnd(decide_next(reason, history, attempt.now, wait), ())
+    return decide_after_range(reason, history, attempt.array, attempt.now, wait)
 
 
 def _task_detail(array: ArrayPart | None, detail: str, following: RangeEnd) -> str:
-    """Of an array that goes on, how one range ended is of no interest."""
+    """Empty while an array continues: how one range ended does not matter."""
     if array is not None and following.next.reason is EndReason.ITEMS_FAILED:
         failed = array.items_failed + (following.given_up is not None)
         return f"{failed} of {array.items} items failed."
@@ -311,8 +310,10 @@ def _task_detail(array: ArrayPart | None, detail: str, following: RangeEnd) -> s
 def _given(
     attempt: LockedAttempt, reason: EndReason, value: Value | None, task: TaskChange
 ) -> list[NewResult]:
-    """What a function gave by this end: of a call once its task is over, so that a try which is
-    repeated leaves nothing; of an array an error for the item that is given up.
+    """The results that this end adds for a function.
+
+    A single call has one once its task is final, so a retried attempt leaves none; an array has an
+    error for the item that is given up.
     """
     if attempt.kind is not TaskKind.FUNCTION:
         return []

@@ -1,4 +1,4 @@
-"""Whose a device is when two wallets show it."""
+"""Decides which wallet owns a device that two wallets claim."""
 
 from datetime import datetime
 from enum import StrEnum
@@ -9,26 +9,26 @@ from potluck.model.ids import AccountId
 
 
 class BindingVerdict(StrEnum):
-    """What becomes of a contested binding."""
+    """The decision about a contested binding."""
 
-    OPEN = "open"  # there is still time to answer
-    KEPT = "kept"  # the wallet that has the device keeps it
-    MOVED = "moved"  # it goes to the wallet that contests it
+    OPEN = "open"  # a wallet may still answer
+    KEPT = "kept"  # the incumbent keeps the device
+    MOVED = "moved"  # the contender gets it
 
 
 class BindingClaim(Struct, frozen=True):
-    """One of the two wallets, and how it fares. It has one answer."""
+    """One of the two wallets, and its only answer to the challenge."""
 
     account_id: AccountId
     until: datetime
-    was_right: bool | None = None  # none: it has not answered
+    was_right: bool | None = None  # None: no answer yet
 
     def may_answer(self, now: datetime) -> bool:
         return self.was_right is None and now < self.until
 
 
 class Contest(Struct, frozen=True):
-    """One wallet has a device, another shows it too; both were asked to compute on it."""
+    """Two wallets claim a device; both were challenged to compute on it."""
 
     uuid: str
     seed: bytes
@@ -41,7 +41,7 @@ class Contest(Struct, frozen=True):
 
 
 def verdict(contest: Contest, now: datetime) -> BindingVerdict:
-    """Whoever has it and can still compute on it keeps it; else whoever can."""
+    """The incumbent keeps the device if it answers correctly; else the contender may get it."""
     if contest.incumbent.was_right:
         return BindingVerdict.KEPT
     if contest.contender.may_answer(now):

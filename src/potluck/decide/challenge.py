@@ -1,7 +1,6 @@
-"""Whether a matrix is the product of two others, without multiplying them (Freivalds).
+"""Checks a matrix product without multiplying the matrices (Freivalds' algorithm).
 
-With numbers chosen by chance, a wrong product passes one round with a probability of one in two
-thousand million, whoever made it.
+With random numbers, a wrong product passes one round with a probability of one in two billion.
 """
 
 from collections.abc import Sequence
@@ -9,12 +8,12 @@ from operator import mul
 
 Matrix = Sequence[Sequence[int]]
 
-# A prime above every number of an honest product: within it, wrong is wrong.
+# Larger than every number of a correct product.
 PRIME = 2**31 - 1
 
 
 def is_product(left: Matrix, right: Matrix, claimed: Matrix, chance: Sequence[int]) -> bool:
-    """`chance` are numbers below PRIME, as many as there are columns."""
+    """`chance` has one random number below PRIME per column."""
     if any(number >= PRIME for row in claimed for number in row):
         return False
     return _times(left, _times(right, chance)) == _times(claimed, chance)

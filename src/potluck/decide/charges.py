@@ -1,4 +1,4 @@
-"""From usage to money, in integer micro-credits; every rounding is in the consumer's favour."""
+"""Charges and ledger entries, in integer micro-credits; charges are rounded down."""
 
 from datetime import datetime, timedelta
 
@@ -11,7 +11,7 @@ _MICROSECONDS_PER_HOUR = 3_600_000_000
 
 
 class LedgerSide(Struct, frozen=True):
-    """One side of a movement; the sides of a transfer sum to zero. No account is the platform."""
+    """One side of a transfer; the sides sum to zero. Without an account it is the platform's."""
 
     account_id: AccountId | None
     kind: EntryKind
@@ -20,7 +20,7 @@ class LedgerSide(Struct, frozen=True):
 
 
 class Billable(Struct, frozen=True):
-    """What is known about an attempt when it ends."""
+    """The facts that decide the charge of an attempt when it ends."""
 
     consumer_id: AccountId
     provider_id: AccountId
@@ -28,19 +28,19 @@ class Billable(Struct, frozen=True):
     hold_micro: int
     run_seconds_limit: float
     started_at: datetime | None
-    reported_run_seconds: float | None  # the provider's own figure, if it gave one
-    items_seconds: float = 0.0  # of an array: what its accepted items took
-    charged_micro: int = 0  # in an earlier life, if it was lost and taken back
+    reported_run_seconds: float | None  # by the provider, if it reported one
+    items_seconds: float = 0.0  # of an array: the time of its accepted items
+    charged_micro: int = 0  # before it was lost and adopted again
 
 
 def hold_micro(price_micro_per_hour: int, run_seconds: float) -> int:
-    """What is set aside for an attempt: the price of running to its limit, rounded up."""
+    """The hold for an attempt: the price of running to its time limit, rounded up."""
     microseconds = round(run_seconds * 1_000_000)
     return -(-price_micro_per_hour * microseconds // _MICROSECONDS_PER_HOUR)
 
 
 def charge_micro(work: Billable, finished_at: datetime) -> int:
-    """From started to finished as the server saw them, at most the provider's own figure."""
+    """Charges the time the server measured, at most the time the provider reported."""
     if work.started_at is None:
         return 0
     seconds = max(0.0, (finished_at - work.started_at) / timedelta(seconds=1))
@@ -56,7 +56,7 @@ def hold_entries(consumer_id: AccountId, amount_micro: int) -> tuple[LedgerSide,
 
 
 def settle_entries(work: Billable, charge: int) -> tuple[LedgerSide, ...]:
-    """The held credit goes to the provider as far as it was earned, and back as for the rest."""
+    """Pays the charge from the held credit to the provider, and refunds the rest."""
     assert 0 <= charge <= work.hold_micro
     paid = (
         LedgerSide(work.consumer_id, EntryKind.CHARGE, Purse.HELD, -charge),

@@ -1,4 +1,4 @@
-"""What a task would cost that nobody has submitted: at least, at most, and probably."""
+"""The estimated cost of a task that was not submitted."""
 
 from msgspec import Struct
 
@@ -8,11 +8,11 @@ from potluck.model.task import TaskRequest
 
 
 class Cost(Struct, frozen=True):
-    """Nothing is known where nobody says a price."""
+    """All None if no suitable device has a price."""
 
-    hold_micro: int | None  # set aside while it runs, at the lowest price; of an array, an item's
-    most_micro: int | None  # all tries and items to the time limit, at the highest price
-    expected_micro: int | None  # at the lowest price, if it is known how long it takes
+    hold_micro: int | None  # at the lowest price; of an array, for one item
+    most_micro: int | None  # all attempts and items to the time limit, at the highest price
+    expected_micro: int | None  # at the lowest price, if the duration is known
     can_pay: bool  # one attempt, or one item, at the lowest price
 
 

@@ -1,8 +1,7 @@
-"""What follows from a try to deliver an event: it is over, tried again, given up, or all is paused.
+"""Decides what follows a webhook delivery: done, retry, give up, or pause the webhook.
 
-A receiver that is away is tried now and then with one event, whichever it is, and the rest waits.
-One that only refuses some event gets the others: that event alone is given up when its time is
-over.
+An unreachable receiver is retried from time to time with one event, and the others wait. A receiver
+that refuses only one event gets the others; that event alone is given up when its time is over.
 """
 
 from datetime import datetime, timedelta
@@ -18,19 +17,19 @@ _GONE = 410
 
 class DeliveryRules(Struct, frozen=True):
     back_off: BackOff
-    give_up: timedelta  # after so long without success
+    give_up: timedelta  # after this time without success
 
 
 class DeliveryTry(Struct, frozen=True):
-    """A try, and what was known before it."""
+    """A delivery attempt, and the state before it."""
 
     number: int  # of this try, from 1
     first_at: datetime  # the first try of this delivery
-    failures: int  # of the webhook in a row, without this one
+    failures: int  # consecutive failures of the webhook, without this one
     failing_since: datetime | None  # the first of these
-    succeeded_at: datetime | None  # of the webhook, with anything
-    status: int | None  # None: no answer
-    asked_seconds: float = 0.0  # not before so long, the receiver said
+    succeeded_at: datetime | None  # last success of the webhook, with any event
+    status: int | None  # None: no response
+    asked_seconds: float = 0.0  # Retry-After of the receiver
 
 
 class DeliveryDone(Struct, frozen=True):
@@ -38,8 +37,8 @@ class DeliveryDone(Struct, frozen=True):
 
 
 class RetryLater(Struct, frozen=True):
-    next_at: datetime  # this one
-    others_at: datetime  # anything to the same address
+    next_at: datetime  # for this event
+    others_at: datetime  # for any event of the webhook
 
 
 class GivenUp(Struct, frozen=True):
@@ -54,7 +53,7 @@ Verdict: TypeAlias = DeliveryDone | RetryLater | GivenUp | Paused
 
 
 def judge(tried: DeliveryTry, rules: DeliveryRules, now: datetime, jitter: float) -> Verdict:
-    """`jitter` is a number from 0 to 1; half of each pause is certain, the rest is drawn by it."""
+    """`jitter` is from 0 to 1 and scales the second half of each pause."""
     if tried.status is not None and 200 <= tried.status < 300:
         return DeliveryDone()
     if tried.status == _GONE:
@@ -64,12 +63,12 @@ def judge(tried: DeliveryTry, rules: DeliveryRules, now: datetime, jitter: float
     is_well = tried.succeeded_at is not None and tried.succeeded_at > tried.first_at
     if is_well and now >= last_at:
         return GivenUp(others_at)
-    # However many events took turns: it is the receiver that is away.
+    # Counted over all events: the receiver is unreachable.
     pause_at = (tried.failing_since or now) + rules.give_up
     if now >= pause_at:
         return Paused(PauseReason.FAILING)
     next_at = now + _pause(tried.number, rules, tried.asked_seconds, jitter)
-    # Once more when the time is over, and not a whole pause later.
+    # The last attempt is at the deadline, not a whole pause later.
     return RetryLater(min(next_at, last_at if is_well else pause_at), min(others_at, pause_at))
 
 

@@ -1,9 +1,9 @@
-"""What must be true at every moment, whatever was killed in between.
+"""Invariants that hold at every moment, whatever process was killed.
 
-`violations` takes a picture of the truth and lists every sentence that does not hold. Each fact
-brings with it all that its sentences are about, so a picture of a few tasks, nodes and accounts is
-checked as one of all of them is: in tests after every fault, in simulation after every step, and
-now and then in production.
+`violations` takes a snapshot of the database and lists every violated invariant. Each fact contains
+everything that its invariants need, so a snapshot may be of a few tasks, nodes and accounts or of
+all of them. It is checked in tests after every fault, in simulation after every step, and from time
+to time in production.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ Spans: TypeAlias = tuple[
 
 
 class ArrayFact(Struct, frozen=True):
-    """Where the items of an array are: each in one place; those that are in none succeeded."""
+    """Where the items of an array are; an item that is in none of these places has succeeded."""
 
     items: int
     allow_failures: int
@@ -40,10 +40,9 @@ class TaskFact(Struct, frozen=True):
     live: int  # attempts that are
     accepted: int  # attempts that succeeded
     waits_for: int
-    dependencies: int  # rows that say what it waits for
+    dependencies: int  # rows of tasks that it waits for
     array: ArrayFact | None = None
-    # What its events tell, from the first on; none if they were not looked at.
-    history: tuple[TaskState, ...] | None = None
+    history: tuple[TaskState, ...] | None = None  # the states of its events; None if not read
 
 
 class AttemptFact(Struct, frozen=True):
@@ -51,14 +50,14 @@ class AttemptFact(Struct, frozen=True):
     state: AttemptState
     hold_micro: int
     charge_micro: int
-    held_micro: int  # what the ledger says is still held for it
-    charged_micro: int  # what the ledger says it has cost, in all its lives
-    lives: int  # how many times it was given, and taken back
-    settled: int  # the highest life that anything was charged or refunded for; 0 if none
+    held_micro: int  # still held for it by the ledger
+    charged_micro: int  # charged for it by the ledger, in all its lives
+    lives: int  # how often it was granted or adopted
+    settled: int  # the last life with a charge or refund; 0 if none
 
 
 class NodeFact(Struct, frozen=True):
-    """What is in use, as the row says, and what its live attempts have reserved."""
+    """Resources in use by the node's row, and by its live attempts."""
 
     id: str
     used_cores: int
@@ -73,10 +72,10 @@ class DeviceFact(Struct, frozen=True):
     id: str
     used_milli: int
     used_memory_bytes: int
-    reserved_milli: int  # the sum of what live attempts have of it
+    reserved_milli: int  # by live attempts
     reserved_memory_bytes: int
-    accounts: int  # different ones that have a part of it now
-    may_serve_several: bool  # it is a partition, or its owner and all who are on it agreed
+    accounts: int  # that use it now
+    may_serve_several: bool  # it is a partition, or its owner and all users agreed
 
 
 class PurseFact(Struct, frozen=True):
@@ -133,7 +132,7 @@ def _array_violations(task: TaskFact, array: ArrayFact) -> Iterator[str]:
     if _size(array.failed) != array.items_failed:
         yield f"{task.id} counts {array.items_failed} of {_size(array.failed)} failed items"
     if task.reason is EndReason.CANCELLED or task.state in _CALLED_OFF:
-        return  # what was left to do is nobody's any more
+        return  # its remaining items belong to no attempt any more
     yield from _place_violations(task, array)
     yield from _verdict_violations(task, array)
 
@@ -167,7 +166,7 @@ def _verdict_violations(task: TaskFact, array: ArrayFact) -> Iterator[str]:
 
 
 def _history_violations(task: TaskFact, history: Sequence[TaskState]) -> Iterator[str]:
-    """What its events tell is a life that a task can have, and ends where it is."""
+    """Its events are valid transitions and end in its state."""
     if not history or history[0] is not TaskState.QUEUED:
         yield f"{task.id} has a history that does not begin in the queue: {history[:1]}"
     elif history[-1] is not task.state:

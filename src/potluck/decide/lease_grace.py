@@ -1,13 +1,12 @@
-"""Grace: before it believes in many deaths, the server doubts itself.
+"""Grace for leases when many nodes fall silent at once, because the server is probably at fault.
 
-Two silences are forgiven, each once. A gap: no heartbeat at all was recorded for longer than a
-lively node is ever silent, so it was the server that was away. A mass loss: a third of the nodes
-fell silent at once, so it is probably something between them and the server. Forgiven means that
-the leases of the nodes which were alive when it began hold on for as long as the silence was, at
-most ten minutes.
+Two kinds of silence are forgiven, each once. A gap: no heartbeat was recorded for longer than a
+live node is ever silent, so the server was down. A mass loss: a third of the nodes fell silent
+together, so the fault is probably between them and the server. Forgiving extends the leases of the
+nodes that were alive when the silence began by the length of the silence, at most ten minutes.
 
-It can not be repeated into leases that never end: silence that began by `forgiven_beat_at` is
-forgiven already, and a node that was not heard for a whole lease before a gap has no part in it.
+Grace cannot extend leases for ever: silence that began by `forgiven_beat_at` is not forgiven again,
+and a node that was silent for a whole lease before a gap gets none.
 """
 
 from datetime import datetime, timedelta
@@ -16,18 +15,18 @@ from msgspec import Struct
 
 LONGEST = timedelta(minutes=10)
 FEWEST_NODES = 3
-# One in three.
+# A mass loss is one node in this many.
 _MASS = 3
-# Beats come a fifth early or late, and travel for a moment.
+# In heartbeats: they come up to a fifth early or late, and take time to arrive.
 _LATEST_BEAT = 1.5
-# Nodes that fall silent together do so within two rounds of beats.
+# In heartbeats: nodes that fall silent within this time do so together.
 _TOGETHER_BEATS = 2.0
-# Noticed before the first of their leases runs out.
+# In leases: a mass loss is noticed before the first lease expires.
 _OF_A_LEASE = 0.75
 
 
 class Times(Struct, frozen=True):
-    """The settings that silence is measured by."""
+    """The settings that define silence."""
 
     heartbeat: timedelta
     lease: timedelta
@@ -43,32 +42,32 @@ class Times(Struct, frozen=True):
 
 
 class HeartbeatGaps(Struct, frozen=True):
-    """What the last heartbeats of all nodes tell at one moment."""
+    """A summary of the last heartbeats of all nodes."""
 
     now: datetime
-    forgiven_beat_at: datetime | None  # silence that began by then has been forgiven
-    led_until: datetime | None  # when the term before this one ended, if there was one
-    last_beat_at: datetime | None  # of a node that was not heard since then
+    forgiven_beat_at: datetime | None  # silence that began by then is already forgiven
+    led_until: datetime | None  # end of the previous leader's term, if there was one
+    last_beat_at: datetime | None  # of the nodes that are silent since then
     next_beat_at: datetime | None  # the first one after that
-    recent: int = 0  # nodes that were heard until lately
-    quiet: int = 0  # those of them that have fallen silent, and were not forgiven for it
+    recent: int = 0  # nodes with recent heartbeats
+    quiet: int = 0  # those that have fallen silent and are not forgiven
     newest_quiet_at: datetime | None = None  # the last heartbeat of these
 
 
 class Grace(Struct, frozen=True):
-    """For nodes that were last heard after `since`, and not after `heard_until` if that is said."""
+    """For nodes with a last heartbeat after `since`, and by `heard_until` if it is set."""
 
     since: datetime
     heard_until: datetime | None
-    beat_at: datetime  # silence that began by then is forgiven herewith
+    beat_at: datetime  # silence that began by then is forgiven
     lasting: timedelta
 
 
 def for_gap(silence: HeartbeatGaps, times: Times) -> Grace | None:
-    """Decided once, when a term begins.
+    """Decided once, at the start of a term.
 
-    Nodes that are back before the leader is have a part in it: they were heard, but what they hold
-    was not yet renewed. If all of them are, nothing tells when the last beat before the gap was.
+    Nodes that return before the leader does get grace too: their leases are not renewed yet. If all
+    of them have returned, the end of the previous term stands in for the last heartbeat.
     """
     last = silence.last_beat_at
     if last is None and silence.next_beat_at is not None:
@@ -82,7 +81,7 @@ def for_gap(silence: HeartbeatGaps, times: Times) -> Grace | None:
 
 
 def for_mass_loss(silence: HeartbeatGaps, times: Times) -> Grace | None:
-    """Decided again and again while a term runs."""
+    """Decided repeatedly during a term."""
     newest = silence.newest_quiet_at
     if newest is None or silence.quiet < max(FEWEST_NODES, silence.recent / _MASS):
         return None

@@ -1,4 +1,4 @@
-"""The two state machines, as data: what may follow what. What ends mean is in their facts."""
+"""The state machines of tasks and attempts, as transition tables."""
 
 from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason, NodeFault, TaskState
@@ -6,7 +6,7 @@ from potluck.model.terms import TaskKind
 
 TASK_TRANSITIONS: dict[TaskState, frozenset[TaskState]] = {
     TaskState.QUEUED: frozenset(
-        # Running at once: a lost attempt that ran was taken back.
+        # To running: a lost attempt that ran was adopted again.
         {TaskState.ASSIGNED, TaskState.RUNNING, TaskState.CANCELLED, TaskState.EXPIRED}
     ),
     TaskState.ASSIGNED: frozenset(
@@ -37,7 +37,7 @@ ATTEMPT_TRANSITIONS: dict[AttemptState, frozenset[AttemptState]] = {
     AttemptState.SUCCEEDED: frozenset(),
     AttemptState.FAILED: frozenset(),
     AttemptState.CANCELLED: frozenset(),
-    # Taken back: its lease ran out, and nobody else has been given its work.
+    # Adopted: its lease had expired, and its work was not granted again.
     AttemptState.LOST: frozenset({AttemptState.GRANTED, AttemptState.RUNNING}),
 }
 
@@ -45,12 +45,12 @@ ATTEMPT_TRANSITIONS: dict[AttemptState, frozenset[AttemptState]] = {
 def is_nodes_fault(
     reason: EndReason, *, kind: TaskKind, is_reclaimable: bool, is_available: bool
 ) -> bool:
-    """Whether a loss is held against the node, whose devices may take no new work by now.
+    """Whether a loss counts against the node.
 
-    An owner who said before that he may want a device back may have it, if he does want it: one
-    that throws work away and asks for more is at fault. What was never fetched though all was open
-    is held against a node too: one that never asks for work would be given it for ever. But
-    which images a node has and takes, only the node knows.
+    An owner may reclaim a device if the terms said so; a node that drops work and still accepts
+    more is at fault. Work that was never fetched while the node was available counts too, or a node
+    that never polls would be given work for ever. Missing images do not count, because only the
+    node knows which images it has and accepts.
     """
     match reason.facts.node_fault:
         case NodeFault.UNLESS_AGREED:
@@ -64,7 +64,7 @@ def is_nodes_fault(
 
 
 def is_consistent(reason: EndReason, exit_code: int | None) -> bool:
-    """Whether an exit status can go with that reason."""
+    """Whether the exit status is possible with the reason."""
     if reason is EndReason.COMPLETED:
         return exit_code == 0
     return reason is not EndReason.EXIT_STATUS or exit_code not in (None, 0)

@@ -1,4 +1,4 @@
-"""A place for one task: on which node, with which devices, at what price, for which items."""
+"""Places one task: chooses its node, devices and price, and the items of an array."""
 
 from collections.abc import Callable
 
@@ -6,12 +6,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from potluck.decide.account import SchedulerAccount
-from potluck.decide.arrays.node_speed import Paces
-from potluck.decide.arrays.ranges import affordable_items, next_range, without
+from potluck.decide.arrays.node_speed import NodeSpeeds
+from potluck.decide.arrays.ranges import affordable_items, next_range, remove_range
 from potluck.decide.charges import hold_micro
-from potluck.decide.pool.capacity import Capacity
+from potluck.decide.pool.capacity import PoolCapacity
 from potluck.decide.pool.feasibility import Fit
-from potluck.decide.queue.task_groups import Halt
+from potluck.decide.queue.task_groups import BlockReason
 from potluck.decide.reservations.duration_estimate import attempt_seconds, run_seconds
 from potluck.decide.reservations.reserve import Reservations
 from potluck.decide.reservations.timetable import Timetable
@@ -27,57 +27,61 @@ class TaskPlacement(Struct, frozen=True, gc=False):
     left: WaitingTask | None  # an array that has more pending items
 
 
-class Finder:
-    """What it finds it takes out of the capacity at once."""
+class TaskPlacer:
+    """Finds placements, and takes them out of the capacity immediately."""
 
     def __init__(
         self,
-        capacity: Capacity,
+        capacity: PoolCapacity,
         reservations: Reservations,
         timetable: Timetable,
-        paces: Paces,
+        speeds: NodeSpeeds,
         aligns: bool,
     ) -> None:
         self._capacity = capacity
         self._reservations = reservations
         self._timetable = timetable
-        self._paces = paces
-        self._aligns = aligns  # whether what ends together is put together
+        self._speeds = speeds
+        self._aligns = aligns  # whether tasks that end together are put on the same node
 
     def find(
         self, task: WaitingTask, account: SchedulerAccount, now: float
-    ) -> TaskPlacement | Halt:
+    ) -> TaskPlacement | BlockReason:
         if is_at_quota(account):
-            return Halt.QUOTA
+            return BlockReason.QUOTA
         may_use = self._may_use(task, now)
         first = self._aligned(task, may_use, now) if self._aligns else None
         found = self._place(task, account, may_use, first)
-        if found is Halt.ROOM and may_use is not None and self._capacity.has_room(task):
+        if (
+            found is BlockReason.NO_CAPACITY
+            and may_use is not None
+            and self._capacity.has_capacity(task)
+        ):
             permits = self._reservations.permission(task, now) if task.pending else None
             is_slow = task.pending and self._capacity.find(task, None, permits) is not None
-            return Halt.SLOW if is_slow else Halt.KEPT
+            return BlockReason.SLOW if is_slow else BlockReason.KEPT
         return found
 
     def find_on(
         self, task: WaitingTask, account: SchedulerAccount, node_ids: tuple[NodeId, ...]
-    ) -> TaskPlacement | Halt:
-        """On these nodes, which are kept for it."""
+    ) -> TaskPlacement | BlockReason:
+        """On these nodes, which are reserved for it."""
         if is_at_quota(account):
-            return Halt.QUOTA
+            return BlockReason.QUOTA
         return self._place(task, account, node_ids.__contains__, None)
 
     def _may_use(self, task: WaitingTask, now: float) -> MayUse | None:
-        """Which nodes are not kept for others, nor unfit for the rest of an array."""
+        """The nodes that are neither reserved for others nor unfit for the rest of an array."""
         permits = self._reservations.permission(task, now)
-        unfit = self._paces.unfit(task) if task.pending else frozenset()
+        unfit = self._speeds.unfit(task) if task.pending else frozenset()
         if not unfit:
             return permits
         return lambda node_id: node_id not in unfit and (permits is None or permits(node_id))
 
     def _aligned(self, task: WaitingTask, may_use: MayUse | None, now: float) -> MayUse:
-        """Nodes on which something else runs at least as long.
+        """Nodes on which another task runs at least as long.
 
-        So whole nodes become free for large tasks, and none is held up by the last small one.
+        So whole nodes become free for large tasks, and no small task is left behind.
         """
         end = now + attempt_seconds(task)
         last_end = self._timetable.last_end
@@ -91,7 +95,7 @@ class Finder:
         account: SchedulerAccount,
         may_use: MayUse | None,
         first: MayUse | None,
-    ) -> TaskPlacement | Halt:
+    ) -> TaskPlacement | BlockReason:
         outcome = self._one(task, account, may_use, first)
         if task.nodes == 1 and isinstance(outcome, Fit):
             self._capacity.take(task, outcome)
@@ -115,23 +119,23 @@ class Finder:
         account: SchedulerAccount,
         may_use: MayUse | None,
         first: MayUse | None,
-    ) -> Fit | Halt:
+    ) -> Fit | BlockReason:
         fit = None if first is None else self._capacity.find(task, None, first)
         fit = fit or self._capacity.find(task, None, may_use)
         if fit is None:
-            return Halt.ROOM
+            return BlockReason.NO_CAPACITY
         price, seconds = fit.price_micro_per_hour, task.limits.run_seconds
         if price and hold_micro(price, seconds) > account.available_micro:
             fit = self._capacity.find(task, account.dearest_price(seconds), may_use)
         if fit is None:
-            return Halt.CREDIT
+            return BlockReason.CREDIT
         most = account.most_running_milli
         if most is None:
             return fit
         milli = task.nodes * sum(share.milli for share in fit.shares)
         if account.running_milli + milli <= most:
             return fit
-        return Halt.TOO_LARGE if milli > most else Halt.QUOTA
+        return BlockReason.TOO_LARGE if milli > most else BlockReason.QUOTA
 
     def _assignments(
         self, task: WaitingTask, account: SchedulerAccount, fits: list[Fit]
@@ -142,8 +146,8 @@ class Finder:
         seconds = task.limits.run_seconds
         most = affordable_items(account.available_micro, fit.price_micro_per_hour, seconds)
         slots = self._capacity.slots(task.requirements)
-        items = next_range(task, self._paces.pace(task, fit.node_id, slots), most)
-        pending = without(task, items)
+        items = next_range(task, self._speeds.speed(task, fit.node_id, slots), most)
+        pending = remove_range(task, items)
         left = replace(task, pending=pending) if pending else None
         return TaskPlacement([_assignment(task, fit, items)], left)
 
@@ -164,13 +168,13 @@ def _assignment(task: WaitingTask, fit: Fit, items: ItemRange | None = None) -> 
 
 
 def _except(taken: set[NodeId], may_use: MayUse | None) -> MayUse:
-    """A gang stands on different nodes."""
+    """A gang runs on different nodes."""
     if may_use is None:
         return lambda node_id: node_id not in taken
     return lambda node_id: node_id not in taken and may_use(node_id)
 
 
 def is_at_quota(account: SchedulerAccount) -> bool:
-    """Whether it may have nothing more at a time, however little."""
+    """Whether its quota allows nothing more to run."""
     most = account.most_running_milli
     return most is not None and account.running_milli >= most

@@ -1,8 +1,8 @@
-"""What becomes of a task when an attempt of it has ended.
+"""Decides the next state of a task when an attempt has ended.
 
-Lost attempts are not the task's failure, but they are counted: three different nodes lost by the
-same task make it poison, and more than five losses are enough. Failures are tried again as often as
-the consumer asked.
+Lost attempts are not failures of the task, but they count: a task lost on three different nodes is
+poison, and one lost more than five times fails. Failures are retried as often as the consumer
+allowed.
 """
 
 from datetime import datetime, timedelta
@@ -18,17 +18,17 @@ MAX_LOSSES = 5
 
 
 class History(Struct, frozen=True):
-    """What the task has been through, the attempt that just ended included."""
+    """The failures and losses of a task, including the attempt that just ended."""
 
     failures: int
     losses: int
     nodes_lost: int  # different nodes on which it was lost
     max_attempts: int
-    declines: int = 0  # by nodes that did not take it
+    declines: int = 0  # nodes that declined it
 
 
 class Wait(Struct, frozen=True):
-    """How the next try is put off; `jitter` was drawn by the caller."""
+    """The delay before the next attempt; `jitter` is drawn by the caller."""
 
     back_off: BackOff
     jitter: float
@@ -38,7 +38,7 @@ class Wait(Struct, frozen=True):
 
 
 class Next(Struct, frozen=True):
-    """The task's next state, if it changes; and not before when another attempt may be made."""
+    """The task's next state, None if it stays, and the earliest time of the next attempt."""
 
     state: TaskState | None
     reason: EndReason | None
@@ -46,11 +46,11 @@ class Next(Struct, frozen=True):
 
 
 def is_counted_loss(reason: EndReason) -> bool:
-    """Whether it is one of the losses that are too many in the end; of others it has no part."""
+    """Whether the loss counts towards `MAX_LOSSES` and `POISONED_NODES`."""
     return reason.facts.attempt_state is AttemptState.LOST and reason.facts.is_counted
 
 
-def after(reason: EndReason, history: History, now: datetime, wait: Wait) -> Next:
+def decide_next(reason: EndReason, history: History, now: datetime, wait: Wait) -> Next:
     match reason.facts.attempt_state:
         case AttemptState.SUCCEEDED:
             return Next(TaskState.SUCCEEDED, reason)
@@ -68,8 +68,8 @@ def _after_loss(reason: EndReason, history: History, now: datetime, wait: Wait) 
         return Next(TaskState.FAILED, EndReason.POISON)
     if is_counted and history.losses > MAX_LOSSES:
         return Next(TaskState.FAILED, EndReason.TOO_MANY_LOSSES)
-    # A node that declines has terms that the server will know in a moment, or lacks what the server
-    # never learns of, such as an image; so these pauses grow.
+    # A node declines by terms that the server learns soon, or for lack of something that it never
+    # learns, such as an image; so these pauses grow.
     pauses = {NextTry.SHORT_PAUSE: 1, NextTry.DECLINE_PAUSE: history.declines}
     tries = pauses.get(reason.facts.next_try, history.losses)
     is_at_once = reason.facts.next_try is NextTry.AT_ONCE

@@ -1,9 +1,9 @@
-"""The scheduler: what waits, what is free, and who gets what next.
+"""The scheduler: assigns waiting tasks to free devices.
 
-`plan` decides, round by round; everything else tells it what has changed. It is deterministic: the
-same calls give the same plans. It never hands out more than it knows to be free, and what has
-changed since is caught when the plan is applied. Its cost follows the lines that can move and not
-the tasks that wait: a line that found no room is not looked at again until some node gains some.
+`plan` decides, round by round; the other methods report changes. It is deterministic: the same
+calls give the same plans. It never assigns more than it knows to be free; changes since then are
+caught when the plan is applied. Its cost depends on the ready task groups, not on the waiting
+tasks: a group that did not fit is not tried again until some node gains capacity.
 """
 
 import heapq
@@ -13,27 +13,27 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from potluck.decide.account import SchedulerAccount
-from potluck.decide.arrays.node_speed import ArrayProgress, Paces
+from potluck.decide.arrays.node_speed import ArrayProgress, NodeSpeeds
 from potluck.decide.explain.explain import Explainer
 from potluck.decide.explain.node import NodeExplained
 from potluck.decide.explain.reason_updates import ReasonUpdates, Waiting
 from potluck.decide.explain.sentences import Explained
 from potluck.decide.order.interface import OrderPolicy, Place, Turn
-from potluck.decide.place_task import Finder
+from potluck.decide.place_task import TaskPlacer
 from potluck.decide.placement.interface import Placement
-from potluck.decide.pool.capacity import Capacity
+from potluck.decide.pool.capacity import PoolCapacity
 from potluck.decide.pool.suitable_devices import Suitability, UsableDevices
-from potluck.decide.queue.blocked import Halted
+from potluck.decide.queue.blocked import BlockedGroups
 from potluck.decide.queue.ready_groups import ReadyGroups
 from potluck.decide.queue.task_groups import (
-    Halt,
+    BlockReason,
     LineKey,
-    Lines,
     Shape,
     TaskGroup,
+    TaskGroups,
 )
-from potluck.decide.reservations.forecast import Foresight, Rates
-from potluck.decide.reservations.reservation_policy import Promises
+from potluck.decide.reservations.forecast import StartForecaster, StartRates
+from potluck.decide.reservations.reservation_policy import ReservationPolicy
 from potluck.decide.reservations.reserve import Claim, Reservations, ReserveSettings
 from potluck.decide.reservations.running import RunningWork
 from potluck.decide.reservations.timetable import Timetable
@@ -47,16 +47,16 @@ from potluck.decide.types import (
 )
 from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
 
-# So many looks at lines take a fraction of a second.
+# Checks of groups in a round, which take a fraction of a second.
 _FEWEST_LOOKS = 1_000
 
 
 class SchedulerPlan(Struct, frozen=True):
     assignments: tuple[Assignment, ...]
-    waiting: dict[LineKey, Waiting]  # the lines that have another reason to wait than before
-    emptied: tuple[LineKey, ...]  # the lines with a reason in which nobody waits any more
-    is_complete: bool  # False if there is more to decide at once
-    is_told: bool  # False if there may be more lines with another reason
+    waiting: dict[LineKey, Waiting]  # groups whose waiting reason has changed
+    emptied: tuple[LineKey, ...]  # groups that had a reason and are empty now
+    is_complete: bool  # False if there is more to decide immediately
+    is_told: bool  # False if there may be more changed reasons
 
 
 class Scheduler:
@@ -69,72 +69,70 @@ class Scheduler:
     ) -> None:
         self._order = order
         self._accounts: dict[AccountId, SchedulerAccount] = {}
-        self._capacity = Capacity(placement)
+        self._capacity = PoolCapacity(placement)
         self._suitability = Suitability(self._capacity)
         settings = reserve or ReserveSettings()
         self._timetable = Timetable(settings.extension_seconds)
         self._running = RunningWork(self._timetable)
-        self._paces = Paces(self._running)
-        self._lines = Lines(order)
-        self._ready = ReadyGroups(self._lines)
-        self._halted = Halted(self._lines)
-        self._to_try: OrderedDict[Shape, None] = OrderedDict()  # these may find room now
-        self._rates = Rates()
+        self._speeds = NodeSpeeds(self._running)
+        self._groups = TaskGroups(order)
+        self._ready = ReadyGroups(self._groups)
+        self._blocked = BlockedGroups(self._groups)
+        self._to_try: OrderedDict[Shape, None] = OrderedDict()  # these may fit now
+        self._rates = StartRates()
         self._turns = 0
         reservations = Reservations(self._timetable, self._suitable, self._suitability.on)
-        self._promises = Promises(
+        self._reservation_policy = ReservationPolicy(
             order,
-            (self._lines, self._halted),
+            (self._groups, self._blocked),
             self._accounts,
             self._suitability,
             reservations,
             settings,
         )
-        self._finder = Finder(
-            self._capacity, reservations, self._timetable, self._paces, order.promises
+        self._placer = TaskPlacer(
+            self._capacity, reservations, self._timetable, self._speeds, order.promises
         )
-        foresight = Foresight(reservations, self._rates, self._timetable)
+        forecaster = StartForecaster(reservations, self._rates, self._timetable)
         pool = (self._capacity, self._suitability)
-        self._explainer = Explainer(order, self._lines, self._accounts, pool, foresight)
-        self._estimator = Estimator(self._lines, self._capacity, reservations, foresight)
-        self._told = ReasonUpdates(self._lines, self._explainer.reason, reason_seconds)
+        self._explainer = Explainer(order, self._groups, self._accounts, pool, forecaster)
+        self._estimator = Estimator(self._groups, self._capacity, reservations, forecaster)
+        self._reason_updates = ReasonUpdates(self._groups, self._explainer.reason, reason_seconds)
 
     def put_task(self, task: WaitingTask) -> None:
-        """A task that is ready for an attempt; what was known of it is replaced."""
+        """Adds or replaces a task that is ready for an attempt."""
         owners = task.requirements.owners
         if owners and self._capacity.ask_for(owners):
             self._pool_changed()
-        known = self._lines.task(task.id)
-        before = None if known is None else self._lines.line_of(known)
-        line = self._lines.put(task)
-        if before is not None and before is not line:
+        known = self._groups.task(task.id)
+        before = None if known is None else self._groups.group_of(known)
+        group = self._groups.put(task)
+        if before is not None and before is not group:
             self._forget_if_empty(before)
-        entry = self._lines.first(line)
+        entry = self._groups.first(group)
         if entry is not None and entry[2] is task:
             self._account(task.account_id)
-            self._look_again(line)
+            self._look_again(group)
 
     def drop_task(self, task_id: TaskId) -> None:
-        task = self._lines.drop(task_id)
-        self._paces.forget(task_id)
-        line = None if task is None else self._lines.line_of(task)
-        if line is not None:
-            self._forget_if_empty(line)
+        task = self._groups.drop(task_id)
+        self._speeds.forget(task_id)
+        group = None if task is None else self._groups.group_of(task)
+        if group is not None:
+            self._forget_if_empty(group)
 
     def task(self, task_id: TaskId) -> WaitingTask | None:
-        """A waiting task as it is known here."""
-        return self._lines.task(task_id)
+        return self._groups.task(task_id)
 
     def task_ids(self) -> list[TaskId]:
-        """All that wait."""
-        return self._lines.task_ids()
+        return self._groups.task_ids()
 
     def has_line(self, key: LineKey) -> bool:
-        return self._lines.has(key)
+        return self._groups.has(key)
 
     @property
     def waiting_count(self) -> int:
-        return len(self._lines)
+        return len(self._groups)
 
     def put_node(self, node: FreeNode) -> None:
         if self._capacity.put_node(node):
@@ -147,7 +145,7 @@ class Scheduler:
         self._pool_changed()
 
     def put_running(self, attempt: RunningAttempt, now: float) -> None:
-        """A live attempt; of one that was planned it says that it has been applied."""
+        """Adds a live attempt; confirms it if it was planned."""
         self._running.put(attempt, self._account(attempt.account_id), now)
 
     def drop_running(self, attempt_id: AttemptId, now: float) -> None:
@@ -157,13 +155,13 @@ class Scheduler:
             self._release_account(attempt.account_id)
 
     def refused(self, assignment: Assignment, now: float) -> None:
-        """What was planned could not be applied. Node and task are to be put again as they are."""
+        """An assignment could not be applied. The caller must put its node and task again."""
         account_id = self._running.cease(assignment.task_id, assignment.node_id, now)
         if account_id is not None:
             self._release_account(account_id)
 
     def give(self, attempt: RunningAttempt, now: float) -> None:
-        """Frees what an ended attempt had, where nobody reads the node again: in simulations."""
+        """Frees the resources of an ended attempt in a simulation, which reads no nodes."""
         self._capacity.give(attempt)
         self.drop_running(attempt.id, now)
 
@@ -172,25 +170,24 @@ class Scheduler:
         self._release_account(share.id)
 
     def recall(self, account_id: AccountId, used_milli_seconds: float, until: float) -> None:
-        """What an account had used lately by the time from which on it is counted here."""
+        """Adds an account's recent use from before `until`, the time from which it is counted."""
         self._account(account_id).recall(used_milli_seconds, until)
 
     def observed(self, task_id: TaskId, seen: Mapping[NodeId, ArrayProgress]) -> None:
-        """How an array goes on the nodes that worked on it lately."""
-        if self._lines.task(task_id) is not None:
-            self._paces.observe(task_id, seen)
+        """Sets the recent progress of an array on its nodes."""
+        if self._groups.task(task_id) is not None:
+            self._speeds.observe(task_id, seen)
 
     def plan(self, now: float, most: int) -> SchedulerPlan:
-        """At most about so many decisions; `is_complete` says whether there are more.
+        """Makes about `most` assignments at most; `is_complete` is False if there may be more.
 
-        It ends also after so many looks at lines that stay where they are, which may be many more
-        than there are nodes.
+        It also ends after a number of checks of groups that cannot be placed.
         """
         self._learn()
         self._timetable.look(now)
-        assignments = self._lay_out(now)  # while those without room are known as such
+        assignments = self._renew_reservations(now)  # while blocked groups are still known as such
         looks = max(_FEWEST_LOOKS, most)
-        looks -= self._release_room(looks // 2)
+        looks -= self._retry_blocked(looks // 2)
         turns = [turn for each in self._ready.accounts() if (turn := self._turn(each, now))]
         heapq.heapify(turns)
         while turns and len(assignments) < most and looks > 0:
@@ -200,29 +197,33 @@ class Scheduler:
             if turn := self._turn(account_id, now):
                 heapq.heappush(turns, turn)
         is_complete = not turns and not self._to_try
-        waiting, emptied = self._told.tell(now), self._told.take_emptied()
-        return SchedulerPlan(tuple(assignments), waiting, emptied, is_complete, self._told.is_done)
+        waiting, emptied = (
+            self._reason_updates.take_changed(now),
+            self._reason_updates.take_emptied(),
+        )
+        return SchedulerPlan(
+            tuple(assignments), waiting, emptied, is_complete, self._reason_updates.is_done
+        )
 
     def explain(self, task_id: TaskId, now: float) -> Explained | None:
-        """Why a task waits; None if it does not wait here."""
+        """Why a task waits; None if it is not in the queue."""
         return self._explainer.explain(task_id, now)
 
     def estimate(self, task: WaitingTask, now: float) -> Estimated:
-        """What a task would meet that is not here. Nothing is remembered of it."""
+        """Estimates a task that was not submitted, without side effects."""
         account = self._accounts.get(task.account_id) or SchedulerAccount(task.account_id)
         return self._estimator.estimate(task, account, now)
 
     def explain_node(self, node_id: NodeId) -> NodeExplained | None:
-        """Why a node gets no work, or no more; None if nothing is planned with it."""
+        """Why a node gets no work, or no more; None if the node is unknown."""
         return self._explainer.explain_node(node_id, self._timetable.count_on(node_id))
 
     def _learn(self) -> None:
-        """What people ask for is what free devices should suit."""
-        for line, count in self._lines.take_arrived().items():
-            self._capacity.learn(line.key.requirements, count)
+        for group, count in self._groups.take_arrived().items():
+            self._capacity.learn(group.key.requirements, count)
 
     def _turn(self, account_id: AccountId, now: float) -> tuple[Place, float, AccountId] | None:
-        """Accounts in equal places go by the age of their first task."""
+        """Ties are broken by the age of the first task."""
         task = self._ready.first(account_id)
         if task is None:
             return None
@@ -230,20 +231,24 @@ class Scheduler:
         return place, task.submitted_at, account_id
 
     def _serve(self, account: SchedulerAccount, now: float) -> list[Assignment]:
-        """Places the head of the account's first line, or finds out why it must wait."""
-        line, task = self._ready.take(account.id)
-        found = Halt.ROOM if line.shape in self._halted else self._finder.find(task, account, now)
-        if isinstance(found, Halt):
-            self._halted.add(line, found)
-            self._told.note(line)
-            self._offer_next(line)
+        """Places the account's first task, or blocks its group."""
+        group, task = self._ready.take(account.id)
+        found = (
+            BlockReason.NO_CAPACITY
+            if group.shape in self._blocked
+            else self._placer.find(task, account, now)
+        )
+        if isinstance(found, BlockReason):
+            self._blocked.add(group, found)
+            self._reason_updates.note(group)
+            self._offer_next(group)
             return []
-        self._lines.serve(line, found.left)
-        self._rates.count(line.shape, task.submitted_at, now)
-        if self._ready.offer(line):
-            self._offer_next(line)
+        self._groups.serve(group, found.left)
+        self._rates.count(group.shape, task.submitted_at, now)
+        if self._ready.offer(group):
+            self._offer_next(group)
         else:
-            self._forget_if_empty(line)
+            self._forget_if_empty(group)
         return self._count(task, found.assignments, account, now)
 
     def _count(
@@ -256,51 +261,50 @@ class Scheduler:
         account.served_at = now
         return given
 
-    def _lay_out(self, now: float) -> list[Assignment]:
-        """Lays out reservations from time to time, and starts what can wait no longer."""
-        if not self._promises.is_due(now):
+    def _renew_reservations(self, now: float) -> list[Assignment]:
+        """Renews reservations from time to time, and starts tasks that can wait no longer."""
+        if not self._reservation_policy.is_due(now):
             return []
         started: list[Assignment] = []
         while more := [
-            each for claim in self._promises.lay_out(now) for each in self._start(claim, now)
+            each for claim in self._reservation_policy.plan(now) for each in self._start(claim, now)
         ]:
             started += more
-        self._offer(self._halted.release_kept())
+        self._offer(self._blocked.release_kept())
         return started
 
     def _start(self, claim: Claim, now: float) -> list[Assignment]:
-        """Starts a task that need not be the head of its line."""
+        """Starts a task that need not be the first of its group."""
         task = claim.task
         account = self._accounts[task.account_id]
-        found = self._finder.find_on(task, account, claim.node_ids)
-        if isinstance(found, Halt):
+        found = self._placer.find_on(task, account, claim.node_ids)
+        if isinstance(found, BlockReason):
             return []
-        line = self._lines.line_of(task)
-        assert line is not None
-        self._rates.count(line.shape, task.submitted_at, now)
+        group = self._groups.group_of(task)
+        assert group is not None
+        self._rates.count(group.shape, task.submitted_at, now)
         if found.left is None:
-            self._lines.drop(task.id)
+            self._groups.drop(task.id)
         else:
-            self._lines.put(found.left)
-        self._forget_if_empty(line)
+            self._groups.put(found.left)
+        self._forget_if_empty(group)
         return self._count(task, found.assignments, account, now)
 
     def _suitable(self, task: WaitingTask) -> dict[NodeId, UsableDevices]:
-        """Where it could ever run, and would not hold up the end of its array."""
+        """The nodes where it could ever run without delaying the end of its array."""
         found = self._suitability.devices(task)
-        unfit = self._paces.unfit(task) if task.pending else frozenset()
+        unfit = self._speeds.unfit(task) if task.pending else frozenset()
         return {each: found[each] for each in found if each not in unfit} if unfit else found
 
-    def _release_room(self, most: int) -> int:
-        """Looks again at those that found no room, once for each shape, if there is more now.
+    def _retry_blocked(self, most: int) -> int:
+        """After a gain of capacity, tries blocked shapes again, once each.
 
-        Answers how many it looked at. The others have their turn in the next rounds, before those
-        that have had theirs.
+        Returns how many were tried. The others follow in the next rounds, before these.
         """
         if self._capacity.gained():
-            self._to_try.update(dict.fromkeys(self._halted.shapes()))
-            self._offer(self._halted.release_kept())
-            self._offer(self._halted.release_credit())
+            self._to_try.update(dict.fromkeys(self._blocked.shapes()))
+            self._offer(self._blocked.release_kept())
+            self._offer(self._blocked.release_credit())
         looks = 0
         while self._to_try and looks < most:
             shape, _ = self._to_try.popitem(last=False)
@@ -308,55 +312,54 @@ class Scheduler:
         return looks
 
     def _try_again(self, shape: Shape) -> bool:
-        """Whether that needed a look. Lines in which nobody stands any more do not."""
-        while (line := self._halted.line_of(shape)) is not None:
-            entry = self._lines.first(line)
+        """Returns False if the shape had only empty groups, which cost nothing."""
+        while (group := self._blocked.group_of(shape)) is not None:
+            entry = self._groups.first(group)
             if entry is not None:
-                if self._capacity.could_have_room(entry[2]):
-                    self._offer(self._halted.release_shape(shape))
+                if self._capacity.could_fit(entry[2]):
+                    self._offer(self._blocked.release_shape(shape))
                 return True
-            self._forget_if_empty(line)
+            self._forget_if_empty(group)
         return False
 
-    def _forget_if_empty(self, line: TaskGroup) -> None:
-        if self._lines.first(line) is None:
-            self._halted.discard(line)
-            if not self._lines.has(line.key):  # what was told is of whoever stands there now
-                self._told.forget(line)
-            self._offer_next(line)
+    def _forget_if_empty(self, group: TaskGroup) -> None:
+        if self._groups.first(group) is None:
+            self._blocked.discard(group)
+            if not self._groups.has(group.key):  # else the reason belongs to the new group
+                self._reason_updates.forget(group)
+            self._offer_next(group)
 
-    def _offer_next(self, line: TaskGroup) -> None:
-        """Whoever waited for room behind it may have some too, unless it found none."""
-        following = self._halted.release_next(line)
+    def _offer_next(self, group: TaskGroup) -> None:
+        """The next group of its shape may fit too, unless this one did not."""
+        following = self._blocked.release_next(group)
         if following is not None:
             self._ready.offer(following)
 
     def _release_account(self, account_id: AccountId) -> None:
-        self._offer(self._halted.release_account(account_id))
+        self._offer(self._blocked.release_account(account_id))
 
     def _pool_changed(self) -> None:
-        """Other nodes are there. Whom one of them treats unlike others, or no longer, finds room in
-        other company than before; the lines of all others stay where they are."""
+        """Regroups the accounts that a node now treats specially, or no longer does."""
         self._suitability.forget()
-        self._told.doubt()
-        for line in self._lines.set_named(self._capacity.named):
-            self._halted.discard(line)
-            self._lines.regroup(line)
-            self._ready.offer(line)
+        self._reason_updates.mark_stale()
+        for group in self._groups.set_named(self._capacity.named):
+            self._blocked.discard(group)
+            self._groups.regroup(group)
+            self._ready.offer(group)
 
-    def _offer(self, lines: list[TaskGroup]) -> None:
-        for line in lines:
-            self._ready.offer(line)
+    def _offer(self, groups: list[TaskGroup]) -> None:
+        for group in groups:
+            self._ready.offer(group)
 
-    def _look_again(self, line: TaskGroup) -> None:
-        """A new head may go where the one before it could not, being shorter, or go first."""
-        if line.halt in (Halt.KEPT, Halt.SLOW):
-            self._halted.discard(line)
-            self._ready.offer(line)
-        elif line.halt is Halt.ROOM:
-            self._halted.reorder(line)
-        elif line.halt is Halt.NONE:
-            self._ready.offer(line)
+    def _look_again(self, group: TaskGroup) -> None:
+        """A new first task may fit where the one before it did not, or come earlier in order."""
+        if group.block_reason in (BlockReason.KEPT, BlockReason.SLOW):
+            self._blocked.discard(group)
+            self._ready.offer(group)
+        elif group.block_reason is BlockReason.NO_CAPACITY:
+            self._blocked.reorder(group)
+        elif group.block_reason is BlockReason.NONE:
+            self._ready.offer(group)
 
     def _account(self, account_id: AccountId) -> SchedulerAccount:
         account = self._accounts.get(account_id)

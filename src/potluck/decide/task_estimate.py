@@ -1,7 +1,6 @@
-"""What a task would meet that nobody has submitted: who could take it, for how much, and when.
+"""Estimates for a task that was not submitted: which nodes could take it, at what price, and when.
 
-Asking takes nothing, promises nothing and learns nothing: what is planned afterwards is what would
-have been planned anyway.
+An estimate has no side effects: it never changes later plans.
 """
 
 from math import ceil
@@ -11,98 +10,99 @@ from msgspec import Struct
 from potluck.decide.account import SchedulerAccount
 from potluck.decide.arrays.ranges import pending_items
 from potluck.decide.explain.sentences import waiting_reason
-from potluck.decide.explain.suggestions import changes
+from potluck.decide.explain.suggestions import suggest_changes
 from potluck.decide.place_task import is_at_quota
-from potluck.decide.pool.capacity import Capacity
-from potluck.decide.pool.dry_run import Chance, Market, PoolLook
+from potluck.decide.pool.capacity import PoolCapacity
+from potluck.decide.pool.dry_run import DryRun, FittingNode, Market
 from potluck.decide.pool.feasibility import Refusal
-from potluck.decide.queue.task_groups import Halt, Lines
+from potluck.decide.queue.task_groups import BlockReason, TaskGroups
 from potluck.decide.reservations.duration_estimate import devices, run_seconds
-from potluck.decide.reservations.forecast import Forecast, Foresight
+from potluck.decide.reservations.forecast import Forecast, StartForecaster
 from potluck.decide.reservations.reserve import Reservations
 from potluck.decide.types import WaitingTask
 from potluck.model.device import WHOLE_DEVICE_MILLI
 
-_NOW = "there is room for it now"
-# Among so many nodes the soonest to be free is found, or one that is about as soon.
+_NOW = "there is free capacity for it now"
+# Nodes that are searched for the earliest start.
 _MOST_NODES = 1000
 
 
 class Estimated(Struct, frozen=True):
     sentence: str
     starts_now: bool
-    can_run: bool  # some node that is here takes such tasks, be it later
-    nodes: int  # that were looked at
+    can_run: bool  # some known node takes such tasks, now or later
+    nodes: int  # that were checked
     market: Market
     refusals: dict[Refusal, int]
     changes: list[str]
     forecast: Forecast | None
-    item_seconds: float | None  # or of the one run; None if nobody knows
-    whole_seconds: float | None  # of an array, once it has begun; None if nobody knows
+    item_seconds: float | None  # or of the single run; None if unknown
+    whole_seconds: float | None  # of an array, from its start; None if unknown
 
 
 class Estimator:
     def __init__(
         self,
-        lines: Lines,
-        capacity: Capacity,
+        groups: TaskGroups,
+        capacity: PoolCapacity,
         reservations: Reservations,
-        foresight: Foresight,
+        forecaster: StartForecaster,
     ) -> None:
-        self._lines = lines
+        self._groups = groups
         self._capacity = capacity
         self._reservations = reservations
-        self._foresight = foresight
+        self._forecaster = forecaster
 
     def estimate(self, task: WaitingTask, account: SchedulerAccount, now: float) -> Estimated:
-        """For a task that stands in no line."""
-        look = PoolLook(self._capacity.pool, task)
+        look = DryRun(self._capacity.pool, task)
         found = self._find(task, look, account, now)
         market, can_run = look.market(), _can_run(found, look)
-        if found is Halt.CREDIT:
+        if found is BlockReason.CREDIT:
             look.refusals[Refusal.CREDIT] += len(look.free)
         return Estimated(
             sentence=self._sentence(found, look, market, can_run),
-            starts_now=isinstance(found, Chance),
+            starts_now=isinstance(found, FittingNode),
             can_run=can_run,
             nodes=len(self._capacity.pool),
             market=market,
             refusals=dict(look.refusals.most_common()),
-            changes=[] if isinstance(found, Chance) else changes(task, look.kinds()),
+            changes=[] if isinstance(found, FittingNode) else suggest_changes(task, look.kinds()),
             forecast=self._forecast(task, look, found, now),
             item_seconds=None if task.expected_seconds is None else run_seconds(task),
             whole_seconds=_whole_seconds(task, market, account),
         )
 
     def _find(
-        self, task: WaitingTask, look: PoolLook, account: SchedulerAccount, now: float
-    ) -> Chance | Halt:
-        """What the next round would make of it, if nobody else came meanwhile."""
-        if (halt := self._halt_ahead(task)) is not None:
-            return halt
+        self, task: WaitingTask, look: DryRun, account: SchedulerAccount, now: float
+    ) -> FittingNode | BlockReason:
+        """The result of the next round, if no other task arrived before it."""
+        if (block_reason := self._block_reason_ahead(task)) is not None:
+            return block_reason
         if is_at_quota(account):
-            return Halt.QUOTA
+            return BlockReason.QUOTA
         chances = look.chances(self._reservations.permission(look.task, now, look.on))
         if not chances:
-            return Halt.KEPT if look.free else Halt.ROOM
+            return BlockReason.KEPT if look.free else BlockReason.NO_CAPACITY
         cheapest = chances[0]
         if cheapest.price_micro_per_hour > account.dearest_price(task.limits.run_seconds):
-            return Halt.CREDIT
+            return BlockReason.CREDIT
         most = account.most_running_milli
         if most is None or account.running_milli + cheapest.milli <= most:
             return cheapest
-        return Halt.TOO_LARGE if cheapest.milli > most else Halt.QUOTA
+        return BlockReason.TOO_LARGE if cheapest.milli > most else BlockReason.QUOTA
 
-    def _halt_ahead(self, task: WaitingTask) -> Halt | None:
-        """Who asks for the same and goes before it waits, so it would wait behind."""
-        line = self._lines.line_of(task)
-        entry = None if line is None else self._lines.first(line)
-        if line is None or entry is None or line.halt is Halt.NONE:
+    def _block_reason_ahead(self, task: WaitingTask) -> BlockReason | None:
+        """Why the task would wait behind a task of its group that is already blocked."""
+        group = self._groups.group_of(task)
+        entry = None if group is None else self._groups.first(group)
+        if group is None or entry is None or group.block_reason is BlockReason.NONE:
             return None
-        return line.halt if self._lines.goes_before(entry, task) else None
+        return group.block_reason if self._groups.goes_before(entry, task) else None
 
-    def _sentence(self, found: Chance | Halt, look: PoolLook, market: Market, can_run: bool) -> str:
-        if isinstance(found, Chance):
+    def _sentence(
+        self, found: FittingNode | BlockReason, look: DryRun, market: Market, can_run: bool
+    ) -> str:
+        if isinstance(found, FittingNode):
             return _is_free(market)
         nodes = len(self._capacity.pool)
         reason = waiting_reason(found, look.refusals, nodes).sentence
@@ -111,26 +111,26 @@ class Estimator:
         return f"{'It would wait' if can_run else 'As things are, it would never start'}: {reason}"
 
     def _forecast(
-        self, task: WaitingTask, look: PoolLook, found: Chance | Halt, now: float
+        self, task: WaitingTask, look: DryRun, found: FittingNode | BlockReason, now: float
     ) -> Forecast | None:
-        if isinstance(found, Chance):
+        if isinstance(found, FittingNode):
             return Forecast(now, _NOW)
         if found.is_of_account:
             return None
-        place = (self._lines.shape_of(task), 1 + self._lines.ahead_in_shape(task))
-        return self._foresight.forecast(task, place, look.devices(_MOST_NODES), now)
+        place = (self._groups.shape_of(task), 1 + self._groups.ahead_in_shape(task))
+        return self._forecaster.forecast(task, place, look.devices(_MOST_NODES), now)
 
 
-def _can_run(found: Chance | Halt, look: PoolLook) -> bool:
-    """Devices that are away come back; nobody knows when."""
-    if isinstance(found, Chance):
+def _can_run(found: FittingNode | BlockReason, look: DryRun) -> bool:
+    """Unavailable devices count too: they come back at an unknown time."""
+    if isinstance(found, FittingNode):
         return True
     takers = bool(look.suited) or look.refusals[Refusal.DEVICE_AWAY] > 0
-    return takers and found is not Halt.TOO_LARGE
+    return takers and found is not BlockReason.TOO_LARGE
 
 
 def _whole_seconds(task: WaitingTask, market: Market, account: SchedulerAccount) -> float | None:
-    """If all that suits it worked on it, as far as the account may have so much."""
+    """If all suitable devices worked on it, within the account's quota."""
     if not task.pending or task.expected_seconds is None or not market.slots:
         return None
     items, slots = pending_items(task), market.slots
@@ -142,9 +142,9 @@ def _whole_seconds(task: WaitingTask, market: Market, account: SchedulerAccount)
 
 def _is_free(market: Market) -> str:
     if market.devices == 1:
-        return "It would start now: the one device that suits it is free."
+        return "It would start now: the only suitable device is free."
     are = "is" if market.free_devices == 1 else "are"
     return (
-        f"It would start now: of {market.devices:,} devices that suit it"
-        f" {market.free_devices:,} {are} free."
+        f"It would start now: {market.free_devices:,} of {market.devices:,} suitable devices"
+        f" {are} free."
     )

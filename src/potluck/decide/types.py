@@ -1,4 +1,4 @@
-"""What the scheduler is told, and what it says. Times are seconds since 1970."""
+"""Inputs and outputs of the scheduler. Times are seconds since 1970."""
 
 from msgspec import Struct
 
@@ -14,23 +14,23 @@ class WaitingTask(Struct, frozen=True, gc=False):
 
     id: TaskId
     account_id: AccountId
-    requirements: Requirements  # the same object for all tasks that ask for the same
+    requirements: Requirements  # equal requirements are one object
     limits: Limits
     priority: int
-    failed_on: frozenset[NodeId] = frozenset()  # nodes that already lost, failed or ignored it
+    failed_on: frozenset[NodeId] = frozenset()  # nodes that lost, failed or ignored it
     submitted_at: float = 0.0
     expected_seconds: float | None = None  # declared or learned; of one item, if it is an array
-    pending: tuple[ItemRange, ...] = ()  # of an array: what nobody has been granted yet
-    kind: str = TaskKind.SCRIPT.value  # as plain text, which is quicker to look up by
-    nodes: int = 1  # a gang takes so many nodes at once; the server asks for one
+    pending: tuple[ItemRange, ...] = ()  # of an array: items not granted yet
+    kind: str = TaskKind.SCRIPT.value  # plain text, which is faster to look up
+    nodes: int = 1  # a gang takes several nodes at once; the server always requests one
 
     def __lt__(self, other: "WaitingTask") -> bool:
-        """What was known of a task and what is known now stand in one heap: neither is first."""
+        """Two versions of a task in one heap are equal in order."""
         return False
 
 
 class FreeDevice(Struct, frozen=True):
-    """What is free of a device, and what it is."""
+    """A device, and its free share."""
 
     id: DeviceId
     kind: DeviceKind
@@ -43,13 +43,13 @@ class FreeDevice(Struct, frozen=True):
     compute_capability: str | None = None
     is_partition: bool = False
     shares_accounts: bool = False
-    serves: AccountId | None = None  # whose fractions are on it now; None also if of several
-    serves_sharers: bool = True  # whether all that is on it may stand beside other accounts
+    serves: AccountId | None = None  # the account that uses fractions of it; None if several do
+    serves_sharers: bool = True  # whether all its users agreed to share it with other accounts
     availability: Availability = Availability.AVAILABLE
-    kinds: frozenset[str] = frozenset()  # of tasks that it takes; none: all
-    least_milli: int = 1  # of a GPU: its owner gives no smaller part
-    allow: frozenset[AccountId] | None = None  # takes only theirs, its owner's too; None: all
-    deny: frozenset[AccountId] = frozenset()  # and none of theirs; its owner is not among them
+    kinds: frozenset[str] = frozenset()  # of tasks that it accepts; empty: all
+    least_milli: int = 1  # of a GPU: the smallest share that its owner offers
+    allow: frozenset[AccountId] | None = None  # accepts only these, its owner included; None: all
+    deny: frozenset[AccountId] = frozenset()  # rejects these; never its owner
 
     @property
     def is_available(self) -> bool:
@@ -57,7 +57,7 @@ class FreeDevice(Struct, frozen=True):
 
 
 class FreeNode(Struct, frozen=True):
-    """A node that is online, and what it has left."""
+    """An online node, and its free resources."""
 
     id: NodeId
     account_id: AccountId
@@ -72,13 +72,13 @@ class FreeNode(Struct, frozen=True):
     labels: frozenset[str] = frozenset()
     reliability: float = 1.0
     sandbox: SandboxStrength = SandboxStrength.NONE
-    kinds: frozenset[str] = frozenset(TaskKind)  # of tasks that run in it
-    containers: SandboxStrength | None = None  # where images are run, if not in the same
+    kinds: frozenset[str] = frozenset(TaskKind)  # of tasks that the sandbox runs
+    containers: SandboxStrength | None = None  # of the sandbox for images, if it is another one
     python: str = ""  # such as "3.11"
-    wallet: str = ""  # of its owner, in small letters
+    wallet: str = ""  # of its owner, in lower case
 
     def strength_for(self, kind: str) -> SandboxStrength | None:
-        """Of what a task of this kind would run in; None if there is nothing that runs it."""
+        """The strength of the sandbox for this kind of task; None if the node cannot run it."""
         if kind == TaskKind.CONTAINER and self.containers is not None:
             return self.containers
         return self.sandbox if kind in self.kinds else None
@@ -91,7 +91,7 @@ class DeviceShare(Struct, frozen=True, gc=False):
 
 
 class RunningAttempt(Struct, frozen=True, gc=False):
-    """What a live attempt holds, and when it will probably be over."""
+    """The resources of a live attempt, and its expected end."""
 
     id: AttemptId
     task_id: TaskId
@@ -105,17 +105,17 @@ class RunningAttempt(Struct, frozen=True, gc=False):
 
 
 class AccountShare(Struct, frozen=True):
-    """What an account may spend, and which part of the pool it may have."""
+    """An account's credit, weight and quota."""
 
     id: AccountId
     available_micro: int = 0
     weight: float = 1.0
     most_running_milli: int | None = None  # its quota
-    wallet: str = ""  # by which owners name it, in small letters
+    wallet: str = ""  # in lower case
 
 
 class Assignment(Struct, frozen=True, gc=False):
-    """This task to this node, with these devices, at this price; applied if all still holds."""
+    """Assigns a task to devices of a node at a price; applied only if it is still valid."""
 
     task_id: TaskId
     node_id: NodeId
@@ -125,12 +125,12 @@ class Assignment(Struct, frozen=True, gc=False):
     price_micro_per_hour: int
     hold_micro: int
     items: ItemRange | None = None
-    expected_seconds: float = 0.0  # how long all of it will probably take
+    expected_seconds: float = 0.0  # of all its items
 
     def running(
         self, attempt_id: AttemptId, account_id: AccountId, expected_end: float
     ) -> RunningAttempt:
-        """What it becomes when it is applied."""
+        """The attempt that it becomes when it is applied."""
         return RunningAttempt(
             id=attempt_id,
             task_id=self.task_id,

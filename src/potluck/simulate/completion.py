@@ -1,8 +1,8 @@
-"""Replays a trace of jobs through the scheduler, with virtual time, and says how long they took.
+"""Replays a trace of jobs through the scheduler in virtual time, and measures completion times.
 
-Nodes have equally many GPUs. A job that wants more of them than a node has takes whole nodes, all
-at once. The decisions are the server's own: `decide/scheduler.py` is told of what comes and what
-ends, and plans after each.
+All nodes have the same number of GPUs. A job that needs more than one node has takes whole nodes at
+the same time. The decisions are those of the server: `decide/scheduler.py` plans after each arrival
+and end.
 """
 
 import heapq
@@ -39,8 +39,6 @@ class SimulatedCluster(Struct, frozen=True):
 
 
 class TraceOutcome(Struct, frozen=True):
-    """What became of a trace."""
-
     jobs: int
     mean_completion_s: float
     longest_wait_h: float
@@ -61,7 +59,7 @@ class Replay:
         self._cluster = cluster
         self._scheduler = Scheduler(order, placement, reserve, reason_seconds=float("inf"))
         self._requirements: dict[int, Requirements] = {}
-        self._jobs: dict[TaskId, tuple[TraceJob, float]] = {}  # with what its owner expects
+        self._jobs: dict[TaskId, tuple[TraceJob, float]] = {}  # with the expected seconds
         self._starts: dict[TaskId, float] = {}
         self._ends: list[tuple[float, int, RunningAttempt]] = []
         self._attempts = 0
@@ -92,8 +90,8 @@ class Replay:
         nodes = -(-job.gpus // per_node)
         if nodes * per_node > self._cluster.gpus:
             raise InvalidInput(
-                f"A job wants {job.gpus} GPUs, and there are {self._cluster.gpus}.",
-                "Simulate more GPUs, or take that job out of the trace.",
+                f"A job needs {job.gpus} GPUs, but the cluster has {self._cluster.gpus}.",
+                "Simulate more GPUs, or remove the job from the trace.",
             )
         task_id = TaskId(f"task_{len(self._jobs):08}")
         self._jobs[task_id] = (job, job.seconds * factor)

@@ -1,4 +1,4 @@
-"""What a promise costs: mean completion against the longest wait, for several promises."""
+"""The cost of a guaranteed start: mean completion against the longest wait."""
 
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -11,14 +11,14 @@ from potluck.server.policies import order_by_name, placement_by_name
 from potluck.simulate.completion import Replay, SimulatedCluster, TraceOutcome
 from potluck.simulate.trace import read_trace
 
-# Hours within which a start is promised; the last one promises next to nothing.
+# Hours within which a start is guaranteed; the last is practically no guarantee.
 PROMISES_HOURS = (36.0, 48.0, 60.0, 72.0, 96.0, 168.0, 10_000.0)
-# The logarithm of the factor by which people are wrong about how long their work takes.
+# Standard deviation of the logarithm of the error of estimates.
 WRONG_BY = 1.0
 
 
 class FrontierRun(Struct, frozen=True):
-    """All that one replay of a trace depends on."""
+    """The parameters of one replay."""
 
     trace: Path
     cluster: SimulatedCluster
@@ -43,7 +43,7 @@ def replay(run: FrontierRun) -> FrontierPoint:
 
 
 def replay_all(runs: list[FrontierRun], workers: int) -> list[FrontierPoint]:
-    """Each in a process of its own, in the order asked for."""
+    """Replays each run in its own process, and keeps the order."""
     if len(runs) == 1:
         return [replay(runs[0])]
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:

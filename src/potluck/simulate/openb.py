@@ -1,7 +1,7 @@
-"""The openb traces: nodes and lists of tasks, in the words of the scheduler.
+"""Reads the openb traces, lists of nodes and tasks, into the scheduler's types.
 
-Cores are counted in thousandths here, as the trace does. A task that asks for no GPU runs on the
-processor that every node offers beside its GPUs.
+Cores are in thousandths, as in the trace. A task without a GPU runs on the CPU device that every
+node has.
 """
 
 import csv
@@ -31,13 +31,12 @@ class Trace(Struct, frozen=True):
 
     @property
     def gpu_milli(self) -> int:
-        """All GPUs of all nodes, in thousandths."""
         devices = [device for node in self.nodes for device in node.devices]
         return WHOLE_DEVICE_MILLI * sum(each.kind is DeviceKind.GPU for each in devices)
 
 
 def read(directory: Path, name: str) -> Trace:
-    """The nodes, and the list of that name: `default`, or a file's name."""
+    """Reads the nodes and one task list: `default`, or a file name."""
     named = directory / name
     path = named if named.is_file() else directory / _LIST.format(name)
     try:
@@ -48,19 +47,19 @@ def read(directory: Path, name: str) -> Trace:
         lists = ", ".join(sorted(each.name for each in directory.glob(_LIST.format("*"))))
         raise InvalidInput(
             f"There is no {error.filename}.",
-            f"Name a folder of openb traces and a list of it; there are: {lists or 'none'}.",
+            f"Name a folder of openb traces and one of its lists: {lists or 'none found'}.",
         ) from error
     except UnicodeDecodeError as error:
         raise InvalidInput(
-            f"{path.name} or {_NODES} is no text.", "The files are those of the openb traces."
+            f"{path.name} or {_NODES} is not a text file.", "Use the files of the openb traces."
         ) from error
     if not tasks or not nodes:
-        raise InvalidInput(f"There is nothing in {path.name}.", "Name another list.")
+        raise InvalidInput(f"{path.name} is empty.", "Name another list.")
     return Trace(nodes, tasks)
 
 
 def gpu_milli(task: Requirements) -> int:
-    """What of GPUs a task asks for, in thousandths."""
+    """The GPUs that a task requests, in thousandths."""
     if task.device_kind is not DeviceKind.GPU:
         return 0
     return task.device_count * (task.device_milli or WHOLE_DEVICE_MILLI)
@@ -78,12 +77,12 @@ def _read(path: Path, line: int, row: dict[str, str], meant: Callable[[dict[str,
     except KeyError as error:
         raise InvalidInput(
             f"{path.name} has no column {error.args[0]}.",
-            "The columns are those of the openb traces.",
+            "Use the files of the openb traces.",
         ) from error
     except (TypeError, ValueError) as error:
         raise InvalidInput(
-            f"Line {line} of {path.name} is not what it should be.",
-            "Mend the line, or leave it out.",
+            f"Line {line} of {path.name} is not valid.",
+            "Correct the line, or remove it.",
         ) from error
 
 

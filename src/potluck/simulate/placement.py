@@ -1,8 +1,8 @@
-"""How much of a pool a placement can fill: the method of the FGD paper, on the server's own code.
+"""Measures how much of a pool a placement can fill, by the method of the FGD paper.
 
-The list is shuffled by a seed, and tasks are drawn from it again until they ask for 130 % of the
-GPUs. They come one by one, nothing ever leaves, and what fits nowhere is dropped. The figure is how
-much of the GPUs is allocated when what was asked for so far reaches 100 and 130 % of them.
+The list is shuffled by a seed, and tasks are drawn from it again until they request 130 % of the
+GPUs. They arrive one by one, none ends, and a task that fits nowhere is dropped. The result is the
+allocated part of the GPUs when the tasks so far have requested 100 and 130 % of them.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from random import Random
 from msgspec import Struct
 
 from potluck.decide.placement.interface import Placement
-from potluck.decide.pool.capacity import Capacity
+from potluck.decide.pool.capacity import PoolCapacity
 from potluck.decide.types import WaitingTask
 from potluck.model.ids import AccountId, TaskId
 from potluck.model.task import Limits, Requirements
@@ -52,9 +52,9 @@ def simulate(
     seeds: Sequence[int],
     is_mix_known: bool,
 ) -> PlacementRun:
-    """With a known mix the placement has seen the list before, as in the paper; otherwise it learns
-    from the tasks as they come, as in a pool."""
-    curves = [fill(trace, placement(), seed, is_mix_known) for seed in seeds]
+    """With a known mix the placement learns the list in advance, as in the paper; otherwise it
+    learns from the tasks as they arrive, as in a pool."""
+    curves = [fill_pool(trace, placement(), seed, is_mix_known) for seed in seeds]
     per_seed = [
         SeedResult(seed, curve[100].allocated_percent, curve[130].allocated_percent)
         for seed, curve in zip(seeds, curves, strict=True)
@@ -66,9 +66,11 @@ def simulate(
     return PlacementRun(result, mean)
 
 
-def fill(trace: Trace, placement: Placement, seed: int, is_mix_known: bool) -> list[PlacementPoint]:
-    """What was allocated when 0, 1, … 130 % had been asked for."""
-    capacity = Capacity(placement)
+def fill_pool(
+    trace: Trace, placement: Placement, seed: int, is_mix_known: bool
+) -> list[PlacementPoint]:
+    """The allocated percentage when 0, 1, … 130 % had been requested."""
+    capacity = PoolCapacity(placement)
     for node in trace.nodes:
         capacity.put_node(node)
     if is_mix_known:
@@ -99,7 +101,7 @@ def arrivals(trace: Trace, seed: int) -> list[Requirements]:
     return tasks
 
 
-def _is_placed(capacity: Capacity, number: int, requirements: Requirements) -> bool:
+def _is_placed(capacity: PoolCapacity, number: int, requirements: Requirements) -> bool:
     task = WaitingTask(TaskId(str(number)), _ACCOUNT, requirements, _LIMITS, 0)
     fit = capacity.find(task)
     if fit is not None:

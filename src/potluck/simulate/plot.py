@@ -8,7 +8,7 @@ from msgspec import Struct
 
 _WIDTH, _HEIGHT = 760, 460
 _LEFT, _RIGHT, _TOP, _BOTTOM = 80, 180, 50, 60
-# Told apart also by those who do not see all colours (Okabe and Ito).
+# Safe for colour-blind readers (Okabe and Ito).
 _COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 _STEPS = 6
 
@@ -19,7 +19,7 @@ class PlotSeries(Struct, frozen=True):
 
 
 class _Axis(Struct, frozen=True):
-    """From figures to pixels."""
+    """Maps figures to pixels."""
 
     least: float
     most: float

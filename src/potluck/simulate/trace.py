@@ -1,4 +1,4 @@
-"""A trace of jobs: when each came, how long it ran, on how many GPUs, and whose it was."""
+"""Reads a trace of jobs: submission time, duration, GPUs and account of each."""
 
 import csv
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ class TraceJob(Struct, frozen=True):
 
 
 def read_trace(path: Path) -> list[TraceJob]:
-    """The jobs of a CSV file, in the order in which they came."""
+    """The jobs of a CSV file, in order of submission."""
     try:
         with path.open(newline="", encoding="utf-8") as file:
             rows = csv.DictReader(file)
@@ -28,17 +28,15 @@ def read_trace(path: Path) -> list[TraceJob]:
             if missing:
                 raise InvalidInput(
                     f"{path} has no column {missing[0]}.",
-                    "A trace has the columns timestamp, duration, num_gpus and perhaps cluster.",
+                    "A trace has the columns timestamp, duration, num_gpus and optionally cluster.",
                 )
             jobs = [_job(path, rows.line_num, row) for row in rows]
     except OSError as error:
-        raise InvalidInput(
-            f"{path} can not be read: {error.strerror}.", "Name a CSV file."
-        ) from error
+        raise InvalidInput(f"Cannot read {path}: {error.strerror}.", "Name a CSV file.") from error
     except UnicodeDecodeError as error:
-        raise InvalidInput(f"{path} is no text.", "Name a CSV file.") from error
+        raise InvalidInput(f"{path} is not a text file.", "Name a CSV file.") from error
     if not jobs:
-        raise InvalidInput(f"There is no job in {path}.", "Name another trace.")
+        raise InvalidInput(f"{path} contains no jobs.", "Name another trace.")
     return sorted(jobs, key=lambda job: job.submitted_at)
 
 
@@ -54,12 +52,12 @@ def _job(path: Path, line: int, row: dict[str, str]) -> TraceJob:
     except (TypeError, ValueError) as error:
         raise InvalidInput(
             f"Line {line} of {path} is not a job.",
-            "Write a time such as 2017-10-09 12:30:00, seconds, and a whole number of GPUs;"
-            " or leave it out.",
+            "It needs a time such as 2017-10-09 12:30:00, a duration in seconds, and a whole number"
+            " of GPUs.",
         ) from error
     if not (0 <= job.seconds <= _MOST_SECONDS and job.gpus >= 1):
         raise InvalidInput(
-            f"Line {line} of {path}: no job takes {job.seconds:g} s on {job.gpus} GPUs.",
-            "Mend the line, or leave it out.",
+            f"Line {line} of {path}: a job cannot take {job.seconds:g} s on {job.gpus} GPUs.",
+            "Correct the line, or remove it.",
         )
     return job

@@ -15,7 +15,7 @@ from tests.consumer.fake_server import FakeServer, says
 
 FREE = Estimate(
     Outlook.NOW,
-    "It would start now: of 3 devices that suit it 2 are free.",
+    "It would start now: 2 of 3 suitable devices are free.",
     nodes=5,
     suitable_nodes=2,
     suitable_devices=3,
@@ -27,7 +27,7 @@ FREE = Estimate(
     expected_micro=150_000,
     available_micro=10_000_000,
     expected_seconds=1800.0,
-    basis="there is room for it now",
+    basis="there is free capacity for it now",
 )
 
 
@@ -43,7 +43,7 @@ def test_all_that_is_known_is_told(user: CommandLine, server: FakeServer, script
     shown = user.run("run", "--dry-run", "--time", "2h", script)
     assert shown.status == 0
     assert shown.stdout.decode().splitlines() == [
-        "It would start now: of 3 devices that suit it 2 are free.",
+        "It would start now: 2 of 3 suitable devices are free.",
         "",
         "devices  2 of 3 suitable ones free, on 2 of 5 nodes",
         "price    0.3 to 0.5 credits an hour",
@@ -51,7 +51,7 @@ def test_all_that_is_known_is_told(user: CommandLine, server: FakeServer, script
         " 2 h 0 min; the unused part is returned",
         "cost     at most 1 credit; about 0.15 if it takes 30 min 0 s",
         "balance  10 credits: enough",
-        "starts   now: there is room for it now",
+        "starts   now: there is free capacity for it now",
         "takes    about 30 min 0 s",
     ]
     assert shown.stderr == "Nothing was uploaded or submitted.\n"
@@ -83,10 +83,12 @@ def test_who_would_never_start_ends_with_1_and_what_would_help(
 ) -> None:
     never = Estimate(
         Outlook.NEVER,
-        "As things are, it would never start: 5 nodes have no device of the wanted model.",
+        "As things are, it would never start: 5 nodes have no device of the requested model.",
         nodes=5,
-        refusals=[RefusalCount("device_model", 5, "5 nodes have no device of the wanted model.")],
-        changes=["5 nodes would take it if it did not ask for the model H\x1b100."],
+        refusals=[
+            RefusalCount("device_model", 5, "5 nodes have no device of the requested model.")
+        ],
+        changes=["5 nodes would take it if it did not require the model H\x1b100."],
     )
     server.plays("/v1/tasks/estimate", says(never))
     shown = user.run("run", "--dry-run", script)
@@ -96,10 +98,10 @@ def test_who_would_never_start_ends_with_1_and_what_would_help(
         "starts   never, as things are",
         "",
         "Of 5 nodes:",
-        "  5 nodes have no device of the wanted model.",
+        "  5 nodes have no device of the requested model.",
         "",
         "What would help:",
-        "  5 nodes would take it if it did not ask for the model H�100.",
+        "  5 nodes would take it if it did not require the model H�100.",
     ]
 
 
@@ -109,7 +111,7 @@ def test_an_array_that_would_wait(user: CommandLine, server: FakeServer, script:
         FREE,
         outlook=Outlook.LATER,
         estimated_start=start,
-        basis="what runs there should be over by then",
+        basis="the tasks running there should end by then",
         whole_seconds=600.0,
         available_micro=700_000,
     )
@@ -117,9 +119,9 @@ def test_an_array_that_would_wait(user: CommandLine, server: FakeServer, script:
     shown = user.run("run", "--dry-run", "--array", "100", script)
     lines = shown.stdout.decode().splitlines()
     assert shown.status == 0
-    assert "starts   in about 5 min: what runs there should be over by then" in lines
-    assert "takes    about 10 min 0 s for 100 items, if all suitable devices run it" in lines
-    assert "balance  0.7 credits: enough to start" in lines
+    assert "starts   in about 5 min: the tasks running there should end by then" in lines
+    assert "takes    about 10 min 0 s for 100 items, if all that suit it work on it" in lines
+    assert "balance  0.7 credits: enough to begin with" in lines
 
 
 def test_json_is_the_servers_answer(user: CommandLine, server: FakeServer, script: Path) -> None:

@@ -29,12 +29,12 @@ def test_all_that_is_known_is_told_in_order() -> None:
         changes=["3 nodes would take it with a price ceiling of 0.40."],
         position=4_321,
         estimated_start=NOW + timedelta(minutes=5),
-        basis="one like it has started every 3 s lately",
+        basis="a similar task has recently started every 3 s",
     )
     assert shown(said) == [
         "12 nodes have their devices in use.",
         "It is number 4,321 in the queue."
-        " It may start in 5 min: one like it has started every 3 s lately.",
+        " It may start in 5 min: a similar task has recently started every 3 s.",
         "",
         "Of 1,234 nodes:",
         "  12 nodes have their devices in use.",

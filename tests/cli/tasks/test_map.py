@@ -118,7 +118,7 @@ def test_a_dry_run_says_when_it_would_start(person: CommandLine) -> None:
         shown = person.run(command[0], "--dry-run", *command[1:], "job.py")
         assert shown.status == 0 and shown.stdout.startswith(b"It would "), shown.stderr
     never = person.run("run", "--dry-run", "--gpu", "2", "--model", "RTX 40*", "job.py")
-    assert never.status == 1 and b"no device of the wanted kind" in never.stdout
+    assert never.status == 1 and b"no device of the requested kind" in never.stdout
     assert person.run("ps", "--json").lines() == before
 
 

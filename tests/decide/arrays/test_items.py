@@ -11,12 +11,12 @@ from msgspec.structs import replace
 
 from potluck.decide.arrays.items import (
     ArrayPart,
+    CountedRuns,
     HeldRange,
-    Sorted,
     accept,
-    after_range,
-    ranges_of,
+    decide_after_range,
     sort_out,
+    to_ranges,
 )
 from potluck.decide.retry_policy import History, Wait
 from potluck.model.backoff import BackOff
@@ -44,7 +44,7 @@ def outcome(item: int, reason: EndReason = EndReason.COMPLETED) -> ItemOutcome:
 
 @given(st.sets(st.integers(0, 50)))
 def test_ranges_hold_the_same_items_in_as_few_as_possible(items: set[int]) -> None:
-    ranges = ranges_of(items)
+    ranges = to_ranges(items)
     assert {item for each in ranges for item in range(each.start, each.end)} == items
     assert all(one.end < other.start for one, other in pairwise(ranges))
 
@@ -65,7 +65,7 @@ def test_each_item_that_was_left_to_do_counts_once(
         outcome(item, EndReason.COMPLETED if is_good else EndReason.EXIT_STATUS)
         for item, is_good in told
     ]
-    held = HeldRange(ranges_of(remaining), max_attempts, pending_pieces=0, most_seconds=1000.0)
+    held = HeldRange(to_ranges(remaining), max_attempts, pending_pieces=0, most_seconds=1000.0)
     accepted = accept(outcomes, held, before)
     first = {item: is_good for item, is_good in reversed(told) if item in remaining}
     final = {each.item for each in accepted.failures if each.is_final}
@@ -90,7 +90,7 @@ def test_what_was_returned_together_counts_as_a_whole_or_not_at_all(
 ) -> None:
     runs = [ReturnedItems(start, start + length, 1.0, Value()) for start, length in told]
     left, counted = set(remaining), list[int]()
-    found = sort_out(runs, ranges_of(remaining))
+    found = sort_out(runs, to_ranges(remaining))
     for place, run in enumerate(runs):
         items = set(range(run.start, run.end))
         if items <= left:
@@ -99,18 +99,18 @@ def test_what_was_returned_together_counts_as_a_whole_or_not_at_all(
             assert found is None
             return
         left -= items
-    assert found == Sorted(tuple(counted), ranges_of(left))
+    assert found == CountedRuns(tuple(counted), to_ranges(left))
 
 
 def test_many_runs_are_sorted_out_quickly() -> None:
     """A node chooses what it tells; it is done in the server's event loop."""
-    remaining = ranges_of(range(1, 10_000, 2))
+    remaining = to_ranges(range(1, 10_000, 2))
     told = [*range(0, 1_000, 2), *range(9_001, 10_000, 2)]
     runs = [ReturnedItems(item, item + 1, 1.0, Value()) for item in told]
     began = time.process_time()
     found = sort_out(runs, remaining)
     assert time.process_time() - began < 0.1
-    assert found == Sorted(tuple(range(500, 1_000)), remaining[:4_500])
+    assert found == CountedRuns(tuple(range(500, 1_000)), remaining[:4_500])
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ ENDS = [
 @pytest.mark.parametrize("row", ENDS, ids=[f"{row[0]}-{row[5]}-{i}" for i, row in enumerate(ENDS)])
 def test_what_becomes_of_the_array(row: tuple) -> None:  # type: ignore[type-arg]
     reason, array, failures, losses, nodes_lost, state, told = row
-    end = after_range(reason, History(failures, losses, nodes_lost, 1), array, NOW, CALM)
+    end = decide_after_range(reason, History(failures, losses, nodes_lost, 1), array, NOW, CALM)
     assert (end.next.state, end.next.reason) == (state, told)
     assert end.back == array.remaining
     assert end.given_up is None
@@ -183,12 +183,12 @@ def test_an_item_that_is_lost_too_often_is_given_up_alone(
     losses: int, nodes_lost: int, reason: EndReason
 ) -> None:
     history = History(0, losses, nodes_lost, 1)
-    end = after_range(EndReason.LEASE_EXPIRED, history, ARRAY, NOW, CALM)
+    end = decide_after_range(EndReason.LEASE_EXPIRED, history, ARRAY, NOW, CALM)
     assert end.given_up is not None
     assert (end.given_up.item, end.given_up.reason, end.given_up.is_final) == (3, reason, True)
     assert (end.back, end.next.state) == ((ItemRange(4, 6),), TaskState.QUEUED)
     last = replace(ARRAY, remaining=(ItemRange(9, 10),))
-    end = after_range(EndReason.LEASE_EXPIRED, history, last, NOW, CALM)
+    end = decide_after_range(EndReason.LEASE_EXPIRED, history, last, NOW, CALM)
     assert (end.back, end.next.reason) == ((), EndReason.ITEMS_FAILED)
 
 
@@ -204,5 +204,5 @@ def test_a_lost_range_keeps_nobody_waiting_while_others_work() -> None:
         (EndReason.DECLINED, busy, 1),
         (EndReason.PREPARE_FAILED, busy, 1),
     ]:
-        until = after_range(reason, history, array, NOW, CALM).next.not_before
+        until = decide_after_range(reason, history, array, NOW, CALM).next.not_before
         assert until == (None if seconds is None else NOW + timedelta(seconds=seconds)), reason

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from potluck.decide.account import SchedulerAccount
-from potluck.decide.arrays.node_speed import ArrayProgress, Paces
+from potluck.decide.arrays.node_speed import ArrayProgress, NodeSpeeds
 from potluck.decide.arrays.ranges import (
     ArraySpeed,
     affordable_items,
     is_unfit,
     next_range,
     pending_items,
-    without,
+    remove_range,
 )
 from potluck.decide.reservations.running import RunningWork
 from potluck.decide.reservations.timetable import Timetable
@@ -36,7 +36,7 @@ def test_what_is_only_expected_to_be_quick_is_cut_evenly(slots: int) -> None:
     array, sizes = task("t1", pending=(ItemRange(0, 5_000),)), []
     for workers in range(slots):
         taken = next_range(array, ArraySpeed(1e-6, None, workers, slots=slots))
-        array = task("t1", pending=without(array, taken))
+        array = task("t1", pending=remove_range(array, taken))
         sizes.append(len(taken))
     assert not array.pending
     assert max(sizes) - min(sizes) <= 1
@@ -91,7 +91,7 @@ def test_ten_thousand_cheap_items_are_a_few_leases(item_seconds: float, workers:
     while array.pending:
         known = None if ranges < workers else item_seconds
         taken = next_range(array, ArraySpeed(known, known, workers))
-        array, ranges = task("t1", pending=without(array, taken)), ranges + 1
+        array, ranges = task("t1", pending=remove_range(array, taken)), ranges + 1
     assert ranges <= 8
 
 
@@ -105,7 +105,7 @@ def test_a_range_has_no_gap() -> None:
     array = task("t1", pending=(ItemRange(3, 5), ItemRange(9, 99)))
     taken = next_range(array, ArraySpeed(0.1, None, 0))
     assert taken == ItemRange(3, 5)
-    assert without(array, taken) == (ItemRange(9, 99),)
+    assert remove_range(array, taken) == (ItemRange(9, 99),)
 
 
 def test_who_is_far_slower_than_all_the_rest_together_gets_none() -> None:
@@ -120,11 +120,11 @@ def test_where_all_has_failed_so_far_little_is_tried_and_not_the_same_again() ->
     taken = next_range(array, ArraySpeed(0.001, 0.001, 4, in_vain=1))
     assert taken == ItemRange(994, 999)
     left = (ItemRange(0, 10), ItemRange(20, 994), ItemRange(999, 1000))
-    assert without(array, taken) == left
+    assert remove_range(array, taken) == left
     assert next_range(array, ArraySpeed(0.001, 0.001, 4, in_vain=6)) == ItemRange(989, 994)
     few = task("t1", pending=(ItemRange(0, 10), ItemRange(998, 1000)))
     assert next_range(few, ArraySpeed(0.001, 0.001, 0, in_vain=99)) == ItemRange(998, 999)
-    assert without(few, ItemRange(998, 1000)) == (ItemRange(0, 10),)
+    assert remove_range(few, ItemRange(998, 1000)) == (ItemRange(0, 10),)
 
 
 def test_where_enough_has_failed_no_more_is_tried_while_others_are_at_work() -> None:
@@ -149,10 +149,10 @@ def test_many_pieces_are_not_counted_for_each_node_anew() -> None:
     live = RunningWork(Timetable(60.0))
     given = Assignment(array.id, NodeId("n1"), (), array.requirements, array.limits, 0, 0)
     live.expect(array, given, SchedulerAccount(array.account_id), 0.0)
-    paces = Paces(live)
+    speeds = NodeSpeeds(live)
     seen = {NodeId(f"n{number}"): ArrayProgress(1.0) for number in range(64)}
-    paces.observe(array.id, {**seen, NodeId("slow"): ArrayProgress(1e6)})
-    assert paces.unfit(array) == {"slow"}
+    speeds.observe(array.id, {**seen, NodeId("slow"): ArrayProgress(1e6)})
+    assert speeds.unfit(array) == {"slow"}
     assert _Pieces.looks == 1
 
 
@@ -192,7 +192,7 @@ def test_the_tail_is_not_held_by_the_slow_one() -> None:
             taken = next_range(array, pace)
             idle.remove(name)
             heapq.heappush(live, (now + len(taken) * speeds[name], name, len(taken)))
-            array = task("t1", pending=without(array, taken))
+            array = task("t1", pending=remove_range(array, taken))
         now, name, count = heapq.heappop(live)
         done, seconds = done + count, seconds + count * speeds[name]
         seen[name], finished[name] = speeds[name], now

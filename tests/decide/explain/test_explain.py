@@ -5,9 +5,9 @@ import re
 import pytest
 
 from potluck.decide.explain.sentences import Explained, refusal_sentence
-from potluck.decide.explain.suggestions import MOST_KINDS, changes
+from potluck.decide.explain.suggestions import MOST_KINDS, suggest_changes
 from potluck.decide.pool.feasibility import Refusal
-from potluck.decide.reservations.forecast import Rates
+from potluck.decide.reservations.forecast import StartRates
 from potluck.decide.scheduler import Scheduler
 from potluck.model.credit import MICRO
 from potluck.model.device import Availability
@@ -31,8 +31,12 @@ def explained(pool: Scheduler, name: str, now: float = NOW) -> Explained:
 
 def test_every_refusal_has_a_sentence() -> None:
     for refusal in Refusal:
-        assert re.match("1 node (has|runs|lacks|costs|takes|gives) ", refusal_sentence(refusal, 1))
-        assert re.match("3 nodes (have|run|lack|cost|take|give) ", refusal_sentence(refusal, 3))
+        assert re.match(
+            "1 node (has|runs|lacks|costs|takes|is|cannot|does not) ", refusal_sentence(refusal, 1)
+        )
+        assert re.match(
+            "3 nodes (have|run|lack|cost|take|are|cannot|do not) ", refusal_sentence(refusal, 3)
+        )
 
 
 def test_who_does_not_wait_is_not_explained() -> None:
@@ -66,42 +70,42 @@ WOULD_HELP = [
     (
         {"device_memory_bytes": 24 * GIB},
         [node(f"n{i}", gpu(memory_bytes=8 * GIB)) for i in range(2)],
-        "2 nodes would take it if it asked for 8 GiB of device memory instead of 24 GiB.",
+        "2 nodes would take it if it requested 8 GiB of device memory instead of 24 GiB.",
     ),
     (
         {"device_count": 4},
         [node("n1", gpu("a"), gpu("b"))],
-        "1 node would take it if it asked for 2 devices on one node instead of 4.",
+        "1 node would take it if it requested 2 devices on one node instead of 4.",
     ),
     (
         {"device_model": "A100"},
         [node("n1")],
-        "1 node would take it if it did not ask for the model A100.",
+        "1 node would take it if it did not require the model A100.",
     ),
     (
         {"owners": ("0xa",)},
         [node("n1", wallet="0xb"), node("n2", wallet="0xc")],
-        "2 nodes would take it if nodes of any owner would do.",
+        "2 nodes would take it if it allowed nodes of any owner.",
     ),
     (
         {"python": "3.11"},
         [node("n1", python="3.12")],
-        "1 node would take it if it did not ask for Python 3.11.",
+        "1 node would take it if it did not require Python 3.11.",
     ),
     (
         {"labels": ("region=eu", "fast")},
         [node("n1", labels=frozenset({"fast"}))],
-        "1 node would take it if it did not ask for the label region=eu.",
+        "1 node would take it if it did not require the label region=eu.",
     ),
     (
         {"min_reliability": 0.95},
         [node("n1", reliability=0.8)],
-        "1 node would take it if a reliability of 0.80 were enough instead of 0.95.",
+        "1 node would take it if it accepted a reliability of 0.80 instead of 0.95.",
     ),
     (
         {"cores": 16},
         [node("n1")],
-        "1 node would take it if it asked for 8 cores instead of 16.",
+        "1 node would take it if it requested 8 cores instead of 16.",
     ),
 ]
 
@@ -119,7 +123,7 @@ def test_what_would_have_to_change(wanted: dict, nodes: list, sentence: str) -> 
         )
         for each in nodes
     ]
-    assert changes(task("t1", **wanted), [(each, 1) for each in full]) == [sentence]
+    assert suggest_changes(task("t1", **wanted), [(each, 1) for each in full]) == [sentence]
 
 
 def test_a_figure_is_the_nearest_that_brings_some_nodes() -> None:
@@ -136,7 +140,7 @@ def test_a_figure_is_the_nearest_that_brings_some_nodes() -> None:
         )
         for index, each in enumerate(prices)
     ]
-    assert changes(task("t1", max_price_micro_per_hour=price(0.1)), kinds) == [
+    assert suggest_changes(task("t1", max_price_micro_per_hour=price(0.1)), kinds) == [
         "3 nodes would take it with a price ceiling of 0.30 an hour instead of 0.10."
     ]
 
@@ -146,8 +150,8 @@ def test_a_larger_part_may_be_had_where_a_small_one_is_not_given() -> None:
     kinds = [
         (node(f"n{milli}", gpu(least_milli=milli), **sizes), 1) for milli in (250, 250, 500, 1000)
     ]
-    assert changes(task("t1", device_milli=100), kinds) == [
-        "3 nodes would take it if it asked for 0.5 of a device instead of 0.1."
+    assert suggest_changes(task("t1", device_milli=100), kinds) == [
+        "3 nodes would take it if it requested 0.5 of a device instead of 0.1."
     ]
 
 
@@ -161,7 +165,7 @@ def test_nothing_that_a_task_asks_for_brings_back_what_is_away_or_not_for_it() -
         (node(f"n{at}", each, memory_bytes=16 * GIB, disk_bytes=16 * GIB), 1)
         for at, each in enumerate(devices)
     ]
-    assert changes(task("t1", account_id=ALICE), kinds) == []
+    assert suggest_changes(task("t1", account_id=ALICE), kinds) == []
 
 
 def test_a_price_ceiling_is_for_all_that_is_taken() -> None:
@@ -169,7 +173,7 @@ def test_a_price_ceiling_is_for_all_that_is_taken() -> None:
     processor = cpu(price_micro_per_hour=price(3.0) + 2)
     kinds = [(node("n1", processor, cores=2, memory_bytes=16 * GIB, disk_bytes=16 * GIB), 1)]
     asked = task("t1", device_kind=None, cores=1, max_price_micro_per_hour=0)
-    assert changes(asked, kinds) == [
+    assert suggest_changes(asked, kinds) == [
         "1 node would take it with a price ceiling of 1.500001 an hour instead of 0.00."
     ]
 
@@ -178,24 +182,24 @@ TWO_WALLS = [
     # (what the task wants, the sentence)
     (
         {"cores": 64, "memory_bytes": 900 * GIB},
-        "2 nodes would take it if it asked for 8 cores instead of 64"
-        " and if it asked for 16 GiB of memory instead of 900 GiB.",
+        "2 nodes would take it if it requested 8 cores instead of 64"
+        " and if it requested 16 GiB of memory instead of 900 GiB.",
     ),
     (
         {"owners": ("0xa",), "device_model": "MI300"},
-        "2 nodes would take it if nodes of any owner would do"
-        " and if it did not ask for the model MI300.",
+        "2 nodes would take it if it allowed nodes of any owner"
+        " and if it did not require the model MI300.",
     ),
     (
         {"device_vendor": "AMD", "device_model": "MI300"},
-        "2 nodes would take it if it did not ask for the vendor AMD"
-        " and if it did not ask for the model MI300.",
+        "2 nodes would take it if it did not require the vendor AMD"
+        " and if it did not require the model MI300.",
     ),
     (
         {"labels": ("quick", "region=eu"), "device_count": 3, "cores": 9},
-        "1 node would take it if it did not ask for the label region=eu"
-        " and if it asked for 1 device on one node instead of 3"
-        " and if it asked for 8 cores instead of 9.",
+        "1 node would take it if it did not require the label region=eu"
+        " and if it requested 1 device on one node instead of 3"
+        " and if it requested 8 cores instead of 9.",
     ),
 ]
 
@@ -209,7 +213,7 @@ def test_where_two_things_are_in_the_way_the_nearest_nodes_are_told_of(
     quick = node("n1", gpu("g1"), labels=frozenset({"quick"}), **sizes)
     others = [node("n2", gpu("g2"), **sizes), node("n3", gpu("g3"), own_tasks_only=True, **sizes)]
     kinds = [(quick, 1), *((each, 1) for each in others)]
-    assert changes(task("t1", **wanted), kinds) == [sentence]
+    assert suggest_changes(task("t1", **wanted), kinds) == [sentence]
 
 
 WALLS_THAT_MEET = [
@@ -218,17 +222,17 @@ WALLS_THAT_MEET = [
         {"cores": 2, "max_price_micro_per_hour": price(1)},
         [
             "1 node would take it with a price ceiling of 2.00 an hour instead of 1.00.",
-            "1 node would take it if it asked for 1 core instead of 2.",
+            "1 node would take it if it requested 1 core instead of 2.",
         ],
     ),
     (
         {"cores": 3, "max_price_micro_per_hour": price(1)},
-        ["1 node would take it if it asked for 1 core instead of 3."],
+        ["1 node would take it if it requested 1 core instead of 3."],
     ),
     (
         {"cores": 3, "max_price_micro_per_hour": price(0.5)},
         [
-            "1 node would take it if it asked for 2 cores instead of 3"
+            "1 node would take it if it requested 2 cores instead of 3"
             " and with a price ceiling of 2.00 an hour instead of 0.50."
         ],
     ),
@@ -242,34 +246,34 @@ def test_what_is_advised_reckons_with_what_it_costs(
 ) -> None:
     sizes = {"memory_bytes": 16 * GIB, "disk_bytes": 16 * GIB}
     there = node("n1", cpu(price_micro_per_hour=price(2)), cores=2, **sizes)
-    assert changes(task("t1", device_kind=None, **wanted), [(there, 1)]) == sentences
+    assert suggest_changes(task("t1", device_kind=None, **wanted), [(there, 1)]) == sentences
 
 
 def test_several_devices_are_advised_only_as_far_as_their_price_allows() -> None:
     devices = [gpu(f"g{each}", price_micro_per_hour=price(1)) for each in range(4)]
     there = node("n1", *devices, memory_bytes=16 * GIB, disk_bytes=16 * GIB)
     asked = task("t1", device_count=5, max_price_micro_per_hour=price(3))
-    assert changes(asked, [(there, 1)]) == [
-        "1 node would take it if it asked for 3 devices on one node instead of 5."
+    assert suggest_changes(asked, [(there, 1)]) == [
+        "1 node would take it if it requested 3 devices on one node instead of 5."
     ]
 
 
 def test_figures_that_are_nearly_the_same_are_told_apart_and_never_rounded_up() -> None:
     almost = node("n1", memory_bytes=16 * GIB - GIB // 1024, disk_bytes=16 * GIB)
-    (said,) = changes(task("t1", memory_bytes=16 * GIB), [(almost, 1)])
+    (said,) = suggest_changes(task("t1", memory_bytes=16 * GIB), [(almost, 1)])
     assert "15.9 GiB of memory instead of 16 GiB" in said
-    (said,) = changes(task("t1", memory_bytes=16 * GIB - 1024**2 // 2), [(almost, 1)])
+    (said,) = suggest_changes(task("t1", memory_bytes=16 * GIB - 1024**2 // 2), [(almost, 1)])
     assert "15.999 GiB of memory instead of 15.9995 GiB" in said
 
 
 def test_nothing_is_advised_where_nothing_helps() -> None:
-    assert changes(task("t1"), [(node("n1", own_tasks_only=True), 1)]) == []
+    assert suggest_changes(task("t1"), [(node("n1", own_tasks_only=True), 1)]) == []
 
 
 def test_more_nodes_are_spoken_of_where_some_take_it_already() -> None:
     kinds = [(node("n1", memory_bytes=GIB, disk_bytes=16 * GIB), 1), (node_with("n2", 1), 2)]
-    assert changes(task("t1", memory_bytes=2 * GIB), kinds) == [
-        "1 more node would take it if it asked for 1 GiB of memory instead of 2 GiB."
+    assert suggest_changes(task("t1", memory_bytes=2 * GIB), kinds) == [
+        "1 more node would take it if it requested 1 GiB of memory instead of 2 GiB."
     ]
 
 
@@ -278,12 +282,12 @@ def test_of_very_many_kinds_some_stand_for_all() -> None:
         (node(f"n{each}", memory_bytes=16 * GIB, disk_bytes=16 * GIB + each), 1)
         for each in range(10 * MOST_KINDS)
     ]
-    (said,) = changes(task("t1", cores=64), kinds)
-    assert said == "About 10000 nodes would take it if it asked for 8 cores instead of 64."
+    (said,) = suggest_changes(task("t1", cores=64), kinds)
+    assert said == "About 10000 nodes would take it if it requested 8 cores instead of 64."
 
 
 def test_what_suffices_already_needs_no_change() -> None:
-    assert changes(task("t1"), [(node_with("n1", 1), 1)]) == []
+    assert suggest_changes(task("t1"), [(node_with("n1", 1), 1)]) == []
 
 
 def test_the_place_in_line_counts_those_before() -> None:
@@ -307,7 +311,7 @@ def test_the_first_in_line_starts_when_something_ends() -> None:
     pool.put_task(task("t3", submitted_at=NOW + 1))
     forecast = explained(pool, "t2").forecast
     assert forecast is not None and forecast.start == NOW + 120
-    assert "should be over" in forecast.basis
+    assert "should end" in forecast.basis
     assert explained(pool, "t3").forecast is None, "nothing is known about the second"
 
 
@@ -327,12 +331,12 @@ def test_the_rate_of_those_like_it_tells_when_it_will_start() -> None:
     forecast = explained(pool, "t50", now).forecast
     assert forecast is not None
     assert 0.5 * 600 <= forecast.start - now <= 2 * 600, "ten before it, a minute each"
-    assert "lately" in forecast.basis
+    assert "recently" in forecast.basis
 
 
 @pytest.mark.parametrize("quiet_seconds", [0.0, 900.0, 7200.0])
 def test_the_rate_is_of_the_time_in_which_somebody_waited(quiet_seconds: float) -> None:
-    rates = Rates()
+    rates = StartRates()
     for number in range(5 if quiet_seconds else 0):
         rates.count("shape", NOW, NOW + 2 + number)
     came = NOW + 7 + quiet_seconds
@@ -343,7 +347,7 @@ def test_the_rate_is_of_the_time_in_which_somebody_waited(quiet_seconds: float) 
 
 
 def test_room_that_was_free_says_nothing_about_a_line() -> None:
-    rates = Rates()
+    rates = StartRates()
     for _ in range(20):
         rates.count("shape", NOW, NOW)
     assert rates.each_seconds("shape", NOW, NOW + 10) is None

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from potluck.decide.explain.node import MOST_LINES, NodeExplained
+from potluck.decide.explain.node import MOST_GROUPS, NodeExplained
 from potluck.decide.explain.owner_sentences import AWAY, reason_sentence
 from potluck.decide.pool.feasibility import Refusal
 from potluck.decide.scheduler import Scheduler
@@ -49,110 +49,111 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], str, str | None]] = [
     (
         {"device_memory_bytes": 24 * GIB, "device_kind": DeviceKind.GPU},
         {"devices": (gpu(memory_bytes=8 * GIB), cpu("c1", free_memory_bytes=64 * GIB))},
-        "3 waiting tasks need 24 GiB of device memory, and its devices have 8 GiB.",
+        "3 waiting tasks need 24 GiB of device memory, but its devices have 8 GiB.",
         None,
     ),
     (
         {"max_price_micro_per_hour": price(0.3)},
         {"devices": (gpu(price_micro_per_hour=price(0.5)),)},
-        "3 waiting tasks pay 0.30 an hour at most, and it costs 0.50.",
+        "3 waiting tasks pay at most 0.30 an hour, but it costs 0.50.",
         "At a price of 0.30 an hour for a device, it could take 3 of the waiting tasks.",
     ),
     (
         {},
         {"devices": (gpu(kinds=frozenset({"container"})),)},
-        "3 waiting tasks are of kinds that its owner does not take (script).",
-        "If its owner took every kind of task, it could take 3 of the waiting tasks.",
+        "3 waiting tasks are of kinds that its owner does not accept (script).",
+        "If its owner accepted every kind of task, it could take 3 of the waiting tasks.",
     ),
     (
         {},
         {"devices": (gpu(allow=frozenset({BOB})),)},
-        "3 waiting tasks are of accounts that its owner does not take.",
-        "If its owner took everybody's tasks, it could take 3 of the waiting tasks.",
+        "3 waiting tasks belong to accounts that its owner does not accept.",
+        "If its owner accepted every account's tasks, it could take 3 of the waiting tasks.",
     ),
     (
         {"device_milli": 100, "device_kind": DeviceKind.GPU},
         {"devices": (gpu(least_milli=500), cpu())},
-        "3 waiting tasks ask for 0.1 of a device, and it gives 0.5 or more.",
-        "If its cards were divided into 10 parts, it could take 3 of the waiting tasks.",
+        "3 waiting tasks request 0.1 of a device, but it offers 0.5 or more.",
+        "If its GPUs were divided into 10 parts, it could take 3 of the waiting tasks.",
     ),
     (
         {"device_milli": 600, "device_kind": DeviceKind.GPU},
         {"devices": (gpu(least_milli=1000),)},
-        "3 waiting tasks ask for 0.6 of a device, and it gives 1 or more.",
-        "If its cards were divided into 2 parts, it could take 3 of the waiting tasks.",
+        "3 waiting tasks request 0.6 of a device, but it offers 1 or more.",
+        "If its GPUs were divided into 2 parts, it could take 3 of the waiting tasks.",
     ),
     (
         {"device_milli": 300, "device_kind": DeviceKind.GPU},
         {"devices": (gpu(least_milli=500),)},
-        "3 waiting tasks ask for 0.3 of a device, and it gives 0.5 or more.",
-        "If its cards were divided into 4 parts, it could take 3 of the waiting tasks.",
+        "3 waiting tasks request 0.3 of a device, but it offers 0.5 or more.",
+        "If its GPUs were divided into 4 parts, it could take 3 of the waiting tasks.",
     ),
     (
         {},
         {"own_tasks_only": True},
-        "3 waiting tasks are not its owner's, and it runs only those, for want of a sandbox.",
+        "3 waiting tasks belong to other accounts, but without a sandbox it runs only its owner's"
+        " tasks.",
         "With a sandbox, it could take 3 of the waiting tasks.",
     ),
     (
         {"cores": 16},
         {},
-        "3 waiting tasks need 16 cores, and it offers 8.",
+        "3 waiting tasks need 16 cores, but it offers 8.",
         "With 16 cores instead of 8, it could take 3 of the waiting tasks.",
     ),
     (
         {"memory_bytes": 20 * GIB},
         {},
-        "3 waiting tasks need 20 GiB of memory, and it offers 16 GiB.",
+        "3 waiting tasks need 20 GiB of memory, but it offers 16 GiB.",
         "With 20 GiB of memory instead of 16 GiB, it could take 3 of the waiting tasks.",
     ),
     (
         {"device_count": 4, "device_kind": DeviceKind.GPU},
         {"devices": (gpu("g1"), gpu("g2"), cpu())},
-        "3 waiting tasks need 4 devices at once, and it has 2.",
+        "3 waiting tasks need 4 devices at once, but it has 2.",
         None,
     ),
     (
         {"labels": ("region=eu", "fast")},
         {"labels": frozenset({"fast"})},
-        "3 waiting tasks ask for labels that it lacks.",
+        "3 waiting tasks require labels that it lacks.",
         None,
     ),
     (
         {"sandbox": SandboxStrength.KERNEL},
         {"sandbox": SandboxStrength.NAMESPACES},
-        "3 waiting tasks want a sandbox of strength kernel, and it has namespaces.",
+        "3 waiting tasks require a sandbox of strength kernel, but it has namespaces.",
         None,
     ),
     (
         {"owners": ("0xa",)},
         {"wallet": "0xb"},
-        "3 waiting tasks are for nodes of other wallets.",
+        "3 waiting tasks do not allow this owner's nodes.",
         None,
     ),
     (
         {"kind": "container"},
         {"kinds": frozenset({"script"})},
-        "3 waiting tasks are of kinds that nothing here can run (container).",
+        "3 waiting tasks are of kinds that it cannot run (container).",
         "If it could run every kind of task, it could take 3 of the waiting tasks.",
     ),
     (
         {"python": "3.11"},
         {"python": "3.12"},
-        "3 waiting tasks want Python 3.11, and it runs 3.12.",
+        "3 waiting tasks require Python 3.11, but it runs 3.12.",
         None,
     ),
     (
         {"min_reliability": 0.99},
         {"reliability": 0.8},
-        "3 waiting tasks want a reliability of 0.99, and it has 0.80, for the attempts that were"
-        " lost on it.",
+        "3 waiting tasks require a reliability of 0.99, but it has 0.80 because attempts were lost"
+        " on it.",
         None,
     ),
     (
         {"device_model": "H100"},
         {},
-        "3 waiting tasks ask for another model (H100).",
+        "3 waiting tasks require another model (H100).",
         None,
     ),
     (
@@ -164,7 +165,7 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], str, str | None]] = [
     (
         {"failed_on": frozenset({"n1"})},
         {"devices": (gpu(free_milli=0),)},
-        "3 waiting tasks were lost or failed on it before, and go elsewhere first.",
+        "3 waiting tasks were lost or failed on it before and try other nodes first.",
         None,
     ),
 ]
@@ -207,7 +208,7 @@ def test_the_reason_of_most_tasks_comes_first() -> None:
     answer = explained(pool)
     assert [(each.code, each.tasks) for each in answer.reasons] == [("price", 5), ("cores", 1)]
     assert answer.sentence == (
-        "5 waiting tasks pay 0.00 to 0.20 an hour at most, and it costs 0.50."
+        "5 waiting tasks pay at most 0.00 to 0.20 an hour, but it costs 0.50."
     )
     # Half of them pay as much; with a lower price there would be more.
     assert answer.changes[0] == (
@@ -225,12 +226,12 @@ def test_nothing_waits_and_what_it_does() -> None:
     pool = scheduler()
     known = node_with("n1", 1)
     pool.put_node(known)
-    assert explained(pool).sentence == "Nothing waits in the queue."
+    assert explained(pool).sentence == "The queue is empty."
     pool.put_task(task("t1"))
     (given,) = pool.plan(NOW, 10).assignments
     pool.put_running(running(given, ALICE, NOW + 60), NOW)
     answer = explained(pool)
-    assert answer.sentence == "Nothing waits in the queue. It has 1 attempt now."
+    assert answer.sentence == "The queue is empty. It runs 1 attempt now."
     assert answer.running == 1
 
 
@@ -250,13 +251,13 @@ def test_a_node_that_is_not_planned_with_is_not_explained() -> None:
 
 def test_of_very_many_lines_some_stand_for_all() -> None:
     pool, _ = with_node()
-    count = 2 * MOST_LINES
+    count = 2 * MOST_GROUPS
     for number in range(count):
         pool.put_task(task(f"t{number:05}", cores=9, disk_bytes=2**20 + number))
     answer = explained(pool)
     (reason,) = answer.reasons
     assert (reason.code, reason.tasks) == ("cores", count)
-    assert reason.sentence == "About 4,000 waiting tasks need 9 cores, and it offers 8."
+    assert reason.sentence == "About 4,000 waiting tasks need 9 cores, but it offers 8."
     assert answer.changes == [
         "With 9 cores instead of 8, it could take about 4,000 of the waiting tasks."
     ]
@@ -265,20 +266,20 @@ def test_of_very_many_lines_some_stand_for_all() -> None:
 def test_no_more_are_told_than_wait() -> None:
     """The line that stands for others may be the longest."""
     pool, _ = with_node()
-    for number in range(MOST_LINES + 1):
+    for number in range(MOST_GROUPS + 1):
         for copy in range(2 if number == 0 else 1):
             pool.put_task(task(f"t{number:05}-{copy}", cores=9, disk_bytes=2**20 + number))
     answer = explained(pool)
-    assert answer.reasons[0].tasks <= answer.waiting == MOST_LINES + 2
+    assert answer.reasons[0].tasks <= answer.waiting == MOST_GROUPS + 2
 
 
 def test_only_labels_that_the_pool_knows_are_told() -> None:
     """Others may be words that somebody would not say to strangers."""
     pool, _ = with_node()
     pool.put_task(task("t1", labels=("region=eu", "merger-with-acme")))
-    assert explained(pool).sentence == "1 waiting task asks for labels that it lacks."
+    assert explained(pool).sentence == "1 waiting task requires labels that it lacks."
     pool.put_node(node("n2", labels=frozenset({"region=eu"})))
-    assert explained(pool).sentence == "1 waiting task asks for labels that it lacks (region=eu)."
+    assert explained(pool).sentence == "1 waiting task requires labels that it lacks (region=eu)."
 
 
 def test_every_reason_has_a_sentence() -> None:

@@ -100,7 +100,10 @@ def test_who_asks_for_more_than_the_whole_quota_is_told_that_it_never_starts() -
     pool.put_node(node_with("n1", 8))
     pool.put_task(task("t1", device_count=3))
     (waiting,) = pool.plan(NOW, MANY).waiting.values()
-    assert waiting.reason.code == "quota" and "may ever run" in waiting.reason.sentence
+    assert (
+        waiting.reason.code == "quota"
+        and "than the account's quota allows" in waiting.reason.sentence
+    )
     answer = pool.explain(TaskId("t1"), NOW)
     assert answer is not None and answer.forecast is None
     pool.put_account(AccountShare(ALICE, most_running_milli=3000))

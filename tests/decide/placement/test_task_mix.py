@@ -1,16 +1,16 @@
 """The mix of tasks that free devices should suit."""
 
-from potluck.decide.placement.task_mix import Mix
+from potluck.decide.placement.task_mix import TaskMix
 from potluck.decide.pool.node_capacity import NodeProfile, profile_key
 from tests.decide.builders import task
 from tests.decide.schedulers import node_with
 
 
 def test_kinds_of_nodes_that_are_gone_are_forgotten() -> None:
-    mix = Mix()
+    mix = TaskMix()
     mix.add(task().requirements, 1)
     for number in range(100):
         seen = node_with(f"n{number}", 1, labels=frozenset({f"run-{number}"}))
         profile = NodeProfile(seen, profile_key(seen, ()))
         mix.weigh([profile])
-    assert [list(each.want.usable) for each in mix.classes()] == [[profile]]
+    assert [list(each.demand.usable) for each in mix.classes()] == [[profile]]

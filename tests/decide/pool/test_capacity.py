@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from potluck.decide.placement import PLACEMENTS
 from potluck.decide.pool.bitmap_index import MOST_LEVELS, place_of
-from potluck.decide.pool.capacity import Capacity
-from potluck.decide.pool.demand import Usable, Want
+from potluck.decide.pool.capacity import PoolCapacity
+from potluck.decide.pool.demand import Demand, Usable
 from potluck.decide.pool.feasibility import Fit, Refusal, fit
 from potluck.decide.pool.node_capacity import NodeProfile
 from potluck.decide.types import FreeNode, RunningAttempt, WaitingTask
@@ -21,8 +21,8 @@ from potluck.model.task import GIB
 from tests.decide.builders import ALICE, BOB, PASSING, cpu, gpu, node, task
 
 
-def capacity(*nodes: FreeNode, policy: str = "fragmentation") -> Capacity:
-    made = Capacity(PLACEMENTS[policy]())
+def capacity(*nodes: FreeNode, policy: str = "fragmentation") -> PoolCapacity:
+    made = PoolCapacity(PLACEMENTS[policy]())
     for each in nodes:
         made.put_node(each)
     return made
@@ -34,7 +34,7 @@ def whole_node(name: str, *devices: Any, **changes: Any) -> FreeNode:
     return node(name, *devices, **{**totals, **changes})
 
 
-def taken_node(pool: Capacity, wanted: WaitingTask) -> str | None:
+def taken_node(pool: PoolCapacity, wanted: WaitingTask) -> str | None:
     found = pool.find(wanted)
     if found is None:
         return None
@@ -171,13 +171,13 @@ def unreliable_twins() -> list[FreeNode]:
 def test_an_unreliable_twin_does_not_stand_for_a_reliable_one() -> None:
     pool, wanted = capacity(*unreliable_twins()), task(min_reliability=0.9)
     assert pool.find(wanted) is not None
-    assert pool.has_room(wanted) and pool.could_have_room(wanted)
+    assert pool.has_capacity(wanted) and pool.could_fit(wanted)
 
 
 def test_made_up_figures_do_not_lend_an_unreliable_twin_the_name_of_the_other() -> None:
     pool = capacity(*unreliable_twins())
     for number in range(2 * MOST_LEVELS):
-        pool.could_have_room(task(min_reliability=0.0001 * (number + 1)))
+        pool.could_fit(task(min_reliability=0.0001 * (number + 1)))
     found = pool.find(task(min_reliability=0.9))
     assert found is not None and found.node_id == unreliable_twins()[1].id
 
@@ -357,11 +357,11 @@ def test_the_same_answers_as_node_by_node(policy: str, seed: int) -> None:
         each = replace(chance.choice(kinds), id=TaskId(f"t{number}"))
         pool.learn(each.requirements)
         is_asked_first = chance.random() < 0.5
-        has_room = is_asked_first and pool.has_room(each)
-        could_have_room = pool.could_have_room(each)
+        has_capacity = is_asked_first and pool.has_capacity(each)
+        could_fit = pool.could_fit(each)
         found = pool.find(each)
-        assert not is_asked_first or has_room == (found is not None)
-        assert could_have_room or found is None
+        assert not is_asked_first or has_capacity == (found is not None)
+        assert could_fit or found is None
         now = {known.id: known for known in pool.nodes()}
         answers = {node_id: fit(each, known) for node_id, known in now.items()}
         would = {node_id for node_id, answer in answers.items() if isinstance(answer, Fit)}
@@ -412,7 +412,7 @@ NO_TERMS: dict[str, Any] = {
 }
 
 
-def change_terms_at_times(chance: Random, nodes: list[FreeNode], pool: Capacity) -> None:
+def change_terms_at_times(chance: Random, nodes: list[FreeNode], pool: PoolCapacity) -> None:
     if not nodes or chance.random() > 0.2:
         return
     changed = chance.randrange(len(nodes))
@@ -466,7 +466,7 @@ def test_what_a_node_was_is_forgotten_with_it() -> None:
         pool.put_node(whole_node("n2", disk_bytes=(17 + number) * GIB))
         pool.find(task())
         assert len(pool.pool.profiles) == 2
-    known = pool.want_of(task())
+    known = pool.demand_of(task())
     assert len(known.usable) <= 2
     pool.drop_node(NodeId("n2"))
     assert len(pool.pool.profiles) == 1
@@ -478,20 +478,20 @@ def test_a_node_that_enters_is_not_compared_with_thousands_of_wants(
     pool, looks = capacity(whole_node("n1", free_cores=0)), 0
     asked = [task(f"t{number}", memory_bytes=GIB + number) for number in range(2000)]
     for each in asked:
-        assert not pool.could_have_room(each)
-    devices = Want.devices
+        assert not pool.could_fit(each)
+    devices = Demand.devices
 
-    def counted(want: Want, profile: NodeProfile) -> tuple[Usable, ...] | Refusal:
+    def counted(want: Demand, profile: NodeProfile) -> tuple[Usable, ...] | Refusal:
         nonlocal looks
         looks += 1
         return devices(want, profile)
 
-    monkeypatch.setattr(Want, "devices", counted)
+    monkeypatch.setattr(Demand, "devices", counted)
     for number in range(2, 12):
         pool.put_node(whole_node(f"n{number}", disk_bytes=number * GIB, free_cores=0))
     pool.put_node(whole_node("free", labels=frozenset({"new"})))
     assert looks < 1000
-    assert all(pool.could_have_room(each) for each in asked)
+    assert all(pool.could_fit(each) for each in asked)
 
 
 def test_what_a_node_was_is_forgotten_also_by_wants_that_were_out_of_mind() -> None:
@@ -500,8 +500,8 @@ def test_what_a_node_was_is_forgotten_also_by_wants_that_were_out_of_mind() -> N
     for number in range(2, 22):
         pool.put_node(whole_node(f"n{number}", disk_bytes=(17 + number) * GIB))
         pool.drop_node(NodeId(f"n{number - 1}"))
-        assert all(pool.could_have_room(each) for each in asked)
-    assert max(len(pool.want_of(each).usable) for each in asked) <= 2
+        assert all(pool.could_fit(each) for each in asked)
+    assert max(len(pool.demand_of(each).usable) for each in asked) <= 2
 
 
 def test_slots_are_given_anew_when_there_are_many_more_nodes() -> None:

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from potluck.decide.placement import PLACEMENTS
-from potluck.decide.pool.capacity import Capacity
+from potluck.decide.pool.capacity import PoolCapacity
 from potluck.decide.pool.suitable_devices import Suitability
 from potluck.decide.types import FreeNode
 from potluck.model.device import DeviceKind
@@ -16,7 +16,7 @@ from tests.decide.schedulers import node_with, with_cpu
 
 
 def suitability(*nodes: FreeNode) -> Suitability:
-    capacity = Capacity(PLACEMENTS["fragmentation"]())
+    capacity = PoolCapacity(PLACEMENTS["fragmentation"]())
     for node in nodes:
         capacity.put_node(node)
     return Suitability(capacity)
@@ -79,7 +79,7 @@ def test_nodes_are_of_one_kind_if_they_differ_in_their_names_only() -> None:
 def test_whom_a_node_treats_unlike_others_is_known_as_long_as_one_does(
     naming: dict[str, Any],
 ) -> None:
-    known = Capacity(PLACEMENTS["fragmentation"]())
+    known = PoolCapacity(PLACEMENTS["fragmentation"]())
     known.put_node(node_with("n0", 1))
     none = known.named
     for name in ("n1", "n2"):

@@ -4,12 +4,18 @@ from random import Random
 
 import pytest
 
-from potluck.decide.pool.bitmap_index import EVERY, MOST_LEVELS, Levels, as_bits, slots_of
+from potluck.decide.pool.bitmap_index import (
+    EVERY,
+    MOST_LEVELS,
+    ThresholdBitmap,
+    as_bits,
+    slots_of,
+)
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_the_bits_are_those_of_who_has_at_least_so_much(seed: int) -> None:
-    chance, levels = Random(seed), Levels()
+    chance, levels = Random(seed), ThresholdBitmap()
     values: dict[int, int] = {}
     for _ in range(300):
         slot, value = chance.randrange(200), chance.randint(0, 20)
@@ -21,7 +27,7 @@ def test_the_bits_are_those_of_who_has_at_least_so_much(seed: int) -> None:
 
 
 def test_with_very_many_levels_the_oldest_are_given_up_and_all_answers_stay_true() -> None:
-    chance, levels = Random(1), Levels()
+    chance, levels = Random(1), ThresholdBitmap()
     values = {slot: 20 * slot for slot in range(50)}
     for slot, value in values.items():
         levels.write(slot, value)

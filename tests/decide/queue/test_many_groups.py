@@ -5,7 +5,7 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from potluck.decide.queue.task_groups import Halt
+from potluck.decide.queue.task_groups import BlockReason
 from potluck.decide.scheduler import Scheduler, SchedulerPlan
 from potluck.decide.types import (
     AccountShare,
@@ -104,7 +104,7 @@ def test_lines_that_came_and_went_are_forgotten() -> None:
         pool.put_task(array(f"t{number}", submitted_at=1.0 + number))
         pool.plan(NOW + number, 10)
         pool.drop_task(TaskId(f"t{number}"))
-    (heaps,) = pool._halted._heaps.values()
+    (heaps,) = pool._blocked._heaps.values()
     assert sum(map(len, heaps.values())) < 100
 
 
@@ -209,6 +209,9 @@ def test_nobody_waits_for_room_that_there_is(seed: int) -> None:
         for task_id in pool.task_ids():
             waiting = pool.task(task_id)
             assert waiting is not None
-            line = pool._lines.line_of(waiting)
-            assert line is not None and line.halt is not Halt.NONE
-            assert line.halt is not Halt.ROOM or pool._capacity.find(waiting) is None
+            line = pool._groups.group_of(waiting)
+            assert line is not None and line.block_reason is not BlockReason.NONE
+            assert (
+                line.block_reason is not BlockReason.NO_CAPACITY
+                or pool._capacity.find(waiting) is None
+            )

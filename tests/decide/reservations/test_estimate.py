@@ -42,7 +42,7 @@ def test_free_devices_are_counted_and_priced() -> None:
     pool.put_node(node("n3", cpu("c1")))
     said = asked(pool, device_kind="gpu")
     assert said.starts_now and said.can_run
-    assert said.sentence == "It would start now: of 3 devices that suit it 2 are free."
+    assert said.sentence == "It would start now: 2 of 3 suitable devices are free."
     market = said.market
     assert (market.nodes, market.devices, market.free_devices, said.nodes) == (2, 3, 2, 3)
     assert (market.cheapest_micro_per_hour, market.dearest_micro_per_hour) == (300_000, 600_000)
@@ -59,7 +59,7 @@ def test_who_would_wait_is_told_until_when() -> None:
     assert (said.starts_now, said.can_run) == (False, True)
     assert said.sentence == "It would wait: 1 node has its devices in use."
     assert said.forecast is not None and said.forecast.start == NOW + 500
-    assert said.forecast.basis == "what runs there should be over by then"
+    assert said.forecast.basis == "the tasks running there should end by then"
 
 
 NEVER = [
@@ -127,7 +127,7 @@ def test_what_is_kept_for_others_is_not_promised() -> None:
         pool.plan(moment, MANY)
     long, short = (task("new", submitted_at=NOW + 4, run_seconds=each) for each in (3600.0, 60.0))
     said = pool.estimate(long, NOW + 4)
-    assert not said.starts_now and "kept for tasks that have waited longer" in said.sentence
+    assert not said.starts_now and "reserved for tasks that have waited longer" in said.sentence
     assert pool.estimate(short, NOW + 4).starts_now, "it is over before the other could start"
     pool.put_task(long)
     assert not pool.plan(NOW + 4, MANY).assignments

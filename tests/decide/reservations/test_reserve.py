@@ -143,7 +143,7 @@ def test_one_account_does_not_take_all_places() -> None:
     clock.run(20.0)
     explained = clock.pool.explain(TaskId("b"), clock.now)
     assert explained is not None and explained.forecast is not None
-    assert "kept for it" in explained.forecast.basis
+    assert "reserved for it" in explained.forecast.basis
 
 
 def test_nothing_is_kept_on_a_node_that_failed_the_task() -> None:

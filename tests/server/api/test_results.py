@@ -27,7 +27,7 @@ def test_a_list_is_taken_once_and_each_is_answered(server: ServerProcess) -> Non
     said = {"tasks": [{"spec": SCRIPT}, {"spec": FUNCTION}, {"spec": SCRIPT, "allow_failures": 1}]}
     told = me.post("/v1/tasks/batch", said, Idempotency_Key="a list")["tasks"]
     assert [each["code"] for each in told] == ["", "", "invalid_input"]
-    assert "Only items of an array" in told[2]["detail"] and told[2]["hint"]
+    assert "Only an array may" in told[2]["detail"] and told[2]["hint"]
     again = me.post("/v1/tasks/batch", said, Idempotency_Key="a list")["tasks"]
     assert again[:2] == told[:2]
     kinds = [me.get(f"/v1/tasks/{each['task_id']}")["kind"] for each in told[:2]]

@@ -1,1 +1,1 @@
-"""How arrays are cut into ranges, and which of their items count."""
+"""Arrays: how they are split into ranges, and which reported items count."""

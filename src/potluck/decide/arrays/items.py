@@ -1,8 +1,8 @@
-"""Items of an array: which outcomes count, what is tried again, and when the whole is over.
+"""Items of an array: which outcomes count, which items are retried, and when the array ends.
 
-An item counts once: its outcome is taken if the attempt that tells it still has the item to do. One
-bad item never fails its neighbours. A range that ends in any way but by doing all of its items puts
-the rest back; accepted items stay accepted.
+An item counts once: its outcome is accepted if the reporting attempt still has the item to do. A
+bad item never fails its neighbours. A range that ends before all of its items are done returns the
+rest to the queue; accepted items stay accepted.
 """
 
 from bisect import bisect_right
@@ -23,13 +23,13 @@ from potluck.decide.retry_policy import (
 from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason, ItemRange, NextTry, TaskState
 
-# What waits is one value of a row, which all that happens to the array writes anew. While it is
-# scattered into this many pieces, items that fail are not tried again.
+# The pending ranges are one column value, rewritten with each change of the array. While there are
+# this many of them, failed items are not retried.
 MOST_PIECES = 10_000
 
 
 class ReportedItem(Protocol):
-    """How one item ended, as a node tells it."""
+    """How one item ended, as a node reports it."""
 
     @property
     def item(self) -> int: ...
@@ -44,7 +44,7 @@ class ReportedItem(Protocol):
 
 
 class SucceededItems(Protocol):
-    """Items in a row that have all succeeded, as a node tells it."""
+    """Consecutive items that have all succeeded, as a node reports them."""
 
     @property
     def start(self) -> int: ...
@@ -55,7 +55,7 @@ class SucceededItems(Protocol):
 
 
 class ItemFailure(Struct, frozen=True):
-    """One more failure of an item; the last one if it has used up its tries."""
+    """One more failure of an item; final if the item has no attempts left."""
 
     item: int
     failures: int
@@ -66,16 +66,16 @@ class ItemFailure(Struct, frozen=True):
 
 
 class HeldRange(Struct, frozen=True):
-    """A live range, and what outcomes of its items are judged by."""
+    """A live range, with what is needed to judge outcomes of its items."""
 
     remaining: tuple[ItemRange, ...]  # items without an outcome
     max_attempts: int
     pending_pieces: int  # of the array
-    most_seconds: float  # since its node had it, that no item has accounted for
+    most_seconds: float  # since its node got it, not yet accounted for by any item
 
 
 class Accepted(Struct, frozen=True):
-    """What a report changes: items that are done; of them, how many succeeded, which come again."""
+    """What a report changes: the done items, how many succeeded, and which are retried."""
 
     done: tuple[ItemRange, ...]
     succeeded: int
@@ -89,10 +89,10 @@ class Accepted(Struct, frozen=True):
 
 
 class ArrayPart(Struct, frozen=True):
-    """What the end of a range is decided by, besides the range's own fate."""
+    """The state of the array that decides, with the range's own end, what follows."""
 
     remaining: tuple[ItemRange, ...]  # items of the range without an outcome
-    has_pending: bool  # items that nobody has been granted
+    has_pending: bool  # items that no attempt was granted
     has_outcomes: bool  # some item of the array has succeeded or failed for good
     has_others: bool  # other attempts of the array are live
     items: int
@@ -101,28 +101,28 @@ class ArrayPart(Struct, frozen=True):
 
 
 class RangeEnd(Struct, frozen=True):
-    """What becomes of the array, of the rest of the range, and of an item that is given up."""
+    """What follows for the array, the rest of the range, and an item that is given up."""
 
     next: Next
     back: tuple[ItemRange, ...]
     given_up: ItemFailure | None = None
 
 
-class Sorted(Struct, frozen=True):
-    """Of what a report says, that which counts; and what is left to do once the runs are done."""
+class CountedRuns(Struct, frozen=True):
+    """The reported runs that count, and the items that remain after them."""
 
-    runs: tuple[int, ...]  # by their place in the report
+    runs: tuple[int, ...]  # indexes into the report
     remaining: tuple[ItemRange, ...]
 
 
-def sort_out(runs: Sequence[SucceededItems], remaining: Sequence[ItemRange]) -> Sorted | None:
-    """Runs count as a whole, or not at all if all of it is done; None if one is done in part.
+def sort_out(runs: Sequence[SucceededItems], remaining: Sequence[ItemRange]) -> CountedRuns | None:
+    """Finds the runs that count: those with all items remaining, not those already done.
 
-    What it returned is one value: nobody could tell the part that counts from the other.
+    None if a run is partly done: its result is one value that cannot be split.
     """
     left, counted = list(remaining), list[int]()
     for place, run in enumerate(runs):
-        behind = bisect_right(left, run.start, key=_start)  # the first that begins behind its start
+        behind = bisect_right(left, run.start, key=_start)  # the first range that starts after it
         before = left[behind - 1] if behind else None
         if before is not None and run.end <= before.end:
             counted.append(place)
@@ -132,7 +132,7 @@ def sort_out(runs: Sequence[SucceededItems], remaining: Sequence[ItemRange]) -> 
             behind < len(left) and left[behind].start < run.end
         ):
             return None
-    return Sorted(tuple(counted), tuple(left))
+    return CountedRuns(tuple(counted), tuple(left))
 
 
 def _start(part: ItemRange) -> int:
@@ -145,10 +145,10 @@ def accept(
     failures_before: Mapping[int, int],
     runs: Sequence[SucceededItems] = (),
 ) -> Accepted:
-    """The outcomes that count; of two for one item in one report the first does.
+    """The outcomes that count; of two outcomes for one item in a report, the first.
 
-    The runs are those that count, and what is held is without them. Items come one after the other:
-    together they took no longer than there was time.
+    `runs` are those that count, and `held` does not contain them. Items run one after the other, so
+    their total time is capped by the time available.
     """
     counted = _counted(outcomes, held.remaining)
     most = held.max_attempts if held.pending_pieces < MOST_PIECES else 1
@@ -160,9 +160,9 @@ def accept(
     seconds = sum(each.run_seconds for each in counted) + sum(run.run_seconds for run in runs)
     returned = tuple(ItemRange(run.start, run.end) for run in runs)
     return Accepted(
-        done=(*returned, *ranges_of(each.item for each in counted)),
+        done=(*returned, *to_ranges(each.item for each in counted)),
         succeeded=sum(map(len, returned)) + len(counted) - len(failures),
-        again=ranges_of(each.item for each in failures if not each.is_final),
+        again=to_ranges(each.item for each in failures if not each.is_final),
         failures=failures,
         run_seconds=max(0.0, min(seconds, held.most_seconds)),
     )
@@ -191,10 +191,10 @@ def _failure(outcome: ReportedItem, failures: int, max_attempts: int) -> ItemFai
     )
 
 
-def after_range(
+def decide_after_range(
     reason: EndReason, history: History, array: ArrayPart, now: datetime, wait: Wait
 ) -> RangeEnd:
-    """`history` has the failures of whole ranges in a row, and the losses of the item that ran."""
+    """`history` counts consecutive failures of whole ranges, and losses of the running item."""
     given_up = _given_up(reason, history, array)
     back = array.remaining if given_up is None else _without(array.remaining, given_up.item)
     failed = array.items_failed + (given_up is not None)
@@ -220,7 +220,7 @@ def _all_done(failed: int, allowed: int) -> Next:
 
 
 def _is_hopeless(reason: EndReason, history: History, array: ArrayPart) -> bool:
-    """Whether ranges fail as a whole too often; once items had outcomes, it may be the node."""
+    """Whether whole ranges fail too often. Once items had outcomes, it may be the node's fault."""
     if reason.facts.attempt_state is not AttemptState.FAILED:
         return False
     most = history.max_attempts
@@ -232,13 +232,13 @@ def _is_hopeless(reason: EndReason, history: History, array: ArrayPart) -> bool:
 def _until(
     reason: EndReason, history: History, now: datetime, wait: Wait, *, has_others: bool
 ) -> datetime | None:
-    """A lost range keeps nobody else waiting; one that failed as a whole slows all of them down."""
+    """A lost range does not delay the others; a range that failed as a whole does."""
     next_try = reason.facts.next_try
     match reason.facts.attempt_state:
         case AttemptState.FAILED:
             return wait.until(now, history.failures)
         case AttemptState.LOST if next_try is NextTry.DECLINE_PAUSE:
-            # While others work it is only kept from going to and fro as fast as it can be given.
+            # While others work, a short pause only prevents a busy loop of declines.
             return wait.until(now, 1 if has_others else history.declines)
         case AttemptState.LOST if not has_others and next_try is not NextTry.AT_ONCE:
             return wait.until(now, max(1, history.losses))
@@ -247,7 +247,7 @@ def _until(
 
 
 def _given_up(reason: EndReason, history: History, array: ArrayPart) -> ItemFailure | None:
-    """The item that was running when its range was lost, if that has happened to it too often."""
+    """The item that was running when its range was lost, if it was lost too often."""
     if not is_counted_loss(reason) or not array.remaining:
         return None
     item = array.remaining[0].start
@@ -260,8 +260,8 @@ def _given_up(reason: EndReason, history: History, array: ArrayPart) -> ItemFail
     return None
 
 
-def ranges_of(items: Iterable[int]) -> tuple[ItemRange, ...]:
-    """The same items, as few ranges in order."""
+def to_ranges(items: Iterable[int]) -> tuple[ItemRange, ...]:
+    """The items as sorted, merged ranges."""
     ranges: list[ItemRange] = []
     start = end = -1
     for item in sorted(items):
@@ -276,7 +276,6 @@ def ranges_of(items: Iterable[int]) -> tuple[ItemRange, ...]:
 
 
 def _without(ranges: Sequence[ItemRange], first: int) -> tuple[ItemRange, ...]:
-    """All but the very first item."""
     assert ranges[0].start == first
     rest = ItemRange(first + 1, ranges[0].end)
     return (*((rest,) if len(rest) else ()), *ranges[1:])

@@ -1,4 +1,4 @@
-"""How each node gets on with each array, as far as it has been seen."""
+"""The observed speed of each array on each node."""
 
 from collections.abc import Mapping
 
@@ -11,26 +11,26 @@ from potluck.model.ids import NodeId, TaskId
 
 
 class ArrayProgress(Struct, frozen=True):
-    """How an array goes on a node."""
+    """Observed progress of an array on a node."""
 
     item_seconds: float
     in_vain: int = 0  # items that failed there, if none succeeded
 
 
-class Paces:
+class NodeSpeeds:
     def __init__(self, running: RunningWork) -> None:
         self._running = running
         self._seen: dict[TaskId, Mapping[NodeId, ArrayProgress]] = {}
 
     def observe(self, task_id: TaskId, seen: Mapping[NodeId, ArrayProgress]) -> None:
-        """Instead of what was known: a node that was not seen for long gets another chance."""
+        """Replaces earlier observations, so a node not seen for long gets another chance."""
         self._seen[task_id] = seen
 
     def forget(self, task_id: TaskId) -> None:
         self._seen.pop(task_id, None)
 
-    def pace(self, task: WaitingTask, node_id: NodeId, slots: int | None = None) -> ArraySpeed:
-        """`slots`: how many could be at work on it at once, which matters before it was seen."""
+    def speed(self, task: WaitingTask, node_id: NodeId, slots: int | None = None) -> ArraySpeed:
+        """`slots` is how many attempts could run at once; used before anything was observed."""
         anywhere = self._seen.get(task.id)
         workers = self._running.live(task.id)
         if not anywhere:
@@ -41,9 +41,11 @@ class Paces:
         return ArraySpeed(task.expected_seconds, seen.item_seconds, workers, seen.in_vain)
 
     def unfit(self, task: WaitingTask) -> frozenset[NodeId]:
-        """The nodes that would hold up the end of an array, or on which it fails."""
+        """The nodes that would delay the end of an array, or on which its items fail."""
         seen = self._seen.get(task.id)
         if not seen:
             return frozenset()
-        pending = pending_items(task)  # once for all nodes: it may be in many pieces
-        return frozenset(node_id for node_id in seen if is_unfit(pending, self.pace(task, node_id)))
+        pending = pending_items(task)  # computed once: there may be many pieces
+        return frozenset(
+            node_id for node_id in seen if is_unfit(pending, self.speed(task, node_id))
+        )

@@ -1,13 +1,12 @@
-"""Which items of an array a node gets next.
+"""Chooses the items of an array that a node gets next.
 
 A range is a few seconds of work: long enough to be worth a lease, short enough that a lost node
-costs little. Before anything was seen of an array its items are expected to take what its owner
-said, or what those of its name took; nobody gets more by that than its part of the pool, so that a
-wrong word costs little more than an even cut. Near the end ranges shrink, and a node so slow that
-it alone would hold the end up gets no more, so that all are done at about the same time; but what
-is done in a moment is not cut any smaller, since a lease costs more than it would save. On a node
-where nothing but failures has been seen ranges stay short, and it is left out while others are at
-work: it may be the node.
+costs little. Before the first observation, items are expected to take the declared time, or the
+time of earlier tasks of that name; such a range is at most an even share of the pool, so a wrong
+estimate costs little. Near the end ranges shrink, and a node so slow that it alone would delay the
+end gets no more; but work that takes a moment is not split further, since a lease costs more than
+it would save. A node with nothing but failures gets short ranges, and none while others work on the
+array: the node may be at fault.
 """
 
 from math import ceil
@@ -19,67 +18,66 @@ from potluck.decide.types import WaitingTask
 from potluck.model.task import ItemRange
 
 GOOD_SECONDS = 5.0
-# By what was only expected, a node gets no more than this.
+# Most items of a range before anything was observed.
 _MOST_UNSEEN = 5_000
-# Whatever a node says of its speed, it gets no more than this, nor more than so many times what is
-# good for the others: one that lies gets through little of an array.
+# Limits of a range whatever speed a node reports, so that a lying node gets little of an array: a
+# number of items, and a multiple of a usual range.
 _MOST_IN_RANGE = 10_000
 _MOST_TIMES_OTHERS = 8
-# Where this many items have failed and none has succeeded, and as long as that is so.
+# Failed items, with none succeeded, after which a node is left out.
 _MOST_IN_VAIN = 5
-# Who needs so many times as long for one item as the others for all the rest is not waited for.
+# A node is too slow if one item takes it this many times as long as the others need for the rest.
 _TOO_SLOW = 2.0
 _SHORTEST_SECONDS = 1e-6
-# So much work is not worth two leases.
+# Less work than this is not split.
 _WORTH_A_LEASE_SECONDS = 0.05
-# A range may take this part of what is left for each of those at work.
+# A range may take this part of the remaining work per live attempt.
 _PART_OF_REST = 0.5
 
 
 class ArraySpeed(Struct, frozen=True):
     """How fast an array goes."""
 
-    item_seconds: float | None  # over all nodes, as seen so far; None before the first item is done
-    node_item_seconds: float | None  # on the node that asks
-    workers: int  # live attempts at the array, on any node
-    in_vain: int = 0  # items that failed on the node that asks, if none succeeded there
-    # How many could be at work at once in the whole pool, if nothing was seen of the array yet.
-    slots: int | None = None
+    item_seconds: float | None  # average of all nodes; None before the first item is done
+    node_item_seconds: float | None  # on this node
+    workers: int  # live attempts of the array, on any node
+    in_vain: int = 0  # items that failed on this node, if none succeeded there
+    slots: int | None = None  # attempts that the whole pool could run, before any observation
 
 
-def next_range(task: WaitingTask, pace: ArraySpeed, most_items: int | None = None) -> ItemRange:
-    """The first pending items, as many as are good for the node.
+def next_range(task: WaitingTask, speed: ArraySpeed, most_items: int | None = None) -> ItemRange:
+    """The first pending items, as many as suit the node.
 
-    Where none has succeeded yet, from the back, one behind the other: those that failed there come
-    again, and are for others.
+    A node where only failures were seen gets items from the end, each time earlier ones: the items
+    that failed there are retried elsewhere.
     """
-    assert task.pending, "an array that waits has items that nobody was granted"
-    count = _count(pending_items(task), pace)
+    assert task.pending, "a waiting array has pending items"
+    count = _count(pending_items(task), speed)
     if most_items is not None:
         count = max(1, min(count, most_items))
-    if pace.in_vain:
+    if speed.in_vain:
         last = task.pending[-1]
-        end = max(last.start + 1, last.end - pace.in_vain)
+        end = max(last.start + 1, last.end - speed.in_vain)
         return ItemRange(max(last.start, end - count), end)
     first = task.pending[0]
     return ItemRange(first.start, min(first.end, first.start + count))
 
 
-def is_unfit(pending: int, pace: ArraySpeed) -> bool:
-    """Whether the rest, so many items, is better left to those already at work.
+def is_unfit(pending: int, speed: ArraySpeed) -> bool:
+    """Whether the pending items are better left to the live attempts.
 
-    They would be done with all of it before this node with one item, or all items fail on it.
+    They would finish all of them before this node finishes one, or all items fail on it.
     """
-    if not pace.workers:
+    if not speed.workers:
         return False
-    return pace.in_vain >= _MOST_IN_VAIN or _is_too_slow(pending, pace)
+    return speed.in_vain >= _MOST_IN_VAIN or _is_too_slow(pending, speed)
 
 
-def _is_too_slow(pending: int, pace: ArraySpeed) -> bool:
-    if pace.item_seconds is None or pace.node_item_seconds is None:
+def _is_too_slow(pending: int, speed: ArraySpeed) -> bool:
+    if speed.item_seconds is None or speed.node_item_seconds is None:
         return False
-    others = _rest_seconds(pending, pace) + pace.item_seconds
-    return pace.node_item_seconds > _TOO_SLOW * others
+    others = _rest_seconds(pending, speed) + speed.item_seconds
+    return speed.node_item_seconds > _TOO_SLOW * others
 
 
 def pending_items(task: WaitingTask) -> int:
@@ -92,8 +90,8 @@ def affordable_items(available_micro: int, price_micro_per_hour: int, seconds: f
     return None if each == 0 else available_micro // each
 
 
-def without(task: WaitingTask, taken: ItemRange) -> tuple[ItemRange, ...]:
-    """What is pending once a range has been cut from the first piece, or from the last."""
+def remove_range(task: WaitingTask, taken: ItemRange) -> tuple[ItemRange, ...]:
+    """The pending ranges after `taken` was cut from the first or the last of them."""
     place = 0 if taken.start < task.pending[0].end else len(task.pending) - 1
     piece = task.pending[place]
     assert piece.start <= taken.start and taken.end <= piece.end
@@ -101,21 +99,21 @@ def without(task: WaitingTask, taken: ItemRange) -> tuple[ItemRange, ...]:
     return (*task.pending[:place], *filter(len, rest), *task.pending[place + 1 :])
 
 
-def _count(pending: int, pace: ArraySpeed) -> int:
-    """Before anything is known one item each, so that something is known soon."""
-    if pace.item_seconds is None:
+def _count(pending: int, speed: ArraySpeed) -> int:
+    """One item as long as no duration is known, so that one is known soon."""
+    if speed.item_seconds is None:
         return 1
-    overall = max(pace.item_seconds, _SHORTEST_SECONDS)
-    here = max(pace.node_item_seconds or overall, _SHORTEST_SECONDS)
-    part = max(_PART_OF_REST * _rest_seconds(pending, pace), _WORTH_A_LEASE_SECONDS)
+    overall = max(speed.item_seconds, _SHORTEST_SECONDS)
+    here = max(speed.node_item_seconds or overall, _SHORTEST_SECONDS)
+    part = max(_PART_OF_REST * _rest_seconds(pending, speed), _WORTH_A_LEASE_SECONDS)
     most = min(_MOST_IN_RANGE, _MOST_TIMES_OTHERS * ceil(GOOD_SECONDS / overall))
-    if pace.in_vain:
+    if speed.in_vain:
         most = min(most, _MOST_IN_VAIN)
-    if pace.slots is not None:
-        most = min(most, _MOST_UNSEEN, ceil(pending / max(1, pace.slots - pace.workers)))
+    if speed.slots is not None:
+        most = min(most, _MOST_UNSEEN, ceil(pending / max(1, speed.slots - speed.workers)))
     return max(1, min(ceil(GOOD_SECONDS / here), int(part / here), most))
 
 
-def _rest_seconds(pending: int, pace: ArraySpeed) -> float:
-    """How long those at work would need for all that is pending."""
-    return pending * (pace.item_seconds or 0.0) / max(1, pace.workers)
+def _rest_seconds(pending: int, speed: ArraySpeed) -> float:
+    """How long the live attempts would need for all pending items."""
+    return pending * (speed.item_seconds or 0.0) / max(1, speed.workers)

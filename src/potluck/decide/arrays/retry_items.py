@@ -1,7 +1,7 @@
-"""Which items of an array that has ended are run again, and what is taken over of the others.
+"""Chooses which items of an ended array a retry runs, and what it takes over from the others.
 
-They keep their numbers. What has succeeded counts as done from the start, with the time that it
-took, so that the rest is cut and awaited as it was.
+Items keep their numbers. Succeeded items count as done from the start, with the time that they
+took, so the rest is split into ranges and forecast as before.
 """
 
 from msgspec import Struct
@@ -15,10 +15,10 @@ class ArrayEnd(Struct, frozen=True):
     """How far an array had come when it ended."""
 
     items: int
-    not_done: tuple[ItemRange, ...]  # as far as it is known which
+    not_done: tuple[ItemRange, ...]  # as far as they are known
     items_succeeded: int
     items_done: int
-    items_seconds: float  # that all that were done took together
+    items_seconds: float  # of all done items together
 
 
 class RetryPlan(Struct, frozen=True):
@@ -28,15 +28,15 @@ class RetryPlan(Struct, frozen=True):
 
 
 def again(end: ArrayEnd, all_items: bool) -> RetryPlan:
-    """All of them, too, where it is not known which are left, or they are in too many pieces."""
+    """Runs all items also if the remaining ones are unknown or in too many pieces."""
     whole = RetryPlan((ItemRange(0, end.items),))
     if all_items:
         return whole
     left = end.items - end.items_succeeded
     if not left:
         raise Conflict(
-            "All its items have succeeded, so there is none to try again.",
-            "Say --all (`all_items`) to run all of them once more.",
+            "All its items have succeeded, so there is nothing to retry.",
+            "Use --all (`all_items`) to run all of them again.",
         )
     is_known = sum(map(len, end.not_done)) == left and len(end.not_done) <= MOST_PIECES
     if not is_known or not end.items_succeeded:

@@ -1,1 +1,1 @@
-"""Why a task waits, and what would help. The door is `explain`."""
+"""Why a task waits, and what would help. The entry module is `explain`."""

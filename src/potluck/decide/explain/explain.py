@@ -1,4 +1,4 @@
-"""Why a task waits: who refuses it for what, what would help, and when it will probably start."""
+"""Explains why a task waits: which nodes refuse it and why, what would help, when it may start."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -7,17 +7,17 @@ from potluck.decide.account import SchedulerAccount
 from potluck.decide.explain.node import (
     NodeExplained,
     Queue,
-    WaitingLine,
+    WaitingGroup,
     explain_node,
 )
 from potluck.decide.explain.sentences import Explained, waiting_reason
-from potluck.decide.explain.suggestions import changes
+from potluck.decide.explain.suggestions import suggest_changes
 from potluck.decide.order.interface import OrderPolicy, Turn
-from potluck.decide.pool.capacity import Capacity
+from potluck.decide.pool.capacity import PoolCapacity
 from potluck.decide.pool.feasibility import Refusal
 from potluck.decide.pool.suitable_devices import Suitability
-from potluck.decide.queue.task_groups import Halt, Lines
-from potluck.decide.reservations.forecast import Foresight
+from potluck.decide.queue.task_groups import BlockReason, TaskGroups
+from potluck.decide.reservations.forecast import StartForecaster
 from potluck.decide.types import WaitingTask
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.model.task import WaitingReason
@@ -27,68 +27,72 @@ class Explainer:
     def __init__(
         self,
         order: OrderPolicy,
-        lines: Lines,
+        groups: TaskGroups,
         accounts: Mapping[AccountId, SchedulerAccount],
-        pool: tuple[Capacity, Suitability],
-        foresight: Foresight,
+        pool: tuple[PoolCapacity, Suitability],
+        forecaster: StartForecaster,
     ) -> None:
         self._order = order
-        self._lines = lines
+        self._groups = groups
         self._accounts = accounts
         self._capacity, self._suitability = pool
-        self._foresight = foresight
+        self._forecaster = forecaster
 
-    def reason(self, task: WaitingTask, halt: Halt) -> WaitingReason:
-        """In short, for all that stand in its line."""
-        counts = self._capacity.refusals(task) if halt is Halt.ROOM else Counter[Refusal]()
-        return waiting_reason(halt, counts, self._suitability.node_count)
+    def reason(self, task: WaitingTask, block_reason: BlockReason) -> WaitingReason:
+        """The short reason, which is the same for the whole task group."""
+        counts = (
+            self._capacity.refusals(task)
+            if block_reason is BlockReason.NO_CAPACITY
+            else Counter[Refusal]()
+        )
+        return waiting_reason(block_reason, counts, self._suitability.node_count)
 
     def explain(self, task_id: TaskId, now: float) -> Explained | None:
-        """At length; None if it does not wait here."""
-        task = self._lines.task(task_id)
-        line = None if task is None else self._lines.line_of(task)
-        if task is None or line is None:
+        """The full explanation; None if the task does not wait here."""
+        task = self._groups.task(task_id)
+        group = None if task is None else self._groups.group_of(task)
+        if task is None or group is None:
             return None
         refusals = self._capacity.refusals(task)
         suitable, nodes = self._suitability.devices(task), self._suitability.node_count
-        if line.halt is Halt.CREDIT and (dear := nodes - refusals.total()) > 0:
-            refusals[Refusal.CREDIT] = dear  # they have room, and that is all that is wrong
-        # Whom none of them could ever take is not the next, wherever it stands.
+        if group.block_reason is BlockReason.CREDIT and (dear := nodes - refusals.total()) > 0:
+            refusals[Refusal.CREDIT] = dear  # they have capacity: only the price is wrong
+        # A task that no node could ever take has no position in the order.
         is_in_order = suitable or not nodes
         forecast = None
-        if not line.halt.is_of_account:
-            place = (line.shape, 1 + self._lines.ahead_in_shape(task))
-            forecast = self._foresight.forecast(task, place, suitable, now)
+        if not group.block_reason.is_of_account:
+            place = (group.shape, 1 + self._groups.ahead_in_shape(task))
+            forecast = self._forecaster.forecast(task, place, suitable, now)
         return Explained(
-            reason=waiting_reason(line.halt, refusals, nodes),
+            reason=waiting_reason(group.block_reason, refusals, nodes),
             nodes=nodes,
             refusals=dict(refusals.most_common()),
-            changes=changes(task, self._suitability.kinds()),
+            changes=suggest_changes(task, self._suitability.kinds()),
             position=self._position(task, now) if is_in_order else None,
             forecast=forecast,
         )
 
     def explain_node(self, node_id: NodeId, running: int) -> NodeExplained | None:
-        """Why a node gets no work; None if it is none that is planned with."""
-        room = self._capacity.pool.get(node_id)
-        if room is None:
+        """Why a node gets no work; None if the scheduler does not know the node."""
+        capacity = self._capacity.pool.get(node_id)
+        if capacity is None:
             return None
-        lines = [
-            WaitingLine(entry[2], self._lines.count(line), line.halt)
-            for line in self._lines.lines()
-            if (entry := self._lines.first(line)) is not None
+        groups = [
+            WaitingGroup(entry[2], self._groups.count(group), group.block_reason)
+            for group in self._groups.groups()
+            if (entry := self._groups.first(group)) is not None
         ]
         labels = frozenset[str]().union(*(each.node.labels for each in self._capacity.pool))
-        queue = Queue(lines, len(self._lines), labels)
-        return explain_node(room, queue, self._capacity.want_of, running)
+        queue = Queue(groups, len(self._groups), labels)
+        return explain_node(capacity, queue, self._capacity.demand_of, running)
 
     def _position(self, task: WaitingTask, now: float) -> int:
-        """Which in the order it is: 1 is the next.
+        """Its position in the order; 1 is next.
 
-        Of another account that goes first, as many go before it as of its own, and one more.
+        An account that is served first puts at most one task more before it than its own account.
         """
-        ahead = self._lines.ahead_in_account(task)
-        firsts = self._lines.firsts()
+        ahead = self._groups.ahead_in_account(task)
+        firsts = self._groups.firsts()
         places = sorted(
             (self._order.between(Turn(first, self._accounts[each], now)), each, count)
             for each, (first, count) in firsts.items()

@@ -1,7 +1,7 @@
-"""Why a node gets no work: what keeps each task that waits from it, and what its owner could do.
+"""Explains why a node gets no work: the reason of each waiting task, and what its owner could do.
 
-Tasks that ask alike are looked at once. Where very many different things are asked for, some of
-them stand for the others.
+Each task group is checked once. With very many groups a sample is checked, and counts are
+estimates.
 """
 
 from collections import defaultdict
@@ -10,38 +10,38 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from potluck.decide.explain.owner_sentences import AWAY, reason_sentence
-from potluck.decide.explain.owner_suggestions import changes
-from potluck.decide.pool.demand import Want
+from potluck.decide.explain.owner_suggestions import suggest_offers
+from potluck.decide.pool.demand import Demand
 from potluck.decide.pool.feasibility import Refusal
 from potluck.decide.pool.node_capacity import NodeCapacity
-from potluck.decide.queue.task_groups import Halt
+from potluck.decide.queue.task_groups import BlockReason
 from potluck.decide.types import FreeNode, WaitingTask
 
-# So many are looked at for one answer.
-MOST_LINES = 2_000
+# Groups that are checked for one explanation.
+MOST_GROUPS = 2_000
 
 FAILED_HERE = "failed_here"
 IN_LINE = "in_line"
 
 
-class WaitingLine(Struct, frozen=True):
-    """Tasks that ask alike: the first of them, how many there are, and why they stand still."""
+class WaitingGroup(Struct, frozen=True):
+    """A task group: its first task, its size, and why it is blocked."""
 
     task: WaitingTask
     count: int
-    halt: Halt
+    block_reason: BlockReason
 
 
 class Queue(Struct, frozen=True):
-    """All that waits, and by which labels nodes of the pool can be asked for."""
+    """The waiting tasks, and the labels of all nodes in the pool."""
 
-    lines: list[WaitingLine]
+    groups: list[WaitingGroup]
     tasks: int
     labels: frozenset[str]
 
 
 class BlockedTasks(Struct, frozen=True):
-    """So many tasks are kept from a node by this."""
+    """How many tasks one reason keeps from a node."""
 
     code: str
     tasks: int
@@ -57,14 +57,15 @@ class NodeExplained(Struct, frozen=True):
 
 
 def explain_node(
-    room: NodeCapacity, queue: Queue, want_of: Callable[[WaitingTask], Want], running: int
+    capacity: NodeCapacity, queue: Queue, demand_of: Callable[[WaitingTask], Demand], running: int
 ) -> NodeExplained:
-    """Of very many lines some stand for the others: what they are counted for is an estimate."""
-    stride = 1 + max(0, len(queue.lines) - 1) // MOST_LINES
+    stride = 1 + max(0, len(queue.groups) - 1) // MOST_GROUPS
     kept: dict[str, list[tuple[WaitingTask, int]]] = defaultdict(list)
-    for line in queue.lines[::stride]:
-        kept[_code(room, line, want_of(line.task))].append((line.task, line.count * stride))
-    node, about = room.as_node(), "about " if stride > 1 else ""
+    for group in queue.groups[::stride]:
+        kept[_code(capacity, group, demand_of(group.task))].append(
+            (group.task, group.count * stride)
+        )
+    node, about = capacity.as_node(), "about " if stride > 1 else ""
     reasons = []
     for code, tasks in kept.items():
         if count := min(queue.tasks, sum(number for _, number in tasks)):
@@ -77,39 +78,41 @@ def explain_node(
         running=running,
         waiting=queue.tasks,
         reasons=reasons,
-        changes=changes(node, refused, about),
+        changes=suggest_offers(node, refused, about),
     )
 
 
 _PASSING = (Refusal.DEVICE_BUSY, Refusal.DEVICE_SHARED, Refusal.NODE_BUSY)
-_HALTED = {
-    Halt.CREDIT: "credit",
-    Halt.QUOTA: "quota",
-    Halt.TOO_LARGE: "quota",
-    Halt.KEPT: "kept",
-    Halt.SLOW: "slow",
+_BLOCKED_CODES = {
+    BlockReason.CREDIT: "credit",
+    BlockReason.QUOTA: "quota",
+    BlockReason.TOO_LARGE: "quota",
+    BlockReason.KEPT: "kept",
+    BlockReason.SLOW: "slow",
 }
 
 
-def _code(room: NodeCapacity, line: WaitingLine, want: Want) -> str:
-    """What lasts longest is told first."""
-    refusal = want.refusal(room, line.task.account_id)
+def _code(capacity: NodeCapacity, group: WaitingGroup, demand: Demand) -> str:
+    """The reason that lasts longest."""
+    refusal = demand.refusal(capacity, group.task.account_id)
     if refusal is not None and refusal not in _PASSING:
         return refusal.value
-    if room.node.id in line.task.failed_on:
+    if capacity.node.id in group.task.failed_on:
         return FAILED_HERE
-    return _HALTED.get(line.halt, IN_LINE) if refusal is None else refusal.value
+    return _BLOCKED_CODES.get(group.block_reason, IN_LINE) if refusal is None else refusal.value
 
 
 def _sentence(node: FreeNode, reasons: list[BlockedTasks], running: int, waiting: int) -> str:
-    now = f" It has {_attempts(running)} now." if running else ""
+    now = f" It runs {_attempts(running)} now." if running else ""
     away = {each.availability for each in node.devices if not each.is_available}
     if node.devices and not any(each.is_available for each in node.devices):
         why = " and ".join(AWAY[each] for each in sorted(away))
         return f"It takes no new work now: {why}.{now}"
     if not waiting:
-        return f"Nothing waits in the queue.{now}"
-    return f"{reasons[0].sentence}{now}" if reasons else f"It is being looked at; ask again.{now}"
+        return f"The queue is empty.{now}"
+    if not reasons:
+        return f"The scheduler is still checking it; ask again.{now}"
+    return f"{reasons[0].sentence}{now}"
 
 
 def _attempts(count: int) -> str:

@@ -1,6 +1,7 @@
-"""What an owner could offer so that a node got more work: one thing changed at a time.
+"""Suggestions for an owner: changes, one at a time, that would bring a node more work.
 
-Counted by what the scheduler would then say, so that nothing is promised that another wall forbids.
+Tasks are counted by the scheduler's own checks, so a task that another refusal would still exclude
+does not count.
 """
 
 from bisect import bisect_left
@@ -9,7 +10,7 @@ from itertools import accumulate
 
 from msgspec.structs import replace
 
-from potluck.decide.explain.owner_sentences import Asked
+from potluck.decide.explain.owner_sentences import TaskCounts
 from potluck.decide.explain.relaxations import FIELD_OF, MEASURE_OF
 from potluck.decide.pool.feasibility import Refusal, share_of, suitable
 from potluck.decide.types import FreeNode, WaitingTask
@@ -19,8 +20,8 @@ from potluck.model.terms import TaskKind
 _Changed = tuple[FreeNode, str]
 
 
-def changes(node: FreeNode, refused: Mapping[Refusal, Asked], about: str) -> list[str]:
-    """Sentences, those that would bring the most tasks first; `about` stands before figures."""
+def suggest_offers(node: FreeNode, refused: Mapping[Refusal, TaskCounts], about: str) -> list[str]:
+    """Sentences, most tasks first; `about` precedes the counts."""
     found = [
         (count, condition)
         for refusal, offer in _OFFERS.items()
@@ -33,7 +34,7 @@ def changes(node: FreeNode, refused: Mapping[Refusal, Asked], about: str) -> lis
     return [f"{condition}, it could take {about}{_tasks(count)}." for count, condition in found]
 
 
-def _count(node: FreeNode, asked: Asked) -> int:
+def _count(node: FreeNode, asked: TaskCounts) -> int:
     return sum(count for task, count in asked if not isinstance(suitable(task, node), Refusal))
 
 
@@ -46,41 +47,41 @@ def _with_devices(node: FreeNode, **said: object) -> FreeNode:
     return replace(node, devices=devices)
 
 
-def _back(node: FreeNode, _asked: Asked) -> _Changed:
+def _back(node: FreeNode, _asked: TaskCounts) -> _Changed:
     return _with_devices(node, availability=Availability.AVAILABLE), "If its devices took work now"
 
 
-def _every_kind(node: FreeNode, _asked: Asked) -> _Changed:
-    return _with_devices(node, kinds=frozenset()), "If its owner took every kind of task"
+def _every_kind(node: FreeNode, _asked: TaskCounts) -> _Changed:
+    return _with_devices(node, kinds=frozenset()), "If its owner accepted every kind of task"
 
 
-def _everybody(node: FreeNode, _asked: Asked) -> _Changed:
+def _everybody(node: FreeNode, _asked: TaskCounts) -> _Changed:
     open_ = _with_devices(node, allow=None, deny=frozenset())
-    return open_, "If its owner took everybody's tasks"
+    return open_, "If its owner accepted every account's tasks"
 
 
-def _any_part(node: FreeNode, asked: Asked) -> _Changed:
+def _any_part(node: FreeNode, asked: TaskCounts) -> _Changed:
     least = min(task.requirements.device_milli or WHOLE_DEVICE_MILLI for task, _ in asked)
     parts = -(-WHOLE_DEVICE_MILLI // least)
     divided = tuple(
         replace(each, least_milli=min(each.least_milli, WHOLE_DEVICE_MILLI // parts))
         for each in node.devices
     )
-    condition = f"If its cards were divided into {parts} parts"
+    condition = f"If its GPUs were divided into {parts} parts"
     return replace(node, devices=divided), condition
 
 
-def _runs_all(node: FreeNode, _asked: Asked) -> _Changed:
+def _runs_all(node: FreeNode, _asked: TaskCounts) -> _Changed:
     every = replace(node, kinds=frozenset(TaskKind), containers=None)
     return every, "If it could run every kind of task"
 
 
-def _sandboxed(node: FreeNode, _asked: Asked) -> _Changed:
+def _sandboxed(node: FreeNode, _asked: TaskCounts) -> _Changed:
     return replace(node, own_tasks_only=False), "With a sandbox"
 
 
-def _cheaper(node: FreeNode, asked: Asked) -> _Changed | None:
-    """The highest price that half of those pay who find it too dear."""
+def _cheaper(node: FreeNode, asked: TaskCounts) -> _Changed | None:
+    """The highest price that half of the refused tasks would pay."""
     prices = [(paid, count) for task, count in asked if (paid := _paid(task, node)) is not None]
     if not prices:
         return None
@@ -95,13 +96,13 @@ def _cheaper(node: FreeNode, asked: Asked) -> _Changed | None:
 
 
 def _of_half(figures: Sequence[tuple[int, int]]) -> int:
-    """The first figure by which half of the tasks are reached, each with how many it reaches."""
+    """The first figure that reaches half of the tasks; `figures` are pairs of figure and count."""
     counts = list(accumulate(count for _, count in figures))
     return figures[bisect_left(counts, (counts[-1] + 1) // 2)][0]
 
 
 def _paid(task: WaitingTask, node: FreeNode) -> int | None:
-    """The price of a whole device at which the task could pay what it takes of the node."""
+    """The price of a whole device at which the task could pay for its share of the node."""
     wanted = task.requirements
     ceiling = wanted.max_price_micro_per_hour
     if ceiling is None or not node.devices:
@@ -110,12 +111,12 @@ def _paid(task: WaitingTask, node: FreeNode) -> int | None:
     return ceiling * WHOLE_DEVICE_MILLI // (milli * wanted.device_count)
 
 
-def _larger(refusal: Refusal) -> Callable[[FreeNode, Asked], _Changed]:
-    """The least that half of those need for whom it is too small."""
+def _larger(refusal: Refusal) -> Callable[[FreeNode, TaskCounts], _Changed]:
+    """The smallest size that suffices for half of the refused tasks."""
     field = FIELD_OF[refusal]
     measure = MEASURE_OF[field]
 
-    def offer(node: FreeNode, asked: Asked) -> _Changed:
+    def offer(node: FreeNode, asked: TaskCounts) -> _Changed:
         wanted = sorted((getattr(task.requirements, field), count) for task, count in asked)
         figure = _of_half(wanted)
         has = getattr(node, field)
@@ -126,7 +127,7 @@ def _larger(refusal: Refusal) -> Callable[[FreeNode, Asked], _Changed]:
     return offer
 
 
-_OFFERS: dict[Refusal, Callable[[FreeNode, Asked], _Changed | None]] = {
+_OFFERS: dict[Refusal, Callable[[FreeNode, TaskCounts], _Changed | None]] = {
     Refusal.DEVICE_AWAY: _back,
     Refusal.PRICE: _cheaper,
     Refusal.KIND: _runs_all,

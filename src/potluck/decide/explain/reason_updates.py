@@ -1,8 +1,8 @@
-"""Which lines have got a reason to wait, or another one, since somebody was told.
+"""Tracks which task groups have a new waiting reason since the last report.
 
-Counting who refuses a task for what looks at every kind of node, so it is done for a few shapes in
-a round and not again within a few seconds; a line whose reason stays the same is not told of again.
-When nodes have come or gone, all that waits for room is counted anew.
+Counting refusals checks every kind of node, so a round counts only a few shapes, and each shape at
+most once in a few seconds. A group whose reason stays the same is not reported again. When nodes
+have come or gone, all groups that wait for capacity are counted again.
 """
 
 from collections.abc import Callable
@@ -11,20 +11,20 @@ from itertools import islice
 from msgspec import Struct
 
 from potluck.decide.queue.task_groups import (
-    Halt,
+    BlockReason,
     LineKey,
-    Lines,
     TaskGroup,
+    TaskGroups,
 )
 from potluck.decide.types import WaitingTask
 from potluck.model.task import WaitingReason
 
 MOST_COUNTS = 4
-MOST_LINES = 50
+MOST_GROUPS = 50
 
 
 class Waiting(Struct, frozen=True):
-    """Why a line waits, and one of the tasks in it."""
+    """Why a task group waits, and one of its tasks."""
 
     example: WaitingTask
     reason: WaitingReason
@@ -38,90 +38,90 @@ class _CountedReason(Struct, frozen=True):
 class ReasonUpdates:
     def __init__(
         self,
-        lines: Lines,
-        count: Callable[[WaitingTask, Halt], WaitingReason],
+        groups: TaskGroups,
+        count: Callable[[WaitingTask, BlockReason], WaitingReason],
         fresh_seconds: float,
     ) -> None:
-        self._lines = lines
+        self._groups = groups
         self._count = count
         self._fresh_seconds = fresh_seconds
-        self._fresh: dict[TaskGroup, None] = {}  # halted since, in turn
-        self._told: dict[LineKey, WaitingReason] = {}
+        self._fresh: dict[TaskGroup, None] = {}  # blocked since the last report, in order
+        self._reported: dict[LineKey, WaitingReason] = {}
         self._counted: dict[object, _CountedReason] = {}
         self._emptied: dict[LineKey, None] = {}
-        self._is_doubted = False
+        self._is_stale = False
         self._renewed_at = 0.0
 
-    def note(self, line: TaskGroup) -> None:
-        self._fresh[line] = None
+    def note(self, group: TaskGroup) -> None:
+        self._fresh[group] = None
 
-    def forget(self, line: TaskGroup) -> None:
-        self._fresh.pop(line, None)
-        if self._told.pop(line.key, None) is not None:
-            self._emptied[line.key] = None
+    def forget(self, group: TaskGroup) -> None:
+        self._fresh.pop(group, None)
+        if self._reported.pop(group.key, None) is not None:
+            self._emptied[group.key] = None
 
-    def doubt(self) -> None:
-        """Other nodes are there than when it was counted."""
-        self._is_doubted = True
+    def mark_stale(self) -> None:
+        """Nodes have come or gone since reasons were counted."""
+        self._is_stale = True
 
     @property
     def is_done(self) -> bool:
-        """Whether all that is known to have changed was told."""
+        """Whether every known change was reported."""
         return not self._fresh
 
     def take_emptied(self) -> tuple[LineKey, ...]:
-        """The lines that had a reason, and in which nobody waits any more."""
+        """The groups that had a reason and are empty now."""
         emptied, self._emptied = tuple(self._emptied), {}
         return emptied
 
-    def tell(self, now: float) -> dict[LineKey, Waiting]:
-        """The lines whose reason is a new one."""
+    def take_changed(self, now: float) -> dict[LineKey, Waiting]:
+        """The groups whose reason has changed."""
         self._renew(now)
-        news: dict[LineKey, Waiting] = {}
+        changed: dict[LineKey, Waiting] = {}
         counts = MOST_COUNTS
-        for line in list(islice(self._fresh, MOST_LINES)):
-            entry = self._lines.first(line)
-            if entry is None or line.halt is Halt.NONE:
-                del self._fresh[line]
+        for group in list(islice(self._fresh, MOST_GROUPS)):
+            entry = self._groups.first(group)
+            if entry is None or group.block_reason is BlockReason.NONE:
+                del self._fresh[group]
                 continue
-            known = self._known(line, now)
-            if known is None:
+            reason = self._cached_reason(group, now)
+            if reason is None:
                 if not counts:
-                    # The others are looked at before it is its turn again.
-                    self._fresh[line] = self._fresh.pop(line)
+                    # To the end: the others come first next time.
+                    self._fresh[group] = self._fresh.pop(group)
                     continue
                 counts -= 1
-                known = self._look(line, entry[2], now)
-            del self._fresh[line]
-            if self._told.get(line.key) != known:
-                self._told[line.key] = known
-                news[line.key] = Waiting(entry[2], known)
-        return news
+                reason = self._look(group, entry[2], now)
+            del self._fresh[group]
+            if self._reported.get(group.key) != reason:
+                self._reported[group.key] = reason
+                changed[group.key] = Waiting(entry[2], reason)
+        return changed
 
     def _renew(self, now: float) -> None:
-        if self._is_doubted and now - self._renewed_at >= self._fresh_seconds:
-            self._is_doubted = False
+        if self._is_stale and now - self._renewed_at >= self._fresh_seconds:
+            self._is_stale = False
             self._renewed_at = now
             self._counted.clear()
-            for line in self._lines.lines():
-                if line.halt is Halt.ROOM:
-                    self.note(line)
+            for group in self._groups.groups():
+                if group.block_reason is BlockReason.NO_CAPACITY:
+                    self.note(group)
 
-    def _known(self, line: TaskGroup, now: float) -> WaitingReason | None:
-        counted = self._counted.get(_kind(line))
+    def _cached_reason(self, group: TaskGroup, now: float) -> WaitingReason | None:
+        counted = self._counted.get(_kind(group))
         is_fresh = counted is not None and now - counted.at < self._fresh_seconds
         return counted.reason if counted is not None and is_fresh else None
 
-    def _look(self, line: TaskGroup, task: WaitingTask, now: float) -> WaitingReason:
+    def _look(self, group: TaskGroup, task: WaitingTask, now: float) -> WaitingReason:
         if len(self._counted) > 10_000:
             self._counted.clear()
-        reason = self._count(task, line.halt)
-        self._counted[_kind(line)] = _CountedReason(reason, now)
+        reason = self._count(task, group.block_reason)
+        self._counted[_kind(group)] = _CountedReason(reason, now)
         return reason
 
 
-def _kind(line: TaskGroup) -> object:
-    """Lines of one shape wait for the same; credit and quota are an account's own."""
-    if line.halt.is_of_account:
-        return (line.halt, line.key)
-    return (line.halt, line.shape)
+def _kind(group: TaskGroup) -> object:
+    """Groups of one shape share their reason; credit and quota concern one account."""
+    if group.block_reason.is_of_account:
+        return (group.block_reason, group.key)
+    return (group.block_reason, group.shape)

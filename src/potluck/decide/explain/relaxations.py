@@ -1,4 +1,4 @@
-"""How a requirement can be eased, and what is then said of it."""
+"""How each requirement can be relaxed, and the sentence that suggests it."""
 
 from collections.abc import Callable
 from math import floor, log10
@@ -15,7 +15,7 @@ from potluck.model.task import GIB, MIB
 _Devices = tuple[FreeDevice, ...]
 
 
-def eased(task: WaitingTask, field: str, value: object) -> WaitingTask:
+def relax(task: WaitingTask, field: str, value: object) -> WaitingTask:
     requirements = replace(task.requirements, **{field: value})
     return replace(task, requirements=requirements)
 
@@ -26,23 +26,23 @@ class Measure(Struct, frozen=True):
     field: str
     least: int | float | None
     of_node: Callable[[FreeNode, _Devices, WaitingTask], float]
-    text: Callable[[float, int], str]  # never more than the figure, to so many digits
+    text: Callable[[float, int], str]  # of a figure and a number of digits; never rounded up
     words: str
     is_ceiling: bool = False  # more of it suits more nodes
-    noun: tuple[str, str] = ("", "")  # of what is counted: one, and several
+    noun: tuple[str, str] = ("", "")  # singular and plural of what is counted
 
     def asked(self, task: WaitingTask) -> float | None:
-        """None if nothing was asked that could be eased."""
+        """The task's figure; None if there is nothing to relax."""
         figure: float | None = getattr(task.requirements, self.field)
         return None if figure == self.least else figure
 
     def nearest(self, task: WaitingTask, node: FreeNode) -> float | None:
-        """The figure next to what was asked with which the node takes it; None if there is none.
+        """The figure closest to the task's with which the node takes it; None if there is none.
 
-        What the node has is not always it: more cores or devices also cost more. Those are whole
-        numbers, and with fewer of them nothing is refused that was not refused before.
+        It can be less than the node has, because more cores or devices also cost more. Those are
+        whole numbers, and fewer of them never cause a new refusal, so bisection finds it.
         """
-        devices = suitable(eased(task, self.field, self.least), node)
+        devices = suitable(relax(task, self.field, self.least), node)
         if isinstance(devices, Refusal):
             return None
         figure = self.of_node(node, devices, task)
@@ -58,10 +58,10 @@ class Measure(Struct, frozen=True):
         return fits
 
     def _suits(self, task: WaitingTask, node: FreeNode, figure: float) -> bool:
-        return not isinstance(suitable(eased(task, self.field, figure), node), Refusal)
+        return not isinstance(suitable(relax(task, self.field, figure), node), Refusal)
 
     def condition(self, figure: float, asked: float) -> str:
-        """With as many digits as it takes to tell the two figures apart."""
+        """The sentence, with enough digits to distinguish the two figures."""
         for digits in _DIGITS:
             shown, wanted = self.text(figure, digits), self.text(asked, digits)
             if shown != wanted:
@@ -73,7 +73,7 @@ _DIGITS = (3, 6, 15)
 
 
 def _price(node: FreeNode, devices: _Devices, task: WaitingTask) -> float:
-    """Of all that the task would take there, as the ceiling is."""
+    """The price of everything that the task would take there: the ceiling covers it too."""
     wanted = task.requirements
     return sorted(price_of(wanted, each, node.cores) for each in devices)[wanted.device_count - 1]
 
@@ -84,7 +84,7 @@ def _memory(_node: FreeNode, devices: _Devices, task: WaitingTask) -> float:
 
 
 def _part(_node: FreeNode, devices: _Devices, _task: WaitingTask) -> float:
-    """The smallest that is given of any of them."""
+    """The smallest share that any of them offers."""
     return min(each.least_milli for each in devices)
 
 
@@ -94,7 +94,7 @@ def _bytes_text(figure: float, digits: int) -> str:
 
 
 def _rounded_down(figure: float, digits: int) -> float:
-    """More than a node has would not help."""
+    """Down, because more than the node has would not help."""
     if figure <= 0:
         return 0
     return _cut(figure, max(0, digits - 1 - floor(log10(figure))))
@@ -109,7 +109,7 @@ _SIZES = ((1024 * GIB, "TiB"), (GIB, "GiB"), (MIB, "MiB"))
 
 
 def _credit_text(figure: float, _digits: int) -> str:
-    """To the last digit that counts: a ceiling that was rounded down would not help."""
+    """In full: a ceiling that was rounded down would not help."""
     whole, part = f"{figure / MICRO:.6f}".split(".")
     return f"{whole}.{part.rstrip('0'):0<2}"
 
@@ -126,7 +126,7 @@ def _part_text(figure: float, digits: int) -> str:
     return f"{_cut(figure, 2):.2f}" if digits == _DIGITS[0] else f"{_cut(figure, digits):g}"
 
 
-# What has no figure: a task asks for it or does not.
+# Requirements without a figure.
 PLAIN = {
     "device_kind": "a device of kind",
     "device_vendor": "the vendor",
@@ -149,14 +149,14 @@ MEASURES = (
         0,
         _memory,
         _bytes_text,
-        "if it asked for {} of device memory instead of {}",
+        "if it requested {} of device memory instead of {}",
     ),
     Measure(
         "device_count",
         1,
         lambda _node, devices, _task: len(devices),
         _count_text,
-        "if it asked for {} on one node instead of {}",
+        "if it requested {} on one node instead of {}",
         noun=("device", "devices"),
     ),
     Measure(
@@ -164,7 +164,7 @@ MEASURES = (
         WHOLE_DEVICE_MILLI,
         _part,
         _milli_text,
-        "if it asked for {} of a device instead of {}",
+        "if it requested {} of a device instead of {}",
         is_ceiling=True,
     ),
     Measure(
@@ -172,14 +172,14 @@ MEASURES = (
         None,
         lambda node, _devices, _task: node.reliability,
         _part_text,
-        "if a reliability of {} were enough instead of {}",
+        "if it accepted a reliability of {} instead of {}",
     ),
     Measure(
         "cores",
         1,
         lambda node, _devices, _task: node.cores,
         _count_text,
-        "if it asked for {} instead of {}",
+        "if it requested {} instead of {}",
         noun=("core", "cores"),
     ),
     Measure(
@@ -187,18 +187,18 @@ MEASURES = (
         16 * MIB,
         lambda node, _devices, _task: node.memory_bytes,
         _bytes_text,
-        "if it asked for {} of memory instead of {}",
+        "if it requested {} of memory instead of {}",
     ),
     Measure(
         "disk_bytes",
         MIB,
         lambda node, _devices, _task: node.disk_bytes,
         _bytes_text,
-        "if it asked for {} of disk instead of {}",
+        "if it requested {} of disk instead of {}",
     ),
 )
 MEASURE_OF = {measure.field: measure for measure in MEASURES}
-# Nothing that a task asks for helps where an owner takes no such tasks, or not now.
+# The requirement behind each refusal. Refusals by an owner's terms have none.
 FIELD_OF = {
     Refusal.OWNER: "owners",
     Refusal.SANDBOX: "sandbox",

@@ -1,4 +1,4 @@
-"""Why a task waits, in one sentence that a person can act on."""
+"""Waiting reasons of tasks, each a sentence that the user can act on."""
 
 from collections import Counter
 from datetime import datetime
@@ -6,116 +6,115 @@ from datetime import datetime
 from msgspec import Struct
 
 from potluck.decide.pool.feasibility import Refusal
-from potluck.decide.queue.task_groups import Halt
+from potluck.decide.queue.task_groups import BlockReason
 from potluck.decide.reservations.forecast import Forecast
 from potluck.model.task import WaitingReason
 
-# Of one node, and of several.
+_SECRETS = " (secrets go only to your own nodes and to wallets you trust: --trust)"
+# For one node, and for several.
 _SENTENCES = {
     Refusal.OWN_TASKS_ONLY: (
-        "runs only its owner's tasks, for want of a sandbox",
-        "run only their owners' tasks, for want of a sandbox",
+        "runs only its owner's tasks, because it has no sandbox",
+        "run only their owners' tasks, because they have no sandbox",
     ),
     Refusal.OWNER: (
-        "has an owner that the task is not for",
-        "have owners that the task is not for",
+        f"has an owner that the task does not allow{_SECRETS}",
+        f"have owners that the task does not allow{_SECRETS}",
     ),
     Refusal.KIND: (
-        "has nothing to run tasks of this kind in",
-        "have nothing to run tasks of this kind in",
+        "cannot run this kind of task (images need a container engine)",
+        "cannot run this kind of task (images need a container engine)",
     ),
     Refusal.SANDBOX: (
-        "has a weaker sandbox than the task wants",
-        "have a weaker sandbox than the task wants",
+        "has a weaker sandbox than the task requires",
+        "have a weaker sandbox than the task requires",
     ),
     Refusal.PYTHON: (
-        "runs another Python than the task wants",
-        "run another Python than the task wants",
+        "runs another Python version than the task requires",
+        "run another Python version than the task requires",
     ),
     Refusal.LABELS: (
-        "lacks a label that the task asks for",
-        "lack a label that the task asks for",
+        "lacks a label that the task requires",
+        "lack a label that the task requires",
     ),
     Refusal.RELIABILITY: (
-        "has lost more attempts than the task accepts",
-        "have lost more attempts than the task accepts",
+        "is less reliable than the task requires",
+        "are less reliable than the task requires",
     ),
     Refusal.DEVICE_KIND: (
-        "has no device of the wanted kind",
-        "have no device of the wanted kind",
+        "has no device of the requested kind",
+        "have no device of the requested kind",
     ),
     Refusal.DEVICE_VENDOR: (
-        "has no device of the wanted vendor",
-        "have no device of the wanted vendor",
+        "has no device of the requested vendor",
+        "have no device of the requested vendor",
     ),
     Refusal.DEVICE_MODEL: (
-        "has no device of the wanted model",
-        "have no device of the wanted model",
+        "has no device of the requested model",
+        "have no device of the requested model",
     ),
     Refusal.COMPUTE_CAPABILITY: (
-        "has no device with the wanted compute capability",
-        "have no device with the wanted compute capability",
+        "has no device with the requested compute capability",
+        "have no device with the requested compute capability",
     ),
     Refusal.DEVICE_MEMORY: (
         "has no device with enough memory",
         "have no device with enough memory",
     ),
     Refusal.TASK_KIND: (
-        "takes no tasks of this kind",
-        "take no tasks of this kind",
+        "does not accept tasks of this kind",
+        "do not accept tasks of this kind",
     ),
     Refusal.WALLET: (
-        "takes no tasks of this account",
-        "take no tasks of this account",
+        "does not accept tasks of this account",
+        "do not accept tasks of this account",
     ),
     Refusal.FRACTION: (
-        "gives no such small part of a device",
-        "give no such small part of a device",
+        "does not offer such a small share of a device",
+        "do not offer such a small share of a device",
     ),
-    Refusal.DEVICE_COUNT: ("has too few such devices", "have too few such devices"),
+    Refusal.DEVICE_COUNT: ("has too few suitable devices", "have too few suitable devices"),
     Refusal.PRICE: (
-        "costs more than the task wants to pay",
-        "cost more than the task wants to pay",
+        "costs more than the task's price ceiling",
+        "cost more than the task's price ceiling",
     ),
     Refusal.CORES: ("has too few cores", "have too few cores"),
     Refusal.MEMORY: ("has too little memory", "have too little memory"),
     Refusal.DISK: ("has too little disk", "have too little disk"),
     Refusal.DEVICE_AWAY: (
-        "takes no new work now: paused, outside its hours, in its owner's use, or not well",
-        "take no new work now: paused, outside their hours, in their owners' use, or not well",
+        "takes no new work now: paused, outside its hours, used by its owner, or faulty",
+        "take no new work now: paused, outside their hours, used by their owners, or faulty",
     ),
     Refusal.DEVICE_BUSY: ("has its devices in use", "have their devices in use"),
     Refusal.DEVICE_SHARED: (
-        "has room only beside other accounts' work",
-        "have room only beside other accounts' work",
+        "has free capacity only on devices that other accounts use",
+        "have free capacity only on devices that other accounts use",
     ),
     Refusal.NODE_BUSY: (
-        "has too little free memory, disk or cores",
-        "have too little free memory, disk or cores",
+        "has too few free cores or too little free memory or disk",
+        "have too few free cores or too little free memory or disk",
     ),
     Refusal.CREDIT: (
-        "costs more than the account has left",
-        "cost more than the account has left",
+        "costs more than the account's remaining credit",
+        "cost more than the account's remaining credit",
     ),
 }
 
 
 def waits_for_time() -> WaitingReason:
-    return WaitingReason("back_off", "It waits a moment before it is tried again.")
+    return WaitingReason("back_off", "It waits for a short time before the next attempt.")
 
 
 def waits_for_taker(node_name: str, why_not: str) -> WaitingReason:
-    """The server does not know of all that a node may lack; so the node's own sentences."""
+    """Quotes the node, because the server does not know everything that a node may lack."""
     said = f" {why_not.rstrip('.')}." if why_not else ""
     return WaitingReason(
-        "declined", f"{node_name} does not take it.{said} It is tried again after a pause."
+        "declined", f"{node_name} declined it.{said} It will be retried after a pause."
     )
 
 
 def waits_for_start(not_before: datetime) -> WaitingReason:
-    return WaitingReason(
-        "delayed", f"It is not to start before {not_before:%Y-%m-%d %H:%M:%S} UTC."
-    )
+    return WaitingReason("delayed", f"It must not start before {not_before:%Y-%m-%d %H:%M:%S} UTC.")
 
 
 def waits_for_tasks(count: int) -> WaitingReason:
@@ -124,8 +123,8 @@ def waits_for_tasks(count: int) -> WaitingReason:
 
 
 def waits_for_nodes(refusals: Counter[Refusal], nodes: int) -> WaitingReason:
-    """The reason of most nodes comes first; `busy` ones alone mean that patience helps."""
-    if nodes and not refusals:  # one has become free since the scheduler looked
+    """The reason of most nodes comes first."""
+    if nodes and not refusals:  # a node has become free since the last round
         return IN_LINE
     if not refusals:
         return WaitingReason(
@@ -140,15 +139,17 @@ def _part(refusal: Refusal, count: int) -> str:
     return f"1 node {one}" if count == 1 else f"{count} nodes {several}"
 
 
-def waiting_reason(halt: Halt, refusals: Counter[Refusal], nodes: int) -> WaitingReason:
-    return _HALTS.get(halt) or waits_for_nodes(refusals, nodes)
+def waiting_reason(
+    block_reason: BlockReason, refusals: Counter[Refusal], nodes: int
+) -> WaitingReason:
+    return _BLOCK_REASONS.get(block_reason) or waits_for_nodes(refusals, nodes)
 
 
 class Explained(Struct, frozen=True):
-    """Why a task waits, and for how long it probably will."""
+    """Why a task waits, and when it will probably start."""
 
     reason: WaitingReason
-    nodes: int  # that were looked at
+    nodes: int  # that were checked
     refusals: dict[Refusal, int]
     changes: list[str]
     position: int | None
@@ -159,25 +160,25 @@ def refusal_sentence(refusal: Refusal, count: int) -> str:
     return f"{_part(refusal, count)}."
 
 
-IN_LINE = WaitingReason("in_line", "It is in line; the scheduler has not come to it yet.")
-_HALTS = {
-    Halt.NONE: IN_LINE,
-    Halt.KEPT: WaitingReason(
-        "kept", "There is room, and it is kept for tasks that have waited longer."
+IN_LINE = WaitingReason("in_line", "It is queued; the scheduler has not processed it yet.")
+_BLOCK_REASONS = {
+    BlockReason.NONE: IN_LINE,
+    BlockReason.KEPT: WaitingReason(
+        "kept", "The free capacity is reserved for tasks that have waited longer."
     ),
-    Halt.SLOW: WaitingReason(
+    BlockReason.SLOW: WaitingReason(
         "slow",
-        "There is room, on nodes too slow for the rest of the array, or on which its items fail.",
+        "The free nodes are too slow for the rest of the array, or its items fail on them.",
     ),
-    Halt.CREDIT: WaitingReason(
-        "credit", "Nothing that is free costs as little as the account has credit for."
+    BlockReason.CREDIT: WaitingReason(
+        "credit", "Every free node costs more than the account's remaining credit."
     ),
-    Halt.QUOTA: WaitingReason(
-        "quota", "The account runs as many devices as it may; the next starts when one is done."
+    BlockReason.QUOTA: WaitingReason(
+        "quota", "The account has reached its quota of devices; the task starts when others end."
     ),
-    Halt.TOO_LARGE: WaitingReason(
+    BlockReason.TOO_LARGE: WaitingReason(
         "quota",
-        "Asks for more devices than the account may ever run at a time. Ask for fewer, or ask the"
+        "It requests more devices than the account's quota allows. Request fewer, or ask the"
         " operator for a larger quota.",
     ),
 }

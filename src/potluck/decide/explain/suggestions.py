@@ -1,6 +1,6 @@
-"""What would have to change for a task to find more nodes: one requirement eased at a time.
+"""Suggestions for a waiting task: requirements, relaxed one at a time, that admit more nodes.
 
-Where several stand in the way on every node, what the nearest node lacks.
+Where every node refuses several requirements, it names all that the closest nodes refuse.
 """
 
 from collections import Counter
@@ -11,22 +11,21 @@ from potluck.decide.explain.relaxations import (
     MEASURE_OF,
     MEASURES,
     PLAIN,
-    eased,
+    relax,
 )
 from potluck.decide.pool.feasibility import Refusal, suitable
 from potluck.decide.types import FreeNode, WaitingTask
 
 # A node, and how many there are of its kind.
 Kinds = Sequence[tuple[FreeNode, int]]
-# So many nodes are enough to name a figure for.
+# A suggested figure should admit at least this many nodes.
 _ENOUGH_NODES = 3
-# So many kinds stand for all: each is looked at often, and in a large pool no two machines
-# are quite alike.
+# Size of the sample in a large pool, where hardly any two machines are equal.
 MOST_KINDS = 1000
 
 
-def changes(task: WaitingTask, kinds: Kinds) -> list[str]:
-    """Sentences, those that would bring the most nodes first."""
+def suggest_changes(task: WaitingTask, kinds: Kinds) -> list[str]:
+    """Sentences, most nodes first."""
     stride = 1 + max(0, len(kinds) - 1) // MOST_KINDS
     some = kinds[::stride]
     rest = [(node, count) for node, count in some if isinstance(suitable(task, node), Refusal)]
@@ -41,21 +40,21 @@ def changes(task: WaitingTask, kinds: Kinds) -> list[str]:
 
 
 def _without(task: WaitingTask, rest: Kinds) -> Iterator[tuple[int, str]]:
-    """What has no figure: if it did not ask for that at all?"""
+    """Requirements without a figure: drops each of them."""
     for field in PLAIN:
         asked = getattr(task.requirements, field)
-        if asked is not None and (count := _count(eased(task, field, None), rest)):
+        if asked is not None and (count := _count(relax(task, field, None), rest)):
             yield count, _not_asking(task, field)
-    if task.requirements.owners and (count := _count(eased(task, "owners", ()), rest)):
+    if task.requirements.owners and (count := _count(relax(task, "owners", ()), rest)):
         yield count, _ANY_OWNER
     for label in task.requirements.labels:
         others = tuple(each for each in task.requirements.labels if each != label)
-        if count := _count(eased(task, "labels", others), rest):
+        if count := _count(relax(task, "labels", others), rest):
             yield count, _not_asking_for_label(label)
 
 
 def _with_less(task: WaitingTask, rest: Kinds) -> Iterator[tuple[int, str]]:
-    """What has a figure: with which one would there be some nodes?"""
+    """Requirements with a figure: the closest figure that admits enough nodes."""
     for measure in MEASURES:
         asked = measure.asked(task)
         if asked is None:
@@ -72,7 +71,7 @@ def _with_less(task: WaitingTask, rest: Kinds) -> Iterator[tuple[int, str]]:
 
 
 def _reach(figures: list[tuple[float, int]]) -> tuple[float, int]:
-    """The figure next to what was asked that brings enough nodes, and how many it brings."""
+    """The closest figure that admits enough nodes, and how many it admits."""
     total = 0
     reached: float | None = None
     for figure, count in figures:
@@ -86,7 +85,7 @@ def _reach(figures: list[tuple[float, int]]) -> tuple[float, int]:
 
 
 def _nearest(task: WaitingTask, rest: Kinds) -> list[tuple[int, str]]:
-    """All that would have to be eased for the nodes that lack the fewest things."""
+    """Everything to relax for the nodes that refuse the fewest requirements."""
     lacks: Counter[tuple[str, ...]] = Counter()
     for node, count in rest:
         conditions = _conditions(task, node)
@@ -102,24 +101,24 @@ def _nearest(task: WaitingTask, rest: Kinds) -> list[tuple[int, str]]:
 
 
 def _conditions(task: WaitingTask, node: FreeNode) -> tuple[str, ...] | None:
-    """Under which the node would take the task; None if nothing that it asks for could help."""
+    """The conditions under which the node takes the task; None if no requirement could help."""
     fields: list[str] = []
-    easy = task
-    while isinstance(refusal := suitable(easy, node), Refusal):
+    relaxed = task
+    while isinstance(refusal := suitable(relaxed, node), Refusal):
         field = FIELD_OF.get(refusal)
         if field is None or field in fields:
             return None
         fields.append(field)
-        easy = eased(easy, field, _least(task, field, node))
+        relaxed = relax(relaxed, field, _least(task, field, node))
     conditions: list[str] = []
-    # What it costs comes last: that goes by how much of the node it takes.
+    # The price comes last: it depends on the other figures.
     for field in sorted(fields, key=lambda each: each == "max_price_micro_per_hour"):
         measure = MEASURE_OF.get(field)
         if measure is not None:
-            asked, figure = measure.asked(task), measure.nearest(easy, node)
+            asked, figure = measure.asked(task), measure.nearest(relaxed, node)
             assert asked is not None and figure is not None, f"{field} was refused"
             conditions.append(measure.condition(figure, asked))
-            easy = eased(easy, field, figure)
+            relaxed = relax(relaxed, field, figure)
         elif field == "labels":
             lacking = (each for each in task.requirements.labels if each not in node.labels)
             conditions += map(_not_asking_for_label, lacking)
@@ -140,14 +139,14 @@ def _least(task: WaitingTask, field: str, node: FreeNode) -> object:
 
 
 def _not_asking(task: WaitingTask, field: str) -> str:
-    return f"if it did not ask for {PLAIN[field]} {getattr(task.requirements, field)}"
+    return f"if it did not require {PLAIN[field]} {getattr(task.requirements, field)}"
 
 
-_ANY_OWNER = "if nodes of any owner would do"
+_ANY_OWNER = "if it allowed nodes of any owner"
 
 
 def _not_asking_for_label(label: str) -> str:
-    return f"if it did not ask for the label {label}"
+    return f"if it did not require the label {label}"
 
 
 def _count(task: WaitingTask, rest: Kinds) -> int:

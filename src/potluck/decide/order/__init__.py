@@ -1,4 +1,4 @@
-"""Order policies, by name. docs/policies.md shows how to write one's own."""
+"""Order policies by name. docs/policies.md shows how to write your own."""
 
 from collections.abc import Callable
 

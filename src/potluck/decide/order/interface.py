@@ -1,9 +1,9 @@
-"""Who is served first: what an order policy has to say.
+"""The interface of order policies, which decide the order in which tasks are served.
 
-An account's tasks stand among themselves by `within`, and accounts among each other by what
-`between` makes of their first task. In both the least comes first, and equals by age. `within` is
-asked once for each task, when it comes into line, and must not change; `between` is asked again and
-again, so it may look at the time and at what the account has had.
+`within` orders the tasks of one account, and `between` orders accounts by their first task. The
+smallest value comes first, then the oldest task. `within` is called once per task, when it enters
+the queue, and must not change; `between` is called repeatedly, so it may depend on the time and on
+the account's use.
 """
 
 from typing import Protocol
@@ -25,12 +25,12 @@ class Turn(Struct):
 
 
 class OrderPolicy(Protocol):
-    # Whether tasks that have waited long get reservations before all others, because the order
-    # itself would let them wait for ever. Otherwise who is first in the order gets them.
+    # Whether reservations go to the tasks that have waited longest, because the order itself would
+    # let them wait for ever. Otherwise they go to the first tasks in the order.
     promises: bool
 
     def within(self, task: WaitingTask) -> float:
-        """Its place among the tasks of its account."""
+        """The position of a task within its account."""
 
     def between(self, turn: Turn) -> Place:
-        """The place of an account among the others."""
+        """The position of an account among the others."""

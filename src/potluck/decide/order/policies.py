@@ -1,4 +1,4 @@
-"""The higher priority first, and age counts too, so that nothing starves."""
+"""The order policies. With aging, waiting raises the priority of a task, so that none starves."""
 
 from potluck.decide.order.interface import Turn
 from potluck.decide.reservations.duration_estimate import work_seconds
@@ -22,7 +22,7 @@ class RoundRobin:
         return task.submitted_at
 
     def between(self, turn: Turn) -> float:
-        """Whose last turn is longest ago."""
+        """The account whose last turn is longest ago."""
         return turn.account.turn
 
 
@@ -36,14 +36,14 @@ class Fcfs:
         return turn.task.submitted_at
 
 
-# Waiting so long is worth one step of priority.
+# Waiting this long is worth one step of priority.
 STEP_SECONDS = 300.0
 
 
-def aged(task: WaitingTask) -> float:
-    """A task is served as if it had come earlier by a step for each of its priority.
+def aged_submission(task: WaitingTask) -> float:
+    """Orders a task as if it had been submitted earlier by one step for each of its priority.
 
-    That is the same as a priority that grows by one at each step, and needs no looking again.
+    This equals a priority that grows by one at each step, but is computed only once.
     """
     return task.submitted_at - STEP_SECONDS * task.priority
 
@@ -52,17 +52,17 @@ class Priority:
     promises = False
 
     def within(self, task: WaitingTask) -> float:
-        return aged(task)
+        return aged_submission(task)
 
     def between(self, turn: Turn) -> float:
-        return aged(turn.task)
+        return aged_submission(turn.task)
 
 
 class Fair:
     promises = False
 
     def within(self, task: WaitingTask) -> float:
-        return aged(task)
+        return aged_submission(task)
 
     def between(self, turn: Turn) -> tuple[float, ...]:
         task, account = turn.task, turn.account

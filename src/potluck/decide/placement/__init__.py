@@ -1,4 +1,4 @@
-"""Placement policies, by name. A policy of one's own is an entry point of `potluck.placement`."""
+"""Placement policies by name. Your own policy is an entry point of `potluck.placement`."""
 
 from collections.abc import Callable
 

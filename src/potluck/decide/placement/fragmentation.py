@@ -1,25 +1,24 @@
-"""Fragmentation gradient descent: where the least of what others could use is lost.
+"""Fragmentation gradient descent: places a task where other tasks lose the least usable capacity.
 
-What a room is worth is how much of its free devices the tasks that people ask for could use, on
-average over the mix of recent tasks (`worth.py`); a placement costs what the room loses of it. A
-hole that only this task fits is free, the last whole device of a node that a large task needs is
-dear.
-Tasks with few nodes that could ever serve them count for more, so that these are kept for them.
+The value of a node is the share of its free devices that the mix of recent tasks could use, on
+average (`usable_share.py`); the cost of a placement is the value that the node loses. A gap that
+only this task fits costs nothing; the last whole device that a large task needs is expensive. Tasks
+that few nodes could serve have more weight, so that these nodes stay free for them.
 
-Three things make that work. Small differences count as none, and equals go to the first node in the
-fixed order, so nodes are filled one after the other and the others stay whole. Only the first few
-nodes that would do are looked at, which does the same, and makes a decision cheap. And cores and
-memory count too: devices without the cores to use them are lost as well.
+Three things make it work. Small differences are ignored, and ties go to the first node in the fixed
+order, so nodes are filled one after the other. Only the first few suitable nodes are scored, with
+the same effect and at little cost. Cores and memory count too, because devices without free cores
+are unusable.
 
 After Weng et al., "Beware of Fragmentation" (USENIX ATC '23); docs/decisions/0021-placement.md has
-what is different here, and figures.
+the differences and figures.
 """
 
 from collections.abc import Sequence
 
 from potluck.decide.placement.interface import Placement, PlacementChoice
-from potluck.decide.placement.task_mix import Mix
-from potluck.decide.placement.usable_share import Worth
+from potluck.decide.placement.task_mix import TaskMix
+from potluck.decide.placement.usable_share import UsableShare
 from potluck.decide.pool.node_capacity import NodeCapacity, NodeProfile
 from potluck.model.device import WHOLE_DEVICE_MILLI
 from potluck.model.task import Requirements
@@ -32,9 +31,9 @@ class Fragmentation(Placement):
     tolerance = 130.0  # thousandths of a device
 
     def __init__(self) -> None:
-        self._mix = Mix()
-        self._worth: dict[NodeProfile, Worth] = {}
-        # What rooms are worth as they are, with the version that they had.
+        self._mix = TaskMix()
+        self._shares: dict[NodeProfile, UsableShare] = {}
+        # The value of each node as it is, with its version.
         self._known: dict[NodeCapacity, tuple[int, tuple[float, float, int, int]]] = {}
 
     def learn(self, requirements: Requirements, count: int) -> None:
@@ -43,32 +42,32 @@ class Fragmentation(Placement):
 
     def prepare(self, profiles: Sequence[NodeProfile]) -> None:
         self._mix.weigh(profiles)
-        self._worth.clear()
+        self._shares.clear()
         self._known.clear()
         self.epoch += 1
         self.is_due = False
 
     def score(self, choice: PlacementChoice) -> float:
-        want, room = choice.want, choice.room
-        worth = self._worth.get(room.profile) or self._look_at(room.profile)
-        known = self._known.get(room)
-        if known is None or known[0] != room.version:
-            known = self._known[room] = (room.version, worth.of(room))
+        demand, capacity = choice.demand, choice.capacity
+        share = self._shares.get(capacity.profile) or self._look_at(capacity.profile)
+        known = self._known.get(capacity)
+        if known is None or known[0] != capacity.version:
+            known = self._known[capacity] = (capacity.version, share.of(capacity))
         value, devices, free, whole = known[1]
         for each in choice.taken:
-            table = worth.devices.get(each.position)
+            table = share.devices.get(each.position)
             if table is not None:
-                milli = room.milli[each.position]
+                milli = capacity.milli[each.position]
                 devices += table[milli - each.milli] - table[milli]
                 free -= each.milli
                 whole -= milli == WHOLE_DEVICE_MILLI
-        cores = room.cores - want.cores
-        memory_bytes = room.memory_bytes - want.memory_bytes
-        return value - worth.value(devices, whole, free, cores, memory_bytes)
+        cores = capacity.cores - demand.cores
+        memory_bytes = capacity.memory_bytes - demand.memory_bytes
+        return value - share.value(devices, whole, free, cores, memory_bytes)
 
-    def _look_at(self, profile: NodeProfile) -> Worth:
-        if len(self._worth) >= _MOST_KNOWN:  # nodes that come and go are not remembered for ever
-            self._worth.clear()
+    def _look_at(self, profile: NodeProfile) -> UsableShare:
+        if len(self._shares) >= _MOST_KNOWN:  # nodes come and go
+            self._shares.clear()
             self._known.clear()
-        worth = self._worth[profile] = Worth(profile, self._mix.classes())
-        return worth
+        share = self._shares[profile] = UsableShare(profile, self._mix.classes())
+        return share

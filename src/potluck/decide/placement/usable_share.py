@@ -1,52 +1,53 @@
-"""How much of a room the tasks of the mix could use, on average, from tables made for its profile.
+"""The share of a node that the mix of tasks could use on average, from tables per profile.
 
-For one kind of task, the free part of a device counts if it is at least what one task takes of it;
-whole free devices count for tasks that take several if there are enough of them; and what the
-node's free cores or memory do not suffice for is stranded and counts for nothing. The average over
-the mix splits into a table for each device, one for the number of whole ones, and a curve each for
-cores and memory. (That these do not know of each other makes it an estimate: a good one, and
-quick.)
+For one class of tasks, the free part of a device counts if a task fits in it; whole free devices
+count for tasks that take several if there are enough of them; devices for which the node lacks free
+cores or memory are stranded and do not count. The average over the mix splits into a table per
+device, one for the number of whole devices, and a curve each for cores and memory. Treating these
+as independent makes it an estimate, but a fast one.
 """
 
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from potluck.decide.placement.task_mix import Class, gpus_for
+from potluck.decide.placement.task_mix import TaskClass, gpus_for
 from potluck.decide.pool.node_capacity import NodeCapacity, NodeProfile
 from potluck.model.device import WHOLE_DEVICE_MILLI
 
 
-class Worth:
-    def __init__(self, profile: NodeProfile, classes: Sequence[Class]) -> None:
+class UsableShare:
+    def __init__(self, profile: NodeProfile, classes: Sequence[TaskClass]) -> None:
         served = [(each, gpus) for each in classes if (gpus := gpus_for(each, profile))]
         self.devices: dict[int, list[float]] = {}  # of the GPUs, by their position
         tables: dict[tuple[int, ...], list[float]] = {}  # most GPUs of a node are alike
         for position in profile.gpus:
-            singles = [each for each, gpus in served if position in gpus and each.want.count == 1]
+            singles = [each for each, gpus in served if position in gpus and each.demand.count == 1]
             like = tuple(map(id, singles))
             if like not in tables:
                 tables[like] = _device_table(singles)
             self.devices[position] = tables[like]
-        several = [each for each, _ in served if each.want.count > 1]
-        self._whole = [_whole_worth(several, count) for count in range(len(profile.gpus) + 1)]
+        several = [each for each, _ in served if each.demand.count > 1]
+        self._whole = [_whole_value(several, count) for count in range(len(profile.gpus) + 1)]
         self._total = sum(each.weight for each, _ in served)
         self._cores = _Stranded(
-            [(each.want.cores / each.total_milli, each.weight) for each, _ in served]
+            [(each.demand.cores / each.total_milli, each.weight) for each, _ in served]
         )
         self._memory = _Stranded(
-            [(each.want.memory_bytes / each.total_milli, each.weight) for each, _ in served]
+            [(each.demand.memory_bytes / each.total_milli, each.weight) for each, _ in served]
         )
 
-    def of(self, room: NodeCapacity) -> tuple[float, float, int, int]:
-        """The worth of a room, and what it is made of: devices, free thousandths, whole ones."""
-        devices, free, milli_of = 0.0, 0, room.milli
+    def of(self, capacity: NodeCapacity) -> tuple[float, float, int, int]:
+        """The value of a node and its terms: devices, free thousandths, whole devices."""
+        devices, free, milli_of = 0.0, 0, capacity.milli
         for position, table in self.devices.items():
             milli = milli_of[position]
             if milli:
                 devices += table[milli]
                 free += milli
-        value = self.value(devices, room.whole_gpus, free, room.cores, room.memory_bytes)
-        return value, devices, free, room.whole_gpus
+        value = self.value(
+            devices, capacity.whole_gpus, free, capacity.cores, capacity.memory_bytes
+        )
+        return value, devices, free, capacity.whole_gpus
 
     def value(self, devices: float, whole: int, free: int, cores: int, memory_bytes: int) -> float:
         if not free:
@@ -55,8 +56,8 @@ class Worth:
         return devices + self._whole[whole] - free * min(self._total, stranded)
 
 
-def _device_table(classes: Sequence[Class]) -> list[float]:
-    """What so much of a device is worth, for 0 to 1000 thousandths of it."""
+def _device_table(classes: Sequence[TaskClass]) -> list[float]:
+    """The value of 0 to 1000 free thousandths of a device."""
     starts = [0.0] * (WHOLE_DEVICE_MILLI + 1)
     for each in classes:
         starts[each.milli] += each.weight
@@ -67,19 +68,21 @@ def _device_table(classes: Sequence[Class]) -> list[float]:
     return table
 
 
-def _whole_worth(classes: Sequence[Class], count: int) -> float:
-    weight = sum(each.weight for each in classes if each.want.count <= count)
+def _whole_value(classes: Sequence[TaskClass], count: int) -> float:
+    weight = sum(each.weight for each in classes if each.demand.count <= count)
     return count * WHOLE_DEVICE_MILLI * weight
 
 
 class _Stranded:
-    """Which part of the free devices can not be used, by how much of another thing is left for
-    each thousandth: a task that needs twice as much as there is can use half of them."""
+    """The unusable part of the free devices, by the cores or memory left per thousandth.
+
+    A task that needs twice as much as there is can use half of them.
+    """
 
     def __init__(self, needs: list[tuple[float, float]]) -> None:
         needs.sort()
         self._needs = [need for need, _ in needs]
-        # Summed up over all that need more than the i-th: weights, and weights by need.
+        # Suffix sums over the needs from index i on: of weights, and of weights divided by need.
         self._weights = [0.0] * (len(needs) + 1)
         self._by_need = [0.0] * (len(needs) + 1)
         for index in range(len(needs) - 1, -1, -1):

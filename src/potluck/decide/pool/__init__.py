@@ -1,1 +1,1 @@
-"""What is free in the pool, and who could have it. The door is `capacity`."""
+"""The free capacity of the pool, and which tasks fit in it. The entry module is `capacity`."""

@@ -1,27 +1,29 @@
-"""Which rooms could do for a want, all at once: by what is free of each, as bits of numbers.
+"""An index that finds all nodes that could serve a demand with a few bit operations.
 
-Each room has a slot, and the slots are in the fixed order of the nodes: as if shuffled, so that
-unlike nodes stand side by side, and the same in every run. The answer is a superset that is hardly
-ever too large: whether a room really does is asked of it.
+Each node has a slot, which is a bit in Python integers. Slots follow a fixed pseudo-random order
+that is the same in every run, so different kinds of nodes are mixed. The result may contain a few
+nodes that do not fit, so each node is checked afterwards.
 """
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable, Iterator
 from zlib import crc32
 
-from potluck.decide.pool.demand import Want
+from potluck.decide.pool.demand import Demand
 from potluck.decide.pool.node_capacity import NodeCapacity
 from potluck.model.ids import AccountId, NodeId
 
-# Whoever makes up amounts must not make every change of a room dear. With more levels than these
-# the oldest is given up; if it is asked for again, it costs little to find out anew.
+# Limits the cost of an update when tasks request many different amounts. The oldest level is
+# dropped, and computed again on demand.
 MOST_LEVELS = 256
 EVERY = -1  # all bits are set
 _WORD = 256
 _FIRST_WORD = (1 << _WORD) - 1
 
 
-class Levels:
+class ThresholdBitmap:
+    """Bitmaps of the slots whose value reaches each requested level."""
+
     __slots__ = ("_bits", "_levels", "_values")
 
     def __init__(self) -> None:
@@ -34,7 +36,7 @@ class Levels:
 
     @property
     def count(self) -> int:
-        """Of levels that are kept in mind."""
+        """The number of stored levels."""
         return len(self._levels)
 
     def write(self, slot: int, value: float) -> None:
@@ -54,7 +56,7 @@ class Levels:
                 bits[level] ^= bit
 
     def at_least(self, level: float) -> int:
-        """The slots of rooms that reach the level."""
+        """The slots whose value reaches the level."""
         bits = self._bits.get(level)
         return self._add(level) if bits is None else bits
 
@@ -72,7 +74,7 @@ class Levels:
         del self._levels[bisect_left(self._levels, level)]
 
     def _find(self, level: float) -> int:
-        """Looks only at those who reach the next lower level, and not the next higher one."""
+        """Checks only slots between the neighbouring levels."""
         levels, values = self._levels, self._values
         place = bisect_left(levels, level)
         higher = self._bits[levels[place]] if place < len(levels) else 0
@@ -83,7 +85,6 @@ class Levels:
 
 
 def as_bits(slots: list[int]) -> int:
-    """A number with these bits set."""
     digits = bytearray(b"0") * (max(slots, default=0) + 1)
     for slot in slots:
         digits[-1 - slot] = ord("1")
@@ -91,7 +92,7 @@ def as_bits(slots: list[int]) -> int:
 
 
 def slots_of(bits: int) -> Iterator[int]:
-    """Which bits are set, the lowest first."""
+    """The positions of set bits, lowest first."""
     for start, word in words_of(bits):
         while word:
             lowest = word & -word
@@ -100,7 +101,7 @@ def slots_of(bits: int) -> Iterator[int]:
 
 
 def words_of(bits: int) -> Iterator[tuple[int, int]]:
-    """The bits a word at a time, which is quicker than all at once, and where the word starts."""
+    """Yields the bits in words, each with its offset: faster than bit by bit of a long integer."""
     start = 0
     while bits:
         skipped = (bits & -bits).bit_length() - 1
@@ -114,71 +115,77 @@ def words_of(bits: int) -> Iterator[tuple[int, int]]:
 _LEAST_SLOTS = 64
 
 
-class Index:
+class BitmapIndex:
     def __init__(self) -> None:
-        self._lay_out((), _LEAST_SLOTS)
+        self._rebuild((), _LEAST_SLOTS)
 
-    def _lay_out(self, rooms: Iterable[NodeCapacity], size: int) -> None:
+    def _rebuild(self, nodes: Iterable[NodeCapacity], size: int) -> None:
         self._size = size
         self._count = 0
-        self._rooms: list[NodeCapacity | None] = [None] * size
-        self._whole, self._part, self._shared = Levels(), Levels(), Levels()
-        self._cores, self._memory, self._disk = Levels(), Levels(), Levels()
-        self._reliability = Levels()
-        # What an account could have of devices on which its own fractions stand.
-        self._own: dict[AccountId, Levels] = {}
-        for room in sorted(rooms, key=lambda each: crc32(each.node.id.encode())):
-            self._place(room)
+        self._nodes: list[NodeCapacity | None] = [None] * size
+        self._whole, self._part, self._shared = (
+            ThresholdBitmap(),
+            ThresholdBitmap(),
+            ThresholdBitmap(),
+        )
+        self._cores, self._memory, self._disk = (
+            ThresholdBitmap(),
+            ThresholdBitmap(),
+            ThresholdBitmap(),
+        )
+        self._reliability = ThresholdBitmap()
+        # The free part of devices on which the account already has fractions.
+        self._own: dict[AccountId, ThresholdBitmap] = {}
+        for capacity in sorted(nodes, key=lambda each: crc32(each.node.id.encode())):
+            self._place(capacity)
 
-    def rooms(self, slots: int) -> Iterator[NodeCapacity]:
-        """The rooms in these slots, in order."""
-        rooms = self._rooms
+    def nodes(self, slots: int) -> Iterator[NodeCapacity]:
+        nodes = self._nodes
         for start, word in words_of(slots):
             while word:
                 lowest = word & -word
                 word ^= lowest
-                room = rooms[start + lowest.bit_length() - 1]
-                assert room is not None
-                yield room
+                capacity = nodes[start + lowest.bit_length() - 1]
+                assert capacity is not None
+                yield capacity
 
-    def enter(self, room: NodeCapacity) -> bool:
-        """Gives a room its slot; says whether all the others have got other ones for that."""
+    def enter(self, capacity: NodeCapacity) -> bool:
+        """Gives a node its slot; returns whether all other slots have changed."""
         is_full = 4 * (self._count + 1) > 3 * self._size
         if is_full:
-            self._lay_out((each for each in self._rooms if each is not None), 2 * self._size)
-        self._place(room)
+            self._rebuild((each for each in self._nodes if each is not None), 2 * self._size)
+        self._place(capacity)
         return is_full
 
-    def leave(self, room: NodeCapacity) -> None:
-        for account_id in room.own_milli:
-            self._write_own(account_id, room.slot, 0)
-        self._rooms[room.slot] = None
+    def leave(self, capacity: NodeCapacity) -> None:
+        for account_id in capacity.own_milli:
+            self._write_own(account_id, capacity.slot, 0)
+        self._nodes[capacity.slot] = None
         self._count -= 1
 
-    def _place(self, room: NodeCapacity) -> None:
-        slot = place_of(room.node.id, self._size)
-        while self._rooms[slot] is not None:
+    def _place(self, capacity: NodeCapacity) -> None:
+        slot = place_of(capacity.node.id, self._size)
+        while self._nodes[slot] is not None:
             slot = (slot + 1) % self._size
-        room.slot = slot
-        self._rooms[slot] = room
+        capacity.slot = slot
+        self._nodes[slot] = capacity
         self._count += 1
-        self.rate(room)
-        self.write(room, {})
+        self.rate(capacity)
+        self.write(capacity, {})
 
-    def rate(self, room: NodeCapacity) -> None:
-        """After it was heard how reliable the room's node is."""
-        self._reliability.write(room.slot, room.node.reliability)
+    def rate(self, capacity: NodeCapacity) -> None:
+        self._reliability.write(capacity.slot, capacity.node.reliability)
 
-    def write(self, room: NodeCapacity, own_before: dict[AccountId, int]) -> None:
-        """After a room has changed: what is free of it, and whose fractions stood there before."""
-        slot = room.slot
-        self._whole.write(slot, room.whole_gpus)
-        self._part.write(slot, room.part_milli)
-        self._shared.write(slot, room.shared_milli)
-        self._cores.write(slot, room.cores)
-        self._memory.write(slot, room.memory_bytes)
-        self._disk.write(slot, room.disk_bytes)
-        own = room.own_milli
+    def write(self, capacity: NodeCapacity, own_before: dict[AccountId, int]) -> None:
+        """Updates a changed node; `own_before` is its `own_milli` before the change."""
+        slot = capacity.slot
+        self._whole.write(slot, capacity.whole_gpus)
+        self._part.write(slot, capacity.part_milli)
+        self._shared.write(slot, capacity.shared_milli)
+        self._cores.write(slot, capacity.cores)
+        self._memory.write(slot, capacity.memory_bytes)
+        self._disk.write(slot, capacity.disk_bytes)
+        own = capacity.own_milli
         if own != own_before:
             for account_id in own_before.keys() | own.keys():
                 self._write_own(account_id, slot, own.get(account_id, 0))
@@ -186,44 +193,44 @@ class Index:
     def _write_own(self, account_id: AccountId, slot: int, milli: int) -> None:
         own = self._own.get(account_id)
         if own is None:
-            own = self._own[account_id] = Levels()
+            own = self._own[account_id] = ThresholdBitmap()
         own.write(slot, milli)
         if not own:
             del self._own[account_id]
 
-    def could_do(self, want: Want, account_id: AccountId) -> int:
-        """The slots of rooms that have the devices free, and all else that is asked for."""
-        needs = want.needs
+    def could_serve(self, demand: Demand, account_id: AccountId) -> int:
+        """The slots of nodes with enough free devices, cores, memory and disk."""
+        needs = demand.needs
         if needs.whole_gpus:
             found = self._whole.at_least(needs.whole_gpus)
         else:
-            found = self._open_to(want, account_id) if needs.is_exclusive else EVERY
-        found &= self._cores.at_least(want.cores) & self._memory.at_least(want.memory_bytes)
-        found &= self._disk.at_least(want.disk_bytes)
-        if want.min_reliability is not None:
-            found &= self._reliability.at_least(want.min_reliability)
+            found = self._open_to(demand, account_id) if needs.is_exclusive else EVERY
+        found &= self._cores.at_least(demand.cores) & self._memory.at_least(demand.memory_bytes)
+        found &= self._disk.at_least(demand.disk_bytes)
+        if demand.min_reliability is not None:
+            found &= self._reliability.at_least(demand.min_reliability)
         return found
 
-    def _open_to(self, want: Want, account_id: AccountId) -> int:
-        """Where an account could have a fraction: of an unused GPU, or beside whom it may stand."""
-        milli = want.needs.gpu_milli
+    def _open_to(self, demand: Demand, account_id: AccountId) -> int:
+        """Where an account could have a fraction: on an unused GPU, or on one that it may share."""
+        milli = demand.needs.gpu_milli
         own = self._own.get(account_id)
-        anybodys = self._whole.at_least(1) | self._shared.at_least(milli)
-        return anybodys if own is None else anybodys | own.at_least(milli)
+        shared = self._whole.at_least(1) | self._shared.at_least(milli)
+        return shared if own is None else shared | own.at_least(milli)
 
-    def busy(self, want: Want, account_id: AccountId, suited: int) -> tuple[int, int, int]:
-        """Of rooms that would do if they were free: which have their devices in use, on which what
-        is free stands beside other accounts, and which have too little of all else."""
-        needs = want.needs
+    def busy(self, demand: Demand, account_id: AccountId, suited: int) -> tuple[int, int, int]:
+        """Splits the suitable nodes that are not free: by devices in use, by devices that other
+        accounts use, and by too few cores or too little memory or disk."""
+        needs = demand.needs
         if needs.whole_gpus:
             has_devices = is_open = suited & self._whole.at_least(needs.whole_gpus)
         else:
             has_devices = suited & (self._whole.at_least(1) | self._part.at_least(needs.gpu_milli))
-            is_open = has_devices & self._open_to(want, account_id)
-        is_short = is_open & ~self.could_do(want, account_id)
+            is_open = has_devices & self._open_to(demand, account_id)
+        is_short = is_open & ~self.could_serve(demand, account_id)
         return suited & ~has_devices, has_devices & ~is_open, is_short
 
 
 def place_of(node_id: NodeId, size: int) -> int:
-    """Where in an order of that size a node stands, or the next place that is free."""
+    """The preferred slot of a node among `size` slots."""
     return crc32(node_id.encode()) * size >> 32

@@ -1,4 +1,4 @@
-"""What a task asks for, worked out for each profile of nodes once."""
+"""The demand of tasks with equal requirements, evaluated once per node profile."""
 
 from collections.abc import Collection, Sequence
 
@@ -13,18 +13,18 @@ from potluck.model.task import Requirements
 
 
 class Usable(Struct, frozen=True, gc=False):
-    """A device of a profile that would do: what would be taken of it, and whose it must be."""
+    """A suitable device of a profile, with the share that a task would take."""
 
     position: int
     milli: int
     memory_bytes: int
     price: int
-    is_exclusive: bool  # must be unused, or serve the same account, or all agree
-    may_share: bool  # both sides let other accounts in
+    is_exclusive: bool  # must be unused or used by the same account, unless all agree to share
+    may_share: bool  # owner and task agree to share with other accounts
 
 
 class Needs(Struct, frozen=True):
-    """What must be free of a node's GPUs, whichever; nothing if another device would do."""
+    """The GPU capacity that must be free on a node; zero if another kind of device would do."""
 
     is_on_gpu: bool
     whole_gpus: int
@@ -32,15 +32,15 @@ class Needs(Struct, frozen=True):
     is_exclusive: bool
 
 
-# Walls that are met before it is asked how reliable a node is.
+# Refusals that are checked before reliability.
 _BEFORE_RELIABILITY = {
     *(Refusal.OWN_TASKS_ONLY, Refusal.OWNER, Refusal.KIND, Refusal.SANDBOX, Refusal.PYTHON),
     Refusal.LABELS,
 }
 
 
-class Want:
-    """Tasks that ask for the same, and of the same account where nodes are its own."""
+class Demand:
+    """Tasks with equal requirements, and of one account if some node treats it specially."""
 
     __slots__ = (
         *("_are_alike", "cores", "count", "disk_bytes", "memory_bytes", "min_reliability", "needs"),
@@ -48,38 +48,37 @@ class Want:
     )
 
     def __init__(self, task: WaitingTask) -> None:
-        wanted = task.requirements
+        requirements = task.requirements
         self.task = task
-        self.requirements = wanted
-        self.cores = wanted.cores
-        self.memory_bytes = wanted.memory_bytes
-        self.disk_bytes = wanted.disk_bytes
-        self.count = wanted.device_count
-        self.min_reliability = wanted.min_reliability
-        self.needs = _needs(wanted)
+        self.requirements = requirements
+        self.cores = requirements.cores
+        self.memory_bytes = requirements.memory_bytes
+        self.disk_bytes = requirements.disk_bytes
+        self.count = requirements.device_count
+        self.min_reliability = requirements.min_reliability
+        self.needs = _needs(requirements)
         self._are_alike: dict[NodeProfile, bool] = {}
         self.usable: dict[NodeProfile, tuple[Usable, ...] | Refusal] = {}
 
     def devices(self, profile: NodeProfile) -> tuple[Usable, ...] | Refusal:
-        """What of such nodes would do, or the permanent refusal of all of them."""
+        """The suitable devices of such nodes, or their permanent refusal."""
         known = self.usable.get(profile)
         if known is None:
             known = self.usable[profile] = self._look(profile)
         return known
 
     def forget(self, profile: NodeProfile) -> None:
-        """There are no such nodes any more."""
         self.usable.pop(profile, None)
         self._are_alike.pop(profile, None)
 
     def forget_others(self, profiles: Collection[NodeProfile]) -> None:
-        """There are no nodes but of these."""
+        """Forgets all profiles but these."""
         if len(self.usable) > len(profiles):
             for gone in self.usable.keys() - set(profiles):
                 self.forget(gone)
 
     def uses_all_gpus(self, profiles: Sequence[NodeProfile]) -> bool:
-        """Whether wherever one GPU would do, the others there that take new work would too."""
+        """Whether on each suitable node all available GPUs are suitable."""
         return all(
             len(devices) == len(profile.gpus)
             for profile in profiles
@@ -109,23 +108,26 @@ class Want:
             may_share=device.shares_accounts and self.requirements.shares_device,
         )
 
-    def free(self, room: NodeCapacity, account_id: AccountId) -> list[Usable]:
-        """The devices of a room that would do now; none if the rest of the node has no room.
+    def free(self, capacity: NodeCapacity, account_id: AccountId) -> list[Usable]:
+        """The devices that fit now; none if the node lacks free cores, memory or disk.
 
-        This is asked the most often by far, so it is written out in one piece.
+        By far the most frequent call, so it is written in one piece.
         """
-        devices = self.usable.get(room.profile) or self.devices(room.profile)
+        devices = self.usable.get(capacity.profile) or self.devices(capacity.profile)
         if (
             isinstance(devices, Refusal)
-            or self.cores > room.cores
-            or self.memory_bytes > room.memory_bytes
-            or self.disk_bytes > room.disk_bytes
-            or (self.min_reliability is not None and room.node.reliability < self.min_reliability)
+            or self.cores > capacity.cores
+            or self.memory_bytes > capacity.memory_bytes
+            or self.disk_bytes > capacity.disk_bytes
+            or (
+                self.min_reliability is not None
+                and capacity.node.reliability < self.min_reliability
+            )
         ):
             return []
-        milli, memory_bytes = room.milli, room.device_memory_bytes
-        if self.needs.whole_gpus == 1 and self._are_alike[room.profile]:
-            # Of whole devices that are alike the first is as good as any.
+        milli, memory_bytes = capacity.milli, capacity.device_memory_bytes
+        if self.needs.whole_gpus == 1 and self._are_alike[capacity.profile]:
+            # The first of equal whole devices is as good as any.
             for each in devices:
                 if milli[each.position] == WHOLE_DEVICE_MILLI:
                     return [each]
@@ -135,43 +137,48 @@ class Want:
             for each in devices
             if milli[each.position] >= each.milli
             and memory_bytes[each.position] >= each.memory_bytes
-            and (not each.is_exclusive or _is_open(each, room, account_id))
+            and (not each.is_exclusive or _is_open(each, capacity, account_id))
         ]
 
-    def free_count(self, room: NodeCapacity, account_id: AccountId) -> int:
-        """How many of its devices would do now, each of them; none if they are too few for one."""
-        devices = self.devices(room.profile)
-        if isinstance(devices, Refusal) or len(self.free(room, account_id)) < self.count:
+    def free_count(self, capacity: NodeCapacity, account_id: AccountId) -> int:
+        """How many devices would fit now, one by one; 0 if there are too few for one task."""
+        devices = self.devices(capacity.profile)
+        if isinstance(devices, Refusal) or len(self.free(capacity, account_id)) < self.count:
             return 0
-        return sum(_has_room(each, room) and _is_open(each, room, account_id) for each in devices)
+        return sum(
+            _has_capacity(each, capacity) and _is_open(each, capacity, account_id)
+            for each in devices
+        )
 
-    def suits(self, room: NodeCapacity) -> bool:
-        """Whether it would do if all of it were free."""
-        return self.is_reliable(room) and not isinstance(self.devices(room.profile), Refusal)
+    def suits(self, capacity: NodeCapacity) -> bool:
+        """Whether the node would fit if it were idle."""
+        return self.is_reliable(capacity) and not isinstance(
+            self.devices(capacity.profile), Refusal
+        )
 
-    def is_reliable(self, room: NodeCapacity) -> bool:
-        return self.min_reliability is None or room.node.reliability >= self.min_reliability
+    def is_reliable(self, capacity: NodeCapacity) -> bool:
+        return self.min_reliability is None or capacity.node.reliability >= self.min_reliability
 
-    def refusal(self, room: NodeCapacity, account_id: AccountId) -> Refusal | None:
-        """Why a room does not do, or None if it does; what `feasible.fit` says, and quicker."""
-        devices = self.devices(room.profile)
-        if not self.is_reliable(room):
+    def refusal(self, capacity: NodeCapacity, account_id: AccountId) -> Refusal | None:
+        """Why the node does not fit, or None; the same result as `feasibility.fit`, but faster."""
+        devices = self.devices(capacity.profile)
+        if not self.is_reliable(capacity):
             if isinstance(devices, Refusal) and devices in _BEFORE_RELIABILITY:
                 return devices
             return Refusal.RELIABILITY
         if isinstance(devices, Refusal):
             return devices
-        if len(self.free(room, account_id)) >= self.count:
+        if len(self.free(capacity, account_id)) >= self.count:
             return None
-        roomy = [each for each in devices if _has_room(each, room)]
-        if len(roomy) < self.count:
+        sufficient = [each for each in devices if _has_capacity(each, capacity)]
+        if len(sufficient) < self.count:
             return Refusal.DEVICE_BUSY
-        if sum(_is_open(each, room, account_id) for each in roomy) < self.count:
+        if sum(_is_open(each, capacity, account_id) for each in sufficient) < self.count:
             return Refusal.DEVICE_SHARED
         return Refusal.NODE_BUSY
 
-    def shares(self, room: NodeCapacity, taken: tuple[Usable, ...]) -> tuple[DeviceShare, ...]:
-        devices = room.node.devices
+    def shares(self, capacity: NodeCapacity, taken: tuple[Usable, ...]) -> tuple[DeviceShare, ...]:
+        devices = capacity.node.devices
         return tuple(
             [
                 DeviceShare(devices[each.position].id, each.milli, each.memory_bytes)
@@ -180,27 +187,27 @@ class Want:
         )
 
 
-def _needs(wanted: Requirements) -> Needs:
-    is_on_gpu = wanted.device_kind is DeviceKind.GPU
-    part = wanted.device_milli or WHOLE_DEVICE_MILLI
+def _needs(requirements: Requirements) -> Needs:
+    is_on_gpu = requirements.device_kind is DeviceKind.GPU
+    part = requirements.device_milli or WHOLE_DEVICE_MILLI
     if part == WHOLE_DEVICE_MILLI:
-        return Needs(is_on_gpu, wanted.device_count if is_on_gpu else 0, 0, False)
+        return Needs(is_on_gpu, requirements.device_count if is_on_gpu else 0, 0, False)
     return Needs(is_on_gpu, 0, part if is_on_gpu else 0, is_on_gpu)
 
 
-def _has_room(usable: Usable, room: NodeCapacity) -> bool:
+def _has_capacity(usable: Usable, capacity: NodeCapacity) -> bool:
     position = usable.position
     return (
-        room.milli[position] >= usable.milli
-        and room.device_memory_bytes[position] >= usable.memory_bytes
+        capacity.milli[position] >= usable.milli
+        and capacity.device_memory_bytes[position] >= usable.memory_bytes
     )
 
 
-def _is_open(usable: Usable, room: NodeCapacity, account_id: AccountId) -> bool:
+def _is_open(usable: Usable, capacity: NodeCapacity, account_id: AccountId) -> bool:
     position = usable.position
     return (
         not usable.is_exclusive
-        or room.milli[position] == WHOLE_DEVICE_MILLI
-        or room.serves[position] == account_id
-        or (usable.may_share and room.sharers[position])
+        or capacity.milli[position] == WHOLE_DEVICE_MILLI
+        or capacity.serves[position] == account_id
+        or (usable.may_share and capacity.sharers[position])
     )

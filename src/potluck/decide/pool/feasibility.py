@@ -1,7 +1,7 @@
-"""May this task run on this node? The first wall that it meets is the reason that people see.
+"""Decides whether a task may run on a node; the first refusal is the reason that users see.
 
-This is the plain truth, node by node. `capacity.py` gives the same answers for a whole pool, and is
-tested against this.
+This is the reference, node by node. `capacity.py` decides the same for a whole pool, and is tested
+against it.
 """
 
 from collections.abc import Callable
@@ -24,37 +24,37 @@ _AVAILABLE = Availability.AVAILABLE
 
 
 class Refusal(StrEnum):
-    """Why a node can not take a task. Permanent reasons come before passing ones."""
+    """Why a node cannot take a task. Permanent reasons come before temporary ones."""
 
-    OWN_TASKS_ONLY = "own_tasks_only"  # the node has no sandbox and runs its owner's tasks only
-    OWNER = "owner"  # the task is for nodes of other wallets
-    KIND = "kind"  # it has nothing to run tasks of this kind in
-    SANDBOX = "sandbox"  # its sandbox is weaker than the task wants
-    PYTHON = "python"  # it runs another Python than the task wants
-    LABELS = "labels"  # it lacks a label that the task asks for
-    RELIABILITY = "reliability"  # it has lost more attempts than the task accepts
+    OWN_TASKS_ONLY = "own_tasks_only"  # the node has no sandbox and runs only its owner's tasks
+    OWNER = "owner"  # the task does not allow its owner
+    KIND = "kind"  # it cannot run this kind of task
+    SANDBOX = "sandbox"  # its sandbox is weaker than the task requires
+    PYTHON = "python"  # it runs another Python version than the task requires
+    LABELS = "labels"  # it lacks a label that the task requires
+    RELIABILITY = "reliability"  # it is less reliable than the task requires
     DEVICE_KIND = "device_kind"  # it has no such kind of device
     DEVICE_VENDOR = "device_vendor"  # none of its devices is of that vendor
     DEVICE_MODEL = "device_model"  # none of its devices is of that model
     COMPUTE_CAPABILITY = "compute_capability"  # its devices can do less
     DEVICE_MEMORY = "device_memory"  # its devices have too little memory
-    TASK_KIND = "task_kind"  # its owner does not take such tasks on these devices
-    WALLET = "wallet"  # its owner does not take this account's tasks on these devices
-    FRACTION = "fraction"  # its owner gives no such small parts of these devices
-    DEVICE_COUNT = "device_count"  # it has too few such devices
-    PRICE = "price"  # it costs more than the task wants to pay
+    TASK_KIND = "task_kind"  # its owner does not accept such tasks on these devices
+    WALLET = "wallet"  # its owner does not accept this account's tasks on these devices
+    FRACTION = "fraction"  # its owner offers no such small shares of these devices
+    DEVICE_COUNT = "device_count"  # it has too few suitable devices
+    PRICE = "price"  # it costs more than the task's price ceiling
     CORES = "cores"  # it has fewer cores
     MEMORY = "memory"  # it has less memory
     DISK = "disk"  # it has less disk
-    DEVICE_AWAY = "device_away"  # it has the devices, and they take no new work now
-    DEVICE_BUSY = "device_busy"  # it has the devices, and they are in use
-    DEVICE_SHARED = "device_shared"  # what is free of its devices stands beside other accounts
+    DEVICE_AWAY = "device_away"  # its suitable devices take no new work now
+    DEVICE_BUSY = "device_busy"  # its suitable devices are in use
+    DEVICE_SHARED = "device_shared"  # its free shares are on devices that other accounts use
     NODE_BUSY = "node_busy"  # its cores, memory or disk are in use
     CREDIT = "credit"  # the account cannot pay for the attempt now
 
 
 class Fit(Struct, frozen=True, gc=False):
-    """The devices of a node that would serve a task, and what they cost."""
+    """The device shares of a node for a task, and their price."""
 
     node_id: NodeId
     shares: tuple[DeviceShare, ...]
@@ -62,32 +62,34 @@ class Fit(Struct, frozen=True, gc=False):
 
 
 def fit(task: WaitingTask, node: FreeNode) -> Fit | Refusal:
-    """How the node would serve the task, or the first reason why it can not."""
-    wanted = task.requirements
+    """How the node would serve the task, or the first refusal."""
+    requirements = task.requirements
     devices = suitable(task, node)
     if isinstance(devices, Refusal):
         return devices
-    roomy = [each for each in devices if has_room(each, share_of(wanted, each, node.cores))]
-    if len(roomy) < wanted.device_count:
+    sufficient = [
+        each for each in devices if has_capacity(each, share_of(requirements, each, node.cores))
+    ]
+    if len(sufficient) < requirements.device_count:
         return Refusal.DEVICE_BUSY
-    open_ = [each for each in roomy if is_open_to(each, wanted, task.account_id)]
-    if len(open_) < wanted.device_count:
+    open_ = [each for each in sufficient if is_open_to(each, requirements, task.account_id)]
+    if len(open_) < requirements.device_count:
         return Refusal.DEVICE_SHARED
-    if not _node_has_room(wanted, node):
+    if not _node_has_capacity(requirements, node):
         return Refusal.NODE_BUSY
-    return _fit(wanted, node, sorted(open_, key=plain_order)[: wanted.device_count])
+    return _fit(requirements, node, sorted(open_, key=plain_order)[: requirements.device_count])
 
 
 def suitable(task: WaitingTask, node: FreeNode) -> tuple[FreeDevice, ...] | Refusal:
-    """The devices that would do if all of the node were free, or the first refusal that no end of
-    an attempt changes."""
-    wanted = task.requirements
-    refusal = _node_wall(task, node)
+    """The devices that would fit if the node were idle, or the first refusal that does not depend
+    on running attempts."""
+    requirements = task.requirements
+    refusal = _node_refusal(task, node)
     if refusal is not None:
         return refusal
     devices = list(node.devices)
-    for refusal, keep in _DEVICE_WALLS:
-        devices = [device for device in devices if keep(wanted, device)]
+    for refusal, keep in _DEVICE_CHECKS:
+        devices = [device for device in devices if keep(requirements, device)]
         if not devices:
             return refusal
     if any(map(_says_something, devices)):
@@ -95,84 +97,86 @@ def suitable(task: WaitingTask, node: FreeNode) -> tuple[FreeDevice, ...] | Refu
             devices = [device for device in devices if takes(task, device)]
             if not devices:
                 return refusal
-    devices = [device for device in devices if _price_is_fine(wanted, device, node.cores)]
+    devices = [device for device in devices if _price_is_fine(requirements, device, node.cores)]
     if not devices:
         return Refusal.PRICE
-    if len(devices) < wanted.device_count:
+    if len(devices) < requirements.device_count:
         return Refusal.DEVICE_COUNT
-    return _size_wall(wanted, node) or _available(wanted, devices)
+    return _size_refusal(requirements, node) or _available(requirements, devices)
 
 
-def _node_wall(task: WaitingTask, node: FreeNode) -> Refusal | None:
-    wanted = task.requirements
+def _node_refusal(task: WaitingTask, node: FreeNode) -> Refusal | None:
+    requirements = task.requirements
     if node.own_tasks_only and node.account_id != task.account_id:
         return Refusal.OWN_TASKS_ONLY
-    if wanted.owners and node.wallet not in wanted.owners:
+    if requirements.owners and node.wallet not in requirements.owners:
         return Refusal.OWNER
     strength = node.strength_for(task.kind)
     if strength is None:
         return Refusal.KIND
-    if wanted.sandbox is not None and not strength.is_at_least(wanted.sandbox):
+    if requirements.sandbox is not None and not strength.is_at_least(requirements.sandbox):
         return Refusal.SANDBOX
-    if wanted.python not in (None, node.python):
+    if requirements.python not in (None, node.python):
         return Refusal.PYTHON
-    if not node.labels.issuperset(wanted.labels):
+    if not node.labels.issuperset(requirements.labels):
         return Refusal.LABELS
-    if wanted.min_reliability is not None and node.reliability < wanted.min_reliability:
+    if requirements.min_reliability is not None and node.reliability < requirements.min_reliability:
         return Refusal.RELIABILITY
     return None
 
 
-def _size_wall(wanted: Requirements, node: FreeNode) -> Refusal | None:
-    """What is larger than the whole node; a total of 0 is not known."""
-    if wanted.cores > node.cores:
+def _size_refusal(requirements: Requirements, node: FreeNode) -> Refusal | None:
+    """Requirements that exceed the whole node; a total of 0 means unknown."""
+    if requirements.cores > node.cores:
         return Refusal.CORES
-    if 0 < node.memory_bytes < wanted.memory_bytes:
+    if 0 < node.memory_bytes < requirements.memory_bytes:
         return Refusal.MEMORY
-    if 0 < node.disk_bytes < wanted.disk_bytes:
+    if 0 < node.disk_bytes < requirements.disk_bytes:
         return Refusal.DISK
     return None
 
 
-def _available(wanted: Requirements, devices: list[FreeDevice]) -> tuple[FreeDevice, ...] | Refusal:
-    """Nobody knows when what is away will be back: nobody waits for it who could go elsewhere."""
+def _available(
+    requirements: Requirements, devices: list[FreeDevice]
+) -> tuple[FreeDevice, ...] | Refusal:
+    """Unavailable devices return at an unknown time, so no task waits for them."""
     available = tuple([device for device in devices if device.availability is _AVAILABLE])
-    return available if len(available) >= wanted.device_count else Refusal.DEVICE_AWAY
+    return available if len(available) >= requirements.device_count else Refusal.DEVICE_AWAY
 
 
-def _kind_matches(wanted: Requirements, device: FreeDevice) -> bool:
-    return wanted.device_kind in (None, device.kind)
+def _kind_matches(requirements: Requirements, device: FreeDevice) -> bool:
+    return requirements.device_kind in (None, device.kind)
 
 
-def _vendor_matches(wanted: Requirements, device: FreeDevice) -> bool:
-    vendor = wanted.device_vendor
+def _vendor_matches(requirements: Requirements, device: FreeDevice) -> bool:
+    vendor = requirements.device_vendor
     return vendor is None or vendor.lower() in device.vendor.lower()
 
 
-def _model_matches(wanted: Requirements, device: FreeDevice) -> bool:
-    """Any of the patterns, anywhere in the name."""
-    if wanted.device_model is None:
+def _model_matches(requirements: Requirements, device: FreeDevice) -> bool:
+    """Whether any of the patterns matches part of the name."""
+    if requirements.device_model is None:
         return True
-    patterns = wanted.device_model.lower().split("|")
+    patterns = requirements.device_model.lower().split("|")
     return any(fnmatchcase(device.model.lower(), f"*{each.strip()}*") for each in patterns)
 
 
-def _capability_suffices(wanted: Requirements, device: FreeDevice) -> bool:
-    if wanted.compute_capability is None:
+def _capability_suffices(requirements: Requirements, device: FreeDevice) -> bool:
+    if requirements.compute_capability is None:
         return True
     own = device.compute_capability
-    return own is not None and _version(own) >= _version(wanted.compute_capability)
+    return own is not None and _version(own) >= _version(requirements.compute_capability)
 
 
 def _version(capability: str) -> tuple[int, ...]:
     return tuple(int(part) for part in capability.split("."))
 
 
-def _memory_suffices(wanted: Requirements, device: FreeDevice) -> bool:
-    return device.memory_bytes >= wanted.device_memory_bytes
+def _memory_suffices(requirements: Requirements, device: FreeDevice) -> bool:
+    return device.memory_bytes >= requirements.device_memory_bytes
 
 
-_DEVICE_WALLS: tuple[tuple[Refusal, Callable[[Requirements, FreeDevice], bool]], ...] = (
+_DEVICE_CHECKS: tuple[tuple[Refusal, Callable[[Requirements, FreeDevice], bool]], ...] = (
     (Refusal.DEVICE_KIND, _kind_matches),
     (Refusal.DEVICE_VENDOR, _vendor_matches),
     (Refusal.DEVICE_MODEL, _model_matches),
@@ -182,7 +186,7 @@ _DEVICE_WALLS: tuple[tuple[Refusal, Callable[[Requirements, FreeDevice], bool]],
 
 
 def _says_something(device: FreeDevice) -> bool:
-    """Most owners have said nothing of whose tasks they take."""
+    """Whether its owner has set any terms; most have not."""
     return bool(device.kinds or device.deny or device.allow is not None or device.least_milli > 1)
 
 
@@ -201,7 +205,7 @@ def _gives_part(task: WaitingTask, device: FreeDevice) -> bool:
     return (task.requirements.device_milli or WHOLE_DEVICE_MILLI) >= device.least_milli
 
 
-# What its owner says of a device.
+# The terms of a device's owner.
 _TERMS: tuple[tuple[Refusal, Callable[[WaitingTask, FreeDevice], bool]], ...] = (
     (Refusal.TASK_KIND, _takes_kind),
     (Refusal.WALLET, _takes_account),
@@ -209,63 +213,65 @@ _TERMS: tuple[tuple[Refusal, Callable[[WaitingTask, FreeDevice], bool]], ...] = 
 )
 
 
-def _price_is_fine(wanted: Requirements, device: FreeDevice, node_cores: int) -> bool:
-    ceiling = wanted.max_price_micro_per_hour
+def _price_is_fine(requirements: Requirements, device: FreeDevice, node_cores: int) -> bool:
+    ceiling = requirements.max_price_micro_per_hour
     if ceiling is None:
         return True
-    return price_of(wanted, device, node_cores) <= ceiling
+    return price_of(requirements, device, node_cores) <= ceiling
 
 
-def price_of(wanted: Requirements, device: FreeDevice, node_cores: int) -> int:
-    """What an hour costs if all that the task takes is of such a device."""
-    milli = share_of(wanted, device, node_cores).milli
-    return device.price_micro_per_hour * milli * wanted.device_count // WHOLE_DEVICE_MILLI
+def price_of(requirements: Requirements, device: FreeDevice, node_cores: int) -> int:
+    """The price of an hour if all devices of the task are like this one."""
+    milli = share_of(requirements, device, node_cores).milli
+    return device.price_micro_per_hour * milli * requirements.device_count // WHOLE_DEVICE_MILLI
 
 
-def share_of(wanted: Requirements, device: FreeDevice, node_cores: int) -> DeviceShare:
-    """What a task takes of a device: a GPU whole or a fraction, of a CPU what its cores make up."""
+def share_of(requirements: Requirements, device: FreeDevice, node_cores: int) -> DeviceShare:
+    """The share a task takes: a whole GPU or a fraction; of a CPU the share of its cores."""
     if device.kind is not DeviceKind.GPU:
-        milli = max(1, WHOLE_DEVICE_MILLI * wanted.cores // node_cores)
+        milli = max(1, WHOLE_DEVICE_MILLI * requirements.cores // node_cores)
         return DeviceShare(device.id, milli)
-    if wanted.device_milli is None or wanted.device_milli == WHOLE_DEVICE_MILLI:
+    if requirements.device_milli is None or requirements.device_milli == WHOLE_DEVICE_MILLI:
         return DeviceShare(device.id, WHOLE_DEVICE_MILLI, device.memory_bytes)
-    part = device.memory_bytes * wanted.device_milli // WHOLE_DEVICE_MILLI
-    return DeviceShare(device.id, wanted.device_milli, wanted.device_memory_bytes or part)
+    part = device.memory_bytes * requirements.device_milli // WHOLE_DEVICE_MILLI
+    return DeviceShare(
+        device.id, requirements.device_milli, requirements.device_memory_bytes or part
+    )
 
 
-def has_room(device: FreeDevice, share: DeviceShare) -> bool:
+def has_capacity(device: FreeDevice, share: DeviceShare) -> bool:
     is_unused = device.free_milli == WHOLE_DEVICE_MILLI
     free_memory_bytes = device.memory_bytes if is_unused else device.free_memory_bytes
     return device.free_milli >= share.milli and free_memory_bytes >= share.memory_bytes
 
 
-def is_open_to(device: FreeDevice, wanted: Requirements, account_id: AccountId) -> bool:
-    """A fraction of a GPU is no wall, so it stands beside its own account's only.
+def is_open_to(device: FreeDevice, requirements: Requirements, account_id: AccountId) -> bool:
+    """Fractions of a GPU are not isolated from each other, so they serve one account.
 
-    Unless the device is a partition, or its owner and all that stand on it let others in.
+    Except if the device is a partition, or its owner and all its users agree to share it.
     """
     if device.free_milli == WHOLE_DEVICE_MILLI or device.is_partition:
         return True
     if device.kind is not DeviceKind.GPU or device.serves == account_id:
         return True
-    return device.shares_accounts and device.serves_sharers and wanted.shares_device
+    return device.shares_accounts and device.serves_sharers and requirements.shares_device
 
 
 def plain_order(device: FreeDevice) -> tuple[int, int, int, str]:
-    """The cheapest first, then the smallest, then what is in use already."""
+    """The cheapest first, then the smallest, then those already in use."""
     return (device.price_micro_per_hour, device.memory_bytes, device.free_milli, device.id)
 
 
-def _node_has_room(wanted: Requirements, node: FreeNode) -> bool:
+def _node_has_capacity(requirements: Requirements, node: FreeNode) -> bool:
     return (
-        wanted.cores <= node.free_cores
-        and wanted.memory_bytes <= node.free_memory_bytes
-        and wanted.disk_bytes <= node.free_disk_bytes
+        requirements.cores <= node.free_cores
+        and requirements.memory_bytes <= node.free_memory_bytes
+        and requirements.disk_bytes <= node.free_disk_bytes
     )
 
 
-def _fit(wanted: Requirements, node: FreeNode, devices: list[FreeDevice]) -> Fit:
-    shares = tuple(share_of(wanted, device, node.cores) for device in devices)
+def _fit(requirements: Requirements, node: FreeNode, devices: list[FreeDevice]) -> Fit:
+    shares = tuple(share_of(requirements, device, node.cores) for device in devices)
     pairs = zip(devices, shares, strict=True)
     price = sum(device.price_micro_per_hour * share.milli for device, share in pairs)
     return Fit(node.id, shares, price // WHOLE_DEVICE_MILLI)

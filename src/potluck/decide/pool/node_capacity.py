@@ -1,4 +1,4 @@
-"""A node as the capacity keeps it: what it is, shared by all that are alike, and what is free."""
+"""A node in the pool: its profile, which equal nodes share, and its free resources."""
 
 from collections.abc import Container
 from typing import NamedTuple
@@ -20,21 +20,21 @@ _NONE: dict[AccountId, int] = {}
 
 class ProfileKey(NamedTuple):
     make: tuple[object, ...]
-    wallet: str  # of its owner, where that matters
+    wallet: str  # of its owner, if some task names it
 
 
 class NodeProfile:
-    """What a node is, whatever of it is free. Nodes of one profile are told apart by nothing else.
+    """The fixed properties of nodes; nodes of one profile differ only in their free resources.
 
-    Equal profiles are one object, so what a task may use of a node is worked out once for all of
-    them, and nodes on which nothing runs need not be looked at one by one.
+    Equal profiles are one object, so the devices that suit a task are computed once per profile,
+    and idle nodes need not be checked one by one.
     """
 
-    __slots__ = ("gpus", "idle", "key", "named", "node", "rooms")
+    __slots__ = ("gpus", "idle", "key", "named", "node", "nodes")
 
     def __init__(self, node: FreeNode, key: ProfileKey) -> None:
         self.key = key
-        # How reliable a node is changes from day to day, and is looked at node by node.
+        # Reliability changes from day to day, and is checked node by node.
         self.node = replace(node, reliability=1.0, wallet=key.wallet)
         self.gpus = [  # that take new work
             position
@@ -42,17 +42,17 @@ class NodeProfile:
             if device.kind is DeviceKind.GPU and device.is_available
         ]
         self.named = _named(node)
-        self.rooms = 0  # the slots of nodes that have it, as bits
-        self.idle = 0  # of the unused ones among them
+        self.nodes = 0  # bitmap of the slots of its nodes
+        self.idle = 0  # of the idle nodes among them
 
     @property
     def count(self) -> int:
-        """Of nodes that have it."""
-        return self.rooms.bit_count()
+        """The number of nodes with this profile."""
+        return self.nodes.bit_count()
 
 
 class NodeCapacity:
-    """What is free on a node. Devices go by their position in the node."""
+    """The free resources of a node. Devices are identified by their position in the node."""
 
     __slots__ = (
         *("_positions", "cores", "device_memory_bytes", "disk_bytes", "is_idle", "memory_bytes"),
@@ -64,8 +64,8 @@ class NodeCapacity:
         self.profile = profile
         self.slot = 0
         self.rating = round(node.reliability, 2)
-        # Of GPUs that are partly in use, the most that is free of one: of any, of those that let
-        # other accounts in, and by whose fractions stand there.
+        # The largest free share of a partly used GPU: of any GPU, of those that other accounts may
+        # share, and by the account that uses the GPU.
         self.part_milli = 0
         self.shared_milli = 0
         self.own_milli: dict[AccountId, int] = _NONE
@@ -73,15 +73,15 @@ class NodeCapacity:
         self._take_over(node)
 
     def is_of(self, node: FreeNode) -> bool:
-        """Whether it is this node still, whatever of it is free."""
+        """Whether only the free resources of the node differ."""
         ids = [device.id for device in node.devices]
         return self.rating == round(node.reliability, 2) and list(self._positions) == ids
 
     def read(self, node: FreeNode) -> bool:
-        """Takes over what is free now; says whether anything is freer, or open to others.
+        """Updates the free resources; returns whether any increased or opened to other accounts.
 
-        One that is less reliable counts too: whoever waited for it, having failed everywhere else,
-        may go where it had failed now.
+        A change of reliability counts too: a task that waited for this node, having failed on all
+        others, may retry those now.
         """
         cores, memory_bytes, disk_bytes = self.cores, self.memory_bytes, self.disk_bytes
         milli, device_memory_bytes = self.milli, self.device_memory_bytes
@@ -117,11 +117,13 @@ class NodeCapacity:
         ]
         self._changed()
 
-    def take(self, wanted: Requirements, shares: tuple[DeviceShare, ...], whose: AccountId) -> None:
-        self.cores -= wanted.cores
-        self.memory_bytes -= wanted.memory_bytes
-        self.disk_bytes -= wanted.disk_bytes
-        is_sharer = wanted.shares_device
+    def take(
+        self, requirements: Requirements, shares: tuple[DeviceShare, ...], whose: AccountId
+    ) -> None:
+        self.cores -= requirements.cores
+        self.memory_bytes -= requirements.memory_bytes
+        self.disk_bytes -= requirements.disk_bytes
+        is_sharer = requirements.shares_device
         for share in shares:
             position = self._positions[share.device_id]
             if self.milli[position] == WHOLE_DEVICE_MILLI:
@@ -147,13 +149,11 @@ class NodeCapacity:
         self._changed()
 
     def _share(self, position: int, whose: AccountId, is_sharer: bool) -> None:
-        """Another one comes to stand on a device that is in use."""
         self.sharers[position] &= is_sharer
         if self.serves[position] != whose:
             self.serves[position] = None
 
     def as_node(self) -> FreeNode:
-        """The node as it is now."""
         devices = tuple(self._device(position) for position in range(len(self.milli)))
         return replace(
             self.node,
@@ -164,7 +164,7 @@ class NodeCapacity:
         )
 
     def may_share(self, position: int) -> bool:
-        """Whether fractions of other accounts may stand on a device that is in use."""
+        """Whether other accounts may use fractions of a device in use."""
         device = self.node.devices[position]
         return device.is_partition or (device.shares_accounts and self.sharers[position])
 
@@ -210,9 +210,9 @@ class NodeCapacity:
 
 
 def profile_key(node: FreeNode, asked: Container[str]) -> ProfileKey:
-    """Nodes with the same key are alike, but for how reliable they are and what is free.
+    """Nodes with the same key differ only in reliability and free resources.
 
-    Whose they are tells them apart only if somebody asks for nodes of that wallet.
+    The owner is part of the key only if its wallet is in `asked`.
     """
     devices = tuple(
         (
@@ -230,7 +230,7 @@ def profile_key(node: FreeNode, asked: Container[str]) -> ProfileKey:
 
 
 def _named(node: FreeNode) -> frozenset[AccountId]:
-    """Whom it treats unlike others."""
+    """The accounts that the node treats specially."""
     own = frozenset([node.account_id] if node.own_tasks_only else ())
     return own.union(*((each.allow or frozenset()) | each.deny for each in node.devices))
 

@@ -1,58 +1,59 @@
-"""How many nodes refuse a task for which reason.
+"""Counts how many nodes refuse a task, by reason.
 
-Counted for all nodes at once, by what is free of them, where that tells; else at most some thirty
-rooms are looked at, and they stand for the others: this is asked again and again for all that
-waits.
+All nodes are counted with bitmaps where these decide; else a sample of about thirty nodes
+represents the others, because this is called again and again for every waiting group.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import islice
 
-from potluck.decide.pool.demand import Want
+from potluck.decide.pool.demand import Demand
 from potluck.decide.pool.feasibility import Refusal
 from potluck.decide.pool.node_capacity import NodeCapacity, NodeProfile
-from potluck.decide.pool.node_index import Pool
+from potluck.decide.pool.node_index import NodeIndex
 from potluck.model.ids import AccountId
 
 _MOST_LOOKS = 32
 
 
-def count_refusals(want: Want, account_id: AccountId, pool: Pool) -> Counter[Refusal]:
-    if want.min_reliability is not None:
-        return _look_at(want, account_id, pool, len(pool))
+def count_refusals(demand: Demand, account_id: AccountId, pool: NodeIndex) -> Counter[Refusal]:
+    if demand.min_reliability is not None:
+        return _look_at(demand, account_id, pool, len(pool))
     profiles = pool.profiles
     found: Counter[Refusal] = Counter()
     for profile in profiles:
-        devices = want.devices(profile)
+        devices = demand.devices(profile)
         if isinstance(devices, Refusal):
             found[devices] += profile.count
-    suited = pool.suited(want)
+    suited = pool.suited(demand)
     count = suited.bit_count()
-    if count <= _MOST_LOOKS or not _tell_all(want, profiles):
-        return found + _look_at(want, account_id, pool.rooms(suited), count)
-    devices_busy, devices_shared, nodes_busy = pool.busy(want, account_id)
+    if count <= _MOST_LOOKS or not _tell_all(demand, profiles):
+        return found + _look_at(demand, account_id, pool.nodes(suited), count)
+    devices_busy, devices_shared, nodes_busy = pool.busy(demand, account_id)
     found[Refusal.DEVICE_BUSY] += devices_busy.bit_count()
     found[Refusal.DEVICE_SHARED] += devices_shared.bit_count()
     found[Refusal.NODE_BUSY] += nodes_busy.bit_count()
     return +found
 
 
-def _tell_all(want: Want, profiles: Sequence[NodeProfile]) -> bool:
-    """Whether what is free of the GPUs of a room, and of all else, tells why it refuses."""
+def _tell_all(demand: Demand, profiles: Sequence[NodeProfile]) -> bool:
+    """Whether the bitmaps alone decide why a node refuses."""
     return (
-        want.needs.is_on_gpu
-        and not want.requirements.device_memory_bytes
-        and want.uses_all_gpus(profiles)
+        demand.needs.is_on_gpu
+        and not demand.requirements.device_memory_bytes
+        and demand.uses_all_gpus(profiles)
     )
 
 
 def _look_at(
-    want: Want, account_id: AccountId, rooms: Iterable[NodeCapacity], count: int
+    demand: Demand, account_id: AccountId, nodes: Iterable[NodeCapacity], count: int
 ) -> Counter[Refusal]:
-    """What some of them answer, scaled so that all answers together are as many as the rooms."""
+    """The refusals of a sample, scaled to all nodes."""
     every = 1 + max(0, count - 1) // _MOST_LOOKS
-    answers = Counter(want.refusal(room, account_id) for room in islice(rooms, 0, None, every))
+    answers = Counter(
+        demand.refusal(capacity, account_id) for capacity in islice(nodes, 0, None, every)
+    )
     looks = answers.total()
     found = {answer: number * count // looks for answer, number in answers.items()}
     if found:

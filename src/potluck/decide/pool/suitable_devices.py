@@ -1,50 +1,49 @@
-"""Which devices would do for a task, if they were free; remembered for tasks that ask alike."""
+"""The devices that would suit a task if they were idle, cached per demand."""
 
 from itertools import islice
 
 from msgspec import Struct
 
-from potluck.decide.pool.capacity import Capacity
-from potluck.decide.pool.demand import Want
+from potluck.decide.pool.capacity import PoolCapacity
+from potluck.decide.pool.demand import Demand
 from potluck.decide.pool.feasibility import Refusal
 from potluck.decide.pool.node_capacity import NodeCapacity, NodeProfile
 from potluck.decide.types import FreeNode, WaitingTask
 from potluck.model.device import DeviceKind
 from potluck.model.ids import DeviceId, NodeId
 
-# Among so many nodes a good place is found; looking at all of a large pool would take too long.
+# Nodes that are checked; all of a large pool would take too long.
 _MOST_NODES = 1000
-# Askings that are remembered: as many as are laid out at a time, and some for who asks why.
+# Cached demands: as many as get reservations at a time, and some for explanations.
 _MOST_KNOWN = 512
 
 
 class UsableDevices(Struct, frozen=True):
-    """The devices of a node that would do for a task."""
+    """The devices of a node that suit a task."""
 
-    whole: frozenset[DeviceId]  # GPUs, which a task has for itself
-    shared: int  # CPUs: many tasks have their parts of one, and only its cores can be short
-    has_all: bool  # whether `whole` is all the GPUs that the node has
+    whole: frozenset[DeviceId]  # GPUs, which a task uses alone
+    shared: int  # CPUs, which many tasks share; only their cores can run out
+    has_all: bool  # whether `whole` contains all GPUs of the node
 
     def whole_wanted(self, task: WaitingTask) -> int:
-        """How many of the GPUs the task must have."""
+        """How many GPUs the task needs."""
         return max(0, task.requirements.device_count - self.shared)
 
 
 class Suitability:
-    def __init__(self, capacity: Capacity) -> None:
+    def __init__(self, capacity: PoolCapacity) -> None:
         self._capacity = capacity
-        # Parts of a node's devices, by their places on it, the same object for all that ask alike.
+        # By positions of the devices on the node, so that equal sets are one object.
         self._parts: dict[NodeCapacity, dict[tuple[int, ...], UsableDevices]] = {}
-        self._known: dict[Want, dict[NodeId, UsableDevices]] = {}
+        self._known: dict[Demand, dict[NodeId, UsableDevices]] = {}
 
     def forget(self) -> None:
-        """Other nodes are there than before."""
         self._parts.clear()
         self._known.clear()
 
     @property
     def remembered(self) -> int:
-        """How many askings are kept in mind."""
+        """The number of cached demands."""
         return len(self._known)
 
     @property
@@ -52,54 +51,62 @@ class Suitability:
         return len(self._capacity.pool)
 
     def kinds(self) -> list[tuple[FreeNode, int]]:
-        """A node of each kind, and how many there are of it."""
+        """A node of each kind, with their number."""
         examples: dict[tuple[NodeProfile, float], FreeNode] = {}
         counts: dict[tuple[NodeProfile, float], int] = {}
-        for room in self._capacity.pool:
-            kind = (room.profile, room.rating)
-            examples.setdefault(kind, room.node)
+        for capacity in self._capacity.pool:
+            kind = (capacity.profile, capacity.rating)
+            examples.setdefault(kind, capacity.node)
             counts[kind] = counts.get(kind, 0) + 1
         return [(node, counts[kind]) for kind, node in examples.items()]
 
     def on(self, task: WaitingTask, node_id: NodeId) -> UsableDevices | None:
-        """The devices of a node that would do; None if it could never take the task."""
-        room = self._capacity.pool.get(node_id)
-        want = self._capacity.want_of(task)
-        return self._part(want, room) if room is not None and want.suits(room) else None
+        """The suitable devices of a node; None if it could never take the task."""
+        capacity = self._capacity.pool.get(node_id)
+        demand = self._capacity.demand_of(task)
+        return (
+            self._part(demand, capacity)
+            if capacity is not None and demand.suits(capacity)
+            else None
+        )
 
     def devices(self, task: WaitingTask) -> dict[NodeId, UsableDevices]:
-        """For each node that could take the task, or for enough of them: its devices that would do.
+        """The suitable devices of each node that could take the task, up to a limit.
 
-        Not the nodes that failed it, unless no other could ever take it: as in `Capacity.find`.
+        Without the nodes that failed it, unless no other could ever take it, as in `Capacity.find`.
         """
-        want = self._capacity.want_of(task)
-        found = self._known.pop(want, None)
+        demand = self._capacity.demand_of(task)
+        found = self._known.pop(demand, None)
         if found is None:
-            found = self._look(want)
+            found = self._look(demand)
             if len(self._known) >= _MOST_KNOWN:
                 del self._known[next(iter(self._known))]
-        self._known[want] = found  # the last one, which is forgotten last
+        self._known[demand] = found  # at the end, so that it is evicted last
         if task.failed_on.isdisjoint(found):
             return found
         return {each: found[each] for each in found if each not in task.failed_on} or found
 
-    def _look(self, want: Want) -> dict[NodeId, UsableDevices]:
+    def _look(self, demand: Demand) -> dict[NodeId, UsableDevices]:
         pool = self._capacity.pool
-        rooms = (room for room in pool.rooms(pool.suited(want)) if want.is_reliable(room))
-        return {room.node.id: self._part(want, room) for room in islice(rooms, _MOST_NODES)}
+        nodes = (
+            capacity for capacity in pool.nodes(pool.suited(demand)) if demand.is_reliable(capacity)
+        )
+        return {
+            capacity.node.id: self._part(demand, capacity)
+            for capacity in islice(nodes, _MOST_NODES)
+        }
 
-    def _part(self, want: Want, room: NodeCapacity) -> UsableDevices:
-        devices = want.devices(room.profile)
+    def _part(self, demand: Demand, capacity: NodeCapacity) -> UsableDevices:
+        devices = demand.devices(capacity.profile)
         assert not isinstance(devices, Refusal)
         places = tuple([each.position for each in devices])
-        parts = self._parts.setdefault(room, {})
+        parts = self._parts.setdefault(capacity, {})
         if places not in parts:
-            parts[places] = usable_devices(room.node, places)
+            parts[places] = usable_devices(capacity.node, places)
         return parts[places]
 
 
 def usable_devices(node: FreeNode, places: tuple[int, ...]) -> UsableDevices:
-    """Those in these places of a node."""
     gpus = frozenset(each.id for each in node.devices if each.kind is DeviceKind.GPU)
     whole = gpus.intersection(node.devices[place].id for place in places)
     return UsableDevices(whole, len(places) - len(whole), whole == gpus)

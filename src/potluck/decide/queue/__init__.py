@@ -1,1 +1,1 @@
-"""Who waits, in which lines, and what keeps a line from moving. The door is `lines`."""
+"""The waiting tasks in groups, and why a group is blocked. The entry module is `task_groups`."""

@@ -1,10 +1,10 @@
-"""The waiting tasks in memory, in lines of tasks that are served and refused alike.
+"""The waiting tasks in memory, in groups that are placed or refused alike.
 
-Tasks of one account that ask for the same, with the same priority and the same nodes behind them,
-and take about as long, stand in one line: when its first can not be placed, neither can the others.
-How long they take matters, since a short one may have room that is kept for later; and an array,
-which passes over nodes that are slow at it, has a line of its own. So a round looks at lines, and a
-million waiting tasks cost memory, not time.
+Tasks of one account with equal requirements, limits, priority and failed nodes, and about the same
+duration, form a group: if its first task cannot be placed, neither can the others. The duration
+matters because a short task may use capacity that is reserved for later; an array is a group of its
+own because it skips nodes that are slow at it. A round checks groups, so a million waiting tasks
+cost memory, not time.
 """
 
 import heapq
@@ -22,24 +22,24 @@ from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.model.task import Limits, Requirements
 
 
-class Halt(Enum):
-    """What keeps a line from moving, and so what must happen before it is looked at again."""
+class BlockReason(Enum):
+    """Why a group is blocked, and so what must happen before it is tried again."""
 
-    NONE = "none"  # nothing: it is looked at in the next round
-    ROOM = "room"  # no node has room for it: until some node gains some
-    KEPT = "kept"  # the room there is is kept for others: until there is more, or they are served
-    SLOW = "slow"  # of an array: who has room would hold its end up: until there is more
-    CREDIT = "credit"  # the account can not pay: until it has more, or something cheaper is free
-    QUOTA = "quota"  # the account runs as much as it may: until something of it ends
-    TOO_LARGE = "too_large"  # it asks for more than the account may run: until it may run more
+    NONE = "none"  # it is not: the next round tries it
+    NO_CAPACITY = "capacity"  # no node has the capacity: until some node gains some
+    KEPT = "kept"  # the free capacity is reserved: until there is more, or others are served
+    SLOW = "slow"  # of an array: the free nodes would delay its end: until there are others
+    CREDIT = "credit"  # the account cannot pay: until it has more, or something cheaper is free
+    QUOTA = "quota"  # the account has reached its quota: until something of it ends
+    TOO_LARGE = "too_large"  # it exceeds the whole quota: until the quota grows
 
     @property
     def is_of_account(self) -> bool:
-        """Whether it is the account's own affair, however much is free."""
+        """Whether the account itself is the reason, whatever capacity is free."""
         return self in _OF_ACCOUNT
 
 
-_OF_ACCOUNT = {Halt.CREDIT, Halt.QUOTA, Halt.TOO_LARGE}
+_OF_ACCOUNT = {BlockReason.CREDIT, BlockReason.QUOTA, BlockReason.TOO_LARGE}
 
 
 Entry = tuple[float, TaskId, WaitingTask]
@@ -48,11 +48,13 @@ _FEW = 64
 
 
 class OrderedEntries:
+    """A sorted list that is cheap if entries arrive in order; late ones go to a heap."""
+
     __slots__ = ("_entries", "_late", "_start")
 
     def __init__(self) -> None:
         self._entries: list[Entry] = []
-        self._start = 0  # what is before it has left
+        self._start = 0  # entries before it were taken
         self._late: list[Entry] = []
 
     def __len__(self) -> int:
@@ -72,7 +74,6 @@ class OrderedEntries:
         return entry
 
     def take(self) -> None:
-        """Takes out the first."""
         if self._late and self.first() is self._late[0]:
             heapq.heappop(self._late)
             return
@@ -82,25 +83,25 @@ class OrderedEntries:
             self._start = 0
 
     def replace(self, entry: Entry) -> None:
-        """Puts one with the same place where the first is."""
+        """Replaces the first entry by one with the same position."""
         if self._late and self.first() is self._late[0]:
             heapq.heapreplace(self._late, entry)
         else:
             self._entries[self._start] = entry
 
     def every(self, stride: int) -> Iterator[Entry]:
-        """Every so many-th, in no order."""
+        """Every `stride`-th entry, in no order."""
         return islice(chain(islice(self._entries, self._start, None), self._late), 0, None, stride)
 
     def keep(self, is_kept: Callable[[Entry], bool]) -> None:
-        """Sweeps out all others."""
+        """Removes all other entries."""
         self._entries = [each for each in islice(self._entries, self._start, None) if is_kept(each)]
         self._start = 0
         self._late = [each for each in self._late if is_kept(each)]
         heapq.heapify(self._late)
 
 
-# A longer line is not counted to the last, nor are more looked at for one that suits.
+# A larger group is sampled, and a search stops after this many tasks.
 _MOST_LOOKS = 20_000
 
 
@@ -116,45 +117,56 @@ class LineKey(NamedTuple):
     priority: int
     failed_on: frozenset[NodeId]
     nodes: int
-    span: int | None  # how long it is expected to take, as a power of two; None if nobody knows
+    span: int | None  # the expected duration as a power of two; None if unknown
     array: TaskId | None
     kind: str
 
 
 class Shape:
-    """What lines have in common that find room, or none, together. Equal shapes are one object."""
+    """Identity of groups that fit, or do not fit, together. Equal shapes are one object."""
 
     __slots__ = ("__weakref__",)
 
 
 class TaskGroup:
-    __slots__ = ("halt", "halted", "key", "number", "offered", "row", "shape", "stale")
+    __slots__ = (
+        *(
+            "block_reason",
+            "blocked_position",
+            "entries",
+            "key",
+            "number",
+            "ready_position",
+            "shape",
+        ),
+        "stale",
+    )
 
     def __init__(self, key: LineKey, shape: Shape, number: int) -> None:
         self.key = key
         self.shape = shape
-        self.number = number  # of lines with equal places, the older goes first
-        self.halt = Halt.NONE
-        self.offered: float | None = None  # the place that it has among lines that could move
-        self.halted: float | None = None  # and among those of its shape that found no room
-        self.row = (
-            OrderedEntries()
-        )  # an entry whose task has been replaced or dropped since is passed over
-        self.stale = 0
+        self.number = number  # breaks ties: the older group goes first
+        self.block_reason = BlockReason.NONE
+        self.ready_position: float | None = None  # its position among the ready groups
+        self.blocked_position: float | None = (
+            None  # its position among the blocked groups of its shape
+        )
+        self.entries = OrderedEntries()  # may contain stale entries, which are skipped
+        self.stale = 0  # entries whose task was replaced or dropped
 
 
-class Lines:
+class TaskGroups:
     def __init__(self, order: OrderPolicy) -> None:
         self._order = order
-        # Where the shortest go first anyway, nobody short stands behind a long one.
+        # In a shortest-first order no short task waits behind a long one anyway.
         self._has_spans = not order.promises
         self._tasks: dict[TaskId, WaitingTask] = {}
-        self._lines: dict[_Parts, TaskGroup] = {}
+        self._groups: dict[_Parts, TaskGroup] = {}
         self._shapes: WeakValueDictionary[object, Shape] = WeakValueDictionary()
         self._arrived: dict[TaskGroup, int] = {}
         self._numbers = 0
         self._named: frozenset[AccountId] = frozenset()
-        # The longest waiting first; kept only if the order does not go by age itself.
+        # Oldest first; used only if the order may let tasks wait for ever.
         self._ages: list[Entry] = []
 
     def __len__(self) -> int:
@@ -167,38 +179,40 @@ class Lines:
         return list(self._tasks)
 
     def has(self, key: LineKey) -> bool:
-        return key in self._lines
+        return key in self._groups
 
-    def lines(self) -> list[TaskGroup]:
-        return list(self._lines.values())
+    def groups(self) -> list[TaskGroup]:
+        return list(self._groups.values())
 
-    def line_of(self, task: WaitingTask) -> TaskGroup | None:
-        return self._lines.get(_parts(task, self._has_spans))
+    def group_of(self, task: WaitingTask) -> TaskGroup | None:
+        return self._groups.get(_parts(task, self._has_spans))
 
     def shape_of(self, task: WaitingTask) -> Shape:
-        """Also of one that stands in no line."""
-        line = self.line_of(task)
-        return self._shape(LineKey(*_parts(task, self._has_spans))) if line is None else line.shape
+        """Also for a task that is not in the queue."""
+        group = self.group_of(task)
+        return (
+            self._shape(LineKey(*_parts(task, self._has_spans))) if group is None else group.shape
+        )
 
     def put(self, task: WaitingTask) -> TaskGroup:
-        """Puts a task into its line; what was known of it is replaced."""
-        line = self._line(task)
+        """Adds a task to its group, or replaces it."""
+        group = self._group(task)
         task_id = task.id
         known = self._tasks.get(task_id)
         if known is None:
-            self._arrived[line] = self._arrived.get(line, 0) + 1
+            self._arrived[group] = self._arrived.get(group, 0) + 1
         elif known == task:
-            return line
+            return group
         else:
             self._forget(known)
         self._tasks[task_id] = task
-        line.row.add((self._order.within(task), task_id, task))
+        group.entries.add((self._order.within(task), task_id, task))
         if self._order.promises:
             heapq.heappush(self._ages, (task.submitted_at, task.id, task))
-        return line
+        return group
 
     def take_arrived(self) -> dict[TaskGroup, int]:
-        """How many tasks have come into which lines since this was last asked."""
+        """The number of new tasks per group since the last call."""
         arrived, self._arrived = self._arrived, {}
         return arrived
 
@@ -208,50 +222,50 @@ class Lines:
             self._forget(task)
         return task
 
-    def first(self, line: TaskGroup) -> Entry | None:
-        """The place, the id and the task at the head of a line; None if nobody stands in it."""
-        row = line.row
-        while (entry := row.first()) is not None:
+    def first(self, group: TaskGroup) -> Entry | None:
+        """The first entry of a group; None if it is empty."""
+        entries = group.entries
+        while (entry := entries.first()) is not None:
             if self._tasks.get(entry[1]) is entry[2]:
                 return entry
-            row.take()
-            line.stale -= 1
-        if self._lines.get(line.key) is line:  # and not one that was begun since it was empty
-            del self._lines[line.key]
+            entries.take()
+            group.stale -= 1
+        if self._groups.get(group.key) is group:  # and not a newer group with the same key
+            del self._groups[group.key]
         return None
 
     def set_named(self, named: frozenset[AccountId]) -> list[TaskGroup]:
-        """Whom some node treats unlike others: their lines find room on their own.
+        """Sets the accounts that some node treats specially; these have shapes of their own.
 
-        Answers with the lines of whom that is news, to be regrouped; they must not be halted then.
+        Returns the affected groups, which must be regrouped and must not be blocked meanwhile.
         """
         changed = named ^ self._named
         self._named = named
         if not changed:
             return []
-        return [line for line in self._lines.values() if line.key.account_id in changed]
+        return [group for group in self._groups.values() if group.key.account_id in changed]
 
-    def regroup(self, line: TaskGroup) -> None:
-        line.shape = self._shape(line.key)
+    def regroup(self, group: TaskGroup) -> None:
+        group.shape = self._shape(group.key)
 
-    def serve(self, line: TaskGroup, left: WaitingTask | None = None) -> None:
-        """Takes the head out of a line, or puts what is left of it in its place."""
-        entry = line.row.first()
+    def serve(self, group: TaskGroup, left: WaitingTask | None = None) -> None:
+        """Removes the first task of a group, or replaces it by what is left of it."""
+        entry = group.entries.first()
         assert entry is not None
         place, task_id, _ = entry
         if left is None:
-            line.row.take()
+            group.entries.take()
             del self._tasks[task_id]
             return
         self._tasks[task_id] = left
-        line.row.replace((place, task_id, left))
+        group.entries.replace((place, task_id, left))
         if self._order.promises:
             heapq.heappush(self._ages, (left.submitted_at, task_id, left))
 
     def overdue(
         self, before: float, most: int, suits: Callable[[WaitingTask], bool]
     ) -> list[WaitingTask]:
-        """The longest waiting of those that came before a moment and suit, the oldest first."""
+        """The oldest tasks that were submitted before a time and satisfy `suits`."""
         if len(self._ages) > 2 * len(self._tasks) + 1000:
             self._ages = [each for each in self._ages if self._tasks.get(each[1]) is each[2]]
             heapq.heapify(self._ages)
@@ -270,62 +284,63 @@ class Lines:
         return found
 
     def ahead_in_account(self, task: WaitingTask) -> int:
-        """How many of its account go before it, in all lines; about, if they are very many."""
-        lines = [line for line in self._lines.values() if line.key.account_id == task.account_id]
-        return sum(self._ahead(line, task) for line in lines)
+        """How many tasks of its account go before it; an estimate if there are very many."""
+        groups = [
+            group for group in self._groups.values() if group.key.account_id == task.account_id
+        ]
+        return sum(self._ahead(group, task) for group in groups)
 
     def ahead_in_shape(self, task: WaitingTask) -> int:
-        """How many go before it that ask for the same; of other accounts as many as of its own."""
+        """How many tasks of its shape go before it, if accounts take turns."""
         shape = self.shape_of(task)
-        alike = [line for line in self._lines.values() if line.shape == shape]
-        own = [line for line in alike if line.key.account_id == task.account_id]
-        ahead = sum(self._ahead(line, task) for line in own)
+        alike = [group for group in self._groups.values() if group.shape == shape]
+        own = [group for group in alike if group.key.account_id == task.account_id]
+        ahead = sum(self._ahead(group, task) for group in own)
         others: Counter[AccountId] = Counter()
-        for line in alike:
-            others[line.key.account_id] += len(line.row)
+        for group in alike:
+            others[group.key.account_id] += len(group.entries)
         del others[task.account_id]
         return ahead + sum(min(count, ahead + 1) for count in others.values())
 
-    def count(self, line: TaskGroup) -> int:
-        """How many stand in it."""
-        return len(line.row) - line.stale
+    def count(self, group: TaskGroup) -> int:
+        return len(group.entries) - group.stale
 
     def firsts(self) -> dict[AccountId, tuple[WaitingTask, int]]:
-        """The first task of each account, and about how many it has."""
+        """The first task of each account, and about how many tasks it has."""
         best: dict[AccountId, Entry] = {}
         counts: Counter[AccountId] = Counter()
-        for line in self.lines():
-            entry = self.first(line)
+        for group in self.groups():
+            entry = self.first(group)
             if entry is not None:
-                account_id = line.key.account_id
-                counts[account_id] += len(line.row)
+                account_id = group.key.account_id
+                counts[account_id] += len(group.entries)
                 best[account_id] = min(best.get(account_id, entry), entry, key=lambda e: e[:2])
         return {account_id: (entry[2], counts[account_id]) for account_id, entry in best.items()}
 
     def goes_before(self, entry: Entry, task: WaitingTask) -> bool:
         return entry[:2] < (self._order.within(task), task.id)
 
-    def _ahead(self, line: TaskGroup, task: WaitingTask) -> int:
-        """Looks at every so many-th of a long line, which tells enough."""
+    def _ahead(self, group: TaskGroup, task: WaitingTask) -> int:
+        """Samples a large group."""
         place = (self._order.within(task), task.id)
-        stride = 1 + len(line.row) // _MOST_LOOKS
+        stride = 1 + len(group.entries) // _MOST_LOOKS
         return stride * sum(
             entry[:2] < place and self._tasks.get(entry[1]) is entry[2]
-            for entry in line.row.every(stride)
+            for entry in group.entries.every(stride)
         )
 
-    def _line(self, task: WaitingTask) -> TaskGroup:
+    def _group(self, task: WaitingTask) -> TaskGroup:
         parts = _parts(task, self._has_spans)
-        line = self._lines.get(parts)
-        if line is None:
+        group = self._groups.get(parts)
+        if group is None:
             self._numbers += 1
             key = LineKey(*parts)
-            line = self._lines[key] = TaskGroup(key, self._shape(key), self._numbers)
-        return line
+            group = self._groups[key] = TaskGroup(key, self._shape(key), self._numbers)
+        return group
 
     def _shape(self, key: LineKey) -> Shape:
-        """Whose a task is matters for a fraction, which may stand beside its own account's only,
-        and for whom some node treats unlike others."""
+        """The account matters for fractions, which it may place beside its own, and if some node
+        treats it specially."""
         is_personal = key.requirements.device_milli is not None or key.account_id in self._named
         whose = key.account_id if is_personal else None
         parts = (key.requirements, key.failed_on, key.nodes, whose, key.kind)
@@ -335,18 +350,18 @@ class Lines:
         return shape
 
     def _forget(self, task: WaitingTask) -> None:
-        """Leaves an entry behind that is passed over; too many of them are swept out."""
-        line = self._lines.get(_parts(task, self._has_spans))
-        if line is None:
+        """Leaves a stale entry behind; many of them are removed together."""
+        group = self._groups.get(_parts(task, self._has_spans))
+        if group is None:
             return
-        line.stale += 1
-        if line.stale > 64 and line.stale * 2 > len(line.row):
-            line.row.keep(lambda each: self._tasks.get(each[1]) is each[2])
-            line.stale = 0
+        group.stale += 1
+        if group.stale > 64 and group.stale * 2 > len(group.entries):
+            group.entries.keep(lambda each: self._tasks.get(each[1]) is each[2])
+            group.stale = 0
 
 
 def _parts(task: WaitingTask, has_spans: bool) -> _Parts:
-    """Of the key of its line, which is as good as the key to find it by, and quicker made."""
+    """The key of its group as a plain tuple, which is equal to the key and faster to build."""
     return (
         task.account_id,
         task.requirements,

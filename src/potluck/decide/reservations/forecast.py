@@ -1,4 +1,4 @@
-"""When a waiting task will probably start, if there is anything to go by."""
+"""Forecasts the start of a waiting task from reservations, recent starts or running attempts."""
 
 from math import exp, log
 
@@ -10,19 +10,19 @@ from potluck.decide.reservations.timetable import Timetable, amounts
 from potluck.decide.types import WaitingTask
 from potluck.model.ids import NodeId
 
-# Starts this long ago count half.
+# Starts that are this old count half.
 HALF_LIFE_SECONDS = 1800.0
 _FADING = log(2) / HALF_LIFE_SECONDS
-# Fewer starts are no basis for a guess.
+# Fewer starts are no basis for a forecast.
 LEAST_STARTS = 3.0
-# Who waited for less found room that was free: that says nothing about how fast a line moves.
+# A shorter wait means that capacity was free, which says nothing about the rate of starts.
 _NO_WAIT_SECONDS = 1.0
 _MOST_SHAPES = 10_000
 
 
 class _Rate(Struct):
     starts: float
-    seconds: float  # in which somebody waited for these starts: quiet times do not count
+    seconds: float  # during which tasks waited; idle times do not count
     at: float
 
     def fade_to(self, now: float) -> None:
@@ -31,7 +31,9 @@ class _Rate(Struct):
             self.starts, self.seconds, self.at = self.starts * left, self.seconds * left, now
 
 
-class Rates:
+class StartRates:
+    """The rate of starts of each shape while tasks of it waited."""
+
     def __init__(self) -> None:
         self._rates: dict[object, _Rate] = {}
 
@@ -48,10 +50,7 @@ class Rates:
             rate.starts += 1
 
     def each_seconds(self, shape: object, waits_since: float, now: float) -> float | None:
-        """How many seconds pass from one start to the next for one who waits since then.
-
-        None if there were too few starts.
-        """
+        """The seconds between two starts, for a task that waits since then; None if too few."""
         rate = self._rates.get(shape)
         if rate is None:
             return None
@@ -63,11 +62,11 @@ class Rates:
 
 class Forecast(Struct, frozen=True):
     start: float
-    basis: str  # what the guess rests on
+    basis: str  # the reason for the forecast, as shown to users
 
 
-class Foresight:
-    def __init__(self, reservations: Reservations, rates: Rates, timetable: Timetable) -> None:
+class StartForecaster:
+    def __init__(self, reservations: Reservations, rates: StartRates, timetable: Timetable) -> None:
         self._reservations = reservations
         self._rates = rates
         self._timetable = timetable
@@ -79,18 +78,18 @@ class Foresight:
         suitable: dict[NodeId, UsableDevices],
         now: float,
     ) -> Forecast | None:
-        """`place`: its shape, and how many of that shape go before it, itself among them."""
+        """`place` is its shape, and its position among the tasks of that shape, from 1."""
         shape, position = place
         if not suitable:
             return None
-        promised = self._reservations.start_of(task.id)
-        if promised is not None:
+        reserved_start = self._reservations.start_of(task.id)
+        if reserved_start is not None:
             return Forecast(
-                max(now, promised), "devices are kept for it, and by then what runs there is over"
+                max(now, reserved_start), "devices are reserved for it and should be free by then"
             )
         each = self._rates.each_seconds(shape, task.submitted_at, now)
         if each is not None:
-            basis = f"one like it has started every {_span(each)} lately"
+            basis = f"a similar task has recently started every {_span(each)}"
             return Forecast(now + position * each, basis)
         return self._by_ends(task, position, suitable, now)
 
@@ -101,19 +100,21 @@ class Foresight:
         suitable: dict[NodeId, UsableDevices],
         now: float,
     ) -> Forecast | None:
-        """By the ends of what runs, for the first in line; who stands behind it is not known."""
+        """By the expected ends of running attempts; only for the first task in order."""
         if position > 1 or len(suitable) < task.nodes:
             return None
         times = sorted(self._soonest(task, node_id, each) for node_id, each in suitable.items())
         start = times[task.nodes - 1]
-        return Forecast(start, "what runs there should be over by then") if start > now else None
+        return (
+            Forecast(start, "the tasks running there should end by then") if start > now else None
+        )
 
     def _soonest(self, task: WaitingTask, node_id: NodeId, usable: UsableDevices) -> float:
         times = self._timetable.free_at(node_id)
         count = usable.whole_wanted(task)
         ends = [end for end, device_id in times if device_id in usable.whole]
         at = ends[count - 1] if count else 0.0
-        return self._timetable.room_at(node_id, amounts(task.requirements), at, [])
+        return self._timetable.resources_at(node_id, amounts(task.requirements), at, [])
 
 
 def _span(seconds: float) -> str:

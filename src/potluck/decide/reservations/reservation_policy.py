@@ -1,12 +1,12 @@
-"""Whom something is promised: who has waited long is laid out anew from time to time."""
+"""Chooses the tasks that get reservations: from time to time, the ones that have waited long."""
 
 from collections.abc import Mapping
 
 from potluck.decide.account import SchedulerAccount
 from potluck.decide.order.interface import OrderPolicy, Place, Turn
 from potluck.decide.pool.suitable_devices import Suitability
-from potluck.decide.queue.blocked import Halted
-from potluck.decide.queue.task_groups import Lines
+from potluck.decide.queue.blocked import BlockedGroups
+from potluck.decide.queue.task_groups import TaskGroups
 from potluck.decide.reservations.reserve import (
     Chances,
     Claim,
@@ -18,62 +18,62 @@ from potluck.decide.types import WaitingTask
 from potluck.model.ids import AccountId
 
 
-class Promises:
+class ReservationPolicy:
     def __init__(
         self,
         order: OrderPolicy,
-        queue: tuple[Lines, Halted],
+        queue: tuple[TaskGroups, BlockedGroups],
         accounts: Mapping[AccountId, SchedulerAccount],
         suitability: Suitability,
         reservations: Reservations,
         settings: ReserveSettings,
     ) -> None:
         self._order = order
-        self._lines, self._halted = queue
+        self._groups, self._blocked = queue
         self._accounts = accounts
         self._suitability = suitability
         self._reservations = reservations
         self._settings = settings
-        self._laid_out_at: float | None = None
+        self._planned_at: float | None = None
 
     def is_due(self, now: float) -> bool:
-        """Says so once, every so many seconds."""
-        at = self._laid_out_at
+        """True once per interval."""
+        at = self._planned_at
         if at is not None and now - at < self._settings.every_seconds:
             return False
-        self._laid_out_at = now
+        self._planned_at = now
         return True
 
-    def lay_out(self, now: float) -> list[Claim]:
-        """Those that must start now, whoever stands before them."""
+    def plan(self, now: float) -> list[Claim]:
+        """Renews the reservations; returns the tasks that must start now, before all others."""
         settings = self._settings
         if not self._order.promises:
-            self._reservations.lay_out(self._first_in_order(now), None, now)
+            self._reservations.plan(self._first_in_order(now), None, now)
             return []
         chances = Chances(self._suitability.devices)
-        tasks = self._lines.overdue(
+        tasks = self._groups.overdue(
             now - settings.soon_seconds,
             settings.most,
-            lambda task: chances.has(task) and not self._is_halted_by_account(task),
+            lambda task: chances.has(task) and not self._is_blocked_by_account(task),
         )
-        claims = self._reservations.lay_out(tasks, settings.promise_seconds, now)
+        claims = self._reservations.plan(tasks, settings.promise_seconds, now)
         urgent = now - settings.urgent_seconds
         return [
             claim for claim in claims if claim.start <= now and claim.task.submitted_at <= urgent
         ]
 
     def _first_in_order(self, now: float) -> list[WaitingTask]:
-        """The heads of lines without room that have waited long, in the order of their turns."""
+        """The first tasks of blocked groups that have waited long, in the order of the policy."""
         waiting: list[tuple[Place, int, WaitingTask]] = []
-        for line in self._halted.lines():
-            entry = self._lines.first(line)
+        for group in self._blocked.groups():
+            entry = self._groups.first(group)
             if entry and now - entry[2].submitted_at >= self._settings.after_seconds:
-                turn = Turn(entry[2], self._accounts[line.key.account_id], now)
-                waiting.append((self._order.between(turn), line.number, entry[2]))
+                turn = Turn(entry[2], self._accounts[group.key.account_id], now)
+                waiting.append((self._order.between(turn), group.number, entry[2]))
         waiting.sort(key=lambda each: each[:2])
         tasks = (task for _, _, task in waiting)
         return first_of_each(tasks, self._settings, Chances(self._suitability.devices))
 
-    def _is_halted_by_account(self, task: WaitingTask) -> bool:
-        line = self._lines.line_of(task)
-        return line is not None and line.halt.is_of_account
+    def _is_blocked_by_account(self, task: WaitingTask) -> bool:
+        group = self._groups.group_of(task)
+        return group is not None and group.block_reason.is_of_account

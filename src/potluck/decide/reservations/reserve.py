@@ -1,17 +1,16 @@
-"""Reservations: what is promised to those that have waited long, and who may still go before them.
+"""Reservations for tasks that have waited long, and which tasks may still go before them.
 
-Long waiting tasks are laid out over the pool in turn, each where it can start the soonest once what
-runs there is over. That gives each of them a time to start and, since it was promised a start
-within a certain time, a latest time; what stands behind it on the same devices pulls that forward.
-Another task may use these devices as long as it ends before the latest time. So devices are kept
-free as late as is safe, and nothing that was in time when it was first laid out becomes late
-because of a shorter task (estimates permitting).
+Each of these tasks is planned in turn on the nodes where it can start the soonest after the running
+attempts. That gives it a start time and, because a start is guaranteed within a certain time, a
+latest start; a later reservation on the same devices moves it forward. Another task may use the
+devices if it ends before the latest start. So devices are kept free as late as is safe, and a task
+that was in time when it was first planned is not delayed by a shorter one, if estimates are right.
 
-What is kept of a node are GPUs, and cores, memory and disk: who would leave too little of any is
-refused, and who takes other devices and leaves enough of the rest is not.
+A reservation covers GPUs, cores, memory and disk: a task that would leave too little of any is
+refused, and one that uses other devices and leaves enough of the rest is not.
 
-Where an order makes no promise, the latest time is the soonest one: backfilling, in which nobody
-may delay the first in line.
+In an order without a guarantee the latest start is the soonest one: backfilling, in which no task
+may delay the first in order.
 """
 
 import heapq
@@ -28,54 +27,52 @@ from potluck.decide.types import WaitingTask
 from potluck.model.ids import AccountId, DeviceId, NodeId, TaskId
 from potluck.model.task import Requirements
 
-# The devices of each node that would do for a task, if they were free.
+# The devices of each node that suit a task.
 Suitable = Callable[[WaitingTask], dict[NodeId, UsableDevices]]
 # Those of one node; None if it could never take the task.
 SuitableOn = Callable[[WaitingTask, NodeId], UsableDevices | None]
 
-# After so many askings of an account that no node could ever serve, its others are not looked at.
+# After this many different requirements of an account that no node could serve, it gets no more.
 _MOST_MISSES = 100
 
 
 class ReserveSettings(Struct, frozen=True):
-    after_seconds: float = (
-        600.0  # who has waited so long is laid out, in an order that promises not
-    )
-    promise_seconds: float = 60 * 3600.0  # in an order that promises, it starts within this time
-    every_seconds: float = 60.0  # how often all is laid out anew
-    most: int = 400  # tasks that are laid out at a time
-    most_without_promise: int = 16
-    most_of_account: int = 4  # as long as others wait for a place
-    extension_seconds: float = 60.0  # what takes longer than expected gets at least so much more
+    after_seconds: float = 600.0  # of waiting for a reservation, in an order without a guarantee
+    promise_seconds: float = 60 * 3600.0  # guaranteed start, in an order with a guarantee
+    every_seconds: float = 60.0  # how often reservations are renewed
+    most: int = 400  # tasks with reservations
+    most_without_promise: int = 16  # the same in an order without a guarantee
+    most_of_account: int = 4  # while other accounts wait for reservations
+    extension_seconds: float = 60.0  # least extension of an attempt that exceeds its estimate
 
     @property
     def soon_seconds(self) -> float:
-        """Who has waited so long is laid out."""
+        """Of waiting, after which a task gets a reservation."""
         return self.promise_seconds * 0.4
 
     @property
     def urgent_seconds(self) -> float:
-        """Who has waited so long is started before shorter ones as soon as it can be."""
+        """Of waiting, after which a task starts before shorter ones as soon as possible."""
         return self.promise_seconds * 0.8
 
 
 class Claim(Struct):
-    """Where and when a task is to start."""
+    """Where and when a task is planned to start."""
 
     task: WaitingTask
     node_ids: tuple[NodeId, ...]
     start: float
     latest: float
-    behind: set[int]  # the claims that must be over before it starts
+    behind: set[int]  # indexes of the claims that must end before it starts
 
 
 class Reservation(Struct, frozen=True):
-    """What must be free of a node at a time for a task."""
+    """What must be free on a node at the latest start of a task."""
 
     latest: float
-    devices: int  # so many
-    among: frozenset[DeviceId]  # of these
-    room: Amounts
+    devices: int  # how many of `among`
+    among: frozenset[DeviceId]
+    resources: Amounts
     task_id: TaskId
 
     def competes(self, devices: frozenset[DeviceId]) -> bool:
@@ -94,13 +91,13 @@ class Reservations:
         return bool(self._kept)
 
     def start_of(self, task_id: TaskId) -> float | None:
-        """When a task is to start for which devices are kept."""
+        """The planned start of a task with a reservation."""
         return self._starts.get(task_id)
 
     def permission(
         self, task: WaitingTask, now: float, on: SuitableOn | None = None
     ) -> Callable[[NodeId], bool] | None:
-        """On which nodes the task could run without taking what is kept; None if on all."""
+        """A check of the nodes on which the task violates no reservation; None if on all."""
         kept = self._kept
         if not kept:
             return None
@@ -124,21 +121,21 @@ class Reservations:
                 continue
             owed.append(kept)
             when = max(kept.latest, now)
-            wanted = task.requirements
+            requirements = task.requirements
             if (usable is None or kept.competes(usable.whole)) and (
-                self._timetable.free_by(node_id, when, kept.among) - wanted.device_count
+                self._timetable.free_by(node_id, when, kept.among) - requirements.device_count
                 < sum(each.devices for each in owed if each.competes(kept.among))
             ):
                 return False
-            asked = (amounts(wanted), *(each.room for each in owed))
-            if any(map(_is_less, self._timetable.room_by(node_id, when), _total(asked))):
+            asked = (amounts(requirements), *(each.resources for each in owed))
+            if any(map(_is_less, self._timetable.resources_by(node_id, when), _total(asked))):
                 return False
         return True
 
-    def lay_out(
+    def plan(
         self, tasks: Iterable[WaitingTask], promise_seconds: float | None, now: float
     ) -> list[Claim]:
-        """Lays the tasks out in their order; one that was promised a start needs none sooner."""
+        """Plans the tasks in their order; with a guarantee, none needs to start sooner."""
         board = _Board(self._timetable, now)
         claims: list[Claim] = []
         for task in tasks:
@@ -156,13 +153,13 @@ class Reservations:
 _is_less = operator.lt
 
 
-def _total(rooms: Iterable[Amounts]) -> Amounts:
-    cores, memory, disk = map(sum, zip(*rooms, strict=True))
+def _total(parts: Iterable[Amounts]) -> Amounts:
+    cores, memory, disk = map(sum, zip(*parts, strict=True))
     return cores, memory, disk
 
 
 class Chances:
-    """Whether any node could ever take a task, each asking looked at once."""
+    """Whether any node could ever take a task, cached by account and requirements."""
 
     def __init__(self, suitable: Suitable) -> None:
         self._suitable = suitable
@@ -182,13 +179,13 @@ class Chances:
 def first_of_each(
     tasks: Iterable[WaitingTask], settings: ReserveSettings, chances: Chances
 ) -> list[WaitingTask]:
-    """The first ones that could be laid out at all, and not all of them of one account.
+    """The first tasks that some node could ever take, with a limit per account.
 
-    Whoever may set a priority, or ask for what nobody has, must not take all the places.
+    So no account can take all reservations with high priorities or impossible requirements.
     """
     most = settings.most_without_promise
     first: list[tuple[int, WaitingTask]] = []
-    more: list[tuple[int, WaitingTask]] = []  # of accounts that have their part
+    more: list[tuple[int, WaitingTask]] = []  # of accounts at their limit
     served: Counter[AccountId] = Counter()
     for number, task in enumerate(tasks):
         if len(first) >= most:
@@ -203,7 +200,7 @@ def first_of_each(
 
 
 def _pull_forward(claims: list[Claim]) -> None:
-    """Who is followed on its devices must start early enough for those behind it."""
+    """Moves the latest start of each claim before those of the claims behind it."""
     for claim in reversed(claims):
         for index in claim.behind:
             before = claims[index]
@@ -218,14 +215,14 @@ class _Slot(Struct):
 
 
 class _Board:
-    """When the devices of each node are free, with all claims so far laid over what runs."""
+    """When the devices of each node are free, after running attempts and the claims so far."""
 
     def __init__(self, timetable: Timetable, now: float) -> None:
         self._timetable = timetable
         self._now = now
         self._slots: dict[NodeId, list[_Slot]] = {}  # only of nodes with a claim
-        # Of these nodes: who claims room there until when, and who is the first on how many devices
-        # and after nobody else's claim.
+        # Of these nodes: claimed resources with their end and claim, and the claims that come first
+        # on some devices, with how many and which devices suit.
         self._claimed: dict[NodeId, list[tuple[float, Amounts, int]]] = {}
         self._first: dict[NodeId, dict[int, tuple[int, frozenset[DeviceId]]]] = {}
 
@@ -260,14 +257,14 @@ class _Board:
     ) -> list[tuple[float, NodeId]]:
         """The nodes where it can start the soonest.
 
-        By their devices first; for cores, memory and disk only those are looked at that would win.
+        Ordered by their devices; cores, memory and disk are checked only for the best nodes.
         """
         times = [
             (self._soonest(node_id, usable, usable.whole_wanted(task)), node_id, False)
             for node_id, usable in suitable.items()
         ]
         heapq.heapify(times)
-        room = amounts(task.requirements)
+        resources = amounts(task.requirements)
         chosen: list[tuple[float, NodeId]] = []
         while len(chosen) < task.nodes:
             at, node_id, is_sure = heapq.heappop(times)
@@ -276,12 +273,14 @@ class _Board:
                 continue
             claimed = [(end, had) for end, had, _ in self._claimed.get(node_id, ())]
             from_now = max(at, self._now)
-            has_room_at = self._timetable.room_at(node_id, room, from_now, claimed)
-            heapq.heappush(times, (at if has_room_at == from_now else has_room_at, node_id, True))
+            resources_at_time = self._timetable.resources_at(node_id, resources, from_now, claimed)
+            heapq.heappush(
+                times, (at if resources_at_time == from_now else resources_at_time, node_id, True)
+            )
         return chosen
 
     def _soonest(self, node_id: NodeId, usable: UsableDevices, count: int) -> float:
-        """When so many of these devices are free."""
+        """When `count` of these devices are free."""
         if not count:
             return 0.0
         slots = self._slots.get(node_id)
@@ -298,7 +297,7 @@ class _Board:
         place: tuple[NodeId, UsableDevices],
         claim: tuple[float, float, int],
     ) -> set[int]:
-        """Takes those that are free just in time, and leaves the longer free ones to others."""
+        """Takes the devices that become free last before the start; returns the claims before."""
         (node_id, usable), (start, end, number) = place, claim
         slots = self._slots.get(node_id)
         if slots is None:
@@ -311,7 +310,7 @@ class _Board:
         ]
         taken = in_time[-count:] if count else []
         behind = {slot.last_claim for slot in taken if slot.last_claim is not None}
-        if all(slot.free_at < start for slot in taken):  # then it is room that it waits for
+        if all(slot.free_at < start for slot in taken):  # then it waits for cores, memory or disk
             behind |= {before for until, _, before in claimed if until == start}
         fresh = sum(slot.last_claim is None for slot in taken)
         for slot in taken:

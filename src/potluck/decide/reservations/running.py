@@ -1,4 +1,4 @@
-"""What runs, and what has just been planned and will run as soon as the database agrees."""
+"""Running attempts, and planned ones that the database has not confirmed yet."""
 
 from msgspec import Struct
 
@@ -15,7 +15,7 @@ class _PlannedUse(Struct, frozen=True):
 
 
 class RunningWork:
-    """Counts for its account whatever runs or is planned, each once."""
+    """Counts each running or planned attempt once for its account."""
 
     def __init__(self, timetable: Timetable) -> None:
         self._timetable = timetable
@@ -24,13 +24,13 @@ class RunningWork:
         self._numbers = 0
 
     def live(self, task_id: TaskId) -> int:
-        """How many attempts at a task run or are planned."""
+        """How many attempts of a task run or are planned."""
         return self._live.get(task_id, 0)
 
     def expect(
         self, task: WaitingTask, given: Assignment, account: SchedulerAccount, now: float
     ) -> None:
-        """Counts an assignment as running before the database has agreed."""
+        """Counts an assignment as running before the database has confirmed it."""
         self._numbers += 1
         planned_id = AttemptId(f"planned_{self._numbers}")
         attempt = given.running(planned_id, task.account_id, now + given.expected_seconds)
@@ -42,7 +42,7 @@ class RunningWork:
         self._timetable.put_planned(attempt)
 
     def put(self, attempt: RunningAttempt, account: SchedulerAccount, now: float) -> None:
-        """An attempt that runs; it takes the place of what was planned."""
+        """Adds a running attempt, which replaces the planned one."""
         known = self._timetable.get(attempt.id)
         if known is not None:
             self._remove(known, account, now)
@@ -57,7 +57,7 @@ class RunningWork:
             self._remove(known, account, now)
 
     def cease(self, task_id: TaskId, node_id: NodeId, now: float) -> AccountId | None:
-        """What was planned for a task on that node is there now, or will never be."""
+        """Removes the planned attempt of a task on a node: it now runs, or was refused."""
         planned = self._planned.get(task_id, [])
         found = next((each for each in planned if each.attempt.node_id == node_id), None)
         if found is None:

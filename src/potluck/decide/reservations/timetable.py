@@ -1,7 +1,7 @@
-"""When what runs will probably be over, node by node, and what is free then.
+"""The expected ends of running attempts per node, and the resources that are free then.
 
-An attempt that is still there after its expected end gets more time, twice as much at each look, so
-that a wrong guess is corrected without being believed for ever.
+An attempt that exceeds its expected end is extended, each time by twice as much, so that a wrong
+estimate is corrected.
 """
 
 import heapq
@@ -15,15 +15,15 @@ from potluck.model.ids import AttemptId, DeviceId, NodeId
 from potluck.model.task import Requirements
 
 _NEVER = 0.0
-# More ends than twice what runs and so many: most of them are of attempts that were put again.
+# Stale ends, of attempts that were put again, before the heap is rebuilt.
 _MOST_STALE = 1000
 
 # Cores, memory and disk.
 Amounts = tuple[float, float, float]
 
 
-def amounts(wanted: Requirements) -> Amounts:
-    return wanted.cores, wanted.memory_bytes, wanted.disk_bytes
+def amounts(needed: Requirements) -> Amounts:
+    return needed.cores, needed.memory_bytes, needed.disk_bytes
 
 
 class Timetable:
@@ -50,7 +50,7 @@ class Timetable:
         self._forget(node_id)
 
     def put_planned(self, attempt: RunningAttempt) -> None:
-        """One that will run in a moment or never: nobody waits for its end."""
+        """Adds an attempt whose expected end is not extended, as it will soon be replaced."""
         attempt_id, node_id = attempt.id, attempt.node_id
         self._running.setdefault(node_id, {})[attempt_id] = attempt
         self._node_of[attempt_id] = node_id
@@ -69,11 +69,10 @@ class Timetable:
 
     @property
     def remembered(self) -> int:
-        """How many ends are kept in mind: never many more than what runs."""
+        """The number of stored ends; never many more than running attempts."""
         return len(self._ends)
 
     def count_on(self, node_id: NodeId) -> int:
-        """How many attempts a node has."""
         return len(self._running.get(node_id, ()))
 
     def get(self, attempt_id: AttemptId) -> RunningAttempt | None:
@@ -92,7 +91,7 @@ class Timetable:
         return attempt
 
     def look(self, now: float) -> None:
-        """Gives more time to what should be over and is not."""
+        """Extends attempts that have exceeded their expected end."""
         while self._ends and self._ends[0][0] <= now:
             end, attempt_id = heapq.heappop(self._ends)
             attempt = self.get(attempt_id)
@@ -101,9 +100,9 @@ class Timetable:
                 self.put(replace(attempt, expected_end=now + more))
 
     def free_at(self, node_id: NodeId) -> list[tuple[float, DeviceId]]:
-        """When each GPU of the node will be free, the first free first; 0 if it is now.
+        """When each GPU of the node will be free, the earliest first; 0 if it is free now.
 
-        A CPU is not there: it is had in parts, and its cores are counted with the node's.
+        Without CPUs, which are shared: their cores are counted with the node's.
         """
         known = self._free_at.get(node_id)
         if known is None:
@@ -117,7 +116,7 @@ class Timetable:
         return known
 
     def free_by(self, node_id: NodeId, when: float, devices: frozenset[DeviceId]) -> int:
-        """How many of these devices will be free at that time, if nothing new comes."""
+        """How many of these devices will be free at that time, if nothing new starts."""
         count = 0
         for end, device_id in self.free_at(node_id):
             if end > when:
@@ -125,8 +124,8 @@ class Timetable:
             count += device_id in devices
         return count
 
-    def room_by(self, node_id: NodeId, when: float) -> Amounts:
-        """The cores, memory and disk that will be free at that time, if nothing new comes."""
+    def resources_by(self, node_id: NodeId, when: float) -> Amounts:
+        """The cores, memory and disk that will be free at that time, if nothing new starts."""
         cores, memory, disk = self._sizes.get(node_id, (0, 0, 0))
         for end, had in reversed(self.given_back(node_id)):
             if end <= when:
@@ -134,14 +133,14 @@ class Timetable:
             cores, memory, disk = cores - had[0], memory - had[1], disk - had[2]
         return cores, memory, disk
 
-    def room_at(
-        self, node_id: NodeId, wanted: Amounts, at: float, claimed: list[tuple[float, Amounts]]
+    def resources_at(
+        self, node_id: NodeId, needed: Amounts, at: float, claimed: list[tuple[float, Amounts]]
     ) -> float:
-        """The first time from `at` on at which so much is free, beside what is claimed."""
+        """The first time from `at` on at which `wanted` is free besides the claimed resources."""
         held = [each for each in (*self.given_back(node_id), *claimed) if each[0] > at]
         sizes = self._sizes.get(node_id, (0, 0, 0))
         short = [
-            sum(had[which] for _, had in held) + wanted[which] - size
+            sum(had[which] for _, had in held) + needed[which] - size
             for which, size in enumerate(sizes)
         ]
         held.sort(reverse=True)
@@ -151,7 +150,7 @@ class Timetable:
         return at
 
     def given_back(self, node_id: NodeId) -> list[tuple[float, Amounts]]:
-        """When each of those that run on the node will be over, and what it gives back then."""
+        """The expected end of each attempt on the node, and the resources it then frees."""
         known = self._given_back.get(node_id)
         if known is None:
             known = self._given_back[node_id] = sorted(
@@ -161,7 +160,7 @@ class Timetable:
         return known
 
     def last_end(self, node_id: NodeId) -> float:
-        """When all that runs on the node will be over."""
+        """The expected end of the last attempt on the node."""
         times = self.given_back(node_id)
         return times[-1][0] if times else _NEVER
 

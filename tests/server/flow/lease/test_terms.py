@@ -207,7 +207,7 @@ async def test_a_declined_task_says_why_and_waits_longer_each_time(
         )
         task = await pool.task(grant.task_id)
         assert task.waiting is not None and task.waiting.code == "declined"
-        assert "does not take it. The node has no image x:1. It" in task.waiting.sentence
+        assert "declined it. The node has no image x:1. It" in task.waiting.sentence
         await pool.sql("UPDATE tasks SET not_before = NULL")
         await pool.plan()
         (grant,) = await pool.fetch(node_id)

@@ -63,7 +63,7 @@ async def test_what_runs_or_is_over_does_not_wait(pool: Pool) -> None:
 async def test_what_waits_for_its_time_says_that(pool: Pool) -> None:
     task = await pool.submit(delay_seconds=3600.0)
     said = await explain(pool.services, pool.alice, task.id)
-    assert "not to start before" in said.sentence
+    assert "must not start before" in said.sentence
 
 
 async def test_without_a_leader_the_answer_says_so(pool: Pool) -> None:
@@ -182,7 +182,7 @@ async def test_why_a_node_gets_no_work(pool: Pool) -> None:
     for _ in range(2):
         await pool.submit(max_price_micro_per_hour=300_000)
     said = await node_explained(pool, node.node_id)
-    assert said.sentence == "2 waiting tasks pay 0.30 an hour at most, and it costs 0.50."
+    assert said.sentence == "2 waiting tasks pay at most 0.30 an hour, but it costs 0.50."
     assert [(each.code, each.tasks) for each in said.reasons] == [("price", 2)]
     assert said.changes == [
         "At a price of 0.30 an hour for a device, it could take 2 of the waiting tasks."
@@ -191,7 +191,7 @@ async def test_why_a_node_gets_no_work(pool: Pool) -> None:
     assert said.at is not None and said.away == []
     await pool.sql("UPDATE devices SET availability = 'in_use', why = 'somebody types'")
     said = await node_explained(pool, node.node_id)
-    assert said.sentence == "It takes no new work now: its owner uses it."
+    assert said.sentence == "It takes no new work now: its owner is using it."
     (away,) = said.away
     assert (away.availability, away.why) == (Availability.IN_USE, "somebody types")
 

@@ -35,14 +35,14 @@ async def test_what_is_free_is_counted_and_priced(pool: Pool) -> None:
     await pool.offer(price_micro_per_hour=700_000)
     said = await estimated(pool, run_seconds=2 * HOUR, expected_seconds=HOUR / 2)
     assert said.outlook is Outlook.NOW
-    assert said.sentence == "It would start now: of 2 devices that suit it 2 are free."
+    assert said.sentence == "It would start now: 2 of 2 suitable devices are free."
     counts = (said.nodes, said.suitable_nodes, said.suitable_devices, said.free_devices)
     assert counts == (2, 2, 2, 2)
     assert (said.cheapest_micro_per_hour, said.dearest_micro_per_hour) == (500_000, 700_000)
     assert (said.hold_micro, said.most_micro) == (1_000_000, 1_400_000)
     assert (said.expected_seconds, said.expected_micro) == (HOUR / 2, 250_000)
     assert (said.can_pay, said.available_micro) == (True, 3_000_000)
-    assert said.estimated_start == said.at and said.basis == "there is room for it now"
+    assert said.estimated_start == said.at and said.basis == "there is free capacity for it now"
 
 
 async def test_nothing_is_stored_and_its_files_need_not_be_there(pool: Pool) -> None:
@@ -62,7 +62,7 @@ async def test_nothing_is_stored_and_its_files_need_not_be_there(pool: Pool) -> 
 async def test_what_would_be_refused_is_refused(pool: Pool) -> None:
     with pytest.raises(InvalidInput, match="empty"):
         await estimate(pool.services, pool.alice, request(device_model="RTX|"))
-    with pytest.raises(InvalidInput, match="come after"):
+    with pytest.raises(InvalidInput, match="to wait for"):
         ghost = "task_01jd0000000000000000000000"
         await estimate(pool.services, pool.alice, request(after=(ghost,)))
     await pool.sql("UPDATE accounts SET max_queued_tasks = 1")
@@ -76,7 +76,7 @@ async def test_who_can_not_pay_is_told_how_much_it_would_be(pool: Pool) -> None:
     await pool.offer(price_micro_per_hour=500_000)
     said = await estimated(pool, run_seconds=HOUR)
     assert (said.outlook, said.can_pay, said.hold_micro) == (Outlook.NEVER, False, 500_000)
-    assert said.sentence.startswith("The account can not pay for it. Running to its limit")
+    assert said.sentence.startswith("The account can not pay for it. Running up to its time limit")
     assert "Lower the time limit" in said.changes[0]
 
 
@@ -103,7 +103,7 @@ async def test_what_nobody_has_is_told_with_what_would_help(pool: Pool) -> None:
     await pool.offer()
     said = await estimated(pool, device_model="H100")
     assert said.outlook is Outlook.NEVER and said.estimated_start is None
-    assert said.changes == ["1 node would take it if it did not ask for the model H100."]
+    assert said.changes == ["1 node would take it if it did not require the model H100."]
 
 
 async def test_a_delay_and_a_deadline_are_counted_in(pool: Pool) -> None:

@@ -87,7 +87,7 @@ async def test_the_priority_of_an_accounts_tasks_has_its_limit(pool: Pool) -> No
     parts = replace(pool.services, settings=settings)
     await pool.submit(priority=100)
     await submit.submit(parts, pool.alice, request(priority=0), None)
-    with pytest.raises(QuotaExceeded, match="priority 1; the account's tasks may have 0"):
+    with pytest.raises(QuotaExceeded, match="priority 1; the account's tasks may have at most 0"):
         await submit.submit(parts, pool.alice, request(priority=1), None)
     await pool.sql("UPDATE accounts SET max_priority = 10 WHERE id = $1", pool.alice)
     await submit.submit(parts, pool.alice, request(priority=10), None)

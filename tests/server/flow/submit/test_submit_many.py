@@ -35,7 +35,7 @@ async def test_all_of_them_enter_in_their_order(pool: Pool) -> None:
 async def test_one_that_is_refused_is_no_matter_to_the_others(pool: Pool) -> None:
     unsent = FunctionSpec("f", Value(blob=BlobRef("ab" * 32, 7)), Value(b""), "3.11")
     wrong = request(allow_failures=1)
-    for bad, sentence in [(wrong, "Only items of an array"), (TaskRequest(unsent), "no blob abab")]:
+    for bad, sentence in [(wrong, "Only an array"), (TaskRequest(unsent), "no blob abab")]:
         told = await send(pool, request(), bad, request())
         assert [each.task_id is None for each in told] == [False, True, False]
         assert (told[1].code, sentence in told[1].detail) == ("invalid_input", True)
