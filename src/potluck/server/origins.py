@@ -23,7 +23,7 @@ def origins(settings: ServerSettings, scheme: str, port: int) -> tuple[str, ...]
         return (settings.public_url,)
     named = [
         f"{scheme}://{host}{suffix}"
-        for host in hosts(settings.host)
+        for host in host_names(settings.host)
         # Browsers leave the usual port out.
         for suffix in ("", f":{port}")
         if suffix or _USUAL_PORT[scheme] == port
@@ -34,11 +34,11 @@ def origins(settings: ServerSettings, scheme: str, port: int) -> tuple[str, ...]
 def certificate_names(settings: ServerSettings) -> list[str]:
     """What a certificate of ours has to be good for: every name, without a port."""
     public = urlsplit(settings.public_url or "").hostname
-    listening = [host.strip("[]") for host in (*hosts(settings.host), *_LOOPBACK)]
+    listening = [host.strip("[]") for host in (*host_names(settings.host), *_LOOPBACK)]
     return [*([public] if public else []), *listening]
 
 
-def hosts(host: str) -> list[str]:
+def host_names(host: str) -> list[str]:
     """The names of an address that is listened on; an unspecified one is every name of ours."""
     if is_loopback(host):
         return [_bracketed(host), *_LOOPBACK]

@@ -15,7 +15,7 @@ from potluck.model.error import BadSettings
 from potluck.model.task import Requirements
 
 
-class ForeignOrder:
+class ExternalOrder:
     def __init__(self, name: str, order: OrderPolicy) -> None:
         self._name = name
         self._order = order
@@ -31,7 +31,7 @@ class ForeignOrder:
             return self._order.between(turn)
 
 
-class ForeignPlacement(Placement):
+class ExternalPlacement(Placement):
     def __init__(self, name: str, placement: Placement) -> None:
         self._name = name
         self._placement = placement
@@ -77,14 +77,14 @@ T = TypeVar("T")
 
 def order_by_name(name: str) -> OrderPolicy:
     ours = ORDERS.get(name)
-    return ours() if ours is not None else ForeignOrder(name, _foreign("order", ORDERS, name))
+    return ours() if ours is not None else ExternalOrder(name, _foreign("order", ORDERS, name))
 
 
 def placement_by_name(name: str) -> Placement:
     ours = PLACEMENTS.get(name)
     if ours is not None:
         return ours()
-    return ForeignPlacement(name, _foreign("placement", PLACEMENTS, name))
+    return ExternalPlacement(name, _foreign("placement", PLACEMENTS, name))
 
 
 def _foreign(kind: str, ours: Mapping[str, Callable[[], T]], name: str) -> T:

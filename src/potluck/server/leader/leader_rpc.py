@@ -23,7 +23,7 @@ _LOOK_SECONDS = 0.2
 _KEPT_SECONDS = 30.0
 
 
-class Supposed(Struct, frozen=True):
+class HypotheticalTask(Struct, frozen=True):
     """A task that nobody has submitted, and what it would be called."""
 
     task: WaitingTask
@@ -31,7 +31,7 @@ class Supposed(Struct, frozen=True):
 
 
 # The id of a task or a node, or a task that has none yet.
-About = str | Supposed
+About = str | HypotheticalTask
 
 
 class LeaderQuestion(Struct, frozen=True):

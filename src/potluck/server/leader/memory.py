@@ -12,7 +12,7 @@ from potluck.decide.reservations.duration_estimate import Durations
 from potluck.decide.reservations.reserve import ReserveSettings
 from potluck.decide.scheduler import Scheduler
 from potluck.model.ids import AccountId, NodeId, TaskId
-from potluck.server.leader.scheduler_input import Doubts, Known
+from potluck.server.leader.scheduler_input import UnconfirmedIds, SchedulerInput
 from potluck.server.policies import order_by_name, placement_by_name
 from potluck.server.services import Services
 from potluck.store.database import Connection
@@ -36,7 +36,7 @@ class LeaderMemory:
         settings = services.settings
         order = order_by_name(settings.order_policy)
         placement = placement_by_name(settings.placement_policy)
-        self.known = Known(Scheduler(order, placement, reserve))
+        self.known = SchedulerInput(Scheduler(order, placement, reserve))
         self.position = FeedPosition("", 0.0)
         self.has_decided = False  # whether one that others wait for had ended, when last asked
         self.has_begun = False
@@ -92,7 +92,7 @@ class LeaderMemory:
 
     async def catch_up(self) -> None:
         """Takes in what has become visible since the last time, and whose time has come."""
-        since, self.known.doubts, doubts = self.position, Doubts(), self.known.doubts
+        since, self.known.doubts, doubts = self.position, UnconfirmedIds(), self.known.doubts
         try:
             await self._catch_up(since, doubts)
         except BaseException:
@@ -100,7 +100,7 @@ class LeaderMemory:
             self.known.doubts = doubts
             raise
 
-    async def _catch_up(self, since: FeedPosition, doubts: Doubts) -> None:
+    async def _catch_up(self, since: FeedPosition, doubts: UnconfirmedIds) -> None:
         async with self._services.database.statement() as connection:
             news = await self.tasks.news(connection, since, min(_FIRST_TASKS, self._page))
         self.position, self.has_decided = news.position, news.has_decided

@@ -22,7 +22,7 @@ log = structlog.get_logger()
 _NODES_AT_ONCE = 100
 
 
-class Sweep:
+class MemoryAudit:
     """One comparison of everything; made anew for the next."""
 
     def __init__(self, services: Services, memory: LeaderMemory) -> None:

@@ -16,7 +16,7 @@ REASON = WaitingReason(
 _KEPT_SECONDS = 30.0
 
 
-class SchedulerTrouble:
+class SchedulerHealth:
     def __init__(self, services: Services) -> None:
         self._live = services.live
         self._may_be_told = True  # by a leader before this one

@@ -24,7 +24,7 @@ from potluck.store.scheduler.scheduler_feed import (
 )
 
 
-class Wallets:
+class WalletAccounts:
     def __init__(self) -> None:
         self._accounts: dict[str, AccountId] = {}
         self._awaited: dict[NodeId, frozenset[str]] = {}  # named there, and nobody's yet
@@ -66,7 +66,7 @@ class Wallets:
 _SPARE = 64
 
 
-class Later:
+class DelayedTasks:
     def __init__(self) -> None:
         self._times: dict[TaskId, float] = {}
         self._heap: list[tuple[float, TaskId]] = []  # the next first; also what no longer holds
@@ -111,21 +111,21 @@ class Later:
 _MOST_REFUSALS = 3
 
 
-class Doubts(Struct):
+class UnconfirmedIds(Struct):
     """What has to be read again, because a plan with it did not come true."""
 
     tasks: set[TaskId] = msgspec.field(default_factory=set)
     nodes: set[NodeId] = msgspec.field(default_factory=set)
 
 
-class Known:
+class SchedulerInput:
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
-        self.doubts = Doubts()
+        self.doubts = UnconfirmedIds()
         self.nodes: dict[NodeId, NodeNow] = {}  # as they were read
         self.accounts: dict[AccountId, AccountShare] = {}
-        self._wallets = Wallets()
-        self._later = Later()
+        self._wallets = WalletAccounts()
+        self._later = DelayedTasks()
         self._refusals: Counter[TaskId] = Counter()
         self.set_aside: dict[TaskId, float] = {}  # refused again and again; until when
 

@@ -29,7 +29,7 @@ class _Published(NamedTuple):
     at: float
 
 
-class Reasons:
+class WaitingReasons:
     def __init__(self, services: Services, scheduler: Scheduler) -> None:
         self._services = services
         self._scheduler = scheduler

@@ -18,12 +18,12 @@ log = structlog.get_logger()
 _STEPS: tuple[Callable[[Services], Awaitable[None]], ...] = (
     garbage.clear_tasks,
     garbage.drop_idle_uploads,
-    garbage.give_up_claims,
+    garbage.release_unused_claims,
     garbage.remove_marked,
 )
 
 
-class CollectLoop:
+class GarbageLoop:
     def __init__(self, services: Services) -> None:
         self._services = services
         # Who just began to lead has enough to do.
@@ -33,7 +33,7 @@ class CollectLoop:
         for step in _STEPS:
             await self._survive(step)
         if time.monotonic() >= self._sweep_at:
-            await self._survive(garbage.sweep)
+            await self._survive(garbage.sweep_orphans)
             self._sweep_at = time.monotonic() + self._services.settings.sweep_objects_seconds
         await asyncio.sleep(self._services.settings.collect_seconds)
 

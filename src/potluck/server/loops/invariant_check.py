@@ -22,7 +22,7 @@ _ACCOUNTS = 5
 _ATTEMPTS = 200
 
 
-class WatchLoop:
+class InvariantCheckLoop:
     def __init__(self, services: Services, memory: LeaderMemory) -> None:
         self._services = services
         self._nodes = memory.nodes

@@ -6,7 +6,7 @@ from potluck.server.leader.memory import LeaderMemory
 from potluck.server.services import Services
 
 
-class AnswerLoop:
+class LeaderRpcLoop:
     def __init__(self, services: Services, memory: LeaderMemory) -> None:
         self._services = services
         self._memory = memory

@@ -14,13 +14,13 @@ from potluck.model.error import Unavailable
 from potluck.server.flow.housekeeping.expire import begin_term
 from potluck.server.leader.memory import LeaderMemory
 from potluck.server.loops.expire import ExpireLoop
-from potluck.server.loops.garbage import CollectLoop
-from potluck.server.loops.invariant_check import WatchLoop
-from potluck.server.loops.leader_rpc import AnswerLoop
+from potluck.server.loops.garbage import GarbageLoop
+from potluck.server.loops.invariant_check import InvariantCheckLoop
+from potluck.server.loops.leader_rpc import LeaderRpcLoop
 from potluck.server.loops.outbox import NotifyLoop
-from potluck.server.loops.retention import TidyLoop
+from potluck.server.loops.retention import RetentionLoop
 from potluck.server.loops.schedule import ScheduleLoop
-from potluck.server.loops.webhook_delivery import DeliverLoop
+from potluck.server.loops.webhook_delivery import WebhookDeliveryLoop
 from potluck.server.services import Services
 from potluck.store.scheduler import leader
 from potluck.store.scheduler.leader import Leadership
@@ -93,13 +93,13 @@ class LeadLoop:
         memory = LeaderMemory(self._services)
         return (
             ScheduleLoop(self._services, leadership, memory),
-            AnswerLoop(self._services, memory),
+            LeaderRpcLoop(self._services, memory),
             ExpireLoop(self._services, leadership),
             NotifyLoop(self._services),
-            DeliverLoop(self._services),
-            TidyLoop(self._services),
-            CollectLoop(self._services),
-            WatchLoop(self._services, memory),
+            WebhookDeliveryLoop(self._services),
+            RetentionLoop(self._services),
+            GarbageLoop(self._services),
+            InvariantCheckLoop(self._services, memory),
         )
 
     async def _repeat(self, run_once: Callable[[], Awaitable[None]]) -> None:

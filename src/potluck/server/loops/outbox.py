@@ -7,7 +7,7 @@ comes within a moment.
 import asyncio
 
 from potluck.server import topics
-from potluck.server.flow.notify.notify import BATCH, notify_once, tell_again
+from potluck.server.flow.notify.notify import BATCH, notify_once, resume_outbox
 from potluck.server.services import Services
 
 _GATHER_SECONDS = 0.01
@@ -27,7 +27,7 @@ class NotifyLoop:
 
     async def _notify(self) -> int:
         if self._told is None:
-            done = await tell_again(self._services)
+            done = await resume_outbox(self._services)
         else:
             done = await notify_once(self._services, self._told)
         self._told = done.place

@@ -42,7 +42,7 @@ def _kept(settings: ServerSettings) -> dict[_Forget, timedelta]:
     }
 
 
-class TidyLoop:
+class RetentionLoop:
     def __init__(self, services: Services) -> None:
         self._services = services
 

@@ -11,13 +11,13 @@ import structlog
 
 from potluck.model.error import Unavailable
 from potluck.server import topics
-from potluck.server.flow.schedule.dependents import decide_once
+from potluck.server.flow.schedule.dependents import resolve_dependencies_once
 from potluck.server.flow.schedule.schedule import schedule_once
 from potluck.server.leader.memory import LeaderMemory
-from potluck.server.leader.memory_audit import Sweep
-from potluck.server.leader.scheduler_health import SchedulerTrouble
+from potluck.server.leader.memory_audit import MemoryAudit
+from potluck.server.leader.scheduler_health import SchedulerHealth
 from potluck.server.leader.usage_backfill import UsageBackfill
-from potluck.server.leader.waiting_reasons import Reasons
+from potluck.server.leader.waiting_reasons import WaitingReasons
 from potluck.server.services import Services
 from potluck.store.scheduler.leader import Leadership, TermOver
 
@@ -33,13 +33,13 @@ class ScheduleLoop:
         self._services = services
         self._leadership = leadership
         self._memory = memory
-        self._reasons = Reasons(services, memory.known.scheduler)
-        self._trouble = SchedulerTrouble(services)
+        self._reasons = WaitingReasons(services, memory.known.scheduler)
+        self._trouble = SchedulerHealth(services)
         self._clock = asyncio.get_running_loop()
         self._began_at = self._clock.time()
         self._has_more_to_tell = False
         self._recall: UsageBackfill | None = None
-        self._sweep: Sweep | None = None
+        self._sweep: MemoryAudit | None = None
         self._sweep_at = self._clock.time() + services.settings.sweep_seconds
 
     async def run_once(self) -> None:
@@ -83,7 +83,7 @@ class ScheduleLoop:
         """What comes after others, if one of those has ended. What is let go is placed at once."""
         if not self._memory.has_decided:
             return False
-        return bool(await decide_once(self._services, self._leadership))
+        return bool(await resolve_dependencies_once(self._services, self._leadership))
 
     def _say_if_loaded(self) -> None:
         if self._memory.is_loaded:
@@ -101,7 +101,7 @@ class ScheduleLoop:
     async def _compare(self) -> None:
         """A slice, when it is time."""
         if self._sweep is None and self._clock.time() >= self._sweep_at:
-            self._sweep = Sweep(self._services, self._memory)
+            self._sweep = MemoryAudit(self._services, self._memory)
             self._sweep_at = self._clock.time() + self._services.settings.sweep_seconds
         if self._sweep is not None:
             await self._sweep.run_once()

@@ -20,7 +20,7 @@ from potluck.store.events.deliveries import Claimed
 log = structlog.get_logger()
 
 
-class DeliverLoop:
+class WebhookDeliveryLoop:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._sending: dict[asyncio.Task[None], AccountId] = {}

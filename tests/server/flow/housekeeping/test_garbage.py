@@ -18,7 +18,7 @@ from potluck.server.flow.execute import attempt_log
 from potluck.server.flow.housekeeping import garbage
 from potluck.server.flow.settle import cancel
 from potluck.server.flow.submit import file_access, submit, upload
-from potluck.server.loops.garbage import CollectLoop
+from potluck.server.loops.garbage import GarbageLoop
 from potluck.server.loops.leadership import LeadLoop
 from potluck.server.services import Services
 from potluck.store.files import garbage as store_collect
@@ -49,9 +49,9 @@ async def collected(services: Services) -> None:
     for step in (
         garbage.clear_tasks,
         garbage.drop_idle_uploads,
-        garbage.give_up_claims,
+        garbage.release_unused_claims,
         garbage.remove_marked,
-        garbage.sweep,
+        garbage.sweep_orphans,
     ):
         await asyncio.sleep(0.005)
         await step(services)
@@ -277,7 +277,7 @@ async def test_what_a_crash_left_is_swept_up_and_nothing_else(pool: Pool) -> Non
     for key in (*named.values(), f"uploads/{hour}/0000000", f"uploads/{begun.upload_id}/0000000"):
         await pool.services.blobs.put(key, b"left behind")
     await pool.sql("UPDATE uploads SET used_at = now() + interval '1 hour'")
-    await garbage.sweep(pool.services)
+    await garbage.sweep_orphans(pool.services)
     there = await pool.services.blobs.list("")
     assert named[hour] not in there and f"uploads/{hour}/0000000" not in there
     assert named[young] in there and named[begun.upload_id] in there
@@ -294,7 +294,7 @@ async def test_what_fails_keeps_no_other_step_waiting(
     task = await pool.submit()
     await cancel.cancel(pool.services, pool.alice, task.id)
     await asyncio.sleep(0.005)
-    await CollectLoop(hurried(pool)).run_once()
+    await GarbageLoop(hurried(pool)).run_once()
     assert (await rows(pool))["uploads"] == 0
 
 
@@ -332,7 +332,7 @@ async def test_the_database_says_what_is_old(pool: Pool, monkeypatch: pytest.Mon
     monkeypatch.setattr(garbage, "datetime", Ahead, raising=False)
     key = upload.new_object_key(first_id_at("upload", datetime.now(UTC)))
     await pool.services.blobs.put(key, b"young")
-    await garbage.sweep(pool.services)
+    await garbage.sweep_orphans(pool.services)
     assert await pool.services.blobs.list("objects/") == [key]
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from potluck.server.leader.memory import LeaderMemory
-from potluck.server.loops.invariant_check import WatchLoop
+from potluck.server.loops.invariant_check import InvariantCheckLoop
 from potluck.store.scheduler import invariant_snapshot
 from tests.server.flow.pool import Pool
 
@@ -11,7 +11,7 @@ from tests.server.flow.pool import Pool
 async def test_a_pool_that_works_gives_no_cause(pool: Pool) -> None:
     await pool.give(pool.alice, 10**9)
     await pool.started(price_micro_per_hour=1000, run_seconds=10.0)
-    watch = WatchLoop(pool.services, LeaderMemory(pool.services))
+    watch = InvariantCheckLoop(pool.services, LeaderMemory(pool.services))
     for _ in range(3):
         await watch.look()
     assert watch.violations == 0
@@ -32,7 +32,7 @@ async def test_what_is_not_true_is_counted_and_logged(
     await pool.give(pool.alice, 10**9)
     await pool.started(price_micro_per_hour=1000, run_seconds=10.0)
     await pool.sql(damage)
-    watch = WatchLoop(pool.services, LeaderMemory(pool.services))
+    watch = InvariantCheckLoop(pool.services, LeaderMemory(pool.services))
     await watch.look()
     assert watch.violations > 0
     assert "must always be true" in capsys.readouterr().out
@@ -45,7 +45,7 @@ async def test_a_ledger_that_is_too_long_keeps_nobody_else_from_being_looked_at(
     await pool.started(price_micro_per_hour=1000, run_seconds=10.0)
     await pool.sql("UPDATE balances SET held_micro = held_micro + 1")
     monkeypatch.setattr(invariant_snapshot, "_MOST_ENTRIES", 2)
-    watch = WatchLoop(pool.services, LeaderMemory(pool.services))
+    watch = InvariantCheckLoop(pool.services, LeaderMemory(pool.services))
     await watch.look()
     assert watch.violations == 1, "of bob, who has no entries yet"
 
@@ -53,7 +53,7 @@ async def test_a_ledger_that_is_too_long_keeps_nobody_else_from_being_looked_at(
 async def test_all_have_their_turn(pool: Pool) -> None:
     nodes = [(await pool.offer()).node_id for _ in range(45)]
     await pool.sql("UPDATE nodes SET used_cores = 1 WHERE id = $1", max(nodes))
-    watch = WatchLoop(pool.services, LeaderMemory(pool.services))
+    watch = InvariantCheckLoop(pool.services, LeaderMemory(pool.services))
     seen = []
     for _ in range(3):
         await watch.look()

@@ -47,7 +47,7 @@ class Delivering:
                 Event(self.pool.alice, EventKind.TASK_RUNNING, task_id, data={"number": number})
                 for number in numbers
             ]
-            await notify.tell(connection, *told)
+            await notify.record_events(connection, *told)
         await notify.notify_once(self.pool.services, 0)
 
     async def settle(self) -> None:

@@ -14,7 +14,7 @@ from potluck.model.task_spec import ScriptSpec
 from potluck.server.flow.settle import cancel
 from potluck.server.flow.submit.estimate import estimate
 from potluck.server.leader import leader_rpc
-from potluck.server.leader.scheduler_health import SchedulerTrouble
+from potluck.server.leader.scheduler_health import SchedulerHealth
 from potluck.wire.estimate import Estimate, Outlook
 from potluck.wire.events import EventGap
 from tests.server.flow.leading import leading
@@ -179,6 +179,6 @@ async def test_without_a_leader_it_may_be_asked_again(pool: Pool) -> None:
     pool.services = replace(pool.services, settings=settings)
     with pytest.raises(Unavailable, match="does not answer"):
         await estimate(pool.services, pool.alice, request())
-    await SchedulerTrouble(pool.services).begin()
+    await SchedulerHealth(pool.services).begin()
     with pytest.raises(Unavailable, match="scheduler fails"):
         await estimate(pool.services, pool.alice, request())

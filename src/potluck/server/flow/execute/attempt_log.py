@@ -13,8 +13,8 @@ from typing import NamedTuple
 from potluck.model.error import Conflict, NotFound, TooLarge
 from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
 from potluck.server import topics
-from potluck.server.flow.lease.adopt import find_live
-from potluck.server.flow.lease.lease import check_token, hear
+from potluck.server.flow.lease.adopt import find_or_readopt
+from potluck.server.flow.lease.lease import check_token, mark_node_seen
 from potluck.server.services import Services
 from potluck.store.attempts import attempts
 from potluck.store.nodes.nodes import Owner
@@ -32,7 +32,7 @@ async def append_log(
 ) -> LogAppended:
     attempt_id = chunk.lease.attempt_id
     check_token(services, chunk.lease)
-    await hear(services, owner, node_id)
+    await mark_node_seen(services, owner, node_id)
     have = await _log_state(services, node_id, attempt_id)
     if chunk.offset > have.pieces:
         raise Conflict(f"The log has {have.pieces} pieces, and the chunk begins at {chunk.offset}.")
@@ -66,7 +66,7 @@ async def _log_state(
 ) -> attempts.LogState:
     async with services.database.transaction() as connection:
         look = partial(attempts.log_state, connection, attempt_id, node_id)
-        return await find_live(services, connection, attempt_id, node_id, look)
+        return await find_or_readopt(services, connection, attempt_id, node_id, look)
 
 
 async def read_log(

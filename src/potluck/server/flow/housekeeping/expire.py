@@ -11,7 +11,7 @@ from potluck.decide.lease_grace import Grace, HeartbeatGaps, Times
 from potluck.model.event import EventKind
 from potluck.model.task import EndReason, TaskState
 from potluck.server import topics
-from potluck.server.flow.notify.notify import ended_in_queue, tell
+from potluck.server.flow.notify.notify import queue_end_event, record_events
 from potluck.server.flow.settle.end_many import end_many
 from potluck.server.services import Services
 from potluck.store.attempts import leases
@@ -96,7 +96,9 @@ async def _expire_deadlines(services: Services, leadership: Leadership) -> int:
         if not overdue or not await leader.holds(connection, leadership):
             return 0
         ended = await tasks.end_queued(connection, dict.fromkeys(overdue, ""), *how)
-        await tell(connection, *(ended_in_queue(owner, task_id, *how) for task_id, owner in ended))
+        await record_events(
+            connection, *(queue_end_event(owner, task_id, *how) for task_id, owner in ended)
+        )
     return len(ended)
 
 
@@ -106,5 +108,7 @@ async def _find_silent_nodes(services: Services, leadership: Leadership) -> int:
             return 0
         silent = await nodes.fall_silent(connection, services.settings.silent_after_seconds)
         for node in silent:
-            await tell(connection, Event(node.account_id, EventKind.NODE_SILENT, node_id=node.id))
+            await record_events(
+                connection, Event(node.account_id, EventKind.NODE_SILENT, node_id=node.id)
+            )
     return len(silent)

@@ -13,7 +13,7 @@ import structlog
 
 from potluck.model.ids import ALPHABET, TaskId, first_id_at
 from potluck.server.flow.execute.attempt_log import log_prefix
-from potluck.server.flow.submit.upload import drop_parts, object_prefix, upload_of
+from potluck.server.flow.submit.upload import drop_parts, object_prefix, upload_id_of
 from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.files import blobs, garbage, uploads
@@ -62,7 +62,7 @@ async def drop_idle_uploads(services: Services) -> None:
             await drop_parts(services, upload_id)
 
 
-async def give_up_claims(services: Services) -> None:
+async def release_unused_claims(services: Services) -> None:
     for account_id in await _look(services, lambda c: garbage.accounts_to_look_at(c, 10_000)):
         looked_at = _AT_ONCE
         while looked_at == _AT_ONCE:
@@ -79,7 +79,7 @@ async def remove_marked(services: Services) -> None:
         await services.blobs.delete(gone)
 
 
-async def sweep(services: Services) -> None:
+async def sweep_orphans(services: Services) -> None:
     """Objects and parts that no row tells of: somebody was killed between the two."""
     for shelf in ALPHABET:
         await _sweep_objects(services, await services.blobs.list(object_prefix(shelf)))
@@ -96,7 +96,7 @@ async def _sweep_objects(services: Services, keys: list[str]) -> None:
     """
     wait = timedelta(seconds=services.settings.collect_wait_seconds)
     youngest = first_id_at("upload", await _look(services, lambda c: garbage.ago(c, wait)))
-    old = {key: upload_of(key) for key in keys if upload_of(key) < youngest}
+    old = {key: upload_id_of(key) for key in keys if upload_id_of(key) < youngest}
     if not old:
         return
     under_way = await _look(services, lambda c: uploads.known(c, sorted(old.values())))

@@ -15,7 +15,7 @@ from potluck.model.event import EventKind
 from potluck.model.ids import AttemptId, NodeId
 from potluck.model.lease import AttemptState
 from potluck.model.task import TaskState
-from potluck.server.flow.notify.notify import hurry, tell
+from potluck.server.flow.notify.notify import hurry, record_events
 from potluck.server.services import Services
 from potluck.store.attempts import attempts, leases
 from potluck.store.attempts.leases import Adopted, NodeLeases
@@ -28,12 +28,12 @@ from potluck.store.nodes.nodes import Owner
 T = TypeVar("T")
 
 
-def stale(attempt_id: AttemptId) -> StaleLease:
+def stale_lease(attempt_id: AttemptId) -> StaleLease:
     """The same sentence for what has ended and for what never was the caller's."""
     return StaleLease(f"{attempt_id} is over, or not yours.")
 
 
-async def find_live(
+async def find_or_readopt(
     services: Services,
     connection: Connection,
     attempt_id: AttemptId,
@@ -49,7 +49,7 @@ async def find_live(
         await readopt(services, connection, attempt_id, node_id, is_over=is_over)
         found = await look()
     if found is None:
-        raise stale(attempt_id)
+        raise stale_lease(attempt_id)
     return found
 
 
@@ -76,11 +76,11 @@ async def readopt(
     assert attempt_may_become(AttemptState.LOST, adopted.state)
     held = hold_entries(adopted.consumer_id, adopted.hold_micro)
     await ledger.append_many(connection, [Movement(held, attempt_id, adopted.adoption)])
-    await tell(connection, *_events(attempt_id, node_id, adopted))
+    await record_events(connection, *_events(attempt_id, node_id, adopted))
     return True
 
 
-async def take_back(
+async def readopt_lost(
     services: Services, owner: Owner, node_id: NodeId, known: NodeLeases
 ) -> NodeLeases:
     """What the node holds once it has back what it may have; each in a transaction of its own.

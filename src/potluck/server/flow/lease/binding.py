@@ -58,7 +58,7 @@ class BindingNews(Struct, frozen=True):
     unbound: list[UnboundDevice] = []
 
 
-async def claim(
+async def claim_devices(
     services: Services,
     connection: Connection,
     account_id: AccountId,
@@ -76,18 +76,20 @@ async def claim(
     return facts
 
 
-async def free(connection: Connection, account_id: AccountId, node_id: NodeId) -> list[Fact]:
+async def release_devices(
+    connection: Connection, account_id: AccountId, node_id: NodeId
+) -> list[Fact]:
     """The node goes: what no other node of its wallet shows is nobody's."""
     freed = await bindings.free_of_node(connection, node_id, account_id)
     return [Fact(AuditKind.DEVICE_UNBOUND, account_id, uuid, {"why": "left"}) for uuid in freed]
 
 
-async def record(services: Services, connection: Connection, facts: Sequence[Fact]) -> None:
+async def record_facts(services: Services, connection: Connection, facts: Sequence[Fact]) -> None:
     """Last in a transaction: the audit's lock is everybody's."""
     await audit.append_all(connection, services.keys.audit, facts)
 
 
-async def tell(services: Services, account_id: AccountId, node_id: NodeId) -> BindingNews:
+async def collect_news(services: Services, account_id: AccountId, node_id: NodeId) -> BindingNews:
     """What there is to say to a node now; what has been decided meanwhile is applied first."""
     concerns = await _concerns(services, node_id)
     due = [each for each in concerns if each.is_free or _is_decided(each)]
@@ -98,10 +100,10 @@ async def tell(services: Services, account_id: AccountId, node_id: NodeId) -> Bi
         concerns = await _concerns(services, node_id)
     asked = [each for each in concerns if _is_asked(each, account_id)]
     challenges = [await _challenge(services, each, account_id) for each in asked]
-    return BindingNews(challenges, unbound(concerns))
+    return BindingNews(challenges, list_unbound(concerns))
 
 
-def unbound(concerns: Sequence[Concern]) -> list[UnboundDevice]:
+def list_unbound(concerns: Sequence[Concern]) -> list[UnboundDevice]:
     return [
         UnboundDevice(each.uuid, each.standing)
         for each in concerns
@@ -109,7 +111,7 @@ def unbound(concerns: Sequence[Concern]) -> list[UnboundDevice]:
     ]
 
 
-async def answer(
+async def check_answers(
     services: Services, account_id: AccountId, answers: Sequence[ChallengeAnswer]
 ) -> ChallengesAnswered:
     if len({each.uuid for each in answers}) < len(answers):
@@ -136,7 +138,9 @@ async def _claim(
     assert holder is not None, "it is locked since it was claimed"
     if holder.account_id == account_id:
         return facts
-    is_nobodys = going_on is None and await bindings.has_lapsed(connection, holder, lapse(services))
+    is_nobodys = going_on is None and await bindings.has_lapsed(
+        connection, holder, lapse_after(services)
+    )
     if is_nobodys:
         return facts + await _move(connection, holder, account_id, "lapsed")
     if not contest:
@@ -202,7 +206,7 @@ async def _apply(services: Services, uuid: str, claimant_id: AccountId | None = 
             return
         await bindings.lock_nodes(connection, [uuid])
         await bindings.restand(connection, [uuid])
-        await record(services, connection, facts)
+        await record_facts(services, connection, facts)
 
 
 async def _answer(services: Services, account_id: AccountId, given: ChallengeAnswer) -> bool:
@@ -280,10 +284,10 @@ def _is_decided(concern: Concern) -> bool:
 
 async def _concerns(services: Services, node_id: NodeId) -> list[Concern]:
     async with services.database.transaction() as connection:
-        return await bindings.of_node(connection, node_id, lapse(services))
+        return await bindings.of_node(connection, node_id, lapse_after(services))
 
 
-def lapse(services: Services) -> timedelta:
+def lapse_after(services: Services) -> timedelta:
     return timedelta(seconds=services.settings.binding_lapse_seconds)
 
 

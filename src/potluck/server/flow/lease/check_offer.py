@@ -23,7 +23,7 @@ _MOST_NAMED = 1_000
 Terms = TypeVar("Terms", DeviceTerms, TermsChange)
 
 
-def checked_offer(offer: RegisterNode) -> RegisterNode:
+def check_offer(offer: RegisterNode) -> RegisterNode:
     """The offer, with wallets as we spell them. Raises for what can not be meant."""
     check_protocol(offer.protocol, offer.description.potluck_version)
     node = offer.description
@@ -33,7 +33,7 @@ def checked_offer(offer: RegisterNode) -> RegisterNode:
     return replace(offer, description=replace(node, devices=devices))
 
 
-def checked_change(change: TermsChange) -> TermsChange:
+def check_change(change: TermsChange) -> TermsChange:
     said = [name for name in change.__struct_fields__[1:] if getattr(change, name) is not UNSET]
     if not said:
         raise InvalidInput("Nothing is to be changed.", "Say what: a price, hours, a pause …")

@@ -16,8 +16,8 @@ from potluck.model.device import Availability, Health
 from potluck.model.event import EventKind
 from potluck.model.ids import AccountId, DeviceId, NodeId
 from potluck.server import topics
-from potluck.server.flow.notify.notify import hurry, tell
-from potluck.server.flow.settle.end_many import call_off
+from potluck.server.flow.notify.notify import hurry, record_events
+from potluck.server.flow.settle.end_many import withdraw_unfetched
 from potluck.server.services import Services
 from potluck.store.attempts.leases import Beat
 from potluck.store.database import Connection
@@ -75,7 +75,7 @@ class Telemetry(Struct, frozen=True, array_like=True):
         )
 
 
-async def take(
+async def record_heartbeat(
     services: Services, account_id: AccountId, node_id: NodeId, beat: Heartbeat, found: Beat
 ) -> None:
     """In the usual case nothing has changed, and nothing is written but to `live`."""
@@ -86,7 +86,7 @@ async def take(
             changes = await availability.tell(connection, node_id, beat.wish, news)
             await _tell_owner(services, connection, account_id, node_id, changes, news)
         if any(each.is_closed for each in changes):
-            await call_off(services, node_id)
+            await withdraw_unfetched(services, node_id)
         if any(each.availability is not each.before for each in changes):
             await hurry(services)
     told = codec.encode_packed(_telemetry(beat, said, found.now))
@@ -96,7 +96,7 @@ async def take(
     )
 
 
-async def begin(
+async def record_registration(
     services: Services,
     connection: Connection,
     account_id: AccountId,
@@ -203,7 +203,7 @@ async def _tell_owner(
             continue
         kind = EventKind.DEVICE_SICK if is_sick else EventKind.DEVICE_WELL
         data = {"device_id": each.device_id, "health": health[each.uuid], "why": each.why}
-        await tell(connection, Event(account_id, kind, node_id=node_id, data=data))
+        await record_events(connection, Event(account_id, kind, node_id=node_id, data=data))
 
 
 async def _may_tell(services: Services, device_id: DeviceId) -> bool:

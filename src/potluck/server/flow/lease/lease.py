@@ -14,11 +14,11 @@ from potluck.server import topics
 from potluck.server.auth.caller import not_signed_in
 from potluck.server.auth.tokens import is_lease_token, lease_token
 from potluck.server.flow.lease import binding, device_status, owner_requests
-from potluck.server.flow.lease.adopt import stale, take_back
+from potluck.server.flow.lease.adopt import stale_lease, readopt_lost
 from potluck.server.flow.lease.binding import BindingNews
-from potluck.server.flow.lease.check_offer import checked_offer
-from potluck.server.flow.notify.notify import hurry, tell
-from potluck.server.flow.settle.end_many import call_off, end_many
+from potluck.server.flow.lease.check_offer import check_offer
+from potluck.server.flow.notify.notify import hurry, record_events
+from potluck.server.flow.settle.end_many import withdraw_unfetched, end_many
 from potluck.server.services import Services
 from potluck.store.attempts import attempts, leases
 from potluck.store.attempts.leases import NodeLeases, PollState
@@ -45,29 +45,29 @@ _UNREADABLE = "The server can not open what the task is made of; submit it again
 
 async def register(services: Services, owner: Owner, said: RegisterNode) -> NodeRegistered:
     """At each start, and whenever its terms have changed: what runs is not touched by it."""
-    offer = checked_offer(said)
+    offer = check_offer(said)
     uuids = [device.uuid for device in offer.description.devices]
     most = services.settings.nodes_per_account
     async with services.database.transaction() as connection:
         await _hold_key(connection, owner)
-        facts = await binding.claim(
+        facts = await binding.claim_devices(
             services, connection, owner.account_id, uuids, contest=offer.contest
         )
         known = await nodes.known(connection, owner, offer.node_id)
         await bindings.lock_nodes(connection, uuids, known)
         node = await nodes.register(connection, owner, known, offer, most)
         await bindings.restand(connection, uuids)
-        concerns = await bindings.of_node(connection, node.node_id, binding.lapse(services))
+        concerns = await bindings.of_node(connection, node.node_id, binding.lapse_after(services))
         if not node.was_online:
             event = Event(owner.account_id, EventKind.NODE_ONLINE, node_id=node.node_id)
-            await tell(connection, event)
-        await owner_requests.hold(connection, node.node_id, offer)
-        is_closed = await device_status.begin(
+            await record_events(connection, event)
+        await owner_requests.withdraw_pending(connection, node.node_id, offer)
+        is_closed = await device_status.record_registration(
             services, connection, owner.account_id, node.node_id, offer
         )
-        await binding.record(services, connection, facts)
+        await binding.record_facts(services, connection, facts)
     if is_closed:
-        await call_off(services, node.node_id)
+        await withdraw_unfetched(services, node.node_id)
     await hurry(services)
     settings = services.settings
     return NodeRegistered(
@@ -76,7 +76,7 @@ async def register(services: Services, owner: Owner, said: RegisterNode) -> Node
         settings.lease_seconds,
         settings.heartbeat_seconds,
         settings.poll_seconds,
-        binding.unbound(concerns),
+        binding.list_unbound(concerns),
         potluck.__version__,
     )
 
@@ -87,7 +87,7 @@ async def _hold_key(connection: Connection, owner: Owner) -> None:
         raise not_signed_in()
 
 
-async def hear(services: Services, owner: Owner, node_id: NodeId) -> None:
+async def mark_node_seen(services: Services, owner: Owner, node_id: NodeId) -> None:
     """Every call of a node is a sign of life.
 
     Counted when the call comes in, and not when its answer goes out: the node may be gone by then.
@@ -111,11 +111,11 @@ async def _come_back(
     services: Services, owner: Owner, node_id: NodeId, known: NodeLeases
 ) -> NodeLeases:
     """It gets work again when it has back what it had: else it would be given its own anew."""
-    held = await take_back(services, owner, node_id, known)
+    held = await readopt_lost(services, owner, node_id, known)
     async with services.database.transaction() as connection:
         if await nodes.come_back(connection, node_id, owner):
             event = Event(owner.account_id, EventKind.NODE_ONLINE, node_id=node_id)
-            await tell(connection, event)
+            await record_events(connection, event)
     await hurry(services)
     return held
 
@@ -158,7 +158,7 @@ async def _ask(
     asked = await _ask_once(services, owner, node_id, held)
     known = asked.held
     if known.lost:
-        known = await take_back(services, owner, node_id, known)
+        known = await readopt_lost(services, owner, node_id, known)
         asked = await _ask_once(services, owner, node_id, ())
     services.recently_seen.note(node_id, owner)
     if asked.is_news:
@@ -191,22 +191,22 @@ async def heartbeat(
     if found.node_state is NodeState.SILENT:
         held = await _come_back(services, owner, node_id, found.held)
     else:
-        held = await take_back(services, owner, node_id, found.held)
+        held = await readopt_lost(services, owner, node_id, found.held)
     told = (
-        await binding.tell(services, owner.account_id, node_id)
+        await binding.collect_news(services, owner.account_id, node_id)
         if found.has_concerns
         else BindingNews()
     )
-    left = await owner_requests.left_to_do(services, node_id, beat.wish, found)
-    await device_status.take(services, owner.account_id, node_id, beat, found)
+    left = await owner_requests.list_pending(services, node_id, beat.wish, found)
+    await device_status.record_heartbeat(services, owner.account_id, node_id, beat, found)
     return HeartbeatAnswer(_gone(beat.held, held), told.challenges, told.unbound, left)
 
 
 async def answer_challenges(
     services: Services, owner: Owner, node_id: NodeId, given: ChallengeAnswers
 ) -> ChallengesAnswered:
-    await hear(services, owner, node_id)
-    return await binding.answer(services, owner.account_id, given.answers)
+    await mark_node_seen(services, owner, node_id)
+    return await binding.check_answers(services, owner.account_id, given.answers)
 
 
 async def leave(
@@ -219,12 +219,14 @@ async def leave(
     """
     async with services.database.transaction() as connection:
         revoked = await _revoke(connection, owner) if is_for_good else []
-        facts = await binding.free(connection, owner.account_id, node_id)
+        facts = await binding.release_devices(connection, owner.account_id, node_id)
         if await nodes.leave(connection, node_id, owner):
-            await tell(connection, Event(owner.account_id, EventKind.NODE_LEFT, node_id=node_id))
+            await record_events(
+                connection, Event(owner.account_id, EventKind.NODE_LEFT, node_id=node_id)
+            )
         await pending_requests.carry_out(connection, node_id, wish)
         held = await attempts.live_of_node(connection, node_id, owner.account_id)
-        await binding.record(services, connection, [*revoked, *facts])
+        await binding.record_facts(services, connection, [*revoked, *facts])
     services.recently_seen.forget(node_id, owner)
     await end_many(services, sorted(held), lambda _: EndReason.NODE_LEFT)
     await services.live.wake(topics.node(node_id))
@@ -242,7 +244,7 @@ async def _revoke(connection: Connection, owner: Owner) -> list[Fact]:
 
 def check_token(services: Services, lease: Lease) -> None:
     if not _is_true(services, lease):
-        raise stale(lease.attempt_id)
+        raise stale_lease(lease.attempt_id)
 
 
 def _true_leases(services: Services, held: Sequence[Lease]) -> list[AttemptId]:

@@ -17,9 +17,9 @@ from potluck.model.terms import Order, TermsChange
 from potluck.server import topics
 from potluck.server.auth.caller import Caller
 from potluck.server.flow.lease import device_status
-from potluck.server.flow.lease.check_offer import checked_change
+from potluck.server.flow.lease.check_offer import check_change
 from potluck.server.flow.notify.notify import hurry
-from potluck.server.flow.settle.end_many import call_off
+from potluck.server.flow.settle.end_many import withdraw_unfetched
 from potluck.server.services import Services
 from potluck.store.attempts.leases import Beat
 from potluck.store.database import Connection
@@ -46,7 +46,7 @@ async def change(
     services: Services, caller: Caller, node_id: NodeId, wanted: TermsChange
 ) -> NodeView:
     """Terms change when the node has heard of it, if need be at its next start; a pause at once."""
-    asked = checked_change(wanted)
+    asked = check_change(wanted)
     async with services.database.transaction() as connection:
         uuids = await _of_node(connection, caller.id, node_id, asked.devices, also_left=True)
         if asked.is_paused is True:
@@ -77,7 +77,7 @@ async def order(
     return await _asked(services, caller.id, node_id)
 
 
-async def left_to_do(
+async def list_pending(
     services: Services, node_id: NodeId, carried_out: int, found: Beat
 ) -> list[Wish]:
     """What a node is to be told, now that it has carried out all wishes up to this one.
@@ -94,7 +94,7 @@ async def left_to_do(
     return pending or ([Wish(found.last_wish)] if has_forgotten else [])
 
 
-async def hold(connection: Connection, node_id: NodeId, offer: RegisterNode) -> None:
+async def withdraw_pending(connection: Connection, node_id: NodeId, offer: RegisterNode) -> None:
     """What took devices out of the pool does so with those that the node shows only now."""
     uuids = [each.uuid for each in offer.description.devices]
     for wish in (await pending_requests.pending(connection, [node_id])).get(node_id, []):
@@ -152,7 +152,7 @@ async def _asked(services: Services, account_id: AccountId, node_id: NodeId) -> 
 
     What it was given and has not fetched is for others now.
     """
-    await call_off(services, node_id)
+    await withdraw_unfetched(services, node_id)
     await services.live.wake(topics.node(node_id))
     await hurry(services)
     return await show(services, account_id, node_id, also_left=True)

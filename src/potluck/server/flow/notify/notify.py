@@ -16,12 +16,12 @@ from potluck.store.events.outbox import Event, PlacedEvent
 BATCH = 1000
 
 
-async def tell(connection: Connection, *happened: Event) -> None:
+async def record_events(connection: Connection, *happened: Event) -> None:
     """Somebody will be told, if and only if this transaction commits."""
     await outbox.append(connection, happened)
 
 
-def ended_in_queue(
+def queue_end_event(
     account_id: AccountId, task_id: TaskId, state: TaskState, reason: EndReason
 ) -> Event:
     """A task ended without an attempt that would have told it."""
@@ -53,7 +53,7 @@ async def notify_once(services: Services, told: int) -> OutboxBatch:
     return OutboxBatch(len(placed), placed[-1].place if placed else told)
 
 
-async def tell_again(services: Services) -> OutboxBatch:
+async def resume_outbox(services: Services) -> OutboxBatch:
     """What whoever led before has placed and perhaps told nobody."""
     async with services.database.statement() as connection:
         untold = await outbox.untold(connection, BATCH)

@@ -29,7 +29,7 @@ from potluck.model.ids import AccountId
 from potluck.model.webhook import DeliveryState, PauseReason
 from potluck.server import topics
 from potluck.server.egress.types import Busy, EgressResponse, Unreachable
-from potluck.server.flow.notify.notify import tell
+from potluck.server.flow.notify.notify import record_events
 from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.events import deliveries, webhooks
@@ -51,7 +51,7 @@ _SPARE_SECONDS = 10.0
 _BUSY_PAUSE = timedelta(seconds=2)
 
 
-class Sent(Struct, frozen=True):
+class SendResult(Struct, frozen=True):
     """What came of a try."""
 
     seconds: float
@@ -115,7 +115,7 @@ async def send_event(
     old_secret_until: datetime | None,
     event: EventView,
     now: datetime,
-) -> Sent:
+) -> SendResult:
     """One try, whatever comes of it. Raises Busy if nothing was tried."""
     body = codec.encode_json(event)
     keys = [key_of(secret) for secret in _signing(destination, old_secret_until, now)]
@@ -124,10 +124,10 @@ async def send_event(
     try:
         answered = await services.outward.send(destination.url, signed, body, account_id)
     except DestinationRefused as error:
-        return Sent(time.monotonic() - began, detail=f"{error.detail} {error.hint}".strip())
+        return SendResult(time.monotonic() - began, detail=f"{error.detail} {error.hint}".strip())
     except Unreachable as error:
-        return Sent(time.monotonic() - began, detail=error.detail)
-    return Sent(
+        return SendResult(time.monotonic() - began, detail=error.detail)
+    return SendResult(
         answered.seconds,
         answered.status,
         _complaint(answered),
@@ -151,14 +151,14 @@ def _complaint(answered: EgressResponse) -> str:
     return f"It answered {answered.status}."
 
 
-async def _send(services: Services, claimed: Claimed, now: datetime) -> Sent:
+async def _send(services: Services, claimed: Claimed, now: datetime) -> SendResult:
     try:
         destination = webhooks.opened(
             services.vault, claimed.webhook_id, claimed.sealed_destination
         )
     except Unopenable as error:
         log.error("webhook not opened", webhook=claimed.webhook_id, detail=error.detail)
-        return Sent(0.0, detail="The server can not open its address. Tell the operator.")
+        return SendResult(0.0, detail="The server can not open its address. Tell the operator.")
     until = claimed.old_secret_until
     try:
         return await send_event(
@@ -168,7 +168,7 @@ async def _send(services: Services, claimed: Claimed, now: datetime) -> Sent:
         raise
     except Exception:  # a fault of ours: it counts, so that nothing is tried without an end
         log.exception("sending failed", delivery=claimed.id)
-        return Sent(0.0, detail="The server could not send it. Tell the operator.")
+        return SendResult(0.0, detail="The server could not send it. Tell the operator.")
 
 
 async def _conclude(
@@ -176,7 +176,7 @@ async def _conclude(
     connection: Connection,
     claimed: Claimed,
     receiver: Receiver,
-    sent: Sent,
+    sent: SendResult,
     now: datetime,
 ) -> bool:
     """Whether there is something to tell the account."""
@@ -219,7 +219,7 @@ async def _pause(
     connection: Connection,
     claimed: Claimed,
     receiver: Receiver,
-    sent: Sent,
+    sent: SendResult,
     reason: PauseReason,
     now: datetime,
 ) -> bool:
@@ -232,5 +232,5 @@ async def _pause(
         "reason": reason,
         "detail": sent.detail,
     }
-    await tell(connection, Event(receiver.account_id, EventKind.WEBHOOK_PAUSED, data=data))
+    await record_events(connection, Event(receiver.account_id, EventKind.WEBHOOK_PAUSED, data=data))
     return True

@@ -18,12 +18,12 @@ from potluck.store.files import blobs
 from potluck.wire.provider import Finished, ItemsDone, ReturnedItems
 
 
-def check(value: Value | None) -> None:
+def check_value(value: Value | None) -> None:
     if value is not None and value.blob is not None and value.data:
         raise InvalidInput("A value is given twice, as data and as a blob.")
 
 
-def misfit(attempt: LockedAttempt, each: Finished) -> str:
+def find_mismatch(attempt: LockedAttempt, each: Finished) -> str:
     """Why an attempt can not end with the value that it has, or lacks; empty if it can."""
     is_call = attempt.kind is TaskKind.FUNCTION and attempt.array is None
     if each.value is not None and not (is_call and each.reason.facts.has_value):
@@ -33,7 +33,7 @@ def misfit(attempt: LockedAttempt, each: Finished) -> str:
     return ""
 
 
-def of_items(
+def item_results(
     attempt: LockedAttempt,
     told: ItemsDone,
     returned: Sequence[ReturnedItems],
@@ -44,7 +44,7 @@ def of_items(
     if returned and not is_function:
         raise InvalidInput("Only functions return values.")
     for run in returned:
-        check(run.values)
+        check_value(run.values)
     if not is_function:
         return []
     if any(outcome.reason is EndReason.COMPLETED for outcome in told.outcomes):

@@ -25,11 +25,11 @@ from potluck.model.task import EndReason, Reporter, TaskState
 from potluck.server import topics
 from potluck.server.auth.tokens import is_lease_token
 from potluck.server.flow.batch import try_batch_then_each
-from potluck.server.flow.lease.adopt import find_live, stale
-from potluck.server.flow.lease.lease import check_token, hear
+from potluck.server.flow.lease.adopt import find_or_readopt, stale_lease
+from potluck.server.flow.lease.lease import check_token, mark_node_seen
 from potluck.server.flow.notify.notify import hurry
 from potluck.server.flow.report import function_results
-from potluck.server.flow.settle.settle import next_wait, write
+from potluck.server.flow.settle.settle import retry_wait, write_changes
 from potluck.server.services import Services
 from potluck.store.attempts import attempts
 from potluck.store.database import Connection
@@ -54,7 +54,7 @@ _TOGETHER = 100
 async def report(
     services: Services, owner: Owner, node_id: NodeId, reports: Reports
 ) -> ReportAnswers:
-    await hear(services, owner, node_id)
+    await mark_node_seen(services, owner, node_id)
     said = reports.reports
     answers: dict[int, ReportAnswer] = {}
 
@@ -169,7 +169,7 @@ async def _take(
     is_awaited = False
     for each in said:
         if change.is_open:
-            await write(services, connection, [change])
+            await write_changes(services, connection, [change])
             change = AttemptChange(await _held(services, connection, node_id, each))
         match each:
             case Preparing():
@@ -181,11 +181,11 @@ async def _take(
                 change = await _accept(connection, _live(change), each)
             case Finished():
                 if change.attempt.state.is_live:
-                    await write(services, connection, [_finish(services, change, each)])
+                    await write_changes(services, connection, [_finish(services, change, each)])
                 else:
                     _check_repeated(change.attempt, each)
                 return change.attempt.task_id
-    await write(services, connection, [change])
+    await write_changes(services, connection, [change])
     return change.attempt.task_id if is_awaited else None
 
 
@@ -198,7 +198,7 @@ def _check(each: Report) -> None:
             if each.reason.facts.reporter is Reporter.SERVER:
                 raise InvalidInput(f"A node can not say that an attempt ended by {each.reason}.")
             _check_consistent(each.reason, each.exit_code)
-            function_results.check(each.value)
+            function_results.check_value(each.value)
 
 
 async def _held(
@@ -210,26 +210,26 @@ async def _held(
     async def look() -> LockedAttempt | None:
         attempt = await attempts.lock_for_end(connection, attempt_id)
         if attempt is None or attempt.node_id != node_id:
-            raise stale(attempt_id)
+            raise stale_lease(attempt_id)
         if attempt.reason is not EndReason.LEASE_EXPIRED:
             return attempt
         if isinstance(first, Finished) and _is_incomplete(attempt, first):
-            raise stale(attempt_id)  # its outcomes came too late
+            raise stale_lease(attempt_id)  # its outcomes came too late
         return None
 
     is_over = isinstance(first, Finished)
-    return await find_live(services, connection, attempt_id, node_id, look, is_over=is_over)
+    return await find_or_readopt(services, connection, attempt_id, node_id, look, is_over=is_over)
 
 
 def _live(change: AttemptChange) -> AttemptChange:
     if not change.attempt.state.is_live:
-        raise stale(change.attempt.id)
+        raise stale_lease(change.attempt.id)
     return change
 
 
 def _prepare(change: AttemptChange) -> AttemptChange:
     if change.attempt.state not in (AttemptState.GRANTED, AttemptState.PREPARING):
-        raise stale(change.attempt.id)
+        raise stale_lease(change.attempt.id)
     return prepare(change)
 
 
@@ -247,14 +247,14 @@ async def _start_together(
             attempt = replace(attempt, task_state=TaskState.RUNNING)
         decided.append(start(AttemptChange(attempt)))
         begun.add(attempt.task_id)
-    await write(services, connection, decided)
+    await write_changes(services, connection, decided)
     return {change.attempt.id for change in decided}
 
 
 async def _accept(connection: Connection, change: AttemptChange, each: ItemsDone) -> AttemptChange:
     attempt = change.attempt
     if attempt.held is None:
-        raise stale(attempt.id)
+        raise stale_lease(attempt.id)
     told = sort_out(each.returned, attempt.held.remaining)
     if told is None:
         raise InvalidInput("Some of the items that were returned together count, and some do not.")
@@ -266,7 +266,7 @@ async def _accept(connection: Connection, change: AttemptChange, each: ItemsDone
     if not accepted.done:
         return change
     await item_failures.fail(connection, attempt.task_id, attempt.id, accepted.failures)
-    results = function_results.of_items(attempt, each, returned, accepted.failures)
+    results = function_results.item_results(attempt, each, returned, accepted.failures)
     return accept(change, accepted, results)
 
 
@@ -296,17 +296,17 @@ async def _finish_together(
         for attempt in locked
         if attempt.node_id == node_id and attempt.state.is_live
         if not _is_incomplete(attempt, said[attempt.id])
-        and not function_results.misfit(attempt, said[attempt.id])
+        and not function_results.find_mismatch(attempt, said[attempt.id])
     }
     decided = [_end(services, AttemptChange(one), said[one.id]) for one in ready.values()]
-    await write(services, connection, decided)
+    await write_changes(services, connection, decided)
     return {attempt.id: attempt.task_id for attempt in ready.values()}
 
 
 def _finish(services: Services, change: AttemptChange, each: Finished) -> AttemptChange:
     if _is_incomplete(change.attempt, each):
         raise InvalidInput("A range is complete when each of its items has an outcome.")
-    if misfit := function_results.misfit(change.attempt, each):
+    if misfit := function_results.find_mismatch(change.attempt, each):
         raise InvalidInput(misfit)
     return _end(services, change, each)
 
@@ -315,7 +315,7 @@ def _end(services: Services, change: AttemptChange, each: Finished) -> AttemptCh
     return end(
         change,
         each.reason,
-        next_wait(services),
+        retry_wait(services),
         exit_code=each.exit_code,
         detail=each.detail,
         # A node that restarted has measured nothing, which is not the same as having used nothing.
@@ -343,6 +343,6 @@ def _hash(each: Finished) -> bytes:
 
 def _check_repeated(attempt: LockedAttempt, each: Finished) -> None:
     if attempt.report_hash is None:
-        raise stale(attempt.id)
+        raise stale_lease(attempt.id)
     if attempt.report_hash != _hash(each):
         raise Conflict(f"{attempt.id} was reported differently before.")

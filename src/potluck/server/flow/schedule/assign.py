@@ -22,7 +22,7 @@ from potluck.store.scheduler.leader import Leadership, TermOver
 BATCH = 50
 
 
-async def apply(
+async def apply_assignments(
     services: Services, leadership: Leadership, assignments: Sequence[Assignment]
 ) -> list[Assigned]:
     """Those of a batch that came true; the others no longer hold."""

@@ -6,7 +6,7 @@ time, so that rounds have their turn. A chain falls as a whole.
 
 from potluck.model.ids import TaskId
 from potluck.model.task import EndReason, TaskState
-from potluck.server.flow.notify.notify import ended_in_queue, tell
+from potluck.server.flow.notify.notify import queue_end_event, record_events
 from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.scheduler import leader
@@ -18,7 +18,7 @@ _BATCH = 1000
 _MOST_FALLEN = 5000
 
 
-async def decide_once(services: Services, leadership: Leadership) -> int:
+async def resolve_dependencies_once(services: Services, leadership: Leadership) -> int:
     """Answers how many waits are over. Unless that is none, there may be more."""
     async with services.database.transaction() as connection:
         told = await dependencies.decided(connection, _BATCH)
@@ -27,11 +27,11 @@ async def decide_once(services: Services, leadership: Leadership) -> int:
         doomed = {each.task_id for each in told if each.outcome is not TaskState.SUCCEEDED}
         told += await dependencies.fallen(connection, sorted(doomed), _MOST_FALLEN)
         await dependencies.release(connection, told)
-        await call_off(connection, told)
+        await cancel_dependents(connection, told)
     return len(told)
 
 
-async def call_off(connection: Connection, told: list[Decided]) -> None:
+async def cancel_dependents(connection: Connection, told: list[Decided]) -> None:
     """Those that came after one that did not succeed."""
     details: dict[TaskId, str] = {}
     for each in told:
@@ -40,7 +40,9 @@ async def call_off(connection: Connection, told: list[Decided]) -> None:
             details.setdefault(each.task_id, sentence)
     how = TaskState.CANCELLED, EndReason.DEPENDENCY
     ended = await tasks.end_queued(connection, details, *how)
-    await tell(connection, *(ended_in_queue(owner, task_id, *how) for task_id, owner in ended))
+    await record_events(
+        connection, *(queue_end_event(owner, task_id, *how) for task_id, owner in ended)
+    )
 
 
 _ENDED = {

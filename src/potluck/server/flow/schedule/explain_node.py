@@ -70,7 +70,7 @@ def _away(node: OwnNode) -> list[AwayDevice]:
     ]
 
 
-def answer(memory: LeaderMemory, node_id: NodeId) -> NodeExplanation:
+def answer_about_node(memory: LeaderMemory, node_id: NodeId) -> NodeExplanation:
     """The leader's part."""
     found = memory.known.scheduler.explain_node(node_id)
     if found is not None:

@@ -92,10 +92,10 @@ async def answer_once(services: Services, memory: LeaderMemory) -> int:
 
 
 def _answer_about(memory: LeaderMemory, about: leader_rpc.About) -> msgspec.Struct:
-    if isinstance(about, leader_rpc.Supposed):
-        return estimate.answer(memory, about)
+    if isinstance(about, leader_rpc.HypotheticalTask):
+        return estimate.answer_estimate(memory, about)
     if is_id(about, "node"):
-        return explain_node.answer(memory, NodeId(about))
+        return explain_node.answer_about_node(memory, NodeId(about))
     return _answer(memory, TaskId(about))
 
 

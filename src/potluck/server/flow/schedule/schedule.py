@@ -13,7 +13,7 @@ from potluck.decide.explain.reason_updates import Waiting
 from potluck.decide.queue.task_groups import LineKey
 from potluck.decide.types import Assignment
 from potluck.server import topics
-from potluck.server.flow.schedule.assign import BATCH, apply
+from potluck.server.flow.schedule.assign import BATCH, apply_assignments
 from potluck.server.leader.memory import LeaderMemory
 from potluck.server.services import Services
 from potluck.store.attempts.assign import Assigned
@@ -58,7 +58,7 @@ async def _apply(
     try:
         for start in range(0, len(assignments), BATCH):
             batch = assignments[start : start + BATCH]
-            assigned = await apply(services, leadership, batch)
+            assigned = await apply_assignments(services, leadership, batch)
             done_with = start + len(batch)
             came_true += _remember(services, memory, batch, assigned)
             await _wake(services, assigned)

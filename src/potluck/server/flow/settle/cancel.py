@@ -5,9 +5,9 @@ from potluck.model.error import Conflict
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.model.task import EndReason, TaskState
 from potluck.server import topics
-from potluck.server.flow.notify.notify import ended_in_queue, hurry, tell
+from potluck.server.flow.notify.notify import queue_end_event, hurry, record_events
 from potluck.server.flow.notify.task_stream import as_shown
-from potluck.server.flow.settle.settle import write
+from potluck.server.flow.settle.settle import write_changes
 from potluck.server.services import Services
 from potluck.store.attempts import attempts
 from potluck.store.database import Connection
@@ -42,9 +42,9 @@ async def _cancel(
     if state is TaskState.QUEUED:
         how = TaskState.CANCELLED, EndReason.CANCELLED
         await tasks.end_queued(connection, {task_id: ""}, *how)
-        await tell(connection, ended_in_queue(account_id, task_id, *how))
+        await record_events(connection, queue_end_event(account_id, task_id, *how))
         return set()
     live = await attempts.lock_live_for_end(connection, task_id)
     assert live, "an assigned or running task has a live attempt"
-    await write(services, connection, attempt_change.cancel(live))
+    await write_changes(services, connection, attempt_change.cancel(live))
     return {attempt.node_id for attempt in live}

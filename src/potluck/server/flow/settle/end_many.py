@@ -14,7 +14,7 @@ from potluck.model.error import Unavailable
 from potluck.model.ids import AttemptId, NodeId, TaskId
 from potluck.model.task import EndReason
 from potluck.server.flow.batch import try_batch_then_each
-from potluck.server.flow.settle.settle import next_wait, write
+from potluck.server.flow.settle.settle import retry_wait, write_changes
 from potluck.server.services import Services
 from potluck.store.attempts import attempts
 from potluck.store.scheduler import leader
@@ -54,7 +54,7 @@ async def end_many(
     return ended
 
 
-async def call_off(services: Services, node_id: NodeId) -> None:
+async def withdraw_unfetched(services: Services, node_id: NodeId) -> None:
     """What a node has not fetched goes elsewhere, if a device of it takes nothing new by now."""
     async with services.database.transaction() as connection:
         closed = await attempts.unfetched(connection, node_id)
@@ -91,7 +91,7 @@ async def _end(
                 del answers[attempt.id]
             else:
                 change = AttemptChange(attempt)
-                ends[attempt.task_id] = end(change, reason, next_wait(services), detail=detail)
+                ends[attempt.task_id] = end(change, reason, retry_wait(services), detail=detail)
                 answers[attempt.id] = attempt
-        await write(services, connection, list(ends.values()))
+        await write_changes(services, connection, list(ends.values()))
     return answers

@@ -24,14 +24,14 @@ from potluck.store.ledger.ledger import Movement
 from potluck.store.tasks import item_failures
 
 
-def next_wait(services: Services) -> Wait:
+def retry_wait(services: Services) -> Wait:
     """How the next try of a task is put off, with a jitter of its own."""
     settings = services.settings
     back_off = BackOff(settings.back_off_first_seconds, settings.back_off_longest_seconds)
     return Wait(back_off, random.random())
 
 
-async def write(
+async def write_changes(
     services: Services, connection: Connection, decided: Sequence[AttemptChange]
 ) -> None:
     """Of attempts that are locked in this transaction. Of several of one task the first says what

@@ -18,9 +18,9 @@ from potluck.model.error import UnaffordableTask, Unavailable
 from potluck.model.ids import AccountId, TaskId
 from potluck.model.task import ItemRange, TaskRequest, TaskState
 from potluck.model.task_spec import kind_of, name_of
-from potluck.server.flow.submit.submit import admitted, allowance, new_task
+from potluck.server.flow.submit.submit import admit_task, load_allowance, make_new_task
 from potluck.server.leader import leader_rpc, scheduler_health
-from potluck.server.leader.leader_rpc import Supposed
+from potluck.server.leader.leader_rpc import HypotheticalTask
 from potluck.server.leader.memory import LeaderMemory
 from potluck.server.services import Services
 from potluck.store.tasks import dependencies, tasks
@@ -65,10 +65,10 @@ async def _entered(
     services: Services, account_id: AccountId, request: TaskRequest
 ) -> _EstimatedTask:
     """Whatever would keep it out is raised, but for an empty purse: that is what is asked about."""
-    asked = new_task(services, account_id, request, None)
+    asked = make_new_task(services, account_id, request, None)
     async with services.database.transaction() as connection:
-        may = await allowance(services, connection, [asked])
-        new = admitted(asked, may, must_pay=False)
+        may = await load_allowance(services, connection, [asked])
+        new = admit_task(asked, may, must_pay=False)
         most = may.quotas.queued
         if most is not None and await tasks.queued(connection, account_id, most) >= most:
             raise queue_is_full(most)
@@ -83,7 +83,7 @@ async def _entered(
     return _EstimatedTask(new.id, new.request, may.available_micro, unaffordable, after)
 
 
-def _supposed(account_id: AccountId, entry: _EstimatedTask) -> Supposed:
+def _supposed(account_id: AccountId, entry: _EstimatedTask) -> HypotheticalTask:
     request = entry.request
     task = WaitingTask(
         entry.task_id,
@@ -95,10 +95,10 @@ def _supposed(account_id: AccountId, entry: _EstimatedTask) -> Supposed:
         pending=() if request.items is None else (ItemRange(0, request.items),),
         kind=kind_of(request.spec),
     )
-    return Supposed(task, request.name or name_of(request.spec))
+    return HypotheticalTask(task, request.name or name_of(request.spec))
 
 
-def answer(memory: LeaderMemory, supposed: Supposed) -> _LeaderEstimate:
+def answer_estimate(memory: LeaderMemory, supposed: HypotheticalTask) -> _LeaderEstimate:
     """The leader's part; it knows how long tasks of that name take, if nobody has said it."""
     task = replace(supposed.task, submitted_at=memory.now)
     if task.expected_seconds is None:

@@ -13,8 +13,8 @@ from potluck.model.blob import MOST_OUTPUT_FILES, BlobRef, NamedFile
 from potluck.model.error import PotluckError, TooLarge, Unavailable
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.model.lease import Lease
-from potluck.server.flow.execute.fence import hold_sender, sender_of
-from potluck.server.flow.submit.upload import check_room, new_object_key
+from potluck.server.flow.execute.fence import lock_sender, authenticate_sender
+from potluck.server.flow.submit.upload import check_quota, new_object_key
 from potluck.server.services import Services
 from potluck.store.files import blobs
 from potluck.store.files.blobs import SendingAttempt, Stored
@@ -36,7 +36,7 @@ async def of_attempt(
     services: Services, owner: Owner, node_id: NodeId, lease: Lease, sha256: str
 ) -> Stored:
     """What the task names as an input, or goes on from."""
-    sender = await sender_of(services, owner, node_id, lease)
+    sender = await authenticate_sender(services, owner, node_id, lease)
     async with services.database.transaction() as connection:
         found = await blobs.of_attempt(connection, sender.attempt_id, node_id, sha256)
     if found is None:
@@ -75,7 +75,7 @@ async def of_task(
 
 async def add(services: Services, owner: Owner, node_id: NodeId, asked: AddFiles) -> None:
     """The same again changes nothing; the same path again takes the place of the first."""
-    sender = await sender_of(services, owner, node_id, asked.lease)
+    sender = await authenticate_sender(services, owner, node_id, asked.lease)
     small = {_ref(each.data): each.data for each in asked.files if each.blob is None}
     stored = await _put(services, await _new_to(services, sender, small))
     try:
@@ -119,9 +119,9 @@ async def _leave(
     """Returns the objects that are not needed."""
     named = [NamedFile(each.path, each.blob or _ref(each.data)) for each in files]
     async with services.database.transaction() as connection:
-        await hold_sender(connection, sender)
+        await lock_sender(connection, sender)
         sizes = [each.blob.size_bytes for each in stored]
-        check_room(services, await blobs.lock_use(connection, sender.account_id, sizes))
+        check_quota(services, await blobs.lock_use(connection, sender.account_id, sizes))
         unneeded = await blobs.add(connection, sender.account_id, stored, _NOW)
         await blobs.hold_for(connection, sender, [each.blob for each in stored])
         await blobs.check_sent(connection, sender.attempt_id, [each.blob for each in named])
@@ -136,8 +136,8 @@ async def _leave(
 async def keep_checkpoint(
     services: Services, owner: Owner, node_id: NodeId, asked: KeepCheckpoint
 ) -> None:
-    sender = await sender_of(services, owner, node_id, asked.lease)
+    sender = await authenticate_sender(services, owner, node_id, asked.lease)
     async with services.database.transaction() as connection:
-        await hold_sender(connection, sender)
+        await lock_sender(connection, sender)
         await blobs.lock_use(connection, sender.account_id)
         await blobs.keep_checkpoint(connection, sender, asked.blob)

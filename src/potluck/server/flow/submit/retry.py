@@ -13,7 +13,7 @@ from potluck.model.task import TaskRequest
 from potluck.model.task_spec import blobs_of
 from potluck.server.flow.notify.notify import hurry
 from potluck.server.flow.notify.task_stream import add_pause_reason
-from potluck.server.flow.submit.submit import enter_without_files, new_task
+from potluck.server.flow.submit.submit import enqueue_without_files, make_new_task
 from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.files import blobs
@@ -33,7 +33,7 @@ async def retry_task(
     async with services.database.transaction() as connection:
         once = await retry_source.once(connection, services.vault, task_id, account_id)
         new = _again(services, account_id, (task_id, once), asked, idempotency_key)
-        entered = await enter_without_files(services, connection, new)
+        entered = await enqueue_without_files(services, connection, new)
         if entered == new.id:
             await _bring_along(connection, new, task_id)
         found = await tasks.get(connection, entered, account_id)
@@ -69,7 +69,7 @@ def _again(
     request = _with_secrets(task_id, once, asked)
     left = None if once.array is None else again(once.array, asked.all_items)
     tried = Origin(task_id, left, asked.all_items)
-    return new_task(services, account_id, request, idempotency_key, tried)
+    return make_new_task(services, account_id, request, idempotency_key, tried)
 
 
 def _with_secrets(task_id: TaskId, once: TaskOnce, asked: RetryTask) -> TaskRequest:

@@ -21,7 +21,7 @@ from potluck.model.task import TaskRequest
 from potluck.model.task_spec import blobs_of
 from potluck.server.flow.notify.notify import hurry
 from potluck.server.flow.notify.task_stream import add_pause_reason
-from potluck.server.flow.schedule.dependents import call_off
+from potluck.server.flow.schedule.dependents import cancel_dependents
 from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.files import blobs
@@ -42,15 +42,15 @@ from potluck.wire.signing.address import checksummed
 async def submit(
     services: Services, account_id: AccountId, request: TaskRequest, idempotency_key: str | None
 ) -> TaskView:
-    new = new_task(services, account_id, request, idempotency_key)
+    new = make_new_task(services, account_id, request, idempotency_key)
     async with services.database.transaction() as connection:
-        task_id = await enter(services, connection, new)
+        task_id = await enqueue(services, connection, new)
         found = await tasks.get(connection, task_id, account_id)
     await hurry(services)
     return add_pause_reason(found)
 
 
-def new_task(
+def make_new_task(
     services: Services,
     account_id: AccountId,
     request: TaskRequest,
@@ -61,21 +61,21 @@ def new_task(
     return NewTask(new_task_id(), account_id, request, asked, idempotency_key, origin)
 
 
-async def enter(services: Services, connection: Connection, new: NewTask) -> TaskId:
-    task_id = await enter_without_files(services, connection, new)
+async def enqueue(services: Services, connection: Connection, new: NewTask) -> TaskId:
+    task_id = await enqueue_without_files(services, connection, new)
     if task_id == new.id:
         named = {new.id: blobs_of(new.request.spec)}
         await blobs.claim_inputs(connection, new.account_id, named)
     return task_id
 
 
-async def enter_without_files(services: Services, connection: Connection, new: NewTask) -> TaskId:
+async def enqueue_without_files(services: Services, connection: Connection, new: NewTask) -> TaskId:
     """What it names the caller claims, in this transaction and behind all tasks of it."""
-    may = await allowance(services, connection, [new])
-    return earlier(new, may) or await _enter(services, connection, new, may)
+    may = await load_allowance(services, connection, [new])
+    return find_earlier(new, may) or await _enter(services, connection, new, may)
 
 
-def earlier(new: NewTask, may: Allowance) -> TaskId | None:
+def find_earlier(new: NewTask, may: Allowance) -> TaskId | None:
     """The task that this very submission made before, whatever has become of it."""
     found = None if new.idempotency_key is None else may.earlier.get(new.idempotency_key)
     return None if found is None else _same(new, found)
@@ -100,9 +100,9 @@ def _same(new: NewTask, before: EarlierSubmission) -> TaskId:
 async def _enter(
     services: Services, connection: Connection, asked: NewTask, may: Allowance
 ) -> TaskId:
-    new = admitted(asked, may)
+    new = admit_task(asked, may)
     try:
-        await check_room(connection, may, [new])
+        await check_queue_room(connection, may, [new])
     except QuotaExceeded:
         # The same submission may have taken the last place while this one waited for its turn.
         twin = await _twin(connection, new)
@@ -119,11 +119,11 @@ async def _enter(
     if still_open:
         await dependencies.insert(connection, new.id, still_open)
     ended = [Decided(new.id, each, state) for each, state in after.items() if state.is_final]
-    await call_off(connection, ended)
+    await cancel_dependents(connection, ended)
     return new.id
 
 
-async def allowance(
+async def load_allowance(
     services: Services, connection: Connection, new: Sequence[NewTask]
 ) -> Allowance:
     """What is to be known before these, all of one account, may enter."""
@@ -131,7 +131,7 @@ async def allowance(
     return await tasks.allowance(connection, new[0].account_id, new, of_all)
 
 
-def admitted(asked: NewTask, may: Allowance, *, must_pay: bool = True) -> NewTask:
+def admit_task(asked: NewTask, may: Allowance, *, must_pay: bool = True) -> NewTask:
     """A task that may enter if there is room, with what it asks for without saying so."""
     wanted = effective(asked.request, may.wallet)
     for wallet in (*asked.request.trust, *asked.request.requirements.owners):
@@ -143,7 +143,7 @@ def admitted(asked: NewTask, may: Allowance, *, must_pay: bool = True) -> NewTas
     return replace(asked, request=request)
 
 
-async def check_room(connection: Connection, may: Allowance, new: Sequence[NewTask]) -> None:
+async def check_queue_room(connection: Connection, may: Allowance, new: Sequence[NewTask]) -> None:
     most = may.quotas.queued
     if most is None or not new:
         return

@@ -14,13 +14,13 @@ from potluck.model.task_spec import blobs_of
 from potluck.server.flow.batch import try_batch_then_each
 from potluck.server.flow.notify.notify import hurry
 from potluck.server.flow.submit.submit import (
-    admitted,
-    allowance,
-    check_room,
-    earlier,
-    enter,
-    enter_without_files,
-    new_task,
+    admit_task,
+    load_allowance,
+    check_queue_room,
+    find_earlier,
+    enqueue,
+    enqueue_without_files,
+    make_new_task,
 )
 from potluck.server.services import Services
 from potluck.store.database import Connection
@@ -37,7 +37,7 @@ async def submit_many(
     idempotency_key: str | None,
 ) -> TasksSubmitted:
     new = [
-        new_task(services, account_id, request, _key(idempotency_key, place))
+        make_new_task(services, account_id, request, _key(idempotency_key, place))
         for place, request in enumerate(requests)
     ]
     answers = await try_batch_then_each(
@@ -59,7 +59,7 @@ def _key(key: str | None, place: int) -> str | None:
 async def _enter_alone(services: Services, new: NewTask) -> Submitted:
     try:
         async with services.database.transaction() as connection:
-            return Submitted(await enter(services, connection, new))
+            return Submitted(await enqueue(services, connection, new))
     except Unavailable:
         raise
     except PotluckError as refused:
@@ -73,16 +73,16 @@ def _refused(refused: PotluckError) -> Submitted:
 async def _enter_together(services: Services, new: Sequence[NewTask]) -> dict[int, Submitted]:
     """Raises if what is in the way of one can only be told when the others are in, or not."""
     async with services.database.statement() as connection:
-        may = await allowance(services, connection, new)
+        may = await load_allowance(services, connection, new)
     answers: dict[int, Submitted] = {}
     fresh: dict[int, NewTask] = {}
     for place, each in enumerate(new):
-        task_id = earlier(each, may)
+        task_id = find_earlier(each, may)
         if task_id is not None:
             answers[place] = Submitted(task_id)
             continue
         try:
-            fresh[place] = admitted(each, may)
+            fresh[place] = admit_task(each, may)
         except PotluckError as refused:
             answers[place] = _refused(refused)
     if fresh:
@@ -100,10 +100,10 @@ async def _write(services: Services, may: Allowance, fresh: Sequence[NewTask]) -
     is_one_statement = may.quotas.queued is None and not apart and not any(named.values())
     database = services.database
     async with database.statement() if is_one_statement else database.transaction() as connection:
-        await check_room(connection, may, fresh)
+        await check_queue_room(connection, may, fresh)
         await _insert(services, connection, together)
         for each in apart:
-            if await enter_without_files(services, connection, each) != each.id:
+            if await enqueue_without_files(services, connection, each) != each.id:
                 raise _at_this_moment()
         await blobs.claim_inputs(connection, fresh[0].account_id, named)
 

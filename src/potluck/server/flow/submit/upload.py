@@ -20,8 +20,8 @@ from potluck.model.error import (
     Unavailable,
 )
 from potluck.model.ids import AccountId, AttemptId, NodeId
-from potluck.server.flow.execute.fence import hold_sender, sender_of
-from potluck.server.flow.lease.lease import hear
+from potluck.server.flow.execute.fence import lock_sender, authenticate_sender
+from potluck.server.flow.lease.lease import mark_node_seen
 from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.files import blobs, uploads
@@ -53,9 +53,9 @@ async def begin_for_node(
     Only what the attempt itself has sent, or may read, is not sent again.
     """
     _check_size(asked.blob)
-    sender = await sender_of(services, owner, node_id, asked.lease)
+    sender = await authenticate_sender(services, owner, node_id, asked.lease)
     async with services.database.transaction() as connection:
-        await hold_sender(connection, sender)
+        await lock_sender(connection, sender)
         if not await blobs.not_yet_sent(connection, sender.attempt_id, [asked.blob]):
             return _COMPLETE
         found = await blobs.of_attempt(connection, sender.attempt_id, node_id, asked.blob.sha256)
@@ -84,7 +84,7 @@ async def _begin(
 ) -> StoredUpload:
     use = await blobs.lock_use(connection, account_id, [blob.size_bytes])
     if await uploads.under_way(connection, account_id, attempt_id, blob.sha256) is None:
-        check_room(services, use)
+        check_quota(services, use)
     upload = await uploads.begin(connection, account_id, attempt_id, blob, PART_BYTES)
     if upload.blob != blob:
         raise Conflict(
@@ -94,7 +94,7 @@ async def _begin(
     return upload
 
 
-def check_room(services: Services, use: StorageUse) -> None:
+def check_quota(services: Services, use: StorageUse) -> None:
     """Whether the account may have so much more; who adds nothing is not asked."""
     most = services.settings.quota_blob_bytes if use.max_blob_bytes is None else use.max_blob_bytes
     if use.added_bytes and most is not None and use.used_bytes + use.added_bytes > most:
@@ -116,7 +116,7 @@ async def of_account(services: Services, account_id: AccountId, upload_id: str) 
 async def of_node(
     services: Services, owner: Owner, node_id: NodeId, upload_id: str
 ) -> tuple[StoredUpload, SendingAttempt]:
-    await hear(services, owner, node_id)
+    await mark_node_seen(services, owner, node_id)
     async with services.database.transaction() as connection:
         found = await uploads.of_node(connection, upload_id, node_id)
         if found is None or found.attempt_id is None:
@@ -240,7 +240,7 @@ async def _hand_over(
     is_wrong = stored.blob != upload.blob
     async with services.database.transaction() as connection:
         if sender is not None:
-            await hold_sender(connection, sender)
+            await lock_sender(connection, sender)
         await blobs.lock_use(connection, upload.account_id)
         if not await uploads.finish(connection, upload.id, is_wrong=is_wrong):
             raise no_such_upload(upload.id)
@@ -275,7 +275,7 @@ def object_prefix(shelf: str) -> str:
     return f"objects/{shelf}/"
 
 
-def upload_of(object_key: str) -> str:
+def upload_id_of(object_key: str) -> str:
     """The upload, or what stood in for one, that an object came by."""
     return object_key.rpartition("/")[2].partition(".")[0]
 
