@@ -1,1 +1,3 @@
-"""The central server. `flow/` has one file a stage, `loops/` one duty a file, `api/` the routes."""
+"""The central server: `flow/` has one file per stage, `loops/` one duty per file, `api/` the
+routes.
+"""

@@ -1,4 +1,4 @@
-"""Answers what other instances ask the leader: at once when woken, and every second in any case."""
+"""Answers questions of other instances to the leader: when woken, and every second."""
 
 from potluck.server import topics
 from potluck.server.flow.schedule.explain_task import answer_once

@@ -1,7 +1,7 @@
-"""Leads, or stands by: renews the leader's row, and runs the duties while it holds it.
+"""Leads or stands by: renews the leader's row, and runs the duties while it holds it.
 
-Whoever loses the row stops its duties at once; what they had planned names an old term and changes
-nothing.
+An instance that loses the row stops its duties; their pending writes name an old term and have no
+effect.
 """
 
 import asyncio
@@ -27,12 +27,12 @@ from potluck.store.scheduler.leader import Leadership
 
 log = structlog.get_logger()
 
-# So that who comes when the term runs out does not come just before.
-_A_MOMENT_SECONDS = 0.02
+# A margin, so that a standby does not try just before the term ends.
+_MARGIN_SECONDS = 0.02
 
 
 class Loop(Protocol):
-    """A duty, done again and again."""
+    """A duty that is run repeatedly."""
 
     async def run_once(self) -> None: ...
 
@@ -41,18 +41,18 @@ class LeadLoop:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._duties: list[asyncio.Task[None]] = []
-        self._term = 0  # that the duties are done in; an answer that told of a new one may be lost
+        self._term = 0  # of the running duties; the answer that announced a new term may be lost
         self._pause_seconds = services.settings.leader_renew_seconds
 
     async def run(self) -> None:
-        """Until cancelled; then the duties end and the row is free for the next."""
+        """Runs until cancelled; then stops the duties and releases the row."""
         try:
             while True:
-                await self._survive(self.run_once)
+                await self._run_guarded(self.run_once)
                 await asyncio.sleep(self._pause_seconds)
         finally:
             await self._stop_duties()
-            await self._survive(self._resign)
+            await self._run_guarded(self._resign)
 
     async def run_once(self) -> None:
         self._pause_seconds = self._services.settings.leader_renew_seconds
@@ -66,19 +66,16 @@ class LeadLoop:
             await self._start_duties(leadership)
 
     async def _lead(self) -> Leadership | None:
-        """Who stands by comes again when the term may run out, and not a whole pause later.
+        """A standby tries again when the term may end, instead of a full pause later.
 
-        A connection that is dead without anybody having said so is not waited for: by then the term
-        has run out.
+        The timeout covers a dead connection: by then the term has ended.
         """
         services, seconds = self._services, self._services.settings.leader_seconds
         async with asyncio.timeout(seconds), services.database.kept_transaction() as connection:
             leadership = await leader.lead(connection, services.instance, seconds)
             if leadership is None:
                 remaining = await leader.remaining_seconds(connection)
-                self._pause_seconds = min(
-                    self._pause_seconds, max(remaining, 0) + _A_MOMENT_SECONDS
-                )
+                self._pause_seconds = min(self._pause_seconds, max(remaining, 0) + _MARGIN_SECONDS)
         return leadership
 
     async def _start_duties(self, leadership: Leadership) -> None:
@@ -89,7 +86,6 @@ class LeadLoop:
         self._duties = [asyncio.create_task(self._repeat(loop.run_once)) for loop in duties]
 
     def _loops(self, leadership: Leadership) -> tuple[Loop, ...]:
-        """What a leader does, each by itself."""
         memory = LeaderMemory(self._services)
         return (
             ScheduleLoop(self._services, leadership, memory),
@@ -104,11 +100,11 @@ class LeadLoop:
 
     async def _repeat(self, run_once: Callable[[], Awaitable[None]]) -> None:
         while True:
-            if not await self._survive(run_once):
+            if not await self._run_guarded(run_once):
                 await asyncio.sleep(self._services.settings.leader_renew_seconds)
 
-    async def _survive(self, duty: Callable[[], Awaitable[None]]) -> bool:
-        """A duty that fails is logged and tried again: the database may be away for a while."""
+    async def _run_guarded(self, duty: Callable[[], Awaitable[None]]) -> bool:
+        """Logs a failing duty, which is run again: the database may be unavailable for a while."""
         try:
             await duty()
         except (Unavailable, TimeoutError) as error:

@@ -188,7 +188,7 @@ async def test_files_results_checkpoint_and_log_go_with_the_policy(pool: Pool) -
     assert log.complete and log.cleared and not log.elsewhere and log.pieces == []
     assert (await pool.task(grant.task_id)).state == "succeeded", "what it was stays"
     (told,) = await ask(pool, grant.task_id)
-    assert told.detail == "what it gave is kept no longer"
+    assert told.detail == "its results have been deleted"
     await check_books(pool)
 
 

@@ -1,4 +1,4 @@
-"""What must always be true is looked at in production, too, a few nodes and accounts at a time."""
+"""What invariant violated is looked at in production, too, a few nodes and accounts at a time."""
 
 import pytest
 
@@ -13,7 +13,7 @@ async def test_a_pool_that_works_gives_no_cause(pool: Pool) -> None:
     await pool.started(price_micro_per_hour=1000, run_seconds=10.0)
     watch = InvariantCheckLoop(pool.services, LeaderMemory(pool.services))
     for _ in range(3):
-        await watch.look()
+        await watch.check()
     assert watch.violations == 0
 
 
@@ -33,9 +33,9 @@ async def test_what_is_not_true_is_counted_and_logged(
     await pool.started(price_micro_per_hour=1000, run_seconds=10.0)
     await pool.sql(damage)
     watch = InvariantCheckLoop(pool.services, LeaderMemory(pool.services))
-    await watch.look()
+    await watch.check()
     assert watch.violations > 0
-    assert "must always be true" in capsys.readouterr().out
+    assert "invariant violated" in capsys.readouterr().out
 
 
 async def test_a_ledger_that_is_too_long_keeps_nobody_else_from_being_looked_at(
@@ -46,7 +46,7 @@ async def test_a_ledger_that_is_too_long_keeps_nobody_else_from_being_looked_at(
     await pool.sql("UPDATE balances SET held_micro = held_micro + 1")
     monkeypatch.setattr(invariant_snapshot, "_MOST_ENTRIES", 2)
     watch = InvariantCheckLoop(pool.services, LeaderMemory(pool.services))
-    await watch.look()
+    await watch.check()
     assert watch.violations == 1, "of bob, who has no entries yet"
 
 
@@ -56,6 +56,6 @@ async def test_all_have_their_turn(pool: Pool) -> None:
     watch = InvariantCheckLoop(pool.services, LeaderMemory(pool.services))
     seen = []
     for _ in range(3):
-        await watch.look()
+        await watch.check()
         seen.append(watch.violations)
     assert seen == [0, 0, 1]

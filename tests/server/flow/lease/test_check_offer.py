@@ -9,7 +9,7 @@ import potluck
 from potluck.model.device import DeviceDescription
 from potluck.model.error import InvalidInput, UpgradeRequired
 from potluck.model.terms import DeviceTerms, TermsChange
-from potluck.server.flow.lease.check_offer import check_protocol, check_change, check_offer
+from potluck.server.flow.lease.check_offer import check_change, check_offer, check_protocol
 from potluck.wire.provider import PROTOCOL, RegisterNode
 from tests.server.flow.pool import description
 
@@ -78,10 +78,10 @@ def test_a_card_may_be_offered_in_parts() -> None:
         (TermsChange(hours="25:00-26:00"), "25:00"),
         (TermsChange(allow=(MIXED,)), "checksum"),
         (TermsChange(sandbox="firejail"), "no sandbox 'firejail'"),
-        (TermsChange(sandbox="none"), "not taken away from elsewhere"),
-        (TermsChange(sandbox=None), "not taken away from elsewhere"),
-        (TermsChange(images=("*",)), "not said from elsewhere"),
-        (TermsChange(pulls_images=True), "not said from elsewhere"),
+        (TermsChange(sandbox="none"), "cannot be disabled remotely"),
+        (TermsChange(sandbox=None), "cannot be disabled remotely"),
+        (TermsChange(images=("*",)), "cannot be changed remotely"),
+        (TermsChange(pulls_images=True), "cannot be changed remotely"),
         (TermsChange(devices=("GPU-a",), has_containers=False), "has_containers can not be said"),
     ],
 )

@@ -176,7 +176,7 @@ async def test_nobody_is_followed_elsewhere_and_a_pause_that_was_asked_for_is_ke
     ).deliveries
     last, first = shown.newest_tries
     assert (first.number, first.status, last.number, last.status) == (1, 307, 2, 200)
-    assert "Nobody follows it elsewhere" in first.detail and last.detail == ""
+    assert "Redirects are not followed" in first.detail and last.detail == ""
     assert shown.state is DeliveryState.DELIVERED and shown.next_try_at is None
 
 

@@ -115,7 +115,7 @@ async def test_no_redelivery_is_added_where_too_many_wait(
     while await webhook_delivery.queue_once(pool.services, delivering.now):
         pass
     assert (await delivering.show(made.webhook.id)).waiting == webhook_delivery.WAITING
-    with pytest.raises(QuotaExceeded, match="wait for this webhook already"):
+    with pytest.raises(QuotaExceeded, match="already queued for this webhook"):
         await webhooks.redeliver(pool.services, pool.alice, made.webhook.id, first.id)
 
 

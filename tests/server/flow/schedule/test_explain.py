@@ -115,7 +115,7 @@ async def test_a_reason_is_not_said_twice(pool: Pool) -> None:
     task = await pool.submit()
     await cancel.cancel(pool.services, pool.alice, task.id)
     said = await explain(pool.services, pool.alice, task.id)
-    assert said.sentence == "It does not wait: it is over, cancelled."
+    assert said.sentence == "It does not wait: it has ended, cancelled."
 
 
 async def test_many_questions_leave_the_leader_half_of_its_time(
@@ -197,11 +197,11 @@ async def test_why_a_node_gets_no_work(pool: Pool) -> None:
 
 
 NOT_PLANNED_WITH = [
-    ("UPDATE nodes SET state = 'silent'", "It has not been heard for a while"),
+    ("UPDATE nodes SET state = 'silent'", "It has been silent for a while"),
     ("UPDATE nodes SET state = 'left'", "It has left the pool"),
-    ("UPDATE nodes SET is_polling = false", "It has not asked for work since it came back, or"),
+    ("UPDATE nodes SET is_polling = false", "It has not polled for work since it came back, or"),
     ("UPDATE devices SET is_present = false", "It has no device"),
-    ("UPDATE devices SET standing = 'foreign'", "None of its devices is its own to offer"),
+    ("UPDATE devices SET standing = 'foreign'", "All of its devices are bound"),
 ]
 
 

@@ -272,7 +272,7 @@ async def test_what_is_refused_again_and_again_is_set_aside_for_a_while(pool: Po
     memory = await begun(pool)
     with capture_logs() as logs:
         assert await placed(pool, memory) == []
-    assert "a plan was refused again and again" in {each["event"] for each in logs}
+    assert "a plan was refused repeatedly" in {each["event"] for each in logs}
     await pool.sql("ALTER TABLE attempts DROP CONSTRAINT never")
     assert await swept(pool, memory) == 0
     due = memory.known.next_due

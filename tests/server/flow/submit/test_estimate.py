@@ -76,7 +76,7 @@ async def test_who_can_not_pay_is_told_how_much_it_would_be(pool: Pool) -> None:
     await pool.offer(price_micro_per_hour=500_000)
     said = await estimated(pool, run_seconds=HOUR)
     assert (said.outlook, said.can_pay, said.hold_micro) == (Outlook.NEVER, False, 500_000)
-    assert said.sentence.startswith("The account can not pay for it. Running to its limit")
+    assert said.sentence.startswith("The account cannot pay for it. Running to its limit")
     assert "Lower the time limit" in said.changes[0]
 
 
@@ -180,5 +180,5 @@ async def test_without_a_leader_it_may_be_asked_again(pool: Pool) -> None:
     with pytest.raises(Unavailable, match="does not answer"):
         await estimate(pool.services, pool.alice, request())
     await SchedulerHealth(pool.services).begin()
-    with pytest.raises(Unavailable, match="scheduler fails"):
+    with pytest.raises(Unavailable, match="scheduler is failing"):
         await estimate(pool.services, pool.alice, request())

@@ -106,7 +106,7 @@ async def test_files_come_along_as_long_as_they_are_kept(pool: Pool) -> None:
     await pool.sql("DELETE FROM blob_claims")
     with pytest.raises(Conflict, match="took a file along, no longer kept") as raised:
         await tried_again(pool, task.id)
-    assert "Submit it anew" in raised.value.hint
+    assert "Submit it again" in raised.value.hint
 
 
 async def array_with_failures(pool: Pool) -> tuple[Any, TaskView]:

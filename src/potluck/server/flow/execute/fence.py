@@ -1,6 +1,6 @@
-"""Who sends something for a task: a live attempt, held to its lease.
+"""Fences what a node sends for a task: it must come from a live attempt with a valid lease.
 
-Like every call of a node it is a sign of life, and brings an attempt back whose lease ran out.
+Like every call of a node, it marks the node as seen and may revive an attempt whose lease expired.
 """
 
 from functools import partial
@@ -22,11 +22,11 @@ async def authenticate_sender(
     check_token(services, lease)
     await mark_node_seen(services, owner, node_id)
     async with services.database.transaction() as connection:
-        look = partial(blobs.sender, connection, lease.attempt_id, node_id)
-        return await find_or_readopt(services, connection, lease.attempt_id, node_id, look)
+        lookup = partial(blobs.sender, connection, lease.attempt_id, node_id)
+        return await find_or_readopt(services, connection, lease.attempt_id, node_id, lookup)
 
 
 async def lock_sender(connection: Connection, sender: SendingAttempt) -> None:
-    """The attempt does not end before this transaction does."""
+    """Keeps the attempt from ending before this transaction does."""
     if not await blobs.lock_sender(connection, sender):
         raise stale_lease(sender.attempt_id)

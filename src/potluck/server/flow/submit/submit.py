@@ -1,7 +1,7 @@
-"""Submit: a valid, affordable task enters the queue, once for each idempotency key.
+"""Submit: a valid, affordable task enters the queue, once per idempotency key.
 
-What it is to come after is looked at under a shared lock: a task that ends at this very moment is
-either seen as ended, or sees that it is waited for.
+Dependencies are read under a shared lock: a task that ends concurrently is either seen as ended, or
+sees its new dependent.
 """
 
 from collections.abc import Sequence
@@ -45,9 +45,9 @@ async def submit(
     new = make_new_task(services, account_id, request, idempotency_key)
     async with services.database.transaction() as connection:
         task_id = await enqueue(services, connection, new)
-        found = await tasks.get(connection, task_id, account_id)
+        record = await tasks.get(connection, task_id, account_id)
     await hurry(services)
-    return add_pause_reason(found)
+    return add_pause_reason(record)
 
 
 def make_new_task(
@@ -57,8 +57,8 @@ def make_new_task(
     idempotency_key: str | None,
     origin: Origin | None = None,
 ) -> NewTask:
-    asked = tasks.request_hash(services.keys.request, request, origin)
-    return NewTask(new_task_id(), account_id, request, asked, idempotency_key, origin)
+    request_hash = tasks.request_hash(services.keys.request, request, origin)
+    return NewTask(new_task_id(), account_id, request, request_hash, idempotency_key, origin)
 
 
 async def enqueue(services: Services, connection: Connection, new: NewTask) -> TaskId:
@@ -70,23 +70,23 @@ async def enqueue(services: Services, connection: Connection, new: NewTask) -> T
 
 
 async def enqueue_without_files(services: Services, connection: Connection, new: NewTask) -> TaskId:
-    """What it names the caller claims, in this transaction and behind all tasks of it."""
-    may = await load_allowance(services, connection, [new])
-    return find_earlier(new, may) or await _enter(services, connection, new, may)
+    """The caller claims the blobs, in this transaction and after all its tasks."""
+    allowance = await load_allowance(services, connection, [new])
+    return find_earlier(new, allowance) or await _enqueue(services, connection, new, allowance)
 
 
-def find_earlier(new: NewTask, may: Allowance) -> TaskId | None:
-    """The task that this very submission made before, whatever has become of it."""
-    found = None if new.idempotency_key is None else may.earlier.get(new.idempotency_key)
-    return None if found is None else _same(new, found)
+def find_earlier(new: NewTask, allowance: Allowance) -> TaskId | None:
+    """The task that this submission created before, in any state."""
+    submission = None if new.idempotency_key is None else allowance.earlier.get(new.idempotency_key)
+    return None if submission is None else _same(new, submission)
 
 
 async def _twin(connection: Connection, new: NewTask) -> TaskId | None:
-    """The task that this very submission has made meanwhile."""
+    """The task that this submission created concurrently."""
     if new.idempotency_key is None:
         return None
-    found = await tasks.by_idempotency_key(connection, new.account_id, new.idempotency_key)
-    return None if found is None else _same(new, found)
+    submission = await tasks.by_idempotency_key(connection, new.account_id, new.idempotency_key)
+    return None if submission is None else _same(new, submission)
 
 
 def _same(new: NewTask, before: EarlierSubmission) -> TaskId:
@@ -97,14 +97,14 @@ def _same(new: NewTask, before: EarlierSubmission) -> TaskId:
     return before.id
 
 
-async def _enter(
-    services: Services, connection: Connection, asked: NewTask, may: Allowance
+async def _enqueue(
+    services: Services, connection: Connection, requested: NewTask, allowance: Allowance
 ) -> TaskId:
-    new = admit_task(asked, may)
+    new = admit_task(requested, allowance)
     try:
-        await check_queue_room(connection, may, [new])
+        await check_queue_room(connection, allowance, [new])
     except QuotaExceeded:
-        # The same submission may have taken the last place while this one waited for its turn.
+        # The same submission may have taken the last place while this one waited for the lock.
         twin = await _twin(connection, new)
         if twin is None:
             raise
@@ -114,7 +114,7 @@ async def _enter(
     still_open = [task_id for task_id, state in after.items() if not state.is_final]
     if not await tasks.insert(connection, services.vault, new, len(still_open)):
         twin = await _twin(connection, new)
-        assert twin is not None, "only the same key, used at the same moment, keeps a task out"
+        assert twin is not None, "only a concurrent use of the same key prevents the insert"
         return twin
     if still_open:
         await dependencies.insert(connection, new.id, still_open)
@@ -126,25 +126,27 @@ async def _enter(
 async def load_allowance(
     services: Services, connection: Connection, new: Sequence[NewTask]
 ) -> Allowance:
-    """What is to be known before these, all of one account, may enter."""
-    of_all = Quotas(services.settings.quota_queued_tasks, services.settings.quota_priority)
-    return await tasks.allowance(connection, new[0].account_id, new, of_all)
+    """Loads the limits that apply to these tasks, all of one account."""
+    defaults = Quotas(services.settings.quota_queued_tasks, services.settings.quota_priority)
+    return await tasks.allowance(connection, new[0].account_id, new, defaults)
 
 
-def admit_task(asked: NewTask, may: Allowance, *, must_pay: bool = True) -> NewTask:
-    """A task that may enter if there is room, with what it asks for without saying so."""
-    wanted = effective(asked.request, may.wallet)
-    for wallet in (*asked.request.trust, *asked.request.requirements.owners):
-        checksummed(wallet)  # a mistyped one would see what it is not meant to
-    request = replace(asked.request, requirements=wanted)
-    cheapest = may.cheapest_micro_per_hour(wanted) if must_pay else None
-    admit(request, may.available_micro, cheapest)
-    admit_priority(request.priority, may.quotas.priority)
-    return replace(asked, request=request)
+def admit_task(task: NewTask, allowance: Allowance, *, must_pay: bool = True) -> NewTask:
+    """Returns the task with its implied requirements; raises if it may not be queued."""
+    requirements = effective(task.request, allowance.wallet)
+    for wallet in (*task.request.trust, *task.request.requirements.owners):
+        checksummed(wallet)  # raises for a mistyped wallet, which would gain access
+    request = replace(task.request, requirements=requirements)
+    cheapest = allowance.cheapest_micro_per_hour(requirements) if must_pay else None
+    admit(request, allowance.available_micro, cheapest)
+    admit_priority(request.priority, allowance.quotas.priority)
+    return replace(task, request=request)
 
 
-async def check_queue_room(connection: Connection, may: Allowance, new: Sequence[NewTask]) -> None:
-    most = may.quotas.queued
+async def check_queue_room(
+    connection: Connection, allowance: Allowance, new: Sequence[NewTask]
+) -> None:
+    most = allowance.quotas.queued
     if most is None or not new:
         return
     if await tasks.room_in_queue(connection, new[0].account_id, most) < len(new):
