@@ -117,7 +117,7 @@ class Pool:
         async with services.database.transaction() as connection:
             alice = await accounts.add(connection, Wallet("alice").address, {Role.CONSUMER})
             bob = await accounts.add(connection, Wallet("bob").address, {Role.PROVIDER})
-            leads = await leader.lead(connection, "me", 3600)
+            leads = await leader.acquire_or_renew(connection, "me", 3600)
         assert leads is not None and alice is not None and bob is not None
         return cls(services, alice.id, bob.id, leads)
 

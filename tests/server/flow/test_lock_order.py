@@ -134,7 +134,7 @@ async def test_submissions_that_name_the_same_wait_for_no_other(pool: Pool) -> N
     blob = await send(pool, b"weights")
     await pool.sql("UPDATE blob_claims SET pinned_until = now(), look_at = now()")
     async with pool.services.database.transaction() as connection:
-        await blobs.hold(connection, pool.alice, [blob.sha256])
+        await blobs.lock_claims(connection, pool.alice, [blob.sha256])
         await release_unused_claims(pool.services)
         async with asyncio.timeout(30):
             task = await submit.submit(pool.services, pool.alice, naming(blob), None)

@@ -16,9 +16,9 @@ from potluck.server.leader.scheduler_input import SchedulerInput, UnconfirmedIds
 from potluck.server.policies import order_by_name, placement_by_name
 from potluck.server.services import Services
 from potluck.store.database import Connection
-from potluck.store.scheduler import scheduler_feed
-from potluck.store.scheduler.interning import Shapes
-from potluck.store.scheduler.scheduler_feed import FeedPosition, TaskNow
+from potluck.store.scheduler import node_feed, scheduler_feed
+from potluck.store.scheduler.interning import Interner
+from potluck.store.scheduler.scheduler_feed import FeedPosition, TaskSnapshot
 
 # Loaded at the start, over all accounts.
 _MAX_HEADS = 20_000
@@ -41,9 +41,9 @@ class LeaderMemory:
         self.has_decided = False  # whether a dependency had ended at the last read
         self.has_begun = False
         self.is_loaded = False
-        shapes, durations = Shapes(), Durations()
+        shapes, durations = Interner(), Durations()
         self.tasks = scheduler_feed.TaskFeed(shapes, durations)
-        self.nodes = scheduler_feed.Nodes(shapes, durations)
+        self.nodes = node_feed.NodeFeed(shapes, durations)
         self._services = services
         self._behind = ""  # id up to which the queue is loaded
 
@@ -55,10 +55,10 @@ class LeaderMemory:
     async def begin(self) -> None:
         """Loads the accounts, the free capacity, and the head of each account's queue."""
         async with self._services.database.statement() as connection:
-            self.position = await scheduler_feed.position(connection)
+            self.position = await scheduler_feed.read_position(connection)
         async for page in self.pages(scheduler_feed.all_accounts, self._page):
             await self.read_accounts(page)
-        async for node_ids in self.pages(scheduler_feed.online_nodes, _NODES_PER_READ):
+        async for node_ids in self.pages(node_feed.online_nodes, _NODES_PER_READ):
             await self.read_nodes(node_ids)
         async with self._services.database.statement() as connection:
             waiting = await scheduler_feed.waiting_accounts(connection)
@@ -76,7 +76,7 @@ class LeaderMemory:
         later they might be outdated.
         """
         until = asyncio.get_running_loop().time() + seconds
-        coming: Awaitable[list[TaskNow]] | None = self._next_page()
+        coming: Awaitable[list[TaskSnapshot]] | None = self._next_page()
         while coming is not None:
             page = await coming
             self._behind = page[-1].id if page else self._behind
@@ -86,7 +86,7 @@ class LeaderMemory:
             await asyncio.sleep(0)  # lets the read of the next page start
             await self._put_tasks(page)
 
-    async def _next_page(self) -> list[TaskNow]:
+    async def _next_page(self) -> list[TaskSnapshot]:
         async with self._services.database.statement() as connection:
             return await self.tasks.waiting(connection, self._behind, self._page)
 
@@ -119,7 +119,7 @@ class LeaderMemory:
         quota = self._services.settings.quota_running_devices
         for batch in _slices(ids, self._page):
             async with self._services.database.statement() as connection:
-                found = await scheduler_feed.accounts(connection, batch, quota)
+                found = await scheduler_feed.read_accounts(connection, batch, quota)
             self.known.put_accounts(found)
 
     async def read_nodes(self, ids: Sequence[NodeId]) -> None:
@@ -134,12 +134,12 @@ class LeaderMemory:
                 found = await self.tasks.of_ids(connection, batch)
             await self._put_tasks(found)
 
-    async def _put_tasks(self, found: Sequence[TaskNow]) -> None:
+    async def _put_tasks(self, found: Sequence[TaskSnapshot]) -> None:
         self.known.put_tasks(found, self.now)
         arrays = [task.id for task in found if task.task is not None and task.task.pending]
         if arrays:
             async with self._services.database.statement() as connection:
-                self.known.put_paces(await scheduler_feed.paces(connection, arrays))
+                self.known.put_paces(await scheduler_feed.read_node_speeds(connection, arrays))
         await asyncio.sleep(0)
 
     async def pages(

@@ -14,8 +14,9 @@ from potluck.decide.types import FreeNode, WaitingTask
 from potluck.model.ids import NodeId, TaskId
 from potluck.server.leader.memory import LeaderMemory
 from potluck.server.services import Services
-from potluck.store.scheduler import scheduler_feed
-from potluck.store.scheduler.scheduler_feed import NodeNow, WaitingId
+from potluck.store.scheduler import node_feed, scheduler_feed
+from potluck.store.scheduler.node_feed import NodeSnapshot
+from potluck.store.scheduler.scheduler_feed import WaitingId
 
 log = structlog.get_logger()
 
@@ -83,7 +84,7 @@ class MemoryAudit:
         ids, self._node_ids = self._node_ids[:_NODES_PER_READ], self._node_ids[_NODES_PER_READ:]
         async with self._services.database.transaction() as connection:
             found = await self._memory.nodes.of_ids(connection, ids)
-            changed = set(await scheduler_feed.changed_nodes(connection, self._memory.position))
+            changed = set(await node_feed.changed_nodes(connection, self._memory.position))
         differing = [node for node in found if self._known.nodes.get(node.id) != node]
         wrong = [
             node.id for node in differing if not _is_same(self._known.nodes.get(node.id), node)
@@ -94,7 +95,7 @@ class MemoryAudit:
 
     async def _all_nodes(self) -> list[NodeId]:
         ids = set(self._known.nodes)
-        async for page in self._memory.pages(scheduler_feed.online_nodes, self._most):
+        async for page in self._memory.pages(node_feed.online_nodes, self._most):
             ids.update(page)
         return sorted(ids)
 
@@ -102,7 +103,7 @@ class MemoryAudit:
         quota = self._services.settings.quota_running_devices
         async with self._services.database.transaction() as connection:
             ids = await scheduler_feed.all_accounts(connection, self._behind, self._most)
-            found = await scheduler_feed.accounts(connection, ids, quota)
+            found = await scheduler_feed.read_accounts(connection, ids, quota)
             changed = set(await scheduler_feed.changed_accounts(connection, self._memory.position))
         differing = [
             account for account in found if self._known.accounts.get(account.id) != account
@@ -133,7 +134,7 @@ def _agrees(known: WaitingTask | None, now: WaitingId) -> bool:
     return now.is_ready and known.pending == now.pending
 
 
-def _is_same(known: NodeNow | None, now: NodeNow) -> bool:
+def _is_same(known: NodeSnapshot | None, now: NodeSnapshot) -> bool:
     """Ignores reliability and expected ends, which change without an event."""
     if known is None:
         return now.node is None and not now.attempts

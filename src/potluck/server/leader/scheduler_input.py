@@ -16,12 +16,8 @@ from potluck.decide.scheduler import Scheduler
 from potluck.decide.types import AccountShare, Assignment, FreeDevice, FreeNode
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.store.attempts.assign import Assigned
-from potluck.store.scheduler.scheduler_feed import (
-    NodeNow,
-    NodeSpeed,
-    TaskNow,
-    WalletLists,
-)
+from potluck.store.scheduler.node_feed import NodeSnapshot, WalletLists
+from potluck.store.scheduler.scheduler_feed import NodeSpeed, TaskSnapshot
 
 
 class WalletAccounts:
@@ -43,7 +39,7 @@ class WalletAccounts:
         self._accounts |= new
         return {node_id for node_id, names in self._awaited.items() if not names.isdisjoint(new)}
 
-    def resolve(self, current: NodeNow) -> FreeNode | None:
+    def resolve(self, current: NodeSnapshot) -> FreeNode | None:
         """The node, with the accounts that its owner's lists name."""
         wallets = {name for lists in current.lists.values() for name in lists.allow | lists.deny}
         awaited = frozenset(wallets.difference(self._accounts))
@@ -135,14 +131,14 @@ class SchedulerInput:
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
         self.doubts = UnconfirmedIds()
-        self.nodes: dict[NodeId, NodeNow] = {}  # as last read
+        self.nodes: dict[NodeId, NodeSnapshot] = {}  # as last read
         self.accounts: dict[AccountId, AccountShare] = {}
         self._wallets = WalletAccounts()
         self._later = DelayedTasks()
         self._refusals: Counter[TaskId] = Counter()
         self.set_aside: dict[TaskId, float] = {}  # refused repeatedly; until when
 
-    def put_tasks(self, found: Iterable[TaskNow], now: float) -> None:
+    def put_tasks(self, found: Iterable[TaskSnapshot], now: float) -> None:
         for task in found:
             ready_at = max(task.ready_at or 0.0, self.set_aside.get(task.id, 0.0))
             if task.task is not None and ready_at > now:
@@ -168,7 +164,7 @@ class SchedulerInput:
     def next_due(self) -> float | None:
         return self._later.next_at
 
-    def put_nodes(self, found: Iterable[NodeNow], now: float) -> None:
+    def put_nodes(self, found: Iterable[NodeSnapshot], now: float) -> None:
         for node in found:
             before = self.nodes.get(node.id)
             running = {attempt.id for attempt in node.attempts}
@@ -179,7 +175,7 @@ class SchedulerInput:
                 self.scheduler.put_running(attempt, now)
             self._put_node(node)
 
-    def _put_node(self, current: NodeNow) -> None:
+    def _put_node(self, current: NodeSnapshot) -> None:
         node = self._wallets.resolve(current)
         if node is None:
             self.scheduler.drop_node(current.id)
@@ -211,7 +207,7 @@ class SchedulerInput:
         expected_end = now + assignment.expected_seconds
         attempt = assignment.running(assigned.attempt_id, assigned.consumer_id, expected_end)
         self.scheduler.put_running(attempt, now)
-        node = self.nodes.get(assignment.node_id) or NodeNow(assignment.node_id, None, ())
+        node = self.nodes.get(assignment.node_id) or NodeSnapshot(assignment.node_id, None, ())
         self.nodes[node.id] = replace(node, attempts=(*node.attempts, attempt))
 
     def doubt(self, assignment: Assignment, now: float) -> None:

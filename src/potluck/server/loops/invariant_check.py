@@ -10,7 +10,7 @@ import structlog
 from potluck.decide.invariants import violations
 from potluck.server.leader.memory import LeaderMemory
 from potluck.server.services import Services
-from potluck.store.scheduler import invariant_snapshot, scheduler_feed
+from potluck.store.scheduler import invariant_snapshot, node_feed, scheduler_feed
 from potluck.store.scheduler.invariant_snapshot import SnapshotScope
 
 log = structlog.get_logger()
@@ -43,7 +43,7 @@ class InvariantCheckLoop:
 
     async def _next_scope(self) -> SnapshotScope:
         async with self._services.database.transaction() as connection:
-            node_ids = await scheduler_feed.online_nodes(connection, self._behind_node, _NODES)
+            node_ids = await node_feed.online_nodes(connection, self._behind_node, _NODES)
             account_ids = await scheduler_feed.all_accounts(
                 connection, self._behind_account, _ACCOUNTS
             )

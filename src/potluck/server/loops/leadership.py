@@ -72,7 +72,7 @@ class LeadLoop:
         """
         services, seconds = self._services, self._services.settings.leader_seconds
         async with asyncio.timeout(seconds), services.database.kept_transaction() as connection:
-            leadership = await leader.lead(connection, services.instance, seconds)
+            leadership = await leader.acquire_or_renew(connection, services.instance, seconds)
             if leadership is None:
                 remaining = await leader.remaining_seconds(connection)
                 self._pause_seconds = min(self._pause_seconds, max(remaining, 0) + _MARGIN_SECONDS)

@@ -26,9 +26,9 @@ log = structlog.get_logger()
 _Forget: TypeAlias = Callable[[Connection, timedelta, int], Awaitable[int]]
 # Grace period after the end: clocks differ, and users look things up.
 _KEPT: dict[_Forget, timedelta] = {
-    nonces.forget: timedelta(hours=1),
-    terminal_approvals.forget: timedelta(hours=1),
-    sessions.forget: timedelta(days=30),
+    nonces.delete_expired: timedelta(hours=1),
+    terminal_approvals.delete_expired: timedelta(hours=1),
+    sessions.delete_expired: timedelta(days=30),
 }
 # Keeps transactions short.
 _BATCH = 1_000
@@ -37,8 +37,8 @@ _BATCH = 1_000
 def _kept(settings: ServerSettings) -> dict[_Forget, timedelta]:
     """The retention times that the operator chose."""
     return {
-        deliveries.forget: timedelta(seconds=settings.keep_deliveries_seconds),
-        event_list.forget: timedelta(seconds=settings.keep_events_seconds),
+        deliveries.delete_old: timedelta(seconds=settings.keep_deliveries_seconds),
+        event_list.delete_old: timedelta(seconds=settings.keep_events_seconds),
     }
 
 

@@ -40,7 +40,7 @@ class WebhookDeliveryLoop:
         services = self._services
         async with services.live.listen(topics.WEBHOOKS) as listener:
             async with services.database.statement() as connection:
-                is_any = await deliveries.is_any(connection)
+                is_any = await deliveries.has_webhooks(connection)
             if not (is_any and await self._start_due()):
                 await listener.wait(services.settings.webhook_poll_seconds)
 
@@ -48,7 +48,7 @@ class WebhookDeliveryLoop:
         """Queues and claims deliveries; returns whether there may be more."""
         services = self._services
         async with services.database.statement() as connection:
-            now = await deliveries.moment(connection)
+            now = await deliveries.read_clock(connection)
         is_more = await queue_once(services, now) > 0
         claimed = await claim_once(services, now, Counter(self._sending.values()))
         for delivery in claimed:
@@ -64,7 +64,7 @@ class WebhookDeliveryLoop:
         """A failure here keeps its claim until that expires, and is then retried."""
         try:
             async with self._services.database.statement() as connection:
-                now = await deliveries.moment(connection)
+                now = await deliveries.read_clock(connection)
             await deliver(self._services, claimed, now)
         except Exception:
             log.exception("delivery failed", delivery=claimed.id)

@@ -201,7 +201,7 @@ async def test_what_a_task_left_goes_a_part_at_a_time(pool: Pool) -> None:
     seen = []
     for _ in range(3):
         async with pool.services.database.transaction() as connection:
-            is_all = await store_collect.clear(connection, grant.task_id, 2)
+            is_all = await store_collect.clear_task(connection, grant.task_id, 2)
         seen.append((is_all, await pool.sql("SELECT count(*) FROM task_blobs")))
     assert seen == [(False, 3), (False, 1), (True, 0)]
 
@@ -216,7 +216,7 @@ async def test_a_task_that_is_cleared_in_part_has_given_nothing(pool: Pool) -> N
     (told,) = await ask(pool, task.id)
     assert told.behind == 3
     async with pool.services.database.transaction() as connection:
-        assert not await store_collect.clear(connection, task.id, 2)
+        assert not await store_collect.clear_task(connection, task.id, 2)
     assert await pool.sql("SELECT count(*) FROM results") == 1
     for behind in (0, 1, 3):
         (told,) = await ask(pool, task.id, behind)

@@ -69,8 +69,8 @@ def test_a_card_may_be_offered_in_parts() -> None:
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (TermsChange(), "Nothing"),
-        (TermsChange(devices=("GPU-a",)), "Nothing"),
+        (TermsChange(), "changes nothing"),
+        (TermsChange(devices=("GPU-a",)), "changes nothing"),
         (
             TermsChange(devices=("GPU-a",), cores=3, sandbox="bwrap"),
             "cores, sandbox can not be said",
@@ -82,7 +82,7 @@ def test_a_card_may_be_offered_in_parts() -> None:
         (TermsChange(sandbox=None), "cannot be disabled remotely"),
         (TermsChange(images=("*",)), "cannot be changed remotely"),
         (TermsChange(pulls_images=True), "cannot be changed remotely"),
-        (TermsChange(devices=("GPU-a",), has_containers=False), "has_containers can not be said"),
+        (TermsChange(devices=("GPU-a",), has_containers=False), "has_containers cannot be set"),
     ],
 )
 def test_changes_that_nobody_means(change: TermsChange, sentence: str) -> None:

@@ -31,7 +31,7 @@ class Delivering:
     async def begin(cls, pool: Pool) -> "Delivering":
         async with pool.services.database.transaction() as connection:
             # Ahead of the database's clock, which is the one that webhooks are made by.
-            return cls(pool, await deliveries.moment(connection) + timedelta(minutes=1))
+            return cls(pool, await deliveries.read_clock(connection) + timedelta(minutes=1))
 
     async def make(self, url: str, *kinds: EventKind) -> WebhookMade:
         return await webhooks.make(

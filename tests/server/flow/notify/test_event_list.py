@@ -171,9 +171,9 @@ async def test_what_is_no_longer_kept_is_a_gap_to_whom_it_concerns(pool: Pool) -
     await say(pool, 4)
     await place(pool)
     async with pool.services.database.transaction() as connection:
-        assert await event_list.forget(connection, timedelta(days=3), 100) == 0
-        assert await event_list.forget(connection, timedelta(days=1), 2) == 2
-        assert await event_list.forget(connection, timedelta(days=1), 100) == 1
+        assert await event_list.delete_old(connection, timedelta(days=3), 100) == 0
+        assert await event_list.delete_old(connection, timedelta(days=1), 2) == 2
+        assert await event_list.delete_old(connection, timedelta(days=1), 100) == 1
     late = await event_stream.page(pool.services, pool.alice, ALL, behind_first, 10)
     assert late.gap is not None and numbers(late.events) == [4]
     assert (await event_stream.page(pool.services, pool.alice, ALL, 0, 10)).gap is None, (
@@ -205,7 +205,7 @@ async def test_a_stream_tells_where_it_is_then_what_happens_then_of_a_gap(pool: 
         assert again == told, "a stream that was cut goes on where it was"
     await pool.sql("UPDATE events SET created_at = now() - interval '2 days'")
     async with pool.services.database.transaction() as connection:
-        await event_list.forget(connection, timedelta(days=1), 100)
+        await event_list.delete_old(connection, timedelta(days=1), 100)
     async with aclosing(_follow(pool.services, pool, here.position)) as stream:
         await anext(stream)
         gap = await anext(stream)

@@ -224,4 +224,4 @@ async def test_a_node_is_explained_to_its_owner_alone(pool: Pool) -> None:
 async def test_without_a_leader_the_answer_about_a_node_says_so(pool: Pool) -> None:
     node = await pool.offer()
     said = await explain_node(pool.services, pool.bob, node.node_id)
-    assert "does not answer just now" in said.sentence and said.at is None
+    assert "is not answering" in said.sentence and said.at is None

@@ -69,7 +69,7 @@ async def test_a_submission_names_only_what_the_account_has(pool: Pool, lie: str
     }[lie]
     node_id, grant = await pool.started()
     assert node_id
-    with pytest.raises(InvalidInput, match="There is no blob"):
+    with pytest.raises(InvalidInput, match="no blob"):
         async with pool.services.database.transaction() as connection:
             named_for = {grant.task_id: [mine, named]}
             await blobs.claim_inputs(connection, pool.alice, named_for)

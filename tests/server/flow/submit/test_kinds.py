@@ -141,6 +141,6 @@ async def test_a_node_is_given_what_it_can_run(pool: Pool) -> None:
 
 async def test_a_task_names_only_blobs_of_its_own_account(pool: Pool) -> None:
     spec = FunctionSpec("f", Value(blob=BlobRef("ab" * 32, 7)), Value(b""), "3.11")
-    with pytest.raises(InvalidInput, match="There is no blob abab"):
+    with pytest.raises(InvalidInput, match="has no blob abab"):
         await submit.submit(pool.services, pool.alice, TaskRequest(spec), None)
     assert await pool.sql("SELECT count(*) FROM tasks") == 0

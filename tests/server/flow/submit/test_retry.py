@@ -26,7 +26,7 @@ async def tried_again(pool: Pool, task_id: Any, key: str | None = None, **asked:
 
 async def as_asked(pool: Pool, task_id: Any) -> TaskRequest:
     async with pool.services.database.transaction() as connection:
-        found = await retry_source.once(connection, pool.services.vault, task_id, pool.alice)
+        found = await retry_source.load_source(connection, pool.services.vault, task_id, pool.alice)
     return found.request
 
 

@@ -22,7 +22,7 @@ async def authenticate_sender(
     check_token(services, lease)
     await mark_node_seen(services, owner, node_id)
     async with services.database.transaction() as connection:
-        lookup = partial(blobs.sender, connection, lease.attempt_id, node_id)
+        lookup = partial(blobs.find_sender, connection, lease.attempt_id, node_id)
         return await find_or_readopt(services, connection, lease.attempt_id, node_id, lookup)
 
 

@@ -46,7 +46,7 @@ async def begin_term(services: Services, leadership: Leadership) -> None:
     """Forgives the time without a leader, if nodes could not send heartbeats either."""
     async with services.database.transaction() as connection:
         duration = timedelta(seconds=services.settings.challenge_seconds)
-        await bindings.prolong_contests(connection, duration)
+        await bindings.extend_contests(connection, duration)
     await _forgive(services, leadership, lease_grace.for_gap)
 
 
@@ -57,9 +57,9 @@ async def _forgive(
 ) -> None:
     times = _times(services)
     async with services.database.transaction() as connection:
-        gaps = await leases.silence(connection, leadership.led_until, times)
+        gaps = await leases.read_heartbeat_gaps(connection, leadership.led_until, times)
         grace = decide(gaps, times)
-        if grace is not None and await leases.forgive(connection, leadership, grace):
+        if grace is not None and await leases.grant_grace(connection, leadership, grace):
             seconds = grace.lasting / timedelta(seconds=1)
             log.warning("extended leases after a silence", seconds=seconds, decided=decide.__name__)
 
@@ -75,7 +75,7 @@ def _times(services: Services) -> Times:
 
 async def _expire_leases(services: Services, leadership: Leadership) -> int:
     async with services.database.transaction() as connection:
-        expired = await leases.expired(connection)
+        expired = await leases.list_expired(connection)
     ended = await end_many(services, expired, _expiry, leadership)
     for node_id in sorted({attempt.node_id for attempt in ended}):
         await services.live.wake(topics.node(node_id))
@@ -92,8 +92,8 @@ def _expiry(attempt: LockedAttempt) -> EndReason | None:
 async def _expire_deadlines(services: Services, leadership: Leadership) -> int:
     end = TaskState.EXPIRED, EndReason.DEADLINE
     async with services.database.transaction() as connection:
-        overdue = await tasks.past_deadline(connection)
-        if not overdue or not await leader.holds(connection, leadership):
+        overdue = await tasks.list_past_deadline(connection)
+        if not overdue or not await leader.is_current(connection, leadership):
             return 0
         ended = await tasks.end_queued(connection, dict.fromkeys(overdue, ""), *end)
         await record_events(
@@ -104,9 +104,9 @@ async def _expire_deadlines(services: Services, leadership: Leadership) -> int:
 
 async def _find_silent_nodes(services: Services, leadership: Leadership) -> int:
     async with services.database.transaction() as connection:
-        if not await leader.holds(connection, leadership):
+        if not await leader.is_current(connection, leadership):
             return 0
-        silent = await nodes.fall_silent(connection, services.settings.silent_after_seconds)
+        silent = await nodes.mark_silent(connection, services.settings.silent_after_seconds)
         for node in silent:
             await record_events(
                 connection, Event(node.account_id, EventKind.NODE_SILENT, node_id=node.id)

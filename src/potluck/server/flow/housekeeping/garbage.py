@@ -31,7 +31,7 @@ async def clear_tasks(services: Services) -> None:
     """A task that cannot be cleared does not block the others; many failures are an error."""
     kept = timedelta(seconds=services.settings.keep_results_seconds)
     failed: list[TaskId] = []
-    while due := await _query(services, lambda c: garbage.to_clear(c, kept, _BATCH, failed)):
+    while due := await _query(services, lambda c: garbage.tasks_to_clear(c, kept, _BATCH, failed)):
         for task_id in due:
             try:
                 await _clear(services, task_id)
@@ -46,15 +46,17 @@ async def _clear(services: Services, task_id: TaskId) -> None:
     """Logs first: while they are counted, the task is found again."""
     for attempt_id in await _query(services, lambda c: garbage.attempts_with_logs(c, task_id)):
         await services.blobs.delete(await services.blobs.list(log_prefix(attempt_id)))
-    while not await _query(services, lambda c: garbage.clear(c, task_id, _BATCH)):
+    while not await _query(services, lambda c: garbage.clear_task(c, task_id, _BATCH)):
         pass
 
 
 async def drop_idle_uploads(services: Services) -> None:
     kept = timedelta(seconds=services.settings.upload_idle_seconds)
-    await _query(services, lambda c: garbage.forget_held(c, kept))
-    await _query(services, lambda c: uploads.forget_finished(c, kept))
-    for upload_id, account_id in await _query(services, lambda c: uploads.idle(c, kept, _BATCH)):
+    await _query(services, lambda c: garbage.delete_held(c, kept))
+    await _query(services, lambda c: uploads.delete_finished(c, kept))
+    for upload_id, account_id in await _query(
+        services, lambda c: uploads.list_idle(c, kept, _BATCH)
+    ):
         async with services.database.transaction() as connection:
             await blobs.lock_use(connection, account_id)
             is_gone = await uploads.drop_idle(connection, upload_id, kept)
@@ -63,12 +65,12 @@ async def drop_idle_uploads(services: Services) -> None:
 
 
 async def release_unused_claims(services: Services) -> None:
-    for account_id in await _query(services, lambda c: garbage.accounts_to_look_at(c, 10_000)):
+    for account_id in await _query(services, lambda c: garbage.accounts_to_check(c, 10_000)):
         count = _BATCH
         while count == _BATCH:
             async with services.database.transaction() as connection:
                 await blobs.lock_use(connection, account_id)
-                count = await garbage.give_up(connection, account_id, _BATCH)
+                count = await garbage.release_claims(connection, account_id, _BATCH)
 
 
 async def remove_marked(services: Services) -> None:
@@ -85,7 +87,7 @@ async def sweep_orphans(services: Services) -> None:
         await _sweep_objects(services, await services.blobs.list(object_prefix(shard)))
     upload_ids = {key.split("/")[1] for key in await services.blobs.list("uploads/")}
     for upload_id in upload_ids - await _query(
-        services, lambda c: uploads.known(c, sorted(upload_ids))
+        services, lambda c: uploads.find_active_ids(c, sorted(upload_ids))
     ):
         await drop_parts(services, upload_id)
 
@@ -97,12 +99,14 @@ async def _sweep_objects(services: Services, keys: list[str]) -> None:
     Small files have no upload; their name was made just before.
     """
     wait = timedelta(seconds=services.settings.collect_wait_seconds)
-    youngest = first_id_at("upload", await _query(services, lambda c: garbage.ago(c, wait)))
+    youngest = first_id_at(
+        "upload", await _query(services, lambda c: garbage.time_before_now(c, wait))
+    )
     old = {key: upload_id_of(key) for key in keys if upload_id_of(key) < youngest}
     if not old:
         return
-    under_way = await _query(services, lambda c: uploads.known(c, sorted(old.values())))
-    known = await _query(services, lambda c: garbage.known_objects(c, sorted(old)))
+    under_way = await _query(services, lambda c: uploads.find_active_ids(c, sorted(old.values())))
+    known = await _query(services, lambda c: garbage.find_known_objects(c, sorted(old)))
     lost = [
         key for key, upload_id in old.items() if key not in known and upload_id not in under_way
     ]

@@ -92,7 +92,7 @@ async def readopt_lost(
     if any([await _readopt(services, node_id, attempt_id) for attempt_id in reported.lost]):
         await hurry(services)
     async with services.database.transaction() as connection:
-        return await leases.look(connection, node_id, owner, held=())
+        return await leases.load_leases(connection, node_id, owner, held=())
 
 
 async def _readopt(services: Services, node_id: NodeId, attempt_id: AttemptId) -> bool:

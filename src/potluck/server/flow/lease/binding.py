@@ -77,7 +77,7 @@ async def release_devices(
     connection: Connection, account_id: AccountId, node_id: NodeId
 ) -> list[Fact]:
     """Releases the devices of a leaving node that no other node of its wallet shows."""
-    freed = await bindings.free_of_node(connection, node_id, account_id)
+    freed = await bindings.release_of_node(connection, node_id, account_id)
     return [Fact(AuditKind.DEVICE_UNBOUND, account_id, uuid, {"why": "left"}) for uuid in freed]
 
 
@@ -143,7 +143,7 @@ async def _claim(
     if open_contest is not None:
         return facts  # another contest is open
     cooldown = timedelta(seconds=services.settings.contest_again_seconds)
-    if await bindings.has_lost(connection, uuid, account_id, cooldown):
+    if await bindings.has_lost_contest(connection, uuid, account_id, cooldown):
         return facts
     return [*facts, await _contest(services, connection, holder, account_id)]
 
@@ -169,7 +169,7 @@ async def _contest(
 
 async def _settle(connection: Connection, uuid: str) -> tuple[Contest | None, list[Fact]]:
     """Closes a decided contest; returns the contest if it is still open."""
-    row = await bindings.contest_of(connection, uuid)
+    row = await bindings.read_contest(connection, uuid)
     if row is None:
         return None, []
     contest, now = row
@@ -178,7 +178,7 @@ async def _settle(connection: Connection, uuid: str) -> tuple[Contest | None, li
         return contest, []
     await bindings.close_contest(connection, uuid)
     if outcome is BindingVerdict.KEPT:
-        await bindings.lose_contest(connection, uuid, contest.contender.account_id)
+        await bindings.record_lost_contest(connection, uuid, contest.contender.account_id)
         return None, []
     holder = Binding(uuid, contest.incumbent.account_id)
     return None, await _move(connection, holder, contest.contender.account_id, "contest")
@@ -202,7 +202,7 @@ async def _apply(services: Services, uuid: str, claimant_id: AccountId | None = 
         else:
             return
         await bindings.lock_nodes(connection, [uuid])
-        await bindings.restand(connection, [uuid])
+        await bindings.update_standings(connection, [uuid])
         await record_facts(services, connection, facts)
 
 
@@ -218,7 +218,7 @@ async def _answer(services: Services, account_id: AccountId, answer: ChallengeAn
         contest = await _open_contest(connection, account_id, answer)
         if contest is None:
             return False
-        await bindings.note_answer(connection, contest, account_id, is_correct)
+        await bindings.record_answer(connection, contest, account_id, is_correct)
     await _apply(services, answer.uuid)
     await hurry(services)
     return is_correct
@@ -228,7 +228,7 @@ async def _open_contest(
     connection: Connection, account_id: AccountId, answer: ChallengeAnswer
 ) -> Contest | None:
     """The contest that this answers, while this side may still answer."""
-    row = await bindings.contest_of(connection, answer.uuid)
+    row = await bindings.read_contest(connection, answer.uuid)
     if row is None:
         return None
     contest, now = row
@@ -254,7 +254,7 @@ async def _challenge(
     if side.until > concern.now + duration:
         async with services.database.transaction() as connection:
             await bindings.lock(connection, concern.uuid)
-            await bindings.hurry_incumbent(connection, concern.uuid, duration)
+            await bindings.start_incumbent_time(connection, concern.uuid, duration)
     left = min(side.until - concern.now, duration).total_seconds()
     return DeviceChallenge(concern.uuid, _seed(concern.contest, account_id), max(0.0, left))
 
@@ -281,7 +281,7 @@ def _is_decided(concern: Concern) -> bool:
 
 async def _concerns(services: Services, node_id: NodeId) -> list[Concern]:
     async with services.database.transaction() as connection:
-        return await bindings.of_node(connection, node_id, lapse_after(services))
+        return await bindings.list_concerns(connection, node_id, lapse_after(services))
 
 
 def lapse_after(services: Services) -> timedelta:

@@ -19,11 +19,11 @@ from potluck.server import topics
 from potluck.server.flow.notify.notify import hurry, record_events
 from potluck.server.flow.settle.end_many import withdraw_unfetched
 from potluck.server.services import Services
-from potluck.store.attempts.leases import Beat
+from potluck.store.attempts.leases import HeartbeatResult
 from potluck.store.database import Connection
 from potluck.store.events.outbox import Event
 from potluck.store.nodes import availability, device_list
-from potluck.store.nodes.availability import Change
+from potluck.store.nodes.availability import AvailabilityChange
 from potluck.wire import codec
 from potluck.wire.consumer import NodeView, PoolDevice
 from potluck.wire.device_status import DeviceSample, DeviceStatus
@@ -76,7 +76,11 @@ class Telemetry(Struct, frozen=True, array_like=True):
 
 
 async def record_heartbeat(
-    services: Services, account_id: AccountId, node_id: NodeId, beat: Heartbeat, found: Beat
+    services: Services,
+    account_id: AccountId,
+    node_id: NodeId,
+    beat: Heartbeat,
+    found: HeartbeatResult,
 ) -> None:
     """Usually nothing has changed, and only `live` is written."""
     statuses = _known_statuses(found.known, beat.devices)
@@ -87,7 +91,7 @@ async def record_heartbeat(
     ]
     if changed:
         async with services.database.transaction() as connection:
-            changes = await availability.tell(connection, node_id, beat.wish, changed)
+            changes = await availability.record_statuses(connection, node_id, beat.wish, changed)
             await _notify_owner(services, connection, account_id, node_id, changes, changed)
         if any(change.is_closed for change in changes):
             await withdraw_unfetched(services, node_id)
@@ -120,7 +124,7 @@ async def record_registration(
         reported.get(device.uuid) or _default_status(device.uuid, device.terms.is_paused)
         for device in offer.description.devices
     ]
-    changes = await availability.tell(connection, node_id, offer.wish, statuses)
+    changes = await availability.record_statuses(connection, node_id, offer.wish, statuses)
     await _notify_owner(services, connection, account_id, node_id, changes, statuses)
     return any(change.is_closed for change in changes)
 
@@ -144,7 +148,7 @@ async def with_samples(services: Services, devices: list[PoolDevice]) -> list[Po
 
 async def history(services: Services, account_id: AccountId, device_id: DeviceId) -> DeviceHistory:
     async with services.database.transaction() as connection:
-        node_id, uuid = await device_list.own(connection, device_id, account_id)
+        node_id, uuid = await device_list.find_own(connection, device_id, account_id)
     since = datetime.now(UTC) - _HISTORY
     kept = [codec.decode_packed(item, Telemetry) for item in await _series(services, node_id)]
     samples = [item.sample(uuid, is_mine=True) for item in kept if item.at >= since]
@@ -201,7 +205,7 @@ async def _notify_owner(
     connection: Connection,
     account_id: AccountId,
     node_id: NodeId,
-    changes: Sequence[Change],
+    changes: Sequence[AvailabilityChange],
     statuses: Sequence[DeviceStatus],
 ) -> None:
     """Records an event if a device became sick or recovered."""

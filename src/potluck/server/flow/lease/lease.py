@@ -53,11 +53,13 @@ async def register(services: Services, owner: Owner, request: RegisterNode) -> N
         facts = await binding.claim_devices(
             services, connection, owner.account_id, uuids, contest=offer.contest
         )
-        known_id = await nodes.known(connection, owner, offer.node_id)
+        known_id = await nodes.find_registered(connection, owner, offer.node_id)
         await bindings.lock_nodes(connection, uuids, known_id)
         node = await nodes.register(connection, owner, known_id, offer, most)
-        await bindings.restand(connection, uuids)
-        concerns = await bindings.of_node(connection, node.node_id, binding.lapse_after(services))
+        await bindings.update_standings(connection, uuids)
+        concerns = await bindings.list_concerns(
+            connection, node.node_id, binding.lapse_after(services)
+        )
         if not node.was_online:
             event = Event(owner.account_id, EventKind.NODE_ONLINE, node_id=node.node_id)
             await record_events(connection, event)
@@ -83,7 +85,7 @@ async def register(services: Services, owner: Owner, request: RegisterNode) -> N
 
 async def _hold_key(connection: Connection, owner: Owner) -> None:
     """Serialises registrations of a key, and refuses a key that was just revoked."""
-    if owner.node_key_id and not await node_keys.hold(connection, owner.node_key_id):
+    if owner.node_key_id and not await node_keys.lock_active(connection, owner.node_key_id):
         raise not_signed_in()
 
 
@@ -98,7 +100,7 @@ async def mark_node_seen(services: Services, owner: Owner, node_id: NodeId) -> N
     if services.recently_seen.was_just_seen(node_id, owner, seconds):
         return
     async with services.database.statement() as connection:
-        await nodes.hear(connection, node_id, owner, seconds)
+        await nodes.mark_seen(connection, node_id, owner, seconds)
     services.recently_seen.note(node_id, owner)
 
 
@@ -115,7 +117,7 @@ async def _come_back(
     """
     held = await readopt_lost(services, owner, node_id, reported)
     async with services.database.transaction() as connection:
-        if await nodes.come_back(connection, node_id, owner):
+        if await nodes.mark_online(connection, node_id, owner):
             event = Event(owner.account_id, EventKind.NODE_ONLINE, node_id=node_id)
             await record_events(connection, event)
     await hurry(services)
@@ -171,7 +173,9 @@ async def _poll_once(
     services: Services, owner: Owner, node_id: NodeId, held: Sequence[AttemptId]
 ) -> PollState:
     async with services.database.statement() as connection:
-        return await leases.ask(connection, node_id, owner, held, _seen_precision_seconds(services))
+        return await leases.poll(
+            connection, node_id, owner, held, _seen_precision_seconds(services)
+        )
 
 
 async def heartbeat(
@@ -179,7 +183,7 @@ async def heartbeat(
 ) -> HeartbeatAnswer:
     settings = services.settings
     async with services.database.transaction() as connection:
-        state = await leases.beat(
+        state = await leases.record_heartbeat(
             connection,
             node_id,
             owner,
@@ -223,7 +227,7 @@ async def leave(
             await record_events(
                 connection, Event(owner.account_id, EventKind.NODE_LEFT, node_id=node_id)
             )
-        await pending_requests.carry_out(connection, node_id, wish)
+        await pending_requests.complete(connection, node_id, wish)
         held = await attempts.live_of_node(connection, node_id, owner.account_id)
         await binding.record_facts(services, connection, [*revoked, *facts])
     services.recently_seen.forget(node_id, owner)

@@ -21,7 +21,7 @@ from potluck.server.flow.lease.check_offer import check_change
 from potluck.server.flow.notify.notify import hurry
 from potluck.server.flow.settle.end_many import withdraw_unfetched
 from potluck.server.services import Services
-from potluck.store.attempts.leases import Beat
+from potluck.store.attempts.leases import HeartbeatResult
 from potluck.store.database import Connection
 from potluck.store.identity import audit
 from potluck.store.identity.audit import Fact
@@ -86,7 +86,7 @@ async def order(
 
 
 async def list_pending(
-    services: Services, node_id: NodeId, carried_out: int, beat: Beat
+    services: Services, node_id: NodeId, carried_out: int, beat: HeartbeatResult
 ) -> list[Wish]:
     """The requests to send to a node that has carried out all up to `carried_out`.
 
@@ -98,15 +98,15 @@ async def list_pending(
         return []
     # Read again: a heartbeat that waited for its node's row knows the number but not the request.
     async with services.database.transaction() as connection:
-        await pending_requests.carry_out(connection, node_id, carried_out)
-        pending = (await pending_requests.pending(connection, [node_id])).get(node_id)
+        await pending_requests.complete(connection, node_id, carried_out)
+        pending = (await pending_requests.list_pending(connection, [node_id])).get(node_id)
     return pending or ([Wish(beat.last_wish)] if has_forgotten else [])
 
 
 async def withdraw_pending(connection: Connection, node_id: NodeId, offer: RegisterNode) -> None:
     """Applies pending withdrawals to devices that the node shows only now."""
     uuids = [device.uuid for device in offer.description.devices]
-    for wish in (await pending_requests.pending(connection, [node_id])).get(node_id, []):
+    for wish in (await pending_requests.list_pending(connection, [node_id])).get(node_id, []):
         if wish.number > offer.wish and (withdrawal := _withdrawal(wish)) is not None:
             state, device_uuids = withdrawal
             await availability.withdraw(connection, node_id, device_uuids or uuids, *state)
@@ -139,14 +139,14 @@ async def _lock_devices(
 ) -> list[str]:
     """Locks the caller's node; returns the uuids of the named devices, or of all."""
     name = await nodes.lock_own(connection, node_id, account_id, also_left=also_left)
-    uuids = await device_list.of_node(connection, node_id)
+    uuids = await device_list.uuids_by_name(connection, node_id)
     if unknown := [device for device in named if device not in uuids]:
         raise NotFound(f"{name} has no device {unknown[0]!r}.", "Name devices by uuid or id.")
     return sorted({uuids[device] for device in named or uuids})
 
 
 async def _add_request(connection: Connection, node_id: NodeId, wish: Wish) -> None:
-    pending = (await pending_requests.pending(connection, [node_id])).get(node_id, [])
+    pending = (await pending_requests.list_pending(connection, [node_id])).get(node_id, [])
     size_bytes = len(codec.encode_json([*pending, wish]))
     if len(pending) >= _MAX_PENDING or size_bytes > _MAX_PENDING_BYTES:
         raise Conflict(

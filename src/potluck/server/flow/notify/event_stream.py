@@ -13,7 +13,7 @@ from potluck.model.ids import AccountId
 from potluck.server import topics
 from potluck.server.services import Services
 from potluck.store.events import event_list
-from potluck.store.events.event_list import Behind, EventFilter, Placed
+from potluck.store.events.event_list import EventFilter, EventsAfter, PlacedView
 from potluck.wire.events import EventGap, EventPage, EventView
 
 _PAGE = 200
@@ -34,7 +34,7 @@ class EventStreamItem(Struct, frozen=True):
 
 
 class _Read(Struct, frozen=True):
-    found: list[Placed]
+    found: list[PlacedView]
     position: int  # up to which everything was read
     head: int
     gap: EventGap | None
@@ -58,7 +58,7 @@ async def newest(
 ) -> EventPage:
     """The latest events, or the latest before a position, newest first."""
     async with services.database.statement() as connection:
-        head = await event_list.head(connection)
+        head = await event_list.read_head(connection)
         last = head + 1 if before is None else min(before, head + 1)
         rows = await event_list.newest(connection, account_id, selection, last, limit)
     views = [placed.view for placed in rows]
@@ -78,7 +78,7 @@ async def follow(
     async with services.live.listen(topics.account(account_id), shutdown_topic) as listener:
         if position is None:
             async with services.database.statement() as connection:
-                position = await event_list.head(connection)
+                position = await event_list.read_head(connection)
         yield EventStreamItem(position, None)
         sent_at = time.monotonic()
         while not services.stopping.is_set():
@@ -108,12 +108,12 @@ async def _read_on(
     services: Services, account_id: AccountId, selection: EventFilter, position: int, limit: int
 ) -> _Read:
     async with services.database.statement() as connection:
-        read = await event_list.behind(connection, account_id, selection, position, limit)
+        read = await event_list.events_after(connection, account_id, selection, position, limit)
     last = read.head if len(read.found) < limit else read.found[-1].place
     return _Read(read.found, last, read.head, _gap(read, position))
 
 
-def _gap(read: Behind, position: int) -> EventGap | None:
+def _gap(read: EventsAfter, position: int) -> EventGap | None:
     if position > read.head:
         return _UNKNOWN
     # A reader from position 0 gets whatever is left.

@@ -47,7 +47,7 @@ async def notify_once(services: Services, announced: int) -> OutboxBatch:
     restart, events are announced again from the stored place; a spurious wake-up finds nothing new.
     """
     async with services.database.statement() as connection:
-        placed = await outbox.place(connection, BATCH, announced)
+        placed = await outbox.place_events(connection, BATCH, announced)
     await _wake(services, placed)
     return OutboxBatch(len(placed), placed[-1].place if placed else announced)
 
@@ -55,7 +55,7 @@ async def notify_once(services: Services, announced: int) -> OutboxBatch:
 async def resume_outbox(services: Services) -> OutboxBatch:
     """Announces events that an earlier leader placed but may not have announced."""
     async with services.database.statement() as connection:
-        unannounced = await outbox.untold(connection, BATCH)
+        unannounced = await outbox.list_unannounced(connection, BATCH)
     await _wake(services, unannounced)
     return OutboxBatch(len(unannounced), unannounced[-1].place if unannounced else 0)
 

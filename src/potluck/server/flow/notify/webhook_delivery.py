@@ -34,7 +34,7 @@ from potluck.server.flow.notify.notify import record_events
 from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.events import deliveries, webhooks
-from potluck.store.events.deliveries import Claimed, Places, Receiver
+from potluck.store.events.deliveries import Claimed, DeliverySlots, Receiver
 from potluck.store.events.outbox import Event
 from potluck.store.events.webhooks import WebhookTarget
 from potluck.wire import codec
@@ -66,8 +66,8 @@ async def queue_once(services: Services, now: datetime) -> int:
     """Creates deliveries for new events; returns the number of events read."""
     seen = 0
     async with services.database.transaction() as connection:
-        for webhook in await deliveries.behind(connection, WAITING // 2, _WEBHOOKS_AT_ONCE):
-            seen += await deliveries.queue(connection, webhook, WAITING // 2, now)
+        for webhook in await deliveries.lock_lagging(connection, WAITING // 2, _WEBHOOKS_AT_ONCE):
+            seen += await deliveries.queue_events(connection, webhook, WAITING // 2, now)
     return seen
 
 
@@ -86,7 +86,7 @@ async def claim_once(
     duration = timedelta(seconds=settings.webhook_seconds + _SPARE_SECONDS)
     async with services.database.statement() as connection:
         return await deliveries.claim(
-            connection, now, duration, Places(free, per_webhook, per_account, sending)
+            connection, now, duration, DeliverySlots(free, per_webhook, per_account, sending)
         )
 
 
@@ -105,7 +105,7 @@ async def deliver(services: Services, claimed: Claimed, now: datetime) -> None:
         if receiver is None:  # its claim expired, or its owner removed or resumed it
             return
         attempt = TryView(number, now, round(sent.seconds, 3), sent.status, detail)
-        await deliveries.note(connection, claimed, attempt)
+        await deliveries.record_try(connection, claimed, attempt)
         has_event = await _conclude(services, connection, claimed, receiver, sent, then)
     await services.live.wake(topics.WEBHOOKS)
     if has_event:
@@ -157,7 +157,7 @@ def _complaint(response: EgressResponse) -> str:
 
 async def _send(services: Services, claimed: Claimed, now: datetime) -> SendResult:
     try:
-        destination = webhooks.opened(
+        destination = webhooks.open_target(
             services.vault, claimed.webhook_id, claimed.sealed_destination
         )
     except Unopenable as error:
@@ -196,17 +196,17 @@ async def _conclude(
     match judge(attempt, _rules(services), now, random.random()):
         case DeliveryDone():
             if await deliveries.finish(connection, claimed, DeliveryState.DELIVERED, now):
-                await webhooks.note_success(connection, claimed.webhook_id, now)
+                await webhooks.record_success(connection, claimed.webhook_id, now)
         case RetryLater(next_at, others_at):
-            if await deliveries.try_later(connection, claimed, next_at):
-                await webhooks.note_failure(connection, claimed.webhook_id, now, others_at)
+            if await deliveries.schedule_retry(connection, claimed, next_at):
+                await webhooks.record_failure(connection, claimed.webhook_id, now, others_at)
         case GivenUp(others_at):
             if await deliveries.finish(connection, claimed, DeliveryState.GIVEN_UP, now):
-                await webhooks.note_failure(connection, claimed.webhook_id, now, others_at)
-                await webhooks.note_given_up(connection, claimed.webhook_id)
+                await webhooks.record_failure(connection, claimed.webhook_id, now, others_at)
+                await webhooks.record_given_up(connection, claimed.webhook_id)
         case Paused(reason):
-            if await deliveries.try_later(connection, claimed, now):
-                await webhooks.note_failure(connection, claimed.webhook_id, now, now)
+            if await deliveries.schedule_retry(connection, claimed, now):
+                await webhooks.record_failure(connection, claimed.webhook_id, now, now)
                 return await _pause(connection, claimed, receiver, sent, reason, now)
     return False
 

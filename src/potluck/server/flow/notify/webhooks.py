@@ -64,7 +64,7 @@ async def make(
             tuple(dict.fromkeys(new.kinds)),
             new.task_id,
             WebhookTarget(new.url, (secret,)),
-            await deliveries.moment(connection),
+            await deliveries.read_clock(connection),
         )
         await _record(services, connection, AuditKind.WEBHOOK_MADE, account_id, webhook.view)
     return WebhookMade(secret, webhook.view)
@@ -112,7 +112,9 @@ async def change(
         changed = replace(view, name=name, kinds=kinds, url=destination.url)
         await webhooks.change(connection, services.vault, Webhook(changed, destination))
         if destination.url != view.url:  # a new address has no failures yet
-            await webhooks.begin_anew(connection, webhook_id, await deliveries.moment(connection))
+            await webhooks.reset_failures(
+                connection, webhook_id, await deliveries.read_clock(connection)
+            )
         await _record(services, connection, AuditKind.WEBHOOK_CHANGED, account_id, changed)
         return (await _get(services, connection, account_id, webhook_id)).view
 
@@ -131,7 +133,7 @@ async def rotate(
         webhook = await _lock(services, connection, account_id, webhook_id)
         if not is_first:
             return WebhookMade(secret, _rotated_before(webhook, secret))
-        until = await deliveries.moment(connection) + duration
+        until = await deliveries.read_clock(connection) + duration
         destination = replace(webhook.destination, secrets=(secret, webhook.destination.secrets[0]))
         changed = replace(webhook.view, old_secret_until=until)
         await webhooks.change(connection, services.vault, Webhook(changed, destination))
@@ -157,7 +159,7 @@ async def pause(services: Services, account_id: AccountId, webhook_id: str) -> W
     """Stops sending; events accumulate meanwhile. Idempotent."""
     async with services.database.transaction() as connection:
         await _lock(services, connection, account_id, webhook_id)
-        now = await deliveries.moment(connection)
+        now = await deliveries.read_clock(connection)
         await webhooks.pause(connection, webhook_id, now, PauseReason.OWNER, "")
         return (await _get(services, connection, account_id, webhook_id)).view
 
@@ -167,7 +169,7 @@ async def resume(
 ) -> WebhookView:
     async with services.database.transaction() as connection:
         await _lock(services, connection, account_id, webhook_id)
-        now = await deliveries.moment(connection)
+        now = await deliveries.read_clock(connection)
         await webhooks.resume(connection, webhook_id, now, skip_missed=skip_missed)
         shown = (await _get(services, connection, account_id, webhook_id)).view
     await services.live.wake(topics.WEBHOOKS)
@@ -178,7 +180,7 @@ async def test(services: Services, account_id: AccountId, webhook_id: str) -> We
     """Sends a test event, once and now, even if the webhook is paused."""
     async with services.database.statement() as connection:
         webhook = await _get(services, connection, account_id, webhook_id)
-        now = await deliveries.moment(connection)
+        now = await deliveries.read_clock(connection)
     data = {"webhook_id": webhook_id, "name": webhook.view.name}
     event = EventView(new_event_id(), EventKind.WEBHOOK_TEST, now, data=data)
     until = webhook.view.old_secret_until
@@ -219,16 +221,16 @@ async def redeliver(
                 f"This webhook has no delivery {delivery_id[:64]!r}.",
                 "`potluck webhooks deliveries` lists them.",
             )
-        now = await deliveries.moment(connection)
-        sent_id = await deliveries.hurry(
+        now = await deliveries.read_clock(connection)
+        sent_id = await deliveries.make_due(
             connection, webhook_id, delivery_id, now
-        ) or await deliveries.again(connection, webhook_id, delivery_id, now, WAITING)
+        ) or await deliveries.redeliver(connection, webhook_id, delivery_id, now, WAITING)
         if sent_id is None:
             raise QuotaExceeded(
                 f"{WAITING} deliveries are already queued for this webhook.",
                 "Wait until some are done, or skip them: `potluck webhooks resume --skip`.",
             )
-        await deliveries.hurry_webhook(connection, webhook_id, now)
+        await deliveries.make_webhook_due(connection, webhook_id, now)
         shown = await deliveries.get(connection, webhook_id, sent_id)
     await services.live.wake(topics.WEBHOOKS)
     assert shown is not None, "the row exists, and its webhook is locked"

@@ -265,11 +265,11 @@ async def _accept(
     failed = [
         outcome.item for outcome in report.outcomes if outcome.reason is not EndReason.COMPLETED
     ]
-    before = await item_failures.failures(connection, attempt.task_id, failed)
+    before = await item_failures.count_failures(connection, attempt.task_id, failed)
     accepted = judge(report.outcomes, held, before, returned)
     if not accepted.done:
         return change
-    await item_failures.fail(connection, attempt.task_id, attempt.id, accepted.failures)
+    await item_failures.record_failures(connection, attempt.task_id, attempt.id, accepted.failures)
     results = function_results.item_results(attempt, report, returned, accepted.failures)
     return accept(change, accepted, results)
 

@@ -38,7 +38,7 @@ async def _look(
     services: Services, account_id: AccountId, behind: dict[TaskId, int]
 ) -> list[TaskResult]:
     async with services.database.statement() as connection:
-        progress = await function_results.look(
+        progress = await function_results.load_progress(
             connection, services.vault, account_id, behind, _PAGE_BYTES, _PAGE_PIECES
         )
     for task_id in behind:

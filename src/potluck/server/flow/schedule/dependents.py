@@ -12,7 +12,7 @@ from potluck.store.database import Connection
 from potluck.store.scheduler import leader
 from potluck.store.scheduler.leader import Leadership
 from potluck.store.tasks import dependencies, tasks
-from potluck.store.tasks.dependencies import Decided
+from potluck.store.tasks.dependencies import EndedDependency
 
 _BATCH = 1000
 _MAX_CANCELLED = 5000
@@ -21,17 +21,17 @@ _MAX_CANCELLED = 5000
 async def resolve_dependencies_once(services: Services, leadership: Leadership) -> int:
     """Returns the number of resolved dependencies. If it is not 0, there may be more."""
     async with services.database.transaction() as connection:
-        decided = await dependencies.decided(connection, _BATCH)
-        if not decided or not await leader.holds(connection, leadership):
+        decided = await dependencies.list_decided(connection, _BATCH)
+        if not decided or not await leader.is_current(connection, leadership):
             return 0
         doomed = {item.task_id for item in decided if item.outcome is not TaskState.SUCCEEDED}
-        decided += await dependencies.fallen(connection, sorted(doomed), _MAX_CANCELLED)
+        decided += await dependencies.list_transitive(connection, sorted(doomed), _MAX_CANCELLED)
         await dependencies.release(connection, decided)
         await cancel_dependents(connection, decided)
     return len(decided)
 
 
-async def cancel_dependents(connection: Connection, decided: list[Decided]) -> None:
+async def cancel_dependents(connection: Connection, decided: list[EndedDependency]) -> None:
     """Cancels tasks that depend on one that did not succeed."""
     details: dict[TaskId, str] = {}
     for item in decided:

@@ -61,7 +61,7 @@ async def end_many(
 async def withdraw_unfetched(services: Services, node_id: NodeId) -> None:
     """Withdraws a node's unfetched attempts on devices that no longer take new work."""
     async with services.database.transaction() as connection:
-        unfetched = await attempts.unfetched(connection, node_id)
+        unfetched = await attempts.list_unfetched(connection, node_id)
     await end_many(services, unfetched, _withdrawal)
 
 
@@ -85,7 +85,7 @@ async def _end(
     answers = dict[AttemptId, LockedAttempt | None].fromkeys(batch)
     ends: dict[TaskId, AttemptChange] = {}
     async with services.database.transaction() as connection:
-        if leadership is not None and not await leader.holds(connection, leadership):
+        if leadership is not None and not await leader.is_current(connection, leadership):
             return answers
         for attempt in await attempts.lock_many_for_end(connection, batch):
             reason = choose(attempt) if attempt.state.is_live else None

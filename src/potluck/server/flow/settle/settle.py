@@ -44,7 +44,7 @@ async def write_changes(
     for change in ended:
         if change.task is not None and change.task.given_up is not None:
             attempt = change.attempt
-            await item_failures.fail(
+            await item_failures.record_failures(
                 connection, attempt.task_id, attempt.id, [change.task.given_up]
             )
     for change in news:

@@ -68,9 +68,9 @@ async def _admit(services: Services, account_id: AccountId, request: TaskRequest
         allowance = await load_allowance(services, connection, [new_request])
         task = admit_task(new_request, allowance, must_pay=False)
         most = allowance.quotas.queued
-        if most is not None and await tasks.queued(connection, account_id, most) >= most:
+        if most is not None and await tasks.count_queued(connection, account_id, most) >= most:
             raise queue_is_full(most)
-        after = await dependencies.states(connection, request.after, account_id)
+        after = await dependencies.read_states(connection, request.after, account_id)
     admit_after(request.after, after)
     unaffordable = None
     try:

@@ -58,13 +58,15 @@ async def of_task(
     after, attempt, listed = cursor or "", None, list[NamedFile]()
     async with services.database.transaction() as connection:
         task = (await tasks.get(connection, task_id, account_id)).view
-        end = await blobs.end_of(connection, task_id, account_id)
+        end = await blobs.read_task_end(connection, task_id, account_id)
         if task.items is not None and number is None:
-            listed = await blobs.files_of_all(connection, task_id, after, limit)
+            listed = await blobs.list_array_files(connection, task_id, after, limit)
         else:
             attempt = await blobs.attempt_with_files(connection, task_id, number)
             if attempt is not None:
-                listed = await blobs.files(connection, task_id, attempt.attempt_id, after, limit)
+                listed = await blobs.list_files(
+                    connection, task_id, attempt.attempt_id, after, limit
+                )
     kept = timedelta(seconds=services.settings.keep_results_seconds)
     return TaskFiles(
         None if attempt is None else attempt.number,
@@ -99,7 +101,7 @@ async def _new_to(
 ) -> dict[BlobRef, bytes]:
     """Data that this attempt has not stored before."""
     async with services.database.transaction() as connection:
-        missing = await blobs.not_yet_sent(connection, sender.attempt_id, list(small))
+        missing = await blobs.find_unsent(connection, sender.attempt_id, list(small))
     return {blob: small[blob] for blob in missing}
 
 
@@ -125,7 +127,7 @@ async def _leave(
         sizes = [file.blob.size_bytes for file in stored]
         check_quota(services, await blobs.lock_use(connection, sender.account_id, sizes))
         unneeded = await blobs.add(connection, sender.account_id, stored, _NOW)
-        await blobs.hold_for(connection, sender, [file.blob for file in stored])
+        await blobs.hold_sent(connection, sender, [file.blob for file in stored])
         await blobs.check_sent(connection, sender.attempt_id, [file.blob for file in named])
         if await blobs.leave_files(connection, sender, named) > MOST_OUTPUT_FILES:
             raise TooLarge(

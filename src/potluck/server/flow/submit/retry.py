@@ -18,7 +18,7 @@ from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.files import blobs
 from potluck.store.tasks import retry_source, tasks
-from potluck.store.tasks.retry_source import TaskOnce
+from potluck.store.tasks.retry_source import RetrySource
 from potluck.store.tasks.tasks import NewTask, Origin
 from potluck.wire.consumer import RetryTask, TaskView
 
@@ -31,7 +31,7 @@ async def retry_task(
     idempotency_key: str | None,
 ) -> TaskView:
     async with services.database.transaction() as connection:
-        source = await retry_source.once(connection, services.vault, task_id, account_id)
+        source = await retry_source.load_source(connection, services.vault, task_id, account_id)
         new = _retry_of(services, account_id, (task_id, source), request, idempotency_key)
         queued_id = await enqueue_without_files(services, connection, new)
         if queued_id == new.id:
@@ -44,7 +44,7 @@ async def retry_task(
 async def _claim_files(connection: Connection, new: NewTask, task_id: TaskId) -> None:
     """Call last, as in every submission: blobs come last in the lock order."""
     named = blobs_of(new.request.spec)
-    if missing := await blobs.missing(connection, new.account_id, named):
+    if missing := await blobs.find_missing(connection, new.account_id, named):
         files = "a file" if len(missing) == 1 else f"{len(missing)} files"
         raise Conflict(
             f"{task_id} used {files} that have been deleted since it ended.",
@@ -56,7 +56,7 @@ async def _claim_files(connection: Connection, new: NewTask, task_id: TaskId) ->
 def _retry_of(
     services: Services,
     account_id: AccountId,
-    origin: tuple[TaskId, TaskOnce],
+    origin: tuple[TaskId, RetrySource],
     request: RetryTask,
     idempotency_key: str | None,
 ) -> NewTask:
@@ -72,7 +72,7 @@ def _retry_of(
     return make_new_task(services, account_id, new_request, idempotency_key, retried)
 
 
-def _with_secrets(task_id: TaskId, source: TaskOnce, request: RetryTask) -> TaskRequest:
+def _with_secrets(task_id: TaskId, source: RetrySource, request: RetryTask) -> TaskRequest:
     if source.secret_count and not request.secrets:
         many = "a secret" if source.secret_count == 1 else f"{source.secret_count} secrets"
         raise InvalidInput(

@@ -27,7 +27,7 @@ from potluck.store.database import Connection
 from potluck.store.files import blobs
 from potluck.store.new_ids import new_task_id
 from potluck.store.tasks import dependencies, tasks
-from potluck.store.tasks.dependencies import Decided
+from potluck.store.tasks.dependencies import EndedDependency
 from potluck.store.tasks.tasks import (
     Allowance,
     EarlierSubmission,
@@ -109,7 +109,7 @@ async def _enqueue(
         if twin is None:
             raise
         return twin
-    after = await dependencies.hold_after(connection, new.request.after, new.account_id)
+    after = await dependencies.lock_states(connection, new.request.after, new.account_id)
     admit_after(new.request.after, after)
     still_open = [task_id for task_id, state in after.items() if not state.is_final]
     if not await tasks.insert(connection, services.vault, new, len(still_open)):
@@ -118,7 +118,9 @@ async def _enqueue(
         return twin
     if still_open:
         await dependencies.insert(connection, new.id, still_open)
-    ended = [Decided(new.id, each, state) for each, state in after.items() if state.is_final]
+    ended = [
+        EndedDependency(new.id, each, state) for each, state in after.items() if state.is_final
+    ]
     await cancel_dependents(connection, ended)
     return new.id
 
@@ -128,7 +130,7 @@ async def load_allowance(
 ) -> Allowance:
     """Loads the limits that apply to these tasks, all of one account."""
     defaults = Quotas(services.settings.quota_queued_tasks, services.settings.quota_priority)
-    return await tasks.allowance(connection, new[0].account_id, new, defaults)
+    return await tasks.load_allowance(connection, new[0].account_id, new, defaults)
 
 
 def admit_task(task: NewTask, allowance: Allowance, *, must_pay: bool = True) -> NewTask:

@@ -41,7 +41,7 @@ async def begin(services: Services, account_id: AccountId, blob: BlobRef) -> wir
     _check_size(blob)
     pin = timedelta(seconds=services.settings.pin_seconds)
     async with services.database.transaction() as connection:
-        if await blobs.renew(connection, account_id, blob, pin):
+        if await blobs.extend_pin(connection, account_id, blob, pin):
             return _COMPLETE
         return _to_wire(await _begin(services, connection, account_id, None, blob))
 
@@ -57,11 +57,11 @@ async def begin_for_node(
     sender = await authenticate_sender(services, owner, node_id, request.lease)
     async with services.database.transaction() as connection:
         await lock_sender(connection, sender)
-        if not await blobs.not_yet_sent(connection, sender.attempt_id, [request.blob]):
+        if not await blobs.find_unsent(connection, sender.attempt_id, [request.blob]):
             return _COMPLETE
         stored = await blobs.of_attempt(connection, sender.attempt_id, node_id, request.blob.sha256)
         if stored is not None and stored.blob == request.blob:
-            await blobs.hold_for(connection, sender, [request.blob])
+            await blobs.hold_sent(connection, sender, [request.blob])
             return _COMPLETE
         upload = await _begin(
             services, connection, sender.account_id, sender.attempt_id, request.blob
@@ -85,7 +85,7 @@ async def _begin(
     blob: BlobRef,
 ) -> StoredUpload:
     use = await blobs.lock_use(connection, account_id, [blob.size_bytes])
-    if await uploads.under_way(connection, account_id, attempt_id, blob.sha256) is None:
+    if await uploads.find_active(connection, account_id, attempt_id, blob.sha256) is None:
         check_quota(services, use)
     upload = await uploads.begin(connection, account_id, attempt_id, blob, PART_BYTES)
     if upload.blob != blob:
@@ -123,7 +123,7 @@ async def of_node(
         upload = await uploads.of_node(connection, upload_id, node_id)
         if upload is None or upload.attempt_id is None:
             raise no_such_upload(upload_id)
-        sender = await blobs.sender(connection, upload.attempt_id, node_id)
+        sender = await blobs.find_sender(connection, upload.attempt_id, node_id)
     if sender is None:
         raise no_such_upload(upload_id)
     return upload, sender
@@ -158,7 +158,7 @@ async def take_part(
 
 async def _again(services: Services, upload: StoredUpload) -> StoredUpload:
     async with services.database.transaction() as connection:
-        found = await uploads.under_way(
+        found = await uploads.find_active(
             connection, upload.account_id, upload.attempt_id, upload.blob.sha256
         )
     if found is None or found.id != upload.id:
@@ -250,14 +250,14 @@ async def _hand_over(
             return [stored.object_key]
         unneeded = await blobs.add(connection, upload.account_id, [stored], pin)
         if sender is not None:
-            await blobs.hold_for(connection, sender, [upload.blob])
+            await blobs.hold_sent(connection, sender, [upload.blob])
     return unneeded
 
 
 async def _give_up(services: Services, upload: StoredUpload) -> None:
     async with services.database.transaction() as connection:
         await blobs.lock_use(connection, upload.account_id)
-        await uploads.give_up(connection, upload.id)
+        await uploads.abandon(connection, upload.id)
     await drop_parts(services, upload.id)
 
 
