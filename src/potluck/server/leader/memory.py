@@ -119,24 +119,24 @@ class LeaderMemory:
         quota = self._services.settings.quota_running_devices
         for batch in _slices(ids, self._page):
             async with self._services.database.statement() as connection:
-                found = await scheduler_feed.read_accounts(connection, batch, quota)
-            self.known.put_accounts(found)
+                accounts = await scheduler_feed.read_accounts(connection, batch, quota)
+            self.known.put_accounts(accounts)
 
     async def read_nodes(self, ids: Sequence[NodeId]) -> None:
         for batch in _slices(ids, _NODES_PER_READ):
             async with self._services.database.statement() as connection:
-                found = await self.nodes.of_ids(connection, batch)
-            self.known.put_nodes(found, self.now)
+                nodes = await self.nodes.of_ids(connection, batch)
+            self.known.put_nodes(nodes, self.now)
 
     async def read_tasks(self, ids: Sequence[TaskId]) -> None:
         for batch in _slices(ids, self._page):
             async with self._services.database.statement() as connection:
-                found = await self.tasks.of_ids(connection, batch)
-            await self._put_tasks(found)
+                tasks = await self.tasks.of_ids(connection, batch)
+            await self._put_tasks(tasks)
 
-    async def _put_tasks(self, found: Sequence[TaskSnapshot]) -> None:
-        self.known.put_tasks(found, self.now)
-        arrays = [task.id for task in found if task.task is not None and task.task.pending]
+    async def _put_tasks(self, tasks: Sequence[TaskSnapshot]) -> None:
+        self.known.put_tasks(tasks, self.now)
+        arrays = [task.id for task in tasks if task.task is not None and task.task.pending]
         if arrays:
             async with self._services.database.statement() as connection:
                 self.known.put_paces(await scheduler_feed.read_node_speeds(connection, arrays))

@@ -83,9 +83,9 @@ class MemoryAudit:
             self._node_ids = await self._all_nodes()
         ids, self._node_ids = self._node_ids[:_NODES_PER_READ], self._node_ids[_NODES_PER_READ:]
         async with self._services.database.transaction() as connection:
-            found = await self._memory.nodes.of_ids(connection, ids)
+            nodes = await self._memory.nodes.of_ids(connection, ids)
             changed = set(await node_feed.changed_nodes(connection, self._memory.position))
-        differing = [node for node in found if self._known.nodes.get(node.id) != node]
+        differing = [node for node in nodes if self._known.nodes.get(node.id) != node]
         wrong = [
             node.id for node in differing if not _is_same(self._known.nodes.get(node.id), node)
         ]
@@ -103,10 +103,10 @@ class MemoryAudit:
         quota = self._services.settings.quota_running_devices
         async with self._services.database.transaction() as connection:
             ids = await scheduler_feed.all_accounts(connection, self._behind, self._most)
-            found = await scheduler_feed.read_accounts(connection, ids, quota)
+            accounts = await scheduler_feed.read_accounts(connection, ids, quota)
             changed = set(await scheduler_feed.changed_accounts(connection, self._memory.position))
         differing = [
-            account for account in found if self._known.accounts.get(account.id) != account
+            account for account in accounts if self._known.accounts.get(account.id) != account
         ]
         self._note("account", [account.id for account in differing if account.id not in changed])
         self._known.put_accounts(differing)
@@ -140,7 +140,7 @@ def _is_same(known: NodeSnapshot | None, now: NodeSnapshot) -> bool:
         return now.node is None and not now.attempts
     if known.lists != now.lists:
         return False
-    attempts = [{attempt.id for attempt in each.attempts} for each in (known, now)]
+    attempts = [{attempt.id for attempt in snapshot.attempts} for snapshot in (known, now)]
     return attempts[0] == attempts[1] and _offer(known.node) == _offer(now.node)
 
 

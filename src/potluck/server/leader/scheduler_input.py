@@ -138,8 +138,8 @@ class SchedulerInput:
         self._refusals: Counter[TaskId] = Counter()
         self.set_aside: dict[TaskId, float] = {}  # refused repeatedly; until when
 
-    def put_tasks(self, found: Iterable[TaskSnapshot], now: float) -> None:
-        for task in found:
+    def put_tasks(self, tasks: Iterable[TaskSnapshot], now: float) -> None:
+        for task in tasks:
             ready_at = max(task.ready_at or 0.0, self.set_aside.get(task.id, 0.0))
             if task.task is not None and ready_at > now:
                 self.scheduler.drop_task(task.id)
@@ -164,8 +164,8 @@ class SchedulerInput:
     def next_due(self) -> float | None:
         return self._later.next_at
 
-    def put_nodes(self, found: Iterable[NodeSnapshot], now: float) -> None:
-        for node in found:
+    def put_nodes(self, nodes: Iterable[NodeSnapshot], now: float) -> None:
+        for node in nodes:
             before = self.nodes.get(node.id)
             running = {attempt.id for attempt in node.attempts}
             for attempt in before.attempts if before is not None else ():
@@ -186,9 +186,9 @@ class SchedulerInput:
         else:
             self.nodes[current.id] = current
 
-    def put_accounts(self, found: Sequence[AccountShare]) -> None:
-        self.doubts.nodes |= self._wallets.add(found)
-        for account in found:
+    def put_accounts(self, accounts: Sequence[AccountShare]) -> None:
+        self.doubts.nodes |= self._wallets.add(accounts)
+        for account in accounts:
             self.accounts[account.id] = account
             self.scheduler.put_account(account)
 

@@ -36,10 +36,10 @@ class InvariantCheckLoop:
     async def check(self) -> None:
         scope = await self._next_scope()
         async with self._services.database.transaction() as connection:
-            found = violations(await invariant_snapshot.sample(connection, scope))
-        for sentence in found:
+            sentences = violations(await invariant_snapshot.sample(connection, scope))
+        for sentence in sentences:
             log.error("invariant violated", sentence=sentence)
-        self.violations += len(found)
+        self.violations += len(sentences)
 
     async def _next_scope(self) -> SnapshotScope:
         async with self._services.database.transaction() as connection:

@@ -33,7 +33,7 @@ class PlacedView(Struct, frozen=True):
 class EventsAfter(Struct, frozen=True):
     """The events after a place, from one snapshot."""
 
-    found: list[PlacedView]
+    events: list[PlacedView]
     head: int  # the place of the newest event of all accounts
     forgotten: int  # up to which this account's events are deleted
 
@@ -49,8 +49,8 @@ async def events_after(
     """The first events after this place."""
     query = _sql.behind if selection.task_id is None else _sql.behind_of_task
     rows = await _read(connection, query, account_id, selection, limit, after_place=place)
-    found = [_placed(row) for row in rows if row["place"] is not None]
-    return EventsAfter(found, rows[0]["head"], rows[0]["forgotten"])
+    events = [_placed(row) for row in rows if row["place"] is not None]
+    return EventsAfter(events, rows[0]["head"], rows[0]["forgotten"])
 
 
 async def newest(

@@ -80,14 +80,14 @@ async def record_heartbeat(
     account_id: AccountId,
     node_id: NodeId,
     beat: Heartbeat,
-    found: HeartbeatResult,
+    result: HeartbeatResult,
 ) -> None:
     """Usually nothing has changed, and only `live` is written."""
-    statuses = _known_statuses(found.known, beat.devices)
+    statuses = _known_statuses(result.known, beat.devices)
     changed = [
         status
         for status in statuses
-        if found.known[status.uuid] != (status.availability, status.why)
+        if result.known[status.uuid] != (status.availability, status.why)
     ]
     if changed:
         async with services.database.transaction() as connection:
@@ -97,7 +97,7 @@ async def record_heartbeat(
             await withdraw_unfetched(services, node_id)
         if any(change.availability is not change.before for change in changes):
             await hurry(services)
-    packed = codec.encode_packed(_telemetry(beat, statuses, found.now))
+    packed = codec.encode_packed(_telemetry(beat, statuses, result.now))
     await asyncio.gather(
         services.live.put(
             topics.telemetry(node_id), packed, services.settings.silent_after_seconds

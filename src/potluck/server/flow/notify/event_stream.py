@@ -34,7 +34,7 @@ class EventStreamItem(Struct, frozen=True):
 
 
 class _Read(Struct, frozen=True):
-    found: list[PlacedView]
+    events: list[PlacedView]
     position: int  # up to which everything was read
     head: int
     gap: EventGap | None
@@ -45,7 +45,7 @@ async def page(
 ) -> EventPage:
     """Events after the position, oldest first."""
     read = await _read_on(services, account_id, selection, position, limit)
-    views = [placed.view for placed in read.found]
+    views = [placed.view for placed in read.events]
     return EventPage(views, str(read.position), str(read.head), read.gap)
 
 
@@ -90,18 +90,18 @@ async def follow(
             if time.monotonic() - sent_at >= quiet_seconds:
                 yield EventStreamItem(position, None)
                 sent_at = time.monotonic()
-            if len(read.found) < _PAGE and not services.stopping.is_set():
+            if len(read.events) < _PAGE and not services.stopping.is_set():
                 await listener.wait(max(0.0, sent_at + quiet_seconds - time.monotonic()))
 
 
 def _stream_items(read: _Read) -> list[EventStreamItem]:
     """A gap comes before the events, with a position from which nothing is missing."""
     gap = [] if read.gap is None else [EventStreamItem(_before(read), read.gap)]
-    return [*gap, *(EventStreamItem(placed.place, placed.view) for placed in read.found)]
+    return [*gap, *(EventStreamItem(placed.place, placed.view) for placed in read.events)]
 
 
 def _before(read: _Read) -> int:
-    return read.found[0].place - 1 if read.found else read.position
+    return read.events[0].place - 1 if read.events else read.position
 
 
 async def _read_on(
@@ -109,8 +109,8 @@ async def _read_on(
 ) -> _Read:
     async with services.database.statement() as connection:
         read = await event_list.events_after(connection, account_id, selection, position, limit)
-    last = read.head if len(read.found) < limit else read.found[-1].place
-    return _Read(read.found, last, read.head, _gap(read, position))
+    last = read.head if len(read.events) < limit else read.events[-1].place
+    return _Read(read.events, last, read.head, _gap(read, position))
 
 
 def _gap(read: EventsAfter, position: int) -> EventGap | None:

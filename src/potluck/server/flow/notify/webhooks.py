@@ -205,8 +205,8 @@ async def deliveries_of(
 ) -> DeliveryPage:
     async with services.database.transaction() as connection:
         await _get(services, connection, account_id, webhook_id)
-        found = await deliveries.newest(connection, webhook_id, before, limit)
-    return DeliveryPage(found, found[-1].id if len(found) == limit else None)
+        rows = await deliveries.newest(connection, webhook_id, before, limit)
+    return DeliveryPage(rows, rows[-1].id if len(rows) == limit else None)
 
 
 async def redeliver(
@@ -249,30 +249,30 @@ async def _get(
     services: Services, connection: Connection, account_id: AccountId, webhook_id: str
 ) -> Webhook:
     is_valid = is_id(webhook_id, "webhook")
-    found = (
+    webhook = (
         await webhooks.get(connection, services.vault, webhook_id, account_id) if is_valid else None
     )
-    return _require(found, webhook_id)
+    return _require(webhook, webhook_id)
 
 
 async def _lock(
     services: Services, connection: Connection, account_id: AccountId, webhook_id: str
 ) -> Webhook:
     is_valid = is_id(webhook_id, "webhook")
-    found = (
+    webhook = (
         await webhooks.lock(connection, services.vault, webhook_id, account_id)
         if is_valid
         else None
     )
-    return _require(found, webhook_id)
+    return _require(webhook, webhook_id)
 
 
-def _require(found: Webhook | None, webhook_id: str) -> Webhook:
-    if found is None:
+def _require(webhook: Webhook | None, webhook_id: str) -> Webhook:
+    if webhook is None:
         raise NotFound(
             f"You have no webhook {webhook_id[:64]!r}.", "`potluck webhooks` lists yours."
         )
-    return found
+    return webhook
 
 
 async def _record(

@@ -119,7 +119,9 @@ async def _enqueue(
     if still_open:
         await dependencies.insert(connection, new.id, still_open)
     ended = [
-        EndedDependency(new.id, each, state) for each, state in after.items() if state.is_final
+        EndedDependency(new.id, after_id, state)
+        for after_id, state in after.items()
+        if state.is_final
     ]
     await cancel_dependents(connection, ended)
     return new.id

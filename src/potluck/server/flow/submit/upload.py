@@ -158,12 +158,12 @@ async def take_part(
 
 async def _again(services: Services, upload: StoredUpload) -> StoredUpload:
     async with services.database.transaction() as connection:
-        found = await uploads.find_active(
+        current = await uploads.find_active(
             connection, upload.account_id, upload.attempt_id, upload.blob.sha256
         )
-    if found is None or found.id != upload.id:
+    if current is None or current.id != upload.id:
         raise no_such_upload(upload.id)
-    return found
+    return current
 
 
 async def _exactly(pieces: AsyncIterator[bytes], size_bytes: int) -> AsyncIterator[bytes]:
