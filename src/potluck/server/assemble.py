@@ -48,11 +48,7 @@ class RunningServer:
     """The address, certificate and package of a server that is ready."""
 
     def __init__(
-        self,
-        url: str,
-        fingerprint: str | None,
-        admin_invite: Path | None,
-        package: Package | None,
+        self, url: str, fingerprint: str | None, admin_invite: Path | None, package: Package | None
     ) -> None:
         self.url = url
         self.fingerprint = fingerprint  # of the private certificate authority, if there is one

@@ -77,7 +77,5 @@ def _name(key: str) -> str:
 def _refuse_for(wait_seconds: float) -> None:
     if wait_seconds:
         raise RateLimited(
-            "Too many calls in a short time.",
-            "Wait a little, and call less often.",
-            wait_seconds,
+            "Too many calls in a short time.", "Wait a little, and call less often.", wait_seconds
         )

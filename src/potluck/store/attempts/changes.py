@@ -18,10 +18,7 @@ _sql = load("changes")
 
 
 async def write(
-    connection: Connection,
-    vault: Vault,
-    changes: Sequence[AttemptChange],
-    events: Sequence[Event],
+    connection: Connection, vault: Vault, changes: Sequence[AttemptChange], events: Sequence[Event]
 ) -> None:
     """Of several attempts of one task, the first decides about the task. Events are in order. The
     caller keeps result blobs from being removed.

@@ -157,11 +157,7 @@ async def lock_receiver(connection: Connection, claimed: Claimed) -> Receiver | 
     if row is None:
         return None
     return Receiver(
-        row["account_id"],
-        row["name"],
-        row["failures"],
-        row["failing_since"],
-        row["succeeded_at"],
+        row["account_id"], row["name"], row["failures"], row["failing_since"], row["succeeded_at"]
     )
 
 

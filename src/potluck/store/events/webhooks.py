@@ -86,11 +86,7 @@ async def lock(
     return None if row is None else _webhook(vault, row)
 
 
-async def change(
-    connection: Connection,
-    vault: Vault,
-    webhook: Webhook,
-) -> None:
+async def change(connection: Connection, vault: Vault, webhook: Webhook) -> None:
     """Writes the whole value; locked before."""
     view = webhook.view
     sealed = _sealed(vault, view.id, webhook.destination)

@@ -11,10 +11,7 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from potluck.decide.reservations.duration_estimate import Durations
-from potluck.decide.types import (
-    AccountShare,
-    WaitingTask,
-)
+from potluck.decide.types import AccountShare, WaitingTask
 from potluck.model.device import WHOLE_DEVICE_MILLI
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.model.task import ItemRange

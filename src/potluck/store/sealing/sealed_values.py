@@ -62,10 +62,7 @@ async def count_of(connection: Connection, keys: Collection[bytes]) -> int:
 
 
 async def rewrite(
-    connection: Connection,
-    vault: Vault,
-    keys: Collection[bytes],
-    skipped: Collection[SealedPlace],
+    connection: Connection, vault: Vault, keys: Collection[bytes], skipped: Collection[SealedPlace]
 ) -> SealedBatch:
     """Re-encrypts some values of these keys with the current one, column by column."""
     for column in _COLUMNS:

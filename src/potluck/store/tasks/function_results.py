@@ -90,12 +90,7 @@ def _progress(row: Any) -> ResultProgress:
 
 def _piece(vault: Vault, row: Any) -> ResultPiece:
     return ResultPiece(
-        row["start"],
-        row["end"],
-        _value(vault, row),
-        row["is_error"],
-        row["node_id"],
-        row["wallet"],
+        row["start"], row["end"], _value(vault, row), row["is_error"], row["node_id"], row["wallet"]
     )
 
 

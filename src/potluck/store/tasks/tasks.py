@@ -16,14 +16,7 @@ from potluck.decide.arrays.retry_items import RetryPlan
 from potluck.model.error import NotFound
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.model.lease import AttemptState
-from potluck.model.task import (
-    EndReason,
-    ItemRange,
-    Limits,
-    Requirements,
-    TaskRequest,
-    TaskState,
-)
+from potluck.model.task import EndReason, ItemRange, Limits, Requirements, TaskRequest, TaskState
 from potluck.model.task_spec import kind_of, name_of
 from potluck.model.usage import Usage
 from potluck.store.database import Connection

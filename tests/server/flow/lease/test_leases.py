@@ -34,13 +34,7 @@ from potluck.wire.provider import (
     Preparing,
     Started,
 )
-from tests.server.flow.pool import (
-    Pool,
-    done,
-    lease_of,
-    request,
-    used,
-)
+from tests.server.flow.pool import Pool, done, lease_of, request, used
 
 PRICE = 3_600_000_000  # a credit a second
 HOLD = 100 * 1_000_000

@@ -13,18 +13,8 @@ from potluck.store.attempts import attempt_list
 from potluck.store.tasks import item_failures, tasks
 from potluck.wire.consumer import FailedItem, ItemCounts
 from potluck.wire.provider import Grant, ItemOutcome, ItemsDone, NodeRegistered, Started
-from tests.server.flow.pool import (
-    Pool,
-    done,
-    lease_of,
-    used,
-)
-from tests.server.flow.schedule.arrays import (
-    assign,
-    failed,
-    give,
-    succeeded,
-)
+from tests.server.flow.pool import Pool, done, lease_of, used
+from tests.server.flow.schedule.arrays import assign, failed, give, succeeded
 
 LONG_AGO = "{} = now() - interval '10 seconds'".format
 

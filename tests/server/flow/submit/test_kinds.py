@@ -7,13 +7,7 @@ from potluck.model.blob import BlobRef, Value
 from potluck.model.error import InvalidInput
 from potluck.model.node import SandboxReport
 from potluck.model.task import EndReason, Requirements, TaskRequest, TaskState
-from potluck.model.task_spec import (
-    CommandSpec,
-    ContainerSpec,
-    FunctionSpec,
-    ScriptSpec,
-    TaskSpec,
-)
+from potluck.model.task_spec import CommandSpec, ContainerSpec, FunctionSpec, ScriptSpec, TaskSpec
 from potluck.model.terms import TaskKind
 from potluck.server.flow.notify import task_stream
 from potluck.server.flow.settle import cancel

@@ -25,12 +25,7 @@ from potluck.store.attempts.leases import HeartbeatResult
 from potluck.store.database import Connection
 from potluck.store.identity import audit
 from potluck.store.identity.audit import Fact
-from potluck.store.nodes import (
-    availability,
-    device_list,
-    nodes,
-    pending_requests,
-)
+from potluck.store.nodes import availability, device_list, nodes, pending_requests
 from potluck.wire import codec
 from potluck.wire.consumer import NodeView
 from potluck.wire.owner_request import OwnerOrder, Wish

@@ -90,9 +90,7 @@ def _refused(services: Services, memory: LeaderMemory, assignment: Assignment) -
     until = memory.now + services.settings.schedule_poll_seconds
     if memory.known.refuse(assignment.task_id, until):
         log.error(
-            "a plan was refused repeatedly",
-            task_id=assignment.task_id,
-            node_id=assignment.node_id,
+            "a plan was refused repeatedly", task_id=assignment.task_id, node_id=assignment.node_id
         )
 
 

@@ -8,12 +8,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from potluck.decide.admission import (
-    admit,
-    admit_after,
-    admit_priority,
-    queue_is_full,
-)
+from potluck.decide.admission import admit, admit_after, admit_priority, queue_is_full
 from potluck.decide.derived_requirements import effective
 from potluck.model.error import Conflict, QuotaExceeded
 from potluck.model.ids import AccountId, TaskId
@@ -28,13 +23,7 @@ from potluck.store.files import blobs
 from potluck.store.new_ids import new_task_id
 from potluck.store.tasks import dependencies, tasks
 from potluck.store.tasks.dependencies import EndedDependency
-from potluck.store.tasks.tasks import (
-    Allowance,
-    EarlierSubmission,
-    NewTask,
-    Origin,
-    Quotas,
-)
+from potluck.store.tasks.tasks import Allowance, EarlierSubmission, NewTask, Origin, Quotas
 from potluck.wire.consumer import TaskView
 from potluck.wire.signing.address import checksummed
 
