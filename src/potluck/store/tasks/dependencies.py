@@ -27,7 +27,7 @@ async def lock_states(
     if not task_ids:
         return {}
     rows = await connection.fetch(*_sql.hold_after(task_ids=task_ids, account_id=account_id))
-    return {TaskId(row["id"]): TaskState(row["state"]) for row in rows}
+    return {row["id"]: TaskState(row["state"]) for row in rows}
 
 
 async def read_states(

@@ -50,6 +50,9 @@ class DeviceReading(Struct, frozen=True, array_like=True):
     others: int | None
 
 
+_MEASURED = DeviceReading.__struct_fields__[1:]
+
+
 class Telemetry(Struct, frozen=True, array_like=True):
     """A node's readings from one heartbeat."""
 
@@ -63,16 +66,8 @@ class Telemetry(Struct, frozen=True, array_like=True):
         reading = next((device for device in self.devices if device.name == name), None)
         if reading is None:
             return None
-        return DeviceSample(
-            at=self.at,
-            health=reading.health,
-            utilisation_percent=reading.utilisation_percent,
-            temperature_celsius=reading.temperature_celsius,
-            memory_used_bytes=reading.memory_used_bytes,
-            power_watts=reading.power_watts,
-            memory_errors=reading.memory_errors,
-            others=reading.others if is_mine else None,
-        )
+        values = {field: getattr(reading, field) for field in _MEASURED}
+        return DeviceSample(self.at, **values | ({} if is_mine else {"others": None}))
 
 
 async def record_heartbeat(
@@ -80,15 +75,12 @@ async def record_heartbeat(
     account_id: AccountId,
     node_id: NodeId,
     beat: Heartbeat,
-    result: HeartbeatResult,
+    state: HeartbeatResult,
 ) -> None:
     """Usually nothing has changed, and only `live` is written."""
-    statuses = _known_statuses(result.known, beat.devices)
-    changed = [
-        status
-        for status in statuses
-        if result.known[status.uuid] != (status.availability, status.why)
-    ]
+    statuses = _known_statuses(state.known, beat.devices)
+    known = state.known
+    changed = [s for s in statuses if known[s.uuid] != (s.availability, s.why)]
     if changed:
         async with services.database.transaction() as connection:
             changes = await availability.record_statuses(connection, node_id, beat.wish, changed)
@@ -97,14 +89,11 @@ async def record_heartbeat(
             await withdraw_unfetched(services, node_id)
         if any(change.availability is not change.before for change in changes):
             await hurry(services)
-    packed = codec.encode_packed(_telemetry(beat, statuses, result.now))
+    packed = codec.encode_packed(_telemetry(beat, statuses, state.now))
+    live = services.live
     await asyncio.gather(
-        services.live.put(
-            topics.telemetry(node_id), packed, services.settings.silent_after_seconds
-        ),
-        services.live.append(
-            topics.samples(node_id), packed, _MAX_SAMPLES, _HISTORY.total_seconds()
-        ),
+        live.put(topics.telemetry(node_id), packed, services.settings.silent_after_seconds),
+        live.append(topics.samples(node_id), packed, _MAX_SAMPLES, _HISTORY.total_seconds()),
     )
 
 
@@ -230,16 +219,7 @@ async def _may_notify(services: Services, device_id: DeviceId) -> bool:
 
 def _telemetry(beat: Heartbeat, statuses: Sequence[DeviceStatus], now: datetime) -> Telemetry:
     readings = tuple(
-        DeviceReading(
-            _name(status.uuid),
-            status.health,
-            status.utilisation_percent,
-            status.temperature_celsius,
-            status.memory_used_bytes,
-            status.power_watts,
-            status.memory_errors,
-            status.others,
-        )
+        DeviceReading(_name(status.uuid), *(getattr(status, field) for field in _MEASURED))
         for status in statuses
     )
     return Telemetry(now, beat.load_percent, beat.memory_used_bytes, readings)

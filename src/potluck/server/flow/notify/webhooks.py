@@ -4,6 +4,7 @@ The signing secret is shown once, when it is created. After a rotation the previ
 signs for a while, so that a receiver can switch over without missing anything.
 """
 
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from msgspec import UNSET
@@ -246,33 +247,23 @@ async def _check_quota(services: Services, connection: Connection, account_id: A
 
 
 async def _get(
-    services: Services, connection: Connection, account_id: AccountId, webhook_id: str
+    services: Services,
+    connection: Connection,
+    account_id: AccountId,
+    webhook_id: str,
+    read: Callable[..., Awaitable[Webhook | None]] = webhooks.get,
 ) -> Webhook:
-    is_valid = is_id(webhook_id, "webhook")
-    webhook = (
-        await webhooks.get(connection, services.vault, webhook_id, account_id) if is_valid else None
-    )
-    return _require(webhook, webhook_id)
+    if is_id(webhook_id, "webhook"):
+        webhook = await read(connection, services.vault, webhook_id, account_id)
+        if webhook is not None:
+            return webhook
+    raise NotFound(f"You have no webhook {webhook_id[:64]!r}.", "`potluck webhooks` lists yours.")
 
 
 async def _lock(
     services: Services, connection: Connection, account_id: AccountId, webhook_id: str
 ) -> Webhook:
-    is_valid = is_id(webhook_id, "webhook")
-    webhook = (
-        await webhooks.lock(connection, services.vault, webhook_id, account_id)
-        if is_valid
-        else None
-    )
-    return _require(webhook, webhook_id)
-
-
-def _require(webhook: Webhook | None, webhook_id: str) -> Webhook:
-    if webhook is None:
-        raise NotFound(
-            f"You have no webhook {webhook_id[:64]!r}.", "`potluck webhooks` lists yours."
-        )
-    return webhook
+    return await _get(services, connection, account_id, webhook_id, webhooks.lock)
 
 
 async def _record(
