@@ -1,3 +1,1 @@
-"""The central server: `flow/` has one file per stage, `loops/` one duty per file, `api/` the
-routes.
-"""
+"""The central server: `flow/` holds the stages, `loops/` background duties, `api/` the routes."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import structlog
+from msgspec import Struct
 from uvicorn._types import ASGI3Application
 
 from potluck.blobs.directory import DirectoryBlobs
@@ -44,16 +45,13 @@ from potluck.wire.package import Package
 log = structlog.get_logger()
 
 
-class RunningServer:
+class RunningServer(Struct, frozen=True):
     """The address, certificate and package of a server that is ready."""
 
-    def __init__(
-        self, url: str, fingerprint: str | None, admin_invite: Path | None, package: Package | None
-    ) -> None:
-        self.url = url
-        self.fingerprint = fingerprint  # of the private certificate authority, if there is one
-        self.admin_invite = admin_invite  # the invite file, while the pool has no admin
-        self.package = package  # the wheel that clients install, if this code was installed
+    url: str
+    fingerprint: str | None  # of the private certificate authority, if there is one
+    admin_invite: Path | None  # the invite file, while the pool has no admin
+    package: Package | None  # the wheel that clients install, if this code was installed
 
 
 async def serve(settings: ServerSettings, ready: Callable[[RunningServer], None]) -> None:

@@ -1,3 +1,1 @@
-"""PostgreSQL, the source of truth. SQL and rows stay in this folder; its functions are domain
-verbs.
-"""
+"""PostgreSQL, the source of truth. SQL and rows stay here; the functions are domain verbs."""

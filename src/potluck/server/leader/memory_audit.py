@@ -47,9 +47,7 @@ class MemoryAudit:
             self._behind = ""
 
     async def _waiting(self) -> bool:
-        """Every ready task must be queued with the same remaining items. Returns whether there is
-        more.
-        """
+        """Every ready task must be queued with the same items. Returns whether there is more."""
         async with self._services.database.transaction() as connection:
             page = await scheduler_feed.waiting_ids(
                 connection, self._behind, self._most, self._memory.position

@@ -44,7 +44,7 @@ async def test_a_ledger_that_is_too_long_keeps_nobody_else_from_being_looked_at(
     await pool.give(pool.alice, 10**9)
     await pool.started(price_micro_per_hour=1000, run_seconds=10.0)
     await pool.sql("UPDATE balances SET held_micro = held_micro + 1")
-    monkeypatch.setattr(invariant_snapshot, "_MOST_ENTRIES", 2)
+    monkeypatch.setattr(invariant_snapshot, "_MAX_ENTRIES", 2)
     watch = InvariantCheckLoop(pool.services, LeaderMemory(pool.services))
     await watch.check()
     assert watch.violations == 1, "of bob, who has no entries yet"

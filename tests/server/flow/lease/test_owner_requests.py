@@ -298,7 +298,7 @@ async def test_wallets_of_the_terms_are_shown_to_the_owner_alone(
 async def test_wishes_that_nobody_fetches_are_not_piled_up(machine: Machine) -> None:
     for price in range(100):
         await machine.wish(TermsChange(price_micro_per_hour=price))
-    with pytest.raises(Conflict, match="100 wishes"):
+    with pytest.raises(Conflict, match="100 requests"):
         await machine.wish(PAUSE)
     assert await machine.states() == ["available", "available"], "nothing of it has happened"
 

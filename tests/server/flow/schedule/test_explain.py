@@ -71,7 +71,7 @@ async def test_without_a_leader_the_answer_says_so(pool: Pool) -> None:
     pool.services = replace(pool.services, settings=settings)
     task = await pool.submit()
     said = await explain(pool.services, pool.alice, task.id)
-    assert "does not answer" in said.sentence and said.position is None
+    assert "is not answering" in said.sentence and said.position is None
 
 
 async def test_a_leader_that_is_still_loading_names_no_place(pool: Pool) -> None:

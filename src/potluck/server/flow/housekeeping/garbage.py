@@ -54,9 +54,8 @@ async def drop_idle_uploads(services: Services) -> None:
     kept = timedelta(seconds=services.settings.upload_idle_seconds)
     await _query(services, lambda c: garbage.delete_held(c, kept))
     await _query(services, lambda c: uploads.delete_finished(c, kept))
-    for upload_id, account_id in await _query(
-        services, lambda c: uploads.list_idle(c, kept, _BATCH)
-    ):
+    idle = await _query(services, lambda c: uploads.list_idle(c, kept, _BATCH))
+    for upload_id, account_id in idle:
         async with services.database.transaction() as connection:
             await blobs.lock_use(connection, account_id)
             is_gone = await uploads.drop_idle(connection, upload_id, kept)
@@ -86,9 +85,8 @@ async def sweep_orphans(services: Services) -> None:
     for shard in ALPHABET:
         await _sweep_objects(services, await services.blobs.list(object_prefix(shard)))
     upload_ids = {key.split("/")[1] for key in await services.blobs.list("uploads/")}
-    for upload_id in upload_ids - await _query(
-        services, lambda c: uploads.find_active_ids(c, sorted(upload_ids))
-    ):
+    active = await _query(services, lambda c: uploads.find_active_ids(c, sorted(upload_ids)))
+    for upload_id in upload_ids - active:
         await drop_parts(services, upload_id)
 
 
@@ -99,9 +97,8 @@ async def _sweep_objects(services: Services, keys: list[str]) -> None:
     Small files have no upload; their name was made just before.
     """
     wait = timedelta(seconds=services.settings.collect_wait_seconds)
-    youngest = first_id_at(
-        "upload", await _query(services, lambda c: garbage.time_before_now(c, wait))
-    )
+    then = await _query(services, lambda c: garbage.time_before_now(c, wait))
+    youngest = first_id_at("upload", then)
     old = {key: upload_id_of(key) for key in keys if upload_id_of(key) < youngest}
     if not old:
         return

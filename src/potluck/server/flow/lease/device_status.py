@@ -139,13 +139,10 @@ async def history(services: Services, account_id: AccountId, device_id: DeviceId
     async with services.database.transaction() as connection:
         node_id, uuid = await device_list.find_own(connection, device_id, account_id)
     since = datetime.now(UTC) - _HISTORY
-    kept = [codec.decode_packed(item, Telemetry) for item in await _series(services, node_id)]
+    series = await services.live.series(topics.samples(node_id))
+    kept = [codec.decode_packed(item, Telemetry) for item in series]
     samples = [item.sample(uuid, is_mine=True) for item in kept if item.at >= since]
     return DeviceHistory(device_id, [item for item in samples if item is not None])
-
-
-async def _series(services: Services, node_id: NodeId) -> list[bytes]:
-    return await services.live.series(topics.samples(node_id))
 
 
 async def _telemetries(

@@ -96,7 +96,7 @@ async def mark_node_seen(services: Services, owner: Owner, node_id: NodeId) -> N
     silent comes back only with a call that lists everything it holds. Skips the write if this
     instance has just marked the node: each call is fenced by its own lease anyway.
     """
-    seconds = _seen_precision_seconds(services)
+    seconds = _seen_precision(services)
     if services.recently_seen.was_just_seen(node_id, owner, seconds):
         return
     async with services.database.statement() as connection:
@@ -104,7 +104,7 @@ async def mark_node_seen(services: Services, owner: Owner, node_id: NodeId) -> N
     services.recently_seen.note(node_id, owner)
 
 
-def _seen_precision_seconds(services: Services) -> float:
+def _seen_precision(services: Services) -> float:
     """The precision of `last seen`: a fraction of the heartbeat interval changes no decision."""
     return services.settings.heartbeat_seconds / 20
 
@@ -112,9 +112,7 @@ def _seen_precision_seconds(services: Services) -> float:
 async def _come_back(
     services: Services, owner: Owner, node_id: NodeId, reported: NodeLeases
 ) -> NodeLeases:
-    """Brings a silent node online after its leases are restored: otherwise it would be assigned its
-    own work again.
-    """
+    """Restores the node's leases before it gets work: else it could get its own work again."""
     held = await readopt_lost(services, owner, node_id, reported)
     async with services.database.transaction() as connection:
         if await nodes.mark_online(connection, node_id, owner):
@@ -173,9 +171,7 @@ async def _poll_once(
     services: Services, owner: Owner, node_id: NodeId, held: Sequence[AttemptId]
 ) -> PollState:
     async with services.database.statement() as connection:
-        return await leases.poll(
-            connection, node_id, owner, held, _seen_precision_seconds(services)
-        )
+        return await leases.poll(connection, node_id, owner, held, _seen_precision(services))
 
 
 async def heartbeat(
@@ -298,10 +294,6 @@ def _grant(services: Services, attempt: attempts.FetchedAttempt) -> Grant:
 
 
 def _gone(listed: Sequence[Lease], held: NodeLeases) -> list[AttemptId]:
-    """The attempts that the node lists but no longer holds.
-
-    Attempts that were given up while this poll waited are not among them: the node may take them
-    back with its next call.
-    """
+    """Attempts that the node lists but no longer holds; not those it may still take back."""
     kept = held.live | set(held.lost)
     return [lease.attempt_id for lease in listed if lease.attempt_id not in kept]

@@ -46,13 +46,10 @@ async def change(
         uuids = await _lock_devices(connection, caller.id, node_id, request.devices, also_left=True)
         if request.is_paused is True:
             await availability.withdraw(connection, node_id, uuids, *_PAUSED)
-        device_uuids = tuple(uuids) if request.devices else ()
-        await _add_request(
-            connection, node_id, Wish(0, change=replace(request, devices=device_uuids))
-        )
-        fact = Fact(
-            AuditKind.TERMS_CHANGED, caller.id, node_id, _audit_data(caller, _changes_text(request))
-        )
+        named = tuple(uuids) if request.devices else ()
+        await _add_request(connection, node_id, Wish(0, change=replace(request, devices=named)))
+        data = _audit_data(caller, _changes_text(request))
+        fact = Fact(AuditKind.TERMS_CHANGED, caller.id, node_id, data)
         await audit.append_all(connection, services.keys.audit, [fact])
     return await _notify_node(services, caller.id, node_id)
 
@@ -71,10 +68,8 @@ async def order(
         )
         state = _DRAINING if request.order is Order.DRAIN else _PAUSED
         await availability.withdraw(connection, node_id, uuids, *state)
-        device_uuids = tuple(uuids) if request.devices else ()
-        await _add_request(
-            connection, node_id, Wish(0, order=OwnerOrder(request.order, device_uuids))
-        )
+        named = tuple(uuids) if request.devices else ()
+        await _add_request(connection, node_id, Wish(0, order=OwnerOrder(request.order, named)))
         fact = Fact(AuditKind.ORDER_GIVEN, caller.id, node_id, _audit_data(caller, request.order))
         await audit.append_all(connection, services.keys.audit, [fact])
     return await _notify_node(services, caller.id, node_id)
@@ -83,11 +78,7 @@ async def order(
 async def list_pending(
     services: Services, node_id: NodeId, carried_out: int, beat: HeartbeatResult
 ) -> list[Wish]:
-    """The requests to send to a node that has carried out all up to `carried_out`.
-
-    A node that has lost track of a request it carried out receives that number and starts from
-    there.
-    """
+    """Requests after `carried_out`, or the last number for a node that has lost track of it."""
     has_forgotten = carried_out < beat.last_wish
     if not (beat.held.has_wishes or has_forgotten):
         return []

@@ -1,7 +1,6 @@
-"""Result poll: waits for the results of many function tasks at once.
+"""Result poll: waits for the results of many function tasks, without a database connection.
 
-Data always comes from the database; wake-ups only speed it up. No database connection is held while
-waiting.
+Data always comes from the database; wake-ups only speed it up.
 """
 
 import asyncio

@@ -1,7 +1,6 @@
-"""Explains to its owner why a node gets no work; asks the scheduler.
+"""Explains to its owner why a node gets no work.
 
-Nodes the scheduler does not plan with are explained from the database: silent or not polling nodes,
-and devices bound to others.
+Asks the scheduler; nodes it does not plan with are explained from the database.
 """
 
 from datetime import UTC, datetime

@@ -1,8 +1,4 @@
-"""Explains why a task waits; asks the scheduler.
-
-Works on any instance. Only the leader knows the queue: without one the answer is shorter, and says
-so.
-"""
+"""Explains why a task waits. Only the leader knows the queue: without one the answer is shorter."""
 
 from datetime import UTC, datetime
 
@@ -86,9 +82,7 @@ def _sentence(task: TaskView) -> str:
 
 
 async def answer_once(services: Services, memory: LeaderMemory) -> int:
-    """The leader's part: answers pending questions about tasks, nodes and estimates; returns the
-    count.
-    """
+    """The leader's part: answers pending questions about tasks, nodes and estimates."""
     return await leader_rpc.answer_all(services, lambda about: _answer_about(memory, about))
 
 

@@ -34,9 +34,7 @@ def retry_wait(services: Services) -> Wait:
 async def write_changes(
     services: Services, connection: Connection, all_changes: Sequence[AttemptChange]
 ) -> None:
-    """For attempts locked in this transaction. Of several of one task, the first decides about the
-    task.
-    """
+    """For attempts locked in this transaction; the first one of a task decides about the task."""
     news = [change for change in all_changes if change.is_news]
     await changes.write(connection, services.vault, news, _events(news))
     ended = [change for change in news if change.reason is not None]

@@ -168,7 +168,11 @@ def _too_dear(entry: _EstimatedTask, costs: Cost) -> UnaffordableTask:
 
 def _in_time(estimate: Estimate, entry: _EstimatedTask, answer: _LeaderEstimate) -> Estimate:
     """Accounts for dependencies, the delay and the deadline."""
-    failed = [state for state in entry.after.values() if state.is_final and not _succeeded(state)]
+    failed = [
+        state
+        for state in entry.after.values()
+        if state.is_final and state is not TaskState.SUCCEEDED
+    ]
     if failed:
         sentence = "It would be cancelled immediately: a task it depends on did not succeed."
         return replace(estimate, outlook=Outlook.NEVER, sentence=sentence)
@@ -190,10 +194,6 @@ def _in_time(estimate: Estimate, entry: _EstimatedTask, answer: _LeaderEstimate)
         sentence = f"It would probably miss its deadline. {estimate.sentence}"
         estimate = replace(estimate, sentence=sentence)
     return replace(estimate, estimated_start=_moment(start), basis=basis)
-
-
-def _succeeded(state: TaskState) -> bool:
-    return state is TaskState.SUCCEEDED
 
 
 def _moment(seconds: float) -> datetime:

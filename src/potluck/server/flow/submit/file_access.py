@@ -52,9 +52,7 @@ async def of_task(
     cursor: str | None,
     limit: int,
 ) -> TaskFiles:
-    """Files of the newest attempt that left any, or of the numbered one; for an array, of all
-    attempts.
-    """
+    """Files of the newest attempt that left any, or of the numbered one; of an array, all."""
     after, attempt, listed = cursor or "", None, list[NamedFile]()
     async with services.database.transaction() as connection:
         task = (await tasks.get(connection, task_id, account_id)).view
