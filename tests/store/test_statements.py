@@ -55,7 +55,8 @@ def test_no_parameter_is_left_in_a_statement() -> None:
 
 
 def test_every_call_passes_exactly_the_parameters() -> None:
-    calls = [call for file in FILES for call in Module(file).calls()]
+    modules = [Module(path) for path in sorted(STORE.rglob("*.py")) if _file_of(path)]
+    calls = [call for module in modules for call in module.calls()]
     assert {name for name, _ in calls} == set(QUERIES)
     wrong = [call for call in calls if call[1] not in (None, QUERIES[call[0]].parameters)]
     assert wrong == []
@@ -94,6 +95,12 @@ def test_a_parameter_has_one_number_and_its_fields_have_others() -> None:
     assert bind_many(some, calls) == (text, [("account_1", 1, []), ("account_1", 2, [])])
 
 
+def _file_of(module: Path) -> str | None:
+    """The query file that a module loads."""
+    match = re.search(r'^_sql = load\("(\w+)"\)$', module.read_text(), re.MULTILINE)
+    return None if match is None else match[1]
+
+
 def _source(file: str) -> str:
     return (STORE / "queries" / f"{file}.sql").read_text()
 
@@ -101,9 +108,9 @@ def _source(file: str) -> str:
 class Module:
     """How a module of the store calls its queries."""
 
-    def __init__(self, file: str) -> None:
-        self._file = file
-        self._tree = ast.parse((STORE / f"{file}.py").read_text())
+    def __init__(self, path: Path) -> None:
+        self._file = _file_of(path)
+        self._tree = ast.parse(path.read_text())
         # Functions that end with a dictionary of values.
         self._values = {
             node.name: {key.value for key in found.keys if isinstance(key, ast.Constant)}

@@ -19,10 +19,7 @@ from tests.databases import Databases
 
 MINE, OTHERS = AccountId("account_" + "0" * 26), AccountId("account_" + "4".rjust(26, "0"))
 TASKS = 20_000
-INDEXES = {
-    "newest_by_state": "tasks_listed_by_state",
-    "newest_by_name": "tasks_listed_by_name",
-}
+INDEXES = {"newest_by_state": "tasks_listed_by_state", "newest_by_name": "tasks_listed_by_name"}
 
 
 @pytest.fixture(scope="module")

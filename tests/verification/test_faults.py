@@ -20,7 +20,7 @@ from potluck.server.flow.report import report
 from potluck.store.attempts import attempts, changes, leases
 from potluck.store.database import Connection
 from potluck.store.events.outbox import Event
-from potluck.store.scheduler import scheduler_feed
+from potluck.store.scheduler import node_feed
 from potluck.store.sealing.vault import Vault
 from potluck.store.sql_files import compile_query, load, read_sources
 from verification.faults import server_instance
@@ -161,7 +161,7 @@ def test_work_on_a_device_that_is_away_is_noticed(
     monkeypatch: pytest.MonkeyPatch, sessions: Sessions
 ) -> None:
     """A leader that has not heard how an owner changed a device, and nothing checks its plan."""
-    monkeypatch.setattr(scheduler_feed, "Availability", lambda _: Availability.AVAILABLE)
+    monkeypatch.setattr(node_feed, "Availability", lambda _: Availability.AVAILABLE)
     _remove(monkeypatch, "assign", "assign", "AND availability = 'available'")
     assert any("came to" in sentence for sentence in _broken_by(sessions).violations)
 
@@ -169,7 +169,7 @@ def test_work_on_a_device_that_is_away_is_noticed(
 def test_work_that_is_handed_out_after_a_pause_is_noticed(
     monkeypatch: pytest.MonkeyPatch, sessions: Sessions
 ) -> None:
-    monkeypatch.setattr(attempts, "unfetched", _none)
+    monkeypatch.setattr(attempts, "list_unfetched", _none)
     _remove(monkeypatch, "attempts", "fetch", "AND availability <> 'available'", "AND false")
     assert any("handed out" in sentence for sentence in _broken_by(sessions).violations)
 

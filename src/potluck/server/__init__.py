@@ -1,1 +1,1 @@
-"""The central server. `flow/` has one file a stage, `loops/` one duty a file, `api/` the routes."""
+"""The central server: `flow/` holds the stages, `loops/` background duties, `api/` the routes."""

@@ -1,6 +1,5 @@
-"""Wires the server together: the one file that names concrete services, and their whole life.
-
-Nothing is left behind: what was started is stopped, in reverse order, on every orderly way out.
+"""Wires the server together. The only file that names concrete services, and it owns their
+lifetime: everything that was started is stopped in reverse order on every orderly exit.
 """
 
 import asyncio
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import structlog
+from msgspec import Struct
 from uvicorn._types import ASGI3Application
 
 from potluck.blobs.directory import DirectoryBlobs
@@ -45,24 +45,17 @@ from potluck.wire.package import Package
 log = structlog.get_logger()
 
 
-class RunningServer:
-    """What a caller may know about a server that is ready."""
+class RunningServer(Struct, frozen=True):
+    """The address, certificate and package of a server that is ready."""
 
-    def __init__(
-        self,
-        url: str,
-        fingerprint: str | None,
-        admin_invite: Path | None,
-        package: Package | None,
-    ) -> None:
-        self.url = url
-        self.fingerprint = fingerprint  # of our own certificate authority, if there is one
-        self.admin_invite = admin_invite  # the file, while the pool has no admin
-        self.package = package  # what others install, if this code was installed itself
+    url: str
+    fingerprint: str | None  # of the private certificate authority, if there is one
+    admin_invite: Path | None  # the invite file, while the pool has no admin
+    package: Package | None  # the wheel that clients install, if this code was installed
 
 
 async def serve(settings: ServerSettings, ready: Callable[[RunningServer], None]) -> None:
-    """Runs until SIGTERM or SIGINT. Raises what keeps it from starting."""
+    """Runs until SIGTERM or SIGINT. Raises if the server cannot start."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
@@ -97,7 +90,7 @@ def _in_use(directory: Path) -> DataDirectoryInUse:
 
 @contextmanager
 def _bind(settings: ServerSettings) -> Any:
-    """Before anything else is started, so that a taken port costs nothing."""
+    """Binds first, so that a taken port fails before anything else is started."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -107,8 +100,8 @@ def _bind(settings: ServerSettings) -> Any:
             listener.listen(1024)
         except OSError as error:
             raise PortTaken(
-                f"Port {settings.port} on {settings.host} can not be had: {error.strerror}.",
-                "Stop the program that listens there, or choose another: --port 0 takes any.",
+                f"Port {settings.port} on {settings.host} is not available: {error.strerror}.",
+                "Stop the program that listens there, or choose another (--port 0: any).",
             ) from error
         yield listener
 
@@ -118,7 +111,9 @@ async def _services(
     settings: ServerSettings, port: int, tls: Tls | None
 ) -> AsyncIterator[Services]:
     async with AsyncExitStack() as stack:
-        wheel = asyncio.create_task(asyncio.to_thread(own_wheel))  # while the database starts
+        wheel = asyncio.create_task(
+            asyncio.to_thread(own_wheel)
+        )  # builds while the database starts
         url = settings.database_url
         if url is None:
             url = await stack.enter_async_context(
@@ -160,7 +155,7 @@ async def _blobs(settings: ServerSettings) -> AsyncIterator[Blobs]:
     if settings.blobs_url is None:
         yield DirectoryBlobs(settings.data_directory / "blobs")
         return
-    from potluck.blobs.object_store import ObjectStoreBlobs  # large, and few need it
+    from potluck.blobs.object_store import ObjectStoreBlobs  # a large import that few servers need
 
     store = ObjectStoreBlobs(settings.blobs_url, settings.data_directory / "spool")
     try:
@@ -173,14 +168,14 @@ async def _blobs(settings: ServerSettings) -> AsyncIterator[Blobs]:
 async def _live(settings: ServerSettings) -> Live:
     if settings.redis_url is None:
         return InProcessLive()
-    from potluck.live.redis import RedisLive  # a third of a second that a single instance saves
+    from potluck.live.redis import RedisLive  # takes a third of a second to import
 
     live = await RedisLive.connect(settings.redis_url)
     if not await live.ping():
         await live.close()
         raise BadSettings(
-            "Nothing answers at the address that --redis-url names.",
-            "Start Redis or Valkey there, or leave the option out for a single instance.",
+            "No server answers at the address in --redis-url.",
+            "Start Redis or Valkey there, or omit the option to run a single instance.",
         )
     return live
 
@@ -200,7 +195,7 @@ async def _http(
     services: Services, listener: socket.socket, tls: Tls | None
 ) -> AsyncIterator[asyncio.Task[None]]:
     async def end_waits() -> None:
-        """Long polls and streams end now, not when their time is over."""
+        """Ends long polls and streams now, before their timeout."""
         services.stopping.set()
         await services.live.wake(topics.shutdown(services.instance))
 

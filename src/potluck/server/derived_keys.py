@@ -1,4 +1,4 @@
-"""Keys for one purpose each, derived from the one secret that all instances share."""
+"""Keys for one purpose each, derived from the secret that all instances share."""
 
 import hmac
 

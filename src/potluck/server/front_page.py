@@ -1,4 +1,4 @@
-"""What the front page says about this pool: how to join it, in lines to copy."""
+"""Fills the front page of this pool with the commands to join it."""
 
 from html import escape
 from string import Template
@@ -13,15 +13,15 @@ _HIDDEN = "hidden"
 
 
 def front_page(services: Services, page: str) -> str:
-    """The page with its gaps filled in; what does not hold here is hidden."""
+    """Substitutes the placeholders and hides what does not apply to this pool."""
     url, pem = services.origins[0], services.authority_pem
     pin = "" if pem is None else f" --ca-fingerprint {fingerprint(pem)}"
-    lines = _installers(services, url)
-    words = {
+    commands = _installers(services, url)
+    values = {
         "version": __version__,
-        "pip": lines.pip,
-        "uv": lines.uv,
-        "pipx": lines.pipx,
+        "pip": commands.pip,
+        "uv": commands.uv,
+        "pipx": commands.pipx,
         "run": f"potluck run --server {url}{pin} --template hello",
         "provide": f"potluck provide {url}{pin}",
         "joining": "" if services.wheel is not None else _HIDDEN,
@@ -29,7 +29,7 @@ def front_page(services: Services, page: str) -> str:
         "closed": "" if services.settings.registration is Registration.CLOSED else _HIDDEN,
         "private": "" if pem is not None else _HIDDEN,
     }
-    return Template(page).substitute({name: escape(word) for name, word in words.items()})
+    return Template(page).substitute({name: escape(value) for name, value in values.items()})
 
 
 def _installers(services: Services, url: str) -> Installers:

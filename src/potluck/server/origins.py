@@ -1,4 +1,4 @@
-"""What a server is called: a sign-in is good for these names, whatever a request claims."""
+"""The origins of a server: a sign-in is valid for these names, regardless of the request."""
 
 import ipaddress
 import socket
@@ -14,32 +14,32 @@ _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 
 def origins(settings: ServerSettings, scheme: str, port: int) -> tuple[str, ...]:
-    """The public one alone, or where it listens.
+    """The public URL alone, or the addresses the server listens on.
 
-    Names that every machine has are good only where nobody else can come: a signature for
-    `127.0.0.1`, given at the end of a tunnel to another pool, must not be worth anything here.
+    Names that every machine has count only on a server that is private to its machine: a signature
+    for `127.0.0.1`, given at the end of a tunnel to another pool, must be worthless here.
     """
     if settings.public_url is not None:
         return (settings.public_url,)
-    named = [
+    urls = [
         f"{scheme}://{host}{suffix}"
-        for host in hosts(settings.host)
-        # Browsers leave the usual port out.
+        for host in host_names(settings.host)
+        # Browsers omit the default port.
         for suffix in ("", f":{port}")
         if suffix or _USUAL_PORT[scheme] == port
     ]
-    return tuple(dict.fromkeys(named))
+    return tuple(dict.fromkeys(urls))
 
 
 def certificate_names(settings: ServerSettings) -> list[str]:
-    """What a certificate of ours has to be good for: every name, without a port."""
+    """Every name a certificate of this server must cover, without ports."""
     public = urlsplit(settings.public_url or "").hostname
-    listening = [host.strip("[]") for host in (*hosts(settings.host), *_LOOPBACK)]
+    listening = [host.strip("[]") for host in (*host_names(settings.host), *_LOOPBACK)]
     return [*([public] if public else []), *listening]
 
 
-def hosts(host: str) -> list[str]:
-    """The names of an address that is listened on; an unspecified one is every name of ours."""
+def host_names(host: str) -> list[str]:
+    """The names of a listening address; for an unspecified one, every name of this machine."""
     if is_loopback(host):
         return [_bracketed(host), *_LOOPBACK]
     if not _is_unspecified(host):
@@ -48,13 +48,13 @@ def hosts(host: str) -> list[str]:
 
 
 def _own_addresses() -> list[str]:
-    """Of all network cards; those that hold for one cable only are of no use in an address."""
-    found = [each.address for card in psutil.net_if_addrs().values() for each in card]
-    return [_bracketed(text) for text in found if _is_routable(text)]
+    """The addresses of all network interfaces, without link-local ones."""
+    addresses = psutil.net_if_addrs().values()
+    return [_bracketed(a.address) for card in addresses for a in card if _is_routable(a.address)]
 
 
 def _is_routable(text: str) -> bool:
-    """False for what is no IP address at all, too: cards have others."""
+    """Also False for addresses that are no IP address: interfaces have others."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:

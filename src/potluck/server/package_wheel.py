@@ -1,10 +1,10 @@
-"""The package that this server runs, as a wheel for others to install: Potluck is on no index yet.
+"""Builds a wheel of the package that this server runs, for clients to install.
 
-It is put together from the installed package, whether that came from a wheel or is a checkout, and
-needs no build tools. The same code gives the same bytes on every machine: names are sorted, times
-are fixed, and nothing is compressed, since compressors differ. The version ends with a mark of the
-content, such as 0.1.0+h3f2a9c0b71d4: installers leave a package alone that is there in the same
-version, and the code of a pool may change between two versions.
+It is assembled from the installed package (a wheel or a checkout) and needs no build tools. The
+same code gives the same bytes on every machine: names are sorted, times are fixed, and nothing is
+compressed, since compressors differ. The version ends with a hash of the content, such as
+0.1.0+h3f2a9c0b71d4: installers skip a package that is present in the same version, and a pool's
+code may change between releases.
 """
 
 import base64
@@ -28,12 +28,12 @@ log = structlog.get_logger()
 
 _NAME: Final = "potluck"
 _TAG: Final = "py3-none-any"
-# What the package is made of. Whatever else lies about in a checkout is nobody's business.
+# Only these file types belong to the package; other files of a checkout stay out.
 _SUFFIXES: Final = frozenset(
     (".cl", ".css", ".html", ".js", ".mako", ".py", ".sql", ".svg", ".toml", ".typed")
 )
 _WHEEL: Final = f"Wheel-Version: 1.0\nGenerator: potluck\nRoot-Is-Purelib: true\nTag: {_TAG}\n"
-_LONG_AGO: Final = (1980, 1, 1, 0, 0, 0)  # the first moment that a zip can name
+_ZIP_EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can store
 _MODE: Final = (stat.S_IFREG | 0o644) << 16
 _MARK_DIGITS: Final = 12
 
@@ -44,23 +44,23 @@ class OwnWheel(Struct, frozen=True):
 
 
 def own_wheel() -> OwnWheel | None:
-    """None where the code was never installed, and so nobody knows what it depends on."""
+    """None if the code was never installed: then its dependencies are unknown."""
     try:
         return assembled(distribution(_NAME), Path(potluck.__file__).parent)
     except (PackageNotFoundError, OSError, UnicodeDecodeError) as error:
-        log.warning("this server has no package to hand out", error=str(error))
+        log.warning("no package to offer to clients", error=str(error))
         return None
 
 
-def assembled(installed: Distribution, folder: Path) -> OwnWheel:
-    """Of the code in the folder, with what its installation says about it."""
+def assembled(installation: Distribution, folder: Path) -> OwnWheel:
+    """Builds the wheel from the code in the folder and the metadata of its installation."""
     code = {f"{_NAME}/{name}": data for name, data in _code(folder)}
-    said = dict(_said(installed))
-    version = f"{potluck.__version__}+h{_mark({**code, **said})}"
-    about = f"{_NAME}-{version}.dist-info"
-    said["METADATA"] = _with_version(said["METADATA"], version)
-    files = code | {f"{about}/{name}": data for name, data in said.items()}
-    files[f"{about}/RECORD"] = _record(files, f"{about}/RECORD")
+    metadata = dict(_metadata(installation))
+    version = f"{potluck.__version__}+h{_mark({**code, **metadata})}"
+    info = f"{_NAME}-{version}.dist-info"
+    metadata["METADATA"] = _with_version(metadata["METADATA"], version)
+    files = code | {f"{info}/{name}": data for name, data in metadata.items()}
+    files[f"{info}/RECORD"] = _record(files, f"{info}/RECORD")
     data = _zipped(files)
     package = Package(
         name=_NAME,
@@ -68,31 +68,31 @@ def assembled(installed: Distribution, folder: Path) -> OwnWheel:
         file=f"{_NAME}-{version}-{_TAG}.whl",
         sha256=hashlib.sha256(data).hexdigest(),
         size_bytes=len(data),
-        requires_python="".join(installed.metadata.get_all("Requires-Python") or ()),
+        requires_python="".join(installation.metadata.get_all("Requires-Python") or ()),
     )
     return OwnWheel(package, data)
 
 
 def _code(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """By their names in the folder. What is hidden is passed over, and so are links."""
-    for place, below, names in os.walk(folder):
-        below[:] = [name for name in below if name != "__pycache__" and name[0] != "."]
-        inside = Path(place).relative_to(folder)
+    """Yields file names relative to the folder; skips hidden files and links."""
+    for directory, subfolders, names in os.walk(folder):
+        subfolders[:] = [name for name in subfolders if name != "__pycache__" and name[0] != "."]
+        relative = Path(directory).relative_to(folder)
         for name in names:
-            path = Path(place, name)
+            path = Path(directory, name)
             if path.suffix in _SUFFIXES and name[0] != "." and not path.is_symlink():
-                yield (inside / name).as_posix(), path.read_bytes()
+                yield (relative / name).as_posix(), path.read_bytes()
 
 
-def _said(installed: Distribution) -> Iterator[tuple[str, bytes]]:
-    """What is said about the package. Who installed it here, and from where, stays here."""
+def _metadata(installed: Distribution) -> Iterator[tuple[str, bytes]]:
+    """The package metadata, without the record of who installed it here and from where."""
     yield "WHEEL", _WHEEL.encode()
     licences = [f"licenses/{name}" for name in installed.metadata.get_all("License-File") or ()]
     for name in ("METADATA", "entry_points.txt", *licences):
         text = installed.read_text(name)
         if text is None:
             raise PackageNotFoundError(f"{_NAME} without its {name}")
-        # One version before the mark is made: the mark is not to depend on itself.
+        # A fixed version, so that the hash does not depend on itself.
         yield name, _with_version(text.encode(), "0") if name == "METADATA" else text.encode()
 
 
@@ -106,12 +106,12 @@ def _with_version(metadata: bytes, version: str) -> bytes:
 
 
 def _mark(files: dict[str, bytes]) -> str:
-    told = "".join(f"{name} {_digest(data)}\n" for name, data in sorted(files.items()))
-    return hashlib.sha256(told.encode()).hexdigest()[:_MARK_DIGITS]
+    listing = "".join(f"{name} {_digest(data)}\n" for name, data in sorted(files.items()))
+    return hashlib.sha256(listing.encode()).hexdigest()[:_MARK_DIGITS]
 
 
 def _record(files: dict[str, bytes], own_name: str) -> bytes:
-    """Every file with its hash and size; of itself it can not say them."""
+    """Every file with its hash and size, except for the record itself."""
     lines = [f"{name},sha256={_digest(data)},{len(data)}" for name, data in sorted(files.items())]
     return "\n".join([*lines, f"{own_name},,", ""]).encode()
 
@@ -121,12 +121,12 @@ def _digest(data: bytes) -> str:
 
 
 def _zipped(files: dict[str, bytes]) -> bytes:
-    """What is said about the package comes last, as wheels should have it."""
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as wheel:
+    """Puts the metadata last, as the wheel format recommends."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as wheel:
         for name in sorted(files, key=lambda name: (".dist-info/" in name, name)):
-            entry = zipfile.ZipInfo(name, _LONG_AGO)
+            entry = zipfile.ZipInfo(name, _ZIP_EPOCH)
             entry.external_attr = _MODE
-            entry.create_system = 3  # Unix, wherever it is made
+            entry.create_system = 3  # Unix, on every platform
             wheel.writestr(entry, files[name])
-    return made.getvalue()
+    return buffer.getvalue()

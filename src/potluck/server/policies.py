@@ -1,4 +1,4 @@
-"""Policies by name: ours, and those that installed packages bring as entry points."""
+"""Loads policies by name: built-in ones, and those that packages provide as entry points."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,60 +15,60 @@ from potluck.model.error import BadSettings
 from potluck.model.task import Requirements
 
 
-class ForeignOrder:
+class ExternalOrder:
     def __init__(self, name: str, order: OrderPolicy) -> None:
         self._name = name
         self._order = order
-        with _blamed("order", name):
+        with _attribute_errors("order", name):
             self.promises = order.promises
 
     def within(self, task: WaitingTask) -> float:
-        with _blamed("order", self._name):
+        with _attribute_errors("order", self._name):
             return self._order.within(task)
 
     def between(self, turn: Turn) -> Place:
-        with _blamed("order", self._name):
+        with _attribute_errors("order", self._name):
             return self._order.between(turn)
 
 
-class ForeignPlacement(Placement):
+class ExternalPlacement(Placement):
     def __init__(self, name: str, placement: Placement) -> None:
         self._name = name
         self._placement = placement
-        with _blamed("placement", name):
-            self._follow()
+        with _attribute_errors("placement", name):
+            self._copy_attributes()
 
     def score(self, choice: PlacementChoice) -> float:
-        with _blamed("placement", self._name):
+        with _attribute_errors("placement", self._name):
             score = self._placement.score(choice)
-            self._follow()
+            self._copy_attributes()
             return score
 
     def learn(self, requirements: Requirements, count: int) -> None:
-        with _blamed("placement", self._name):
+        with _attribute_errors("placement", self._name):
             self._placement.learn(requirements, count)
-            self._follow()
+            self._copy_attributes()
 
     def prepare(self, profiles: Sequence[NodeProfile]) -> None:
-        with _blamed("placement", self._name):
+        with _attribute_errors("placement", self._name):
             self._placement.prepare(profiles)
-            self._follow()
+            self._copy_attributes()
 
-    def _follow(self) -> None:
-        """What it says about itself may change whenever it is asked something."""
-        theirs = self._placement
-        self.looks_at, self.tolerance = theirs.looks_at, theirs.tolerance
-        self.epoch, self.is_due = theirs.epoch, theirs.is_due
+    def _copy_attributes(self) -> None:
+        """Copies the attributes, which the policy may change during any call."""
+        external = self._placement
+        self.looks_at, self.tolerance = external.looks_at, external.tolerance
+        self.epoch, self.is_due = external.epoch, external.is_due
 
 
 @contextmanager
-def _blamed(kind: str, name: str) -> Iterator[None]:
+def _attribute_errors(kind: str, name: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
         raise BadSettings(
             f"The {kind} policy {name!r} raised {type(error).__name__}: {error}.",
-            "Mend the package that brings it, or choose another policy.",
+            "Fix the package that provides it, or choose another policy.",
         ) from error
 
 
@@ -77,30 +77,32 @@ T = TypeVar("T")
 
 def order_by_name(name: str) -> OrderPolicy:
     ours = ORDERS.get(name)
-    return ours() if ours is not None else ForeignOrder(name, _foreign("order", ORDERS, name))
+    return (
+        ours() if ours is not None else ExternalOrder(name, _load_external("order", ORDERS, name))
+    )
 
 
 def placement_by_name(name: str) -> Placement:
     ours = PLACEMENTS.get(name)
     if ours is not None:
         return ours()
-    return ForeignPlacement(name, _foreign("placement", PLACEMENTS, name))
+    return ExternalPlacement(name, _load_external("placement", PLACEMENTS, name))
 
 
-def _foreign(kind: str, ours: Mapping[str, Callable[[], T]], name: str) -> T:
-    theirs = {each.name: each for each in entry_points(group=f"potluck.{kind}")}
-    if name not in theirs:
-        known = ", ".join(sorted({*ours, *theirs}))
+def _load_external(kind: str, ours: Mapping[str, Callable[[], T]], name: str) -> T:
+    external = {entry.name: entry for entry in entry_points(group=f"potluck.{kind}")}
+    if name not in external:
+        names = ", ".join(sorted({*ours, *external}))
         raise BadSettings(
-            f"There is no {kind} policy {name!r}; there are {known}.",
-            "Choose one of these, or install the package that brings it as an entry point of the"
-            f" group potluck.{kind}. A server's is POTLUCK_{kind.upper()}_POLICY.",
+            f"There is no {kind} policy {name!r}. Available: {names}.",
+            "Choose one of these, or install a package that provides it as an entry point of the"
+            f" group potluck.{kind}. The setting of a server is POTLUCK_{kind.upper()}_POLICY.",
         )
     try:
-        made: T = theirs[name].load()()
+        policy: T = external[name].load()()
     except Exception as error:
         raise BadSettings(
-            f"The {kind} policy {name!r} can not be loaded: {error}.",
-            "Mend the package that brings it, or choose another policy.",
+            f"The {kind} policy {name!r} cannot be loaded: {error}.",
+            "Fix the package that provides it, or choose another policy.",
         ) from error
-    return made
+    return policy

@@ -1,6 +1,6 @@
-"""How often somebody may call: strangers by their address, since wallets are free; accounts by id.
+"""Limits call rates: anonymous callers by address, since wallets are free; accounts by id.
 
-It counts in `live`, so all instances count together. A rate of zero is no limit.
+Counters are in `live`, so that all instances count together. A rate of zero means no limit.
 """
 
 from potluck.live.interface import Live
@@ -8,8 +8,8 @@ from potluck.model.error import RateLimited
 from potluck.server.http.peers import holders
 from potluck.server.http.settings import HttpSettings
 
-# How many seconds' worth of terminals may ask at once.
-_ASKING_SECONDS = 10
+# The burst for terminal requests, in seconds of their rate.
+_TERMINAL_BURST_SECONDS = 10
 
 
 class Limiter:
@@ -20,23 +20,23 @@ class Limiter:
         self._settings = settings
 
     async def check_address(self, address: str) -> None:
-        """For calls that nobody signed in for, and those that tried with what does not hold."""
+        """For calls without a sign-in, or with invalid credentials."""
         rate, burst = self._settings.address_requests_per_second, self._settings.address_burst
-        for who, times in holders(address):
-            await self._take(f"address:{who}", rate * times, burst * times)
+        for holder, factor in holders(address):
+            await self._take(f"address:{holder}", rate * factor, burst * factor)
 
     async def check_guesses(self, address: str) -> None:
-        """Before a secret is looked up: not for an address that has nothing left. Takes nothing."""
+        """Before a secret is looked up: refuses an address without budget. Consumes nothing."""
         rate, burst = self._settings.address_requests_per_second, self._settings.address_burst
-        for who, times in holders(address) if rate else ():
-            name = _name(f"address:{who}")
-            _refuse_for(await self._live.peek(name, rate * times, burst * times))
+        for holder, factor in holders(address) if rate else ():
+            name = _name(f"address:{holder}")
+            _refuse_for(await self._live.peek(name, rate * factor, burst * factor))
 
     async def check_crowd(self, address: str) -> None:
-        """For calls of people and machines of one address, whoever they are: wallets are free."""
+        """For all signed-in calls from one address together: wallets are free."""
         rate, burst = self._settings.crowd_requests_per_second, self._settings.crowd_burst
-        for who, times in holders(address):
-            await self._take(f"crowd:{who}", rate * times, burst * times)
+        for holder, factor in holders(address):
+            await self._take(f"crowd:{holder}", rate * factor, burst * factor)
 
     async def check_account(self, account_id: str) -> None:
         chosen = self._settings
@@ -44,24 +44,24 @@ class Limiter:
         await self._take(f"account:{account_id}", rate, burst)
 
     async def check_machine(self, node_key_id: str, account_id: str) -> None:
-        """Each has the measure of an account, and all of one account that of a crowd."""
+        """Each machine has the budget of an account; all of one account share a crowd's."""
         chosen = self._settings
         await self.check_account(node_key_id)
         rate, burst = chosen.crowd_requests_per_second, chosen.crowd_burst
         await self._take(f"machines:{account_id}", rate, burst)
 
     async def check_terminals(self) -> None:
-        """For terminals that ask to be let in, all together: nobody knows yet who they are."""
+        """For terminals that ask for approval, all together: they are still unidentified."""
         rate = self._settings.terminal_asks_per_second
-        await self._take("terminals", rate, max(1, round(rate * _ASKING_SECONDS)))
+        await self._take("terminals", rate, max(1, round(rate * _TERMINAL_BURST_SECONDS)))
 
     async def check_webhook_call(self, account_id: str) -> None:
-        """Whatever makes the server call somebody at once, past the pauses of one that fails."""
+        """For calls that make the server contact a receiver now, without the back-off."""
         rate, burst = self._settings.webhook_calls_per_second, self._settings.webhook_calls_burst
         await self._take(f"webhook:{account_id}", rate, burst)
 
     async def check_estimate(self, account_id: str) -> None:
-        """Each is thought about by the leader, who has other work."""
+        """Each estimate takes the leader's time."""
         rate, burst = self._settings.estimates_per_second, self._settings.estimates_burst
         await self._take(f"estimate:{account_id}", rate, burst)
 
@@ -77,7 +77,5 @@ def _name(key: str) -> str:
 def _refuse_for(wait_seconds: float) -> None:
     if wait_seconds:
         raise RateLimited(
-            "There were too many calls in a short time.",
-            "Wait a little, and ask less often.",
-            wait_seconds,
+            "Too many calls in a short time.", "Wait a little, and call less often.", wait_seconds
         )

@@ -1,6 +1,6 @@
-"""Which nodes this instance has heard from a moment ago, so that it need not write it down again.
+"""Which nodes this instance has just marked as seen, so that it can skip the next write.
 
-Only that they were heard, and whose they are: what a node may do is looked up for each call.
+Only the sighting and the owner: a node's rights are looked up for each call.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ from collections import OrderedDict
 from potluck.model.ids import NodeId
 from potluck.store.nodes.nodes import Owner
 
-_MOST = 10_000
+_MAX_NODES = 10_000
 
 
 class RecentlySeen:
@@ -21,10 +21,10 @@ class RecentlySeen:
         return at is not None and asyncio.get_running_loop().time() - at < seconds
 
     def note(self, node_id: NodeId, owner: Owner) -> None:
-        """It is written down, by this call or by another a moment before."""
+        """Remembers that the sighting was stored, by this call or one shortly before."""
         self._at[node_id, owner] = asyncio.get_running_loop().time()
         self._at.move_to_end((node_id, owner))
-        if len(self._at) > _MOST:
+        if len(self._at) > _MAX_NODES:
             self._at.popitem(last=False)
 
     def forget(self, node_id: NodeId, owner: Owner) -> None:

@@ -1,4 +1,4 @@
-"""What every stage is given: the settings and the concrete parts, behind their interfaces."""
+"""The settings and concrete services, behind their interfaces, that every stage receives."""
 
 import asyncio
 
@@ -23,15 +23,15 @@ class Services(Struct, frozen=True):
     database: Database
     live: Live
     blobs: Blobs
-    keys: Keys  # for one purpose each; the same for all instances
-    vault: Vault  # seals what is sensitive
-    origins: tuple[str, ...]  # what this server is called; the first is its own name for itself
+    keys: Keys  # one per purpose; the same on all instances
+    vault: Vault  # encrypts sensitive values
+    origins: tuple[str, ...]  # the server's names; the first is its own
     limiter: Limiter
     contract_wallets: ContractWallets
-    authority_pem: bytes | None  # the private authority that clients pin, if there is one
-    instance: str  # tells this instance from the others
-    outward: EgressSender  # the one way to an address that a stranger has named
-    stopping: asyncio.Event  # set when this instance stops: long polls and streams end
-    assemblies: Assemblies = field(default_factory=Assemblies)  # uploads that are put together
+    authority_pem: bytes | None  # the private certificate authority that clients pin, if any
+    instance: str  # identifies this instance
+    outward: EgressSender  # the only way to send to an address that a user supplied
+    stopping: asyncio.Event  # set when this instance stops; ends long polls and streams
+    assemblies: Assemblies = field(default_factory=Assemblies)  # uploads being assembled
     recently_seen: RecentlySeen = field(default_factory=RecentlySeen)
-    wheel: OwnWheel | None = None  # of the code that runs here, for others to install
+    wheel: OwnWheel | None = None  # of the running code, for clients to install

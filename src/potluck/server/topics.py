@@ -1,4 +1,4 @@
-"""The names of wake-ups and cached values in `live`. Nothing here that can not be rebuilt."""
+"""The names of wake-ups and cached values in `live`. Everything there can be rebuilt."""
 
 import hashlib
 from collections.abc import Iterable
@@ -7,15 +7,15 @@ from potluck.model.ids import AccountId, DeviceId, NodeId, TaskId
 from potluck.model.task import Limits, Requirements
 from potluck.wire import codec
 
-SCHEDULE = "schedule"  # something may have become placeable
-OUTBOX = "outbox"  # there is something to tell
-WEBHOOKS = "webhooks"  # there may be something to send
-QUESTIONS = "questions"  # somebody asks the leader something
-TROUBLE = "trouble"  # there while the scheduler fails
+SCHEDULE = "schedule"  # a task may have become placeable
+OUTBOX = "outbox"  # there are new events
+WEBHOOKS = "webhooks"  # there may be deliveries to send
+QUESTIONS = "questions"  # there is a question for the leader
+TROUBLE = "trouble"  # present while the scheduler fails
 
 
 def node(node_id: NodeId) -> str:
-    """The node has something to fetch or to stop."""
+    """The node has an attempt to fetch or to stop."""
     return f"node:{node_id}"
 
 
@@ -25,47 +25,47 @@ def task(task_id: TaskId) -> str:
 
 
 def account(account_id: AccountId) -> str:
-    """There are new events of this account, in their places."""
+    """The account has new events, already placed in order."""
     return f"account:{account_id}"
 
 
 def results(task_id: TaskId) -> str:
-    """The task has given something, or is over."""
+    """The task has a new result, or has finished."""
     return f"results:{task_id}"
 
 
 def shutdown(instance: str) -> str:
-    """This instance stops: long polls and streams end now."""
+    """This instance is stopping: long polls and streams end now."""
     return f"shutdown:{instance}"
 
 
 def telemetry(node_id: NodeId) -> str:
-    """What the node last said about its load."""
+    """The node's latest load report."""
     return f"telemetry:{node_id}"
 
 
 def samples(node_id: NodeId) -> str:
-    """What the node said about itself and its devices in the last hour."""
+    """The node's reports about itself and its devices in the last hour."""
     return f"samples:{node_id}"
 
 
 def device_news(device_id: DeviceId) -> str:
-    """How often its owner was told lately that a device is sick, or well."""
+    """Rate of health notices sent to the device's owner."""
     return f"device-news:{device_id}"
 
 
 def terminal_ask(name: str) -> str:
-    """A terminal that waits for somebody to approve it."""
+    """A terminal that waits for approval."""
     return f"device-ask:{name}"
 
 
 def terminal_poll(name: str) -> str:
-    """There while a terminal that polls should not poll again."""
+    """Present while a terminal must not poll again."""
     return f"device-poll:{name}"
 
 
 def answer(question_id: str) -> str:
-    """What the leader said to a question."""
+    """The leader's answer to a question."""
     return f"answer:{question_id}"
 
 
@@ -78,17 +78,17 @@ def line_name(
     array: TaskId | None,
     kind: str,
 ) -> str:
-    """Of tasks that wait alike; the same on every instance, from the task's own row."""
-    about = (account_id, priority, requirements, limits, sorted(failed_on), array, kind)
-    told = codec.encode_json(about)
-    return hashlib.blake2b(told, digest_size=16).hexdigest()
+    """Identifies a group of tasks that wait alike; derived from the task's row alone."""
+    identity = (account_id, priority, requirements, limits, sorted(failed_on), array, kind)
+    encoded = codec.encode_json(identity)
+    return hashlib.blake2b(encoded, digest_size=16).hexdigest()
 
 
 def line(name: str) -> str:
-    """Tasks that ask for the same: why some of them wait changed."""
+    """The waiting reason of this group of tasks changed."""
     return f"line:{name}"
 
 
 def waiting(name: str) -> str:
-    """Why the tasks of this line wait, as the last round saw it."""
+    """The waiting reason of this group of tasks, from the last round."""
     return f"waiting:{name}"

@@ -1,1 +1,1 @@
-"""PostgreSQL, the only truth. No SQL and no row leaves this folder; it speaks domain verbs."""
+"""PostgreSQL, the source of truth. SQL and rows stay here; the functions are domain verbs."""

@@ -1,7 +1,7 @@
 """Connections and transactions.
 
-A transaction is short and holds one connection; nobody waits for the network inside of one. Foreign
-errors of the database become ours here: what PostgreSQL can not answer now is `Unavailable`.
+A transaction is short, holds one connection, and never waits for the network. Database errors are
+translated here: what PostgreSQL cannot answer now becomes `Unavailable`.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ from potluck.wire import codec
 
 Connection: TypeAlias = asyncpg.Connection
 
-# What a client can do nothing about: the database is away, starting, full or out of connections.
+# Errors a client cannot fix: the database is away, starting, full or out of connections.
 NOT_NOW = (
     OSError,
     asyncio.TimeoutError,
     asyncpg.InterfaceError,
-    asyncpg.InternalClientError,  # a connection that died in the middle of an answer
+    asyncpg.InternalClientError,  # a connection that died during a response
     asyncpg.PostgresConnectionError,
     asyncpg.CannotConnectNowError,
     asyncpg.AdminShutdownError,
@@ -30,7 +30,7 @@ NOT_NOW = (
     asyncpg.QueryCanceledError,
     asyncpg.DeadlockDetectedError,
     asyncpg.LockNotAvailableError,
-    asyncpg.IdleInTransactionSessionTimeoutError,  # this process stood still in the middle of one
+    asyncpg.IdleInTransactionSessionTimeoutError,  # this process was stopped during a transaction
     asyncpg.SerializationError,
 )
 
@@ -38,7 +38,7 @@ NOT_NOW = (
 class Database:
     """A pool of connections to one PostgreSQL.
 
-    One of them is kept for the leader's row: requests that wait for one another may have all others
+    One is reserved for the leader's row: requests that wait for each other may occupy all others
     for longer than a term lasts.
     """
 
@@ -57,11 +57,11 @@ class Database:
                 max_size=max_connections + 1,
                 command_timeout=30,
                 init=prepare_connection,
-                reset=_leave_as_it_is,
+                reset=_skip_reset,
                 server_settings={
                     "application_name": "potluck",
                     "timezone": "UTC",
-                    **_let_go_of(idle_transaction_seconds),
+                    **_timeouts(idle_transaction_seconds),
                 },
             )
         except NOT_NOW as error:
@@ -82,22 +82,22 @@ class Database:
 
     @asynccontextmanager
     async def statement(self) -> AsyncIterator[Connection]:
-        """For one statement, which is a transaction by itself, at a third of the way to and fro.
-        For several only where each may see another moment, and none needs to be undone.
+        """For one statement, which is its own transaction, with a third of the round trips. For
+        several only if each may see a different snapshot and none needs a rollback.
         """
         async with self._share(), self._connection() as connection:
             yield connection
 
     @asynccontextmanager
     async def kept_transaction(self) -> AsyncIterator[Connection]:
-        """On the connection that is kept; for who renews the leader's row, and nobody else."""
+        """On the reserved connection; only for renewing the leader's row."""
         async with self._connection() as connection, connection.transaction():
             yield connection
 
     @asynccontextmanager
     async def _share(self) -> AsyncIterator[None]:
         if self._shared.locked():
-            await self._wait_for_turn()
+            await self._wait_for_slot()
         else:
             await self._shared.acquire()
         try:
@@ -105,9 +105,9 @@ class Database:
         finally:
             self._shared.release()
 
-    async def _wait_for_turn(self) -> None:
+    async def _wait_for_slot(self) -> None:
         try:
-            # In Python 3.11 wait_for may lose a cancellation, and with it the end of a duty.
+            # In Python 3.11 wait_for may lose a cancellation, and a duty would not end.
             async with asyncio.timeout(10):
                 await self._shared.acquire()
         except TimeoutError as error:
@@ -123,14 +123,14 @@ class Database:
 
 
 def unavailable() -> Unavailable:
-    return Unavailable("The database does not answer just now.", "Try again.", 1.0)
+    return Unavailable("The database is not answering.", "Try again.", 1.0)
 
 
-def _let_go_of(idle_transaction_seconds: float) -> dict[str, str]:
-    """PostgreSQL ends what a process holds that was stopped, or is beyond a network that was cut.
+def _timeouts(idle_transaction_seconds: float) -> dict[str, str]:
+    """Makes PostgreSQL drop the locks of a stopped process or a cut connection.
 
-    Such a process keeps its connections, and with them every lock of an open transaction: of a
-    leader, the row that the next one has to take.
+    Such a process keeps its connections, and with them every lock of an open transaction: for a
+    leader, the row that the next leader must take.
     """
     return {
         "idle_in_transaction_session_timeout": str(max(1, round(idle_transaction_seconds * 1000))),
@@ -142,15 +142,15 @@ def _let_go_of(idle_transaction_seconds: float) -> dict[str, str]:
     }
 
 
-async def _leave_as_it_is(_: Connection) -> None:
-    """Nothing of ours outlives a transaction, so a connection that comes back is as it was.
+async def _skip_reset(_: Connection) -> None:
+    """No session state outlives a transaction, so a returned connection needs no reset.
 
-    The driver's own way is a question to PostgreSQL after each transaction.
+    The driver's default is a round trip after each transaction.
     """
 
 
 async def prepare_connection(connection: Connection) -> None:
-    """JSON columns carry our own structs, encoded by the same codec as the wire."""
+    """JSON columns hold our structs, in the same encoding as the wire."""
     await connection.set_type_codec(
         "jsonb",
         schema="pg_catalog",

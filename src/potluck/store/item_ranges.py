@@ -1,4 +1,4 @@
-"""Ranges of items, as PostgreSQL has them and as we do."""
+"""Converts item ranges from and to PostgreSQL's."""
 
 from collections.abc import Iterable
 
@@ -8,13 +8,13 @@ from potluck.model.task import ItemRange
 
 
 def multirange(ranges: Iterable[ItemRange]) -> "list[asyncpg.Range[int]]":
-    return [asyncpg.Range(each.start, each.end) for each in ranges]
+    return [asyncpg.Range(part.start, part.end) for part in ranges]
 
 
 def multirange_text(ranges: Iterable[ItemRange]) -> str:
-    """For lists of them, which the driver takes for tables."""
-    return "{" + ",".join(f"[{each.start},{each.end})" for each in ranges) + "}"
+    """For lists of multiranges, which the driver would take for tables."""
+    return "{" + ",".join(f"[{part.start},{part.end})" for part in ranges) + "}"
 
 
 def item_ranges(stored: "Iterable[asyncpg.Range[int]]") -> tuple[ItemRange, ...]:
-    return tuple(ItemRange(each.lower, each.upper) for each in stored)
+    return tuple(ItemRange(part.lower, part.upper) for part in stored)

@@ -1,4 +1,4 @@
-"""New ids, from the clock and the system's randomness; a simulation brings its own of both."""
+"""New ids, from the clock and the system's randomness; a simulation supplies its own."""
 
 import os
 import time
@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from potluck.model.ids import AccountId, AttemptId, DeviceId, NodeId, TaskId, ulid
 
-# Milliseconds since 1970, and ten bytes.
+# Milliseconds since 1970, and ten random bytes.
 Source: TypeAlias = Callable[[], tuple[int, bytes]]
 
 
@@ -22,7 +22,7 @@ _source: ContextVar[Source] = ContextVar("source", default=_machine)
 
 @contextmanager
 def drawing_from(source: Source) -> Iterator[None]:
-    """Within it, and in all tasks that are begun within it, ids come from this source."""
+    """Within this context, and in tasks started there, ids come from this source."""
     token = _source.set(source)
     try:
         yield
@@ -31,57 +31,57 @@ def drawing_from(source: Source) -> Iterator[None]:
 
 
 def new_account_id() -> AccountId:
-    return AccountId(_mint("account"))
+    return AccountId(_new_id("account"))
 
 
 def new_node_id() -> NodeId:
-    return NodeId(_mint("node"))
+    return NodeId(_new_id("node"))
 
 
 def new_device_id() -> DeviceId:
-    return DeviceId(_mint("device"))
+    return DeviceId(_new_id("device"))
 
 
 def new_task_id() -> TaskId:
-    return TaskId(_mint("task"))
+    return TaskId(_new_id("task"))
 
 
 def new_attempt_id() -> AttemptId:
-    return AttemptId(_mint("attempt"))
+    return AttemptId(_new_id("attempt"))
 
 
 def new_session_id() -> str:
-    return _mint("session")
+    return _new_id("session")
 
 
 def new_key_id() -> str:
-    return _mint("key")
+    return _new_id("key")
 
 
 def new_node_key_id() -> str:
-    return _mint("nodekey")
+    return _new_id("nodekey")
 
 
 def new_invite_id() -> str:
-    return _mint("invite")
+    return _new_id("invite")
 
 
 def new_upload_id() -> str:
-    return _mint("upload")
+    return _new_id("upload")
 
 
 def new_event_id() -> str:
-    """Of what is sent and never written down."""
-    return _mint("event")
+    """For events that are sent but not stored."""
+    return _new_id("event")
 
 
 def new_webhook_id() -> str:
-    return _mint("webhook")
+    return _new_id("webhook")
 
 
 def new_delivery_id() -> str:
-    return _mint("delivery")
+    return _new_id("delivery")
 
 
-def _mint(kind: str) -> str:
+def _new_id(kind: str) -> str:
     return f"{kind}_{ulid(*_source.get()())}"

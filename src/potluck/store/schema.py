@@ -1,7 +1,7 @@
-"""Brings the schema of a database to this version.
+"""Migrates the schema of a database to this version.
 
-Alembic and SQLAlchemy take a second to import, so they are left alone when there is nothing to do,
-which is every start but the first.
+Alembic and SQLAlchemy take a second to import, so they are loaded only if there is a migration to
+run.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 OLDEST_POSTGRES = 15
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
-# Any constant will do, as long as every instance uses the same.
+# Any constant, the same on every instance.
 _LOCK = 7_046_029_254_386_353_131
 
 
@@ -29,7 +29,7 @@ async def migrate(url: str) -> None:
 
 
 async def check_address(url: str) -> None:
-    """Says what is wrong with a database that an operator named, before it is relied on."""
+    """Checks a configured database, and explains what is wrong with it."""
     try:
         connection = await asyncpg.connect(url, timeout=10)
     except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
@@ -42,8 +42,8 @@ async def check_address(url: str) -> None:
 
 def _bad_address(why: str) -> BadSettings:
     return BadSettings(
-        f"The PostgreSQL that --database-url names {why}.",
-        "Write it like postgresql://user:password@host:5432/potluck, and make sure that it runs.",
+        f"The PostgreSQL in --database-url {why}.",
+        "Use the form postgresql://user:password@host:5432/potluck, and make sure that it runs.",
     )
 
 

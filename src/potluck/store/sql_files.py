@@ -1,9 +1,8 @@
-"""SQL with names: `queries/tasks.sql` holds blocks that start with `-- name: cancel`.
+"""Named SQL: `queries/tasks.sql` has blocks that start with `-- name: cancel`.
 
-The query is the documentation, so it is kept in a file that an editor and psql can read, and is
-never built from strings. Its parameters are written `:task_id`, and numbered when the file is read.
-`:owner.account_id` is a field of the parameter `owner`. `:events[].kind` is a list, for `unnest`:
-that field of each of `events`.
+SQL stays in files that editors and psql can read, and is never built from strings. Parameters are
+written `:task_id`, and numbered when the file is read. `:owner.account_id` is a field of the
+parameter `owner`. `:events[].kind` is a list for `unnest`: that field of each of `events`.
 """
 
 import re
@@ -14,13 +13,13 @@ from typing import Any, Protocol
 
 _QUERIES = Path(__file__).parent / "queries"
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
-# One that is not in a comment, a string, a quoted name or a cast.
+# A parameter outside of comments, strings, quoted names and casts.
 _PARAMETER = re.compile(r"--[^\n]*|'[^']*'|\"[^\"]*\"|::|:([a-z]\w*(?:\[\])?(?:\.[a-z]\w*)*)")
 _FIELD_OF_EACH = re.compile(r"(\w+)\[\](.+)")
 
 
 class Query(Protocol):
-    """A statement. Called with its parameters it returns what a connection is called with:
+    """A statement. Called with its parameters it returns the arguments for a connection's methods:
     `connection.fetchrow(*_sql.lock(task_id=task_id))`.
     """
 
@@ -32,7 +31,7 @@ class Query(Protocol):
 
 
 def compile_query(name: str, source: str) -> Query:
-    """A function with exactly these keywords: Python itself names a missing or unknown one."""
+    """A function with exactly these keywords: Python reports missing and unknown ones."""
     numbers: dict[str, str] = {}
 
     def number(match: re.Match[str]) -> str:
@@ -53,7 +52,7 @@ def compile_query(name: str, source: str) -> Query:
 def bind_many(
     query: Query, calls: Iterable[Mapping[str, Any]]
 ) -> tuple[str, list[tuple[Any, ...]]]:
-    """What `fetchmany` is called with."""
+    """The arguments for `fetchmany`."""
     return query.text, [query(**values)[1:] for values in calls]
 
 

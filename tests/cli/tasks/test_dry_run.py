@@ -120,8 +120,8 @@ def test_an_array_that_would_wait(user: CommandLine, server: FakeServer, script:
     lines = shown.stdout.decode().splitlines()
     assert shown.status == 0
     assert "starts   in about 5 min: the tasks running there should end by then" in lines
-    assert "takes    about 10 min 0 s for 100 items, if all that suit it work on it" in lines
-    assert "balance  0.7 credits: enough to begin with" in lines
+    assert "takes    about 10 min 0 s for 100 items, if all suitable devices run it" in lines
+    assert "balance  0.7 credits: enough to start" in lines
 
 
 def test_json_is_the_servers_answer(user: CommandLine, server: FakeServer, script: Path) -> None:

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from potluck.server.leader.memory import LeaderMemory
-from potluck.server.loops.leader_rpc import AnswerLoop
+from potluck.server.loops.leader_rpc import LeaderRpcLoop
 from tests.server.flow.pool import Pool
 
 
@@ -19,7 +19,7 @@ async def leading(pool: Pool) -> AsyncIterator[LeaderMemory]:
 
     async def answer() -> None:
         while True:
-            await AnswerLoop(pool.services, memory).run_once()
+            await LeaderRpcLoop(pool.services, memory).run_once()
 
     answering = asyncio.create_task(answer())
     try:

@@ -26,7 +26,7 @@ from potluck.server.flow.schedule.schedule import Round
 from potluck.server.flow.settle import settle
 from potluck.server.flow.submit import submit
 from potluck.server.leader.memory import LeaderMemory
-from potluck.server.leader.waiting_reasons import Reasons
+from potluck.server.leader.waiting_reasons import WaitingReasons
 from potluck.server.services import Services
 from potluck.store.attempts import attempts
 from potluck.store.identity import accounts
@@ -117,7 +117,7 @@ class Pool:
         async with services.database.transaction() as connection:
             alice = await accounts.add(connection, Wallet("alice").address, {Role.CONSUMER})
             bob = await accounts.add(connection, Wallet("bob").address, {Role.PROVIDER})
-            leads = await leader.lead(connection, "me", 3600)
+            leads = await leader.acquire_or_renew(connection, "me", 3600)
         assert leads is not None and alice is not None and bob is not None
         return cls(services, alice.id, bob.id, leads)
 
@@ -145,7 +145,7 @@ class Pool:
         """All that a new leader would place."""
         memory = LeaderMemory(self.services)
         await memory.begin()
-        reasons = Reasons(self.services, memory.known.scheduler)
+        reasons = WaitingReasons(self.services, memory.known.scheduler)
         slices: list[Round] = []
         while not slices or not slices[-1].is_complete:
             slices.append(await schedule.schedule_once(self.services, self.leads, memory))
@@ -191,9 +191,9 @@ class Pool:
         async with self.services.database.transaction() as connection:
             attempt = await attempts.lock_for_end(connection, grant.attempt_id)
             assert attempt is not None
-            wait = settle.next_wait(self.services)
+            wait = settle.retry_wait(self.services)
             ended = end(AttemptChange(attempt), EndReason.COMPLETED, wait, exit_code=0)
-            await settle.write(self.services, connection, [ended])
+            await settle.write_changes(self.services, connection, [ended])
 
     async def check(self) -> None:
         """Everything that must always be true is true."""

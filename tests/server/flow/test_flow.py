@@ -24,13 +24,7 @@ from potluck.store.new_ids import new_attempt_id, new_task_id
 from potluck.store.nodes import nodes
 from potluck.store.scheduler.leader import Leadership, TermOver
 from potluck.wire.provider import AcquireLeases, Heartbeat, Preparing, Started
-from tests.server.flow.pool import (
-    Pool,
-    done,
-    lease_of,
-    request,
-    used,
-)
+from tests.server.flow.pool import Pool, done, lease_of, request, used
 from tests.server.flow.schedule.arrays import place
 
 pytestmark = pytest.mark.every_postgres

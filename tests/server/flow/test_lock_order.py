@@ -19,10 +19,10 @@ from potluck.model.ids import NodeId, TaskId
 from potluck.model.task import GIB, TaskRequest, TaskState
 from potluck.model.task_spec import ScriptSpec
 from potluck.server.flow.housekeeping import expire
-from potluck.server.flow.housekeeping.garbage import give_up_claims
+from potluck.server.flow.housekeeping.garbage import release_unused_claims
 from potluck.server.flow.lease.adopt import readopt
 from potluck.server.flow.schedule import dependents
-from potluck.server.flow.schedule.assign import apply
+from potluck.server.flow.schedule.assign import apply_assignments
 from potluck.server.flow.settle import cancel
 from potluck.server.flow.submit import file_access, submit
 from potluck.server.flow.submit.submit_many import submit_many
@@ -33,12 +33,7 @@ from potluck.store.new_ids import new_attempt_id
 from potluck.wire.consumer import TaskView
 from potluck.wire.files import AddedFile, AddFiles
 from potluck.wire.provider import Grant, NodeRegistered, Preparing, Started
-from tests.server.flow.pool import (
-    Pool,
-    done,
-    lease_of,
-    request,
-)
+from tests.server.flow.pool import Pool, done, lease_of, request
 from tests.server.flow.sending import send
 from tests.wallets import Wallet
 
@@ -126,7 +121,7 @@ async def test_a_list_takes_all_that_it_names_in_the_order_of_the_hashes(
         running = asyncio.ensure_future(submit_many(pool.services, pool.alice, named, None))
         await _until_it_waits(pool, running)
         await connection.execute(f"{claim} NOWAIT", bytes.fromhex(sent[-1].sha256))
-        await give_up_claims(pool.services)  # waits for nobody, and leaves them
+        await release_unused_claims(pool.services)  # waits for nobody, and leaves them
     assert all(each.task_id for each in (await running).tasks)
 
 
@@ -134,8 +129,8 @@ async def test_submissions_that_name_the_same_wait_for_no_other(pool: Pool) -> N
     blob = await send(pool, b"weights")
     await pool.sql("UPDATE blob_claims SET pinned_until = now(), look_at = now()")
     async with pool.services.database.transaction() as connection:
-        await blobs.hold(connection, pool.alice, [blob.sha256])
-        await give_up_claims(pool.services)
+        await blobs.lock_claims(connection, pool.alice, [blob.sha256])
+        await release_unused_claims(pool.services)
         async with asyncio.timeout(30):
             task = await submit.submit(pool.services, pool.alice, naming(blob), None)
     assert task.state is TaskState.QUEUED
@@ -180,7 +175,7 @@ async def test_a_lost_share_comes_back_beside_nobody_who_was_just_let_in(pool: P
         "device_memory_bytes": GIB,
     }
     hers = await pool.submit(**part)
-    assert await apply(pool.services, pool.leads, [_share(node, hers)])
+    assert await apply_assignments(pool.services, pool.leads, [_share(node, hers)])
     (grant,) = await pool.fetch(node.node_id)
     await pool.report(node.node_id, Started(lease_of(grant)))
     await _run_out(pool)
@@ -209,13 +204,13 @@ async def test_who_never_said_that_others_may_stand_beside_has_not_agreed(pool: 
     part: dict[str, Any] = {"device_milli": 400, "shares_device": True}
     hers = await pool.submit(**part)
     theirs = await submit.submit(pool.services, added.id, request(**part), None)
-    assert await apply(pool.services, pool.leads, [_share(node, hers)])
+    assert await apply_assignments(pool.services, pool.leads, [_share(node, hers)])
     silent = "UPDATE tasks SET requirements = requirements - 'shares_device' WHERE id = $1"
     await pool.sql(silent, hers.id)
-    assert not await apply(pool.services, pool.leads, [_share(node, theirs)])
+    assert not await apply_assignments(pool.services, pool.leads, [_share(node, theirs)])
     agrees = "UPDATE tasks SET requirements = requirements || '{\"shares_device\": true}'"
     await pool.sql(agrees)
-    assert await apply(pool.services, pool.leads, [_share(node, theirs)])
+    assert await apply_assignments(pool.services, pool.leads, [_share(node, theirs)])
 
 
 async def test_a_submission_waits_for_its_turn_without_holding_a_task(pool: Pool) -> None:
@@ -286,7 +281,9 @@ async def test_what_waits_for_others_is_locked_before_its_dependencies(pool: Poo
     await cancel.cancel(pool.services, pool.alice, first.id)
     async with pool.services.database.transaction() as connection:
         await connection.execute("SELECT FROM tasks WHERE id = $1 FOR UPDATE", last.id)
-        running = asyncio.ensure_future(dependents.decide_once(pool.services, pool.leads))
+        running = asyncio.ensure_future(
+            dependents.resolve_dependencies_once(pool.services, pool.leads)
+        )
         await _until_it_waits(pool, running)
         await connection.execute("SELECT FROM dependencies FOR UPDATE NOWAIT")
         await connection.execute("SELECT FROM ended_tasks FOR UPDATE NOWAIT")

@@ -89,7 +89,7 @@ async def _is_renewed_by_its_node_only(pool: Pool) -> None:
 async def _an_old_leader_holds_nothing(pool: Pool) -> None:
     await pool.sql("UPDATE leader SET term = term + 1")
     async with pool.services.database.transaction() as connection:
-        assert not await leader.holds(connection, pool.leads)
+        assert not await leader.is_current(connection, pool.leads)
 
 
 async def _is_refused(pool: Pool, change: str, **wanted: Any) -> None:

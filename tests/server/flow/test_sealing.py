@@ -21,12 +21,7 @@ from potluck.store.sealing import sealed_values
 from potluck.store.sealing.vault import Vault, key_id, new_key
 from potluck.wire import codec, item_file
 from tests.server.flow.pool import Pool, done
-from tests.server.flow.report.functions import (
-    ask,
-    call,
-    raised,
-    returned,
-)
+from tests.server.flow.report.functions import ask, call, raised, returned
 from tests.server.flow.schedule.arrays import give
 
 SECRET = "the-planted-secret"

@@ -1,4 +1,4 @@
-"""submit → queue → schedule → lease → execute → report → settle → notify, one file a stage.
+"""submit → queue → schedule → lease → execute → report → settle → notify, one file per stage.
 
-Each stage has the same three beats: load, decide (a pure function in `decide/`), apply guarded.
+Each stage loads, decides (a pure function in `decide/`) and applies with guards.
 """

@@ -1,4 +1,4 @@
-"""A batch in one transaction, and what that leaves undone one by one: none fails for another."""
+"""Runs a batch in one transaction, and the members it leaves undone one by one, in isolation."""
 
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from typing import TypeVar
@@ -23,10 +23,10 @@ async def try_batch_then_each(
     catch: Errors = Exception,
     but: Errors = (),
 ) -> dict[M, A]:
-    """The answer for each member: from the batch if that has one, else from a try of its own.
+    """Returns an answer per member: from the batch if it has one, else from a separate try.
 
-    A batch that raises what is caught, and is none of `but`, has answered nobody. Without `each` a
-    member is tried as a batch of one, and has no answer if that fails: it is logged.
+    A batch that raises an error in `catch`, but not in `but`, has no answers. Without `each`, a
+    member is tried as a batch of one; if that fails, it is logged and has no answer.
     """
     answers: dict[M, A] = {}
     if len(members) > 1 or each is not None:
@@ -37,17 +37,19 @@ async def try_batch_then_each(
         except catch as error:
             if not isinstance(error, PotluckError):
                 log.warning("a batch failed; trying one by one", size=len(members), exc_info=True)
-    for one in members:
-        if one not in answers:
-            answers |= {one: await each(one)} if each else await _alone(one, batch, catch, but)
+    for member in members:
+        if member not in answers:
+            answers |= (
+                {member: await each(member)} if each else await _alone(member, batch, catch, but)
+            )
     return answers
 
 
-async def _alone(one: M, batch: Batch[M, A], catch: Errors, but: Errors) -> Mapping[M, A]:
+async def _alone(member: M, batch: Batch[M, A], catch: Errors, but: Errors) -> Mapping[M, A]:
     try:
-        return await batch([one])
+        return await batch([member])
     except but:
         raise
     except catch:
-        log.exception("one of a batch failed", member=one)
+        log.exception("a member of a batch failed", member=member)
         return {}

@@ -1,1 +1,1 @@
-"""What the instance that leads keeps in memory, and how it keeps it true."""
+"""The leader's state in memory, and how it is kept in step with the database."""

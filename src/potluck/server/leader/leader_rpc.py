@@ -1,7 +1,7 @@
-"""Questions that only the leader can answer, asked on any instance.
+"""Questions that any instance can ask and only the leader can answer.
 
-Only the instance that leads knows the queue, so a question goes to it through `live`, and waits for
-a moment only: without a leader there is no answer.
+Only the leader knows the queue, so a question goes to it through `live` and waits briefly: without
+a leader there is no answer.
 """
 
 import asyncio
@@ -18,20 +18,20 @@ from potluck.wire import codec
 
 log = structlog.get_logger()
 
-# An answer whose wake-up was lost is found by looking.
-_LOOK_SECONDS = 0.2
+# Polls for the answer, since its wake-up may be lost.
+_POLL_SECONDS = 0.2
 _KEPT_SECONDS = 30.0
 
 
-class Supposed(Struct, frozen=True):
-    """A task that nobody has submitted, and what it would be called."""
+class HypotheticalTask(Struct, frozen=True):
+    """A task that was not submitted, and its name."""
 
     task: WaitingTask
     name: str
 
 
-# The id of a task or a node, or a task that has none yet.
-About = str | Supposed
+# The id of a task or a node, or a task without an id.
+About = str | HypotheticalTask
 
 
 class LeaderQuestion(Struct, frozen=True):
@@ -40,7 +40,7 @@ class LeaderQuestion(Struct, frozen=True):
 
 
 async def ask(services: Services, about: About) -> bytes | None:
-    """Nothing when no leader answers in time."""
+    """None if no leader answers in time."""
     question = LeaderQuestion(secrets.token_hex(8), about)
     clock = asyncio.get_running_loop()
     deadline = clock.time() + services.settings.answer_seconds
@@ -49,46 +49,46 @@ async def ask(services: Services, about: About) -> bytes | None:
         await services.live.post(topics.QUESTIONS, codec.encode_json(question))
         await services.live.wake(topics.QUESTIONS)
         while (rest_seconds := deadline - clock.time()) > 0:
-            await listener.wait(min(rest_seconds, _LOOK_SECONDS))
-            said = await services.live.get(name)
-            if said is not None:
-                return said
+            await listener.wait(min(rest_seconds, _POLL_SECONDS))
+            answer = await services.live.get(name)
+            if answer is not None:
+                return answer
     return None
 
 
 async def answer_all(services: Services, answer: Callable[[About], Struct]) -> int:
-    """The leader's part: answers what was asked, and tells about how many things.
+    """The leader's part: answers all questions, and returns the number of subjects.
 
-    However much is asked, the leader has half of its time for all else: after each answer it rests
-    for as long as that took. What nobody waits for any more is not answered.
+    The leader keeps half of its time for other work: after each answer it pauses for as long as
+    that took. Questions whose caller has stopped waiting are dropped.
     """
-    asked: dict[About, list[str]] = {}
-    for each in await services.live.collect(topics.QUESTIONS):
-        question = codec.decode_json(each, LeaderQuestion)
-        asked.setdefault(question.about, []).append(question.id)
+    ids_by_subject: dict[About, list[str]] = {}
+    for data in await services.live.collect(topics.QUESTIONS):
+        question = codec.decode_json(data, LeaderQuestion)
+        ids_by_subject.setdefault(question.about, []).append(question.id)
     clock = asyncio.get_running_loop()
     until = clock.time() + services.settings.answer_seconds
-    for count, (about, question_ids) in enumerate(asked.items()):
+    for count, (about, question_ids) in enumerate(ids_by_subject.items()):
         began_at = clock.time()
         if began_at >= until:
             return count
-        said = _said(answer, about)
-        if said is not None:
-            await _tell(services, question_ids, said)
+        encoded = _encode_answer(answer, about)
+        if encoded is not None:
+            await _publish(services, question_ids, encoded)
         await asyncio.sleep(clock.time() - began_at)
-    return len(asked)
+    return len(ids_by_subject)
 
 
-async def _tell(services: Services, question_ids: Sequence[str], said: bytes) -> None:
+async def _publish(services: Services, question_ids: Sequence[str], encoded: bytes) -> None:
     for name in map(topics.answer, question_ids):
-        await services.live.put(name, said, _KEPT_SECONDS)
+        await services.live.put(name, encoded, _KEPT_SECONDS)
         await services.live.wake(name)
 
 
-def _said(answer: Callable[[About], Struct], about: About) -> bytes | None:
-    """Nothing where there is a fault: whoever else has asked is answered all the same."""
+def _encode_answer(answer_about: Callable[[About], Struct], about: About) -> bytes | None:
+    """None if answering fails: other questions are still answered."""
     try:
-        return codec.encode_json(answer(about))
+        return codec.encode_json(answer_about(about))
     except Exception:
         log.exception("answering failed", about=about if isinstance(about, str) else about.name)
         return None

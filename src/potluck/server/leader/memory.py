@@ -1,7 +1,7 @@
-"""The leader's memory of the queue and the pool: loaded in slices, then kept up by what changes.
+"""The leader's memory of the queue and the pool: loaded in slices, then updated incrementally.
 
-What waits at the head of each account's queue is loaded first, so that a new leader places tasks
-within seconds; the rest comes behind. Reading is sliced, so that requests have their turn.
+The head of each account's queue is loaded first, so that a new leader places tasks within seconds;
+the rest follows. Reads are sliced, so that requests get their turn.
 """
 
 import asyncio
@@ -12,21 +12,21 @@ from potluck.decide.reservations.duration_estimate import Durations
 from potluck.decide.reservations.reserve import ReserveSettings
 from potluck.decide.scheduler import Scheduler
 from potluck.model.ids import AccountId, NodeId, TaskId
-from potluck.server.leader.scheduler_input import Doubts, Known
+from potluck.server.leader.scheduler_input import SchedulerInput, UnconfirmedIds
 from potluck.server.policies import order_by_name, placement_by_name
 from potluck.server.services import Services
 from potluck.store.database import Connection
-from potluck.store.scheduler import scheduler_feed
-from potluck.store.scheduler.interning import Shapes
-from potluck.store.scheduler.scheduler_feed import FeedPosition, TaskNow
+from potluck.store.scheduler import node_feed, scheduler_feed
+from potluck.store.scheduler.interning import Interner
+from potluck.store.scheduler.scheduler_feed import FeedPosition, TaskSnapshot
 
-# For a start, of all accounts together.
-_MOST_HEADS = 20_000
-_MOST_HEADS_EACH = 1_000
-# That come with the news, of which there are none or few most of the time.
+# Loaded at the start, over all accounts.
+_MAX_HEADS = 20_000
+_MAX_HEADS_PER_ACCOUNT = 1_000
+# Tasks read together with the change feed; usually there are few.
 _FIRST_TASKS = 100
-# A node comes with its devices and all that runs on it.
-_NODES_AT_ONCE = 100
+# Each node includes its devices and running attempts.
+_NODES_PER_READ = 100
 
 T = TypeVar("T")
 
@@ -36,71 +36,71 @@ class LeaderMemory:
         settings = services.settings
         order = order_by_name(settings.order_policy)
         placement = placement_by_name(settings.placement_policy)
-        self.known = Known(Scheduler(order, placement, reserve))
+        self.known = SchedulerInput(Scheduler(order, placement, reserve))
         self.position = FeedPosition("", 0.0)
-        self.has_decided = False  # whether one that others wait for had ended, when last asked
+        self.has_decided = False  # whether a dependency had ended at the last read
         self.has_begun = False
         self.is_loaded = False
-        shapes, durations = Shapes(), Durations()
+        shapes, durations = Interner(), Durations()
         self.tasks = scheduler_feed.TaskFeed(shapes, durations)
-        self.nodes = scheduler_feed.Nodes(shapes, durations)
+        self.nodes = node_feed.NodeFeed(shapes, durations)
         self._services = services
-        self._behind = ""  # up to where the queue has been loaded
+        self._behind = ""  # id up to which the queue is loaded
 
     @property
     def now(self) -> float:
-        """The database's clock, when it was last asked."""
+        """The database's clock at the last read."""
         return self.position.now
 
     async def begin(self) -> None:
-        """Loads who can pay, all that is free, and the head of each account's queue."""
+        """Loads the accounts, the free capacity, and the head of each account's queue."""
         async with self._services.database.statement() as connection:
-            self.position = await scheduler_feed.position(connection)
-        async for account_ids in self.pages(scheduler_feed.all_accounts, self._page):
-            await self.read_accounts(account_ids)
-        async for node_ids in self.pages(scheduler_feed.online_nodes, _NODES_AT_ONCE):
+            self.position = await scheduler_feed.read_position(connection)
+        async for page in self.pages(scheduler_feed.all_accounts, self._page):
+            await self.read_accounts(page)
+        async for node_ids in self.pages(node_feed.online_nodes, _NODES_PER_READ):
             await self.read_nodes(node_ids)
         async with self._services.database.statement() as connection:
             waiting = await scheduler_feed.waiting_accounts(connection)
-        each = max(1, min(_MOST_HEADS_EACH, _MOST_HEADS // max(1, len(waiting))))
-        for some in _slices(waiting, max(1, self._page // each)):
+        per_account = max(1, min(_MAX_HEADS_PER_ACCOUNT, _MAX_HEADS // max(1, len(waiting))))
+        for account_ids in _slices(waiting, max(1, self._page // per_account)):
             async with self._services.database.statement() as connection:
-                heads = await self.tasks.heads(connection, some, each)
+                heads = await self.tasks.heads(connection, account_ids, per_account)
             await self._put_tasks(heads)
         self.has_begun = True
 
     async def load_more(self, seconds: float = 0.0) -> None:
-        """The next pages of all that waits, for about so long; one at least.
+        """Loads further pages of the queue for about this long; at least one.
 
-        While one page is taken in the next is on its way. All that was read is taken in before
-        anything else happens: later it might no longer be true.
+        The next page is read while one is processed. All pages are processed before this returns:
+        later they might be outdated.
         """
         until = asyncio.get_running_loop().time() + seconds
-        coming: Awaitable[list[TaskNow]] | None = self._next_page()
+        coming: Awaitable[list[TaskSnapshot]] | None = self._next_page()
         while coming is not None:
-            found = await coming
-            self._behind = found[-1].id if found else self._behind
-            self.is_loaded = len(found) < self._page
-            is_over = self.is_loaded or asyncio.get_running_loop().time() >= until
-            coming = None if is_over else asyncio.create_task(self._next_page())
-            await asyncio.sleep(0)  # so that the question for it goes out
-            await self._put_tasks(found)
+            page = await coming
+            self._behind = page[-1].id if page else self._behind
+            self.is_loaded = len(page) < self._page
+            is_done = self.is_loaded or asyncio.get_running_loop().time() >= until
+            coming = None if is_done else asyncio.create_task(self._next_page())
+            await asyncio.sleep(0)  # lets the read of the next page start
+            await self._put_tasks(page)
 
-    async def _next_page(self) -> list[TaskNow]:
+    async def _next_page(self) -> list[TaskSnapshot]:
         async with self._services.database.statement() as connection:
             return await self.tasks.waiting(connection, self._behind, self._page)
 
     async def catch_up(self) -> None:
-        """Takes in what has become visible since the last time, and whose time has come."""
-        since, self.known.doubts, doubts = self.position, Doubts(), self.known.doubts
+        """Processes changes committed since the last call, and tasks that became due."""
+        since, self.known.doubts, doubts = self.position, UnconfirmedIds(), self.known.doubts
         try:
             await self._catch_up(since, doubts)
         except BaseException:
-            self.position = since  # what was not taken in is taken in the next time
+            self.position = since  # processed by the next call instead
             self.known.doubts = doubts
             raise
 
-    async def _catch_up(self, since: FeedPosition, doubts: Doubts) -> None:
+    async def _catch_up(self, since: FeedPosition, doubts: UnconfirmedIds) -> None:
         async with self._services.database.statement() as connection:
             news = await self.tasks.news(connection, since, min(_FIRST_TASKS, self._page))
         self.position, self.has_decided = news.position, news.has_decided
@@ -117,35 +117,35 @@ class LeaderMemory:
 
     async def read_accounts(self, ids: Sequence[AccountId]) -> None:
         quota = self._services.settings.quota_running_devices
-        for some in _slices(ids, self._page):
+        for batch in _slices(ids, self._page):
             async with self._services.database.statement() as connection:
-                found = await scheduler_feed.accounts(connection, some, quota)
-            self.known.put_accounts(found)
+                accounts = await scheduler_feed.read_accounts(connection, batch, quota)
+            self.known.put_accounts(accounts)
 
     async def read_nodes(self, ids: Sequence[NodeId]) -> None:
-        for some in _slices(ids, _NODES_AT_ONCE):
+        for batch in _slices(ids, _NODES_PER_READ):
             async with self._services.database.statement() as connection:
-                found = await self.nodes.of_ids(connection, some)
-            self.known.put_nodes(found, self.now)
+                nodes = await self.nodes.of_ids(connection, batch)
+            self.known.put_nodes(nodes, self.now)
 
     async def read_tasks(self, ids: Sequence[TaskId]) -> None:
-        for some in _slices(ids, self._page):
+        for batch in _slices(ids, self._page):
             async with self._services.database.statement() as connection:
-                found = await self.tasks.of_ids(connection, some)
-            await self._put_tasks(found)
+                tasks = await self.tasks.of_ids(connection, batch)
+            await self._put_tasks(tasks)
 
-    async def _put_tasks(self, found: Sequence[TaskNow]) -> None:
-        self.known.put_tasks(found, self.now)
-        arrays = [each.id for each in found if each.task is not None and each.task.pending]
+    async def _put_tasks(self, tasks: Sequence[TaskSnapshot]) -> None:
+        self.known.put_tasks(tasks, self.now)
+        arrays = [task.id for task in tasks if task.task is not None and task.task.pending]
         if arrays:
             async with self._services.database.statement() as connection:
-                self.known.put_paces(await scheduler_feed.paces(connection, arrays))
+                self.known.put_paces(await scheduler_feed.read_node_speeds(connection, arrays))
         await asyncio.sleep(0)
 
     async def pages(
         self, read: Callable[[Connection, str, int], Awaitable[list[T]]], most: int
     ) -> AsyncIterator[list[T]]:
-        """Ids, page by page, in their order."""
+        """Yields ids page by page, in order."""
         behind = ""
         while True:
             async with self._services.database.statement() as connection:

@@ -1,8 +1,8 @@
-"""Compares all that the leader keeps in memory with the database, a slice at a time.
+"""Compares the leader's memory with the database, a slice at a time.
 
-What the position has not seen is on its way and is passed over; anything else must agree. If it
-does not, something was missed: it is mended, counted, and logged as an error, since nobody should
-ever see that. Nothing may be planned while a slice is compared.
+Changes after the memory's position are still on their way and are skipped; everything else must
+agree. A difference is corrected, counted, and logged as an error: it means that a change was
+missed. No planning may happen while a slice is compared.
 """
 
 from collections.abc import Sequence
@@ -14,16 +14,17 @@ from potluck.decide.types import FreeNode, WaitingTask
 from potluck.model.ids import NodeId, TaskId
 from potluck.server.leader.memory import LeaderMemory
 from potluck.server.services import Services
-from potluck.store.scheduler import scheduler_feed
-from potluck.store.scheduler.scheduler_feed import NodeNow, WaitingId
+from potluck.store.scheduler import node_feed, scheduler_feed
+from potluck.store.scheduler.node_feed import NodeSnapshot
+from potluck.store.scheduler.scheduler_feed import WaitingId
 
 log = structlog.get_logger()
 
-_NODES_AT_ONCE = 100
+_NODES_PER_READ = 100
 
 
-class Sweep:
-    """One comparison of everything; made anew for the next."""
+class MemoryAudit:
+    """One full comparison; create a new one for the next."""
 
     def __init__(self, services: Services, memory: LeaderMemory) -> None:
         self._services = services
@@ -40,22 +41,22 @@ class Sweep:
         return not self._steps
 
     async def run_once(self) -> None:
-        """The next slice."""
+        """Compares the next slice."""
         if not await self._steps[0]():
             self._steps.pop(0)
             self._behind = ""
 
     async def _waiting(self) -> bool:
-        """What is ready must be in line, with the same items left. Answers if there is more."""
+        """Every ready task must be queued with the same items. Returns whether there is more."""
         async with self._services.database.transaction() as connection:
             page = await scheduler_feed.waiting_ids(
                 connection, self._behind, self._most, self._memory.position
             )
-        line, aside = self._known.scheduler, self._known.set_aside
+        scheduler, set_aside = self._known.scheduler, self._known.set_aside
         wrong = [
-            each.id
-            for each in page
-            if each.id not in aside and not _agrees(line.task(each.id), each)
+            task.id
+            for task in page
+            if task.id not in set_aside and not _agrees(scheduler.task(task.id), task)
         ]
         self._note("task", wrong)
         await self._memory.read_tasks(wrong)
@@ -63,34 +64,36 @@ class Sweep:
         return len(page) == self._most
 
     async def _in_line(self) -> bool:
-        """Nothing else is in line."""
+        """No other task may be queued."""
         if self._task_ids is None:
             self._task_ids = self._known.scheduler.task_ids()
         ids, self._task_ids = self._task_ids[: self._most], self._task_ids[self._most :]
-        still = [each for each in ids if self._known.scheduler.task(each) is not None]
+        queued = [task_id for task_id in ids if self._known.scheduler.task(task_id) is not None]
         async with self._services.database.transaction() as connection:
-            wrong = await scheduler_feed.not_waiting(connection, still, self._memory.position)
+            wrong = await scheduler_feed.not_waiting(connection, queued, self._memory.position)
         self._note("task", wrong)
         await self._memory.read_tasks(wrong)
         return bool(self._task_ids)
 
     async def _nodes(self) -> bool:
-        """What is no error by itself, such as how long something will still take, is taken over."""
+        """Also takes over values that are no error, such as expected ends."""
         if self._node_ids is None:
             self._node_ids = await self._all_nodes()
-        ids, self._node_ids = self._node_ids[:_NODES_AT_ONCE], self._node_ids[_NODES_AT_ONCE:]
+        ids, self._node_ids = self._node_ids[:_NODES_PER_READ], self._node_ids[_NODES_PER_READ:]
         async with self._services.database.transaction() as connection:
-            found = await self._memory.nodes.of_ids(connection, ids)
-            changed = set(await scheduler_feed.changed_nodes(connection, self._memory.position))
-        other = [each for each in found if self._known.nodes.get(each.id) != each]
-        wrong = [each.id for each in other if not _is_same(self._known.nodes.get(each.id), each)]
-        self._note("node", [each for each in wrong if each not in changed])
-        self._known.put_nodes(other, self._memory.now)
+            nodes = await self._memory.nodes.of_ids(connection, ids)
+            changed = set(await node_feed.changed_nodes(connection, self._memory.position))
+        differing = [node for node in nodes if self._known.nodes.get(node.id) != node]
+        wrong = [
+            node.id for node in differing if not _is_same(self._known.nodes.get(node.id), node)
+        ]
+        self._note("node", [node_id for node_id in wrong if node_id not in changed])
+        self._known.put_nodes(differing, self._memory.now)
         return bool(self._node_ids)
 
     async def _all_nodes(self) -> list[NodeId]:
         ids = set(self._known.nodes)
-        async for page in self._memory.pages(scheduler_feed.online_nodes, self._most):
+        async for page in self._memory.pages(node_feed.online_nodes, self._most):
             ids.update(page)
         return sorted(ids)
 
@@ -98,11 +101,13 @@ class Sweep:
         quota = self._services.settings.quota_running_devices
         async with self._services.database.transaction() as connection:
             ids = await scheduler_feed.all_accounts(connection, self._behind, self._most)
-            found = await scheduler_feed.accounts(connection, ids, quota)
+            accounts = await scheduler_feed.read_accounts(connection, ids, quota)
             changed = set(await scheduler_feed.changed_accounts(connection, self._memory.position))
-        other = [each for each in found if self._known.accounts.get(each.id) != each]
-        self._note("account", [each.id for each in other if each.id not in changed])
-        self._known.put_accounts(other)
+        differing = [
+            account for account in accounts if self._known.accounts.get(account.id) != account
+        ]
+        self._note("account", [account.id for account in differing if account.id not in changed])
+        self._known.put_accounts(differing)
         self._behind = ids[-1] if ids else ""
         return len(ids) == self._most
 
@@ -127,13 +132,13 @@ def _agrees(known: WaitingTask | None, now: WaitingId) -> bool:
     return now.is_ready and known.pending == now.pending
 
 
-def _is_same(known: NodeNow | None, now: NodeNow) -> bool:
-    """Apart from what is not worth a change of its own: how reliable it is, and expected ends."""
+def _is_same(known: NodeSnapshot | None, now: NodeSnapshot) -> bool:
+    """Ignores reliability and expected ends, which change without an event."""
     if known is None:
         return now.node is None and not now.attempts
     if known.lists != now.lists:
         return False
-    attempts = [{attempt.id for attempt in each.attempts} for each in (known, now)]
+    attempts = [{attempt.id for attempt in snapshot.attempts} for snapshot in (known, now)]
     return attempts[0] == attempts[1] and _offer(known.node) == _offer(now.node)
 
 

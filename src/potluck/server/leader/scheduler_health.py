@@ -1,7 +1,6 @@
-"""That the scheduler fails, kept in `live` for all instances: nothing starts, and only a log knows.
+"""Whether the scheduler fails, kept in `live` for all instances.
 
-What it fails with stays in the log of the instance that leads; here stands only that it does, since
-everybody may read it.
+The error itself stays in the leader's log, since every user may read this flag.
 """
 
 from potluck.model.task import WaitingReason
@@ -10,25 +9,25 @@ from potluck.server.services import Services
 
 REASON = WaitingReason(
     "scheduler_fails",
-    "The scheduler fails, so nothing starts. The log of the server that leads says why.",
+    "The scheduler is failing, so no task starts. The leader's log has the error.",
 )
-# It fails again and again, about every second; a leader that is gone does not fail any more.
+# A failure repeats about every second; a leader that is gone does not repeat it.
 _KEPT_SECONDS = 30.0
 
 
-class SchedulerTrouble:
+class SchedulerHealth:
     def __init__(self, services: Services) -> None:
         self._live = services.live
-        self._may_be_told = True  # by a leader before this one
+        self._may_be_set = True  # by an earlier leader
 
     async def begin(self) -> None:
         await self._live.put(topics.TROUBLE, b"1", _KEPT_SECONDS)
-        self._may_be_told = True
+        self._may_be_set = True
 
     async def end(self) -> None:
-        if self._may_be_told:
+        if self._may_be_set:
             await self._live.drop(topics.TROUBLE)
-            self._may_be_told = False
+            self._may_be_set = False
 
 
 async def is_in_trouble(services: Services) -> bool:

@@ -1,6 +1,6 @@
-"""What the leader knows: what waits, what is free and who can pay, told to the scheduler.
+"""Feeds the scheduler with queued tasks, capacity and accounts, as read from PostgreSQL.
 
-All of it was read from PostgreSQL, and all of it may be old by now. Nothing here asks or waits.
+All of it may be outdated. Nothing here reads or waits.
 """
 
 import heapq
@@ -16,42 +16,47 @@ from potluck.decide.scheduler import Scheduler
 from potluck.decide.types import AccountShare, Assignment, FreeDevice, FreeNode
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.store.attempts.assign import Assigned
-from potluck.store.scheduler.scheduler_feed import (
-    NodeNow,
-    NodeSpeed,
-    TaskNow,
-    WalletLists,
-)
+from potluck.store.scheduler.node_feed import NodeSnapshot, WalletLists
+from potluck.store.scheduler.scheduler_feed import NodeSpeed, TaskSnapshot
 
 
-class Wallets:
+class WalletAccounts:
+    """Resolves the wallets in owners' lists to accounts; a wallet may not have one yet."""
+
     def __init__(self) -> None:
         self._accounts: dict[str, AccountId] = {}
-        self._awaited: dict[NodeId, frozenset[str]] = {}  # named there, and nobody's yet
+        self._awaited: dict[
+            NodeId, frozenset[str]
+        ] = {}  # wallets named there that have no account yet
 
-    def meet(self, accounts: Iterable[AccountShare]) -> set[NodeId]:
-        """Takes note of whose a wallet is; the nodes that have been waiting to hear of it."""
-        new = {each.wallet: each.id for each in accounts if each.wallet not in self._accounts}
+    def add(self, accounts: Iterable[AccountShare]) -> set[NodeId]:
+        """Adds wallets; returns the nodes that waited for one of them."""
+        new = {
+            account.wallet: account.id
+            for account in accounts
+            if account.wallet not in self._accounts
+        }
         self._accounts |= new
         return {node_id for node_id, names in self._awaited.items() if not names.isdisjoint(new)}
 
-    def resolve(self, now: NodeNow) -> FreeNode | None:
+    def resolve(self, current: NodeSnapshot) -> FreeNode | None:
         """The node, with the accounts that its owner's lists name."""
-        named = {name for each in now.lists.values() for name in each.allow | each.deny}
-        awaited = frozenset(named.difference(self._accounts))
+        wallets = {name for lists in current.lists.values() for name in lists.allow | lists.deny}
+        awaited = frozenset(wallets.difference(self._accounts))
         if awaited:
-            self._awaited[now.id] = awaited
+            self._awaited[current.id] = awaited
         else:
-            self._awaited.pop(now.id, None)
-        if now.node is None or not now.lists:
-            return now.node
+            self._awaited.pop(current.id, None)
+        if current.node is None or not current.lists:
+            return current.node
         devices = [
-            self._device(now.node, each, now.lists.get(each.id)) for each in now.node.devices
+            self._device(current.node, device, current.lists.get(device.id))
+            for device in current.node.devices
         ]
-        return replace(now.node, devices=tuple(devices))
+        return replace(current.node, devices=tuple(devices))
 
     def _device(self, node: FreeNode, device: FreeDevice, lists: WalletLists | None) -> FreeDevice:
-        """Lists are about others: his own tasks an owner always takes."""
+        """Lists are about others: owners' own tasks are always accepted."""
         if lists is None:
             return device
         owner = {node.account_id}
@@ -62,38 +67,40 @@ class Wallets:
         return frozenset(self._accounts[name] for name in names if name in self._accounts)
 
 
-# So that few entries are not tidied again and again.
+# Avoids compacting a small heap repeatedly.
 _SPARE = 64
 
 
-class Later:
+class DelayedTasks:
+    """Tasks that become ready at a later time."""
+
     def __init__(self) -> None:
         self._times: dict[TaskId, float] = {}
-        self._heap: list[tuple[float, TaskId]] = []  # the next first; also what no longer holds
+        self._heap: list[tuple[float, TaskId]] = []  # earliest first; may contain outdated entries
 
     def __len__(self) -> int:
-        """What it keeps in memory."""
+        """The number of entries in memory."""
         return len(self._heap)
 
     def put(self, task_id: TaskId, at: float) -> None:
         if self._times.get(task_id) != at:
             self._times[task_id] = at
             heapq.heappush(self._heap, (at, task_id))
-            self._tidy()
+            self._compact()
 
     def drop(self, task_id: TaskId) -> None:
         if self._times.pop(task_id, None) is not None:
-            self._tidy()
+            self._compact()
 
     def take_due(self, now: float) -> list[TaskId]:
-        """Those whose time has come, which are no longer here."""
-        found = []
+        """Removes and returns the tasks that are due."""
+        due = []
         while self._heap and self._heap[0][0] <= now:
             at, task_id = heapq.heappop(self._heap)
             if self._times.get(task_id) == at:
                 del self._times[task_id]
-                found.append(task_id)
-        return found
+                due.append(task_id)
+        return due
 
     @property
     def next_at(self) -> float | None:
@@ -101,108 +108,110 @@ class Later:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else None
 
-    def _tidy(self) -> None:
+    def _compact(self) -> None:
         if len(self._heap) > 2 * len(self._times) + _SPARE:
             self._heap = [(at, task_id) for task_id, at in self._times.items()]
             heapq.heapify(self._heap)
 
 
-# Somebody else was quicker, perhaps; not so often in a row.
-_MOST_REFUSALS = 3
+# A refusal may be a race; not this many in a row.
+_MAX_REFUSALS = 3
 
 
-class Doubts(Struct):
-    """What has to be read again, because a plan with it did not come true."""
+class UnconfirmedIds(Struct):
+    """What must be read again, because a plan with it was not applied."""
 
     tasks: set[TaskId] = msgspec.field(default_factory=set)
     nodes: set[NodeId] = msgspec.field(default_factory=set)
 
 
-class Known:
+class SchedulerInput:
+    """The state that the scheduler plans with."""
+
     def __init__(self, scheduler: Scheduler) -> None:
         self.scheduler = scheduler
-        self.doubts = Doubts()
-        self.nodes: dict[NodeId, NodeNow] = {}  # as they were read
+        self.doubts = UnconfirmedIds()
+        self.nodes: dict[NodeId, NodeSnapshot] = {}  # as last read
         self.accounts: dict[AccountId, AccountShare] = {}
-        self._wallets = Wallets()
-        self._later = Later()
+        self._wallets = WalletAccounts()
+        self._later = DelayedTasks()
         self._refusals: Counter[TaskId] = Counter()
-        self.set_aside: dict[TaskId, float] = {}  # refused again and again; until when
+        self.set_aside: dict[TaskId, float] = {}  # refused repeatedly; until when
 
-    def put_tasks(self, found: Iterable[TaskNow], now: float) -> None:
-        for each in found:
-            ready_at = max(each.ready_at or 0.0, self.set_aside.get(each.id, 0.0))
-            if each.task is not None and ready_at > now:
-                self.scheduler.drop_task(each.id)
-                self._later.put(each.id, ready_at)
+    def put_tasks(self, tasks: Iterable[TaskSnapshot], now: float) -> None:
+        for task in tasks:
+            ready_at = max(task.ready_at or 0.0, self.set_aside.get(task.id, 0.0))
+            if task.task is not None and ready_at > now:
+                self.scheduler.drop_task(task.id)
+                self._later.put(task.id, ready_at)
                 continue
-            self._later.drop(each.id)
-            self.set_aside.pop(each.id, None)
-            if each.task is not None:
-                self.scheduler.put_task(each.task)
+            self._later.drop(task.id)
+            self.set_aside.pop(task.id, None)
+            if task.task is not None:
+                self.scheduler.put_task(task.task)
             else:
-                self.scheduler.drop_task(each.id)
-                self._refusals.pop(each.id, None)
+                self.scheduler.drop_task(task.id)
+                self._refusals.pop(task.id, None)
 
     def due(self, now: float) -> list[TaskId]:
-        """Those that may be ready by now: they have to be read again."""
-        found = self._later.take_due(now)
-        for task_id in found:
+        """Tasks that may be ready now and must be read again."""
+        due = self._later.take_due(now)
+        for task_id in due:
             self.set_aside.pop(task_id, None)
-        return found
+        return due
 
     @property
     def next_due(self) -> float | None:
         return self._later.next_at
 
-    def put_nodes(self, found: Iterable[NodeNow], now: float) -> None:
-        for each in found:
-            before = self.nodes.get(each.id)
-            running = {attempt.id for attempt in each.attempts}
+    def put_nodes(self, nodes: Iterable[NodeSnapshot], now: float) -> None:
+        for node in nodes:
+            before = self.nodes.get(node.id)
+            running = {attempt.id for attempt in node.attempts}
             for attempt in before.attempts if before is not None else ():
                 if attempt.id not in running:
                     self.scheduler.drop_running(attempt.id, now)
-            for attempt in each.attempts:
+            for attempt in node.attempts:
                 self.scheduler.put_running(attempt, now)
-            self._put_node(each)
+            self._put_node(node)
 
-    def _put_node(self, now: NodeNow) -> None:
-        node = self._wallets.resolve(now)
+    def _put_node(self, current: NodeSnapshot) -> None:
+        node = self._wallets.resolve(current)
         if node is None:
-            self.scheduler.drop_node(now.id)
+            self.scheduler.drop_node(current.id)
         else:
             self.scheduler.put_node(node)
-        if now.node is None and not now.attempts:
-            self.nodes.pop(now.id, None)
+        if current.node is None and not current.attempts:
+            self.nodes.pop(current.id, None)
         else:
-            self.nodes[now.id] = now
+            self.nodes[current.id] = current
 
-    def put_accounts(self, found: Sequence[AccountShare]) -> None:
-        self.doubts.nodes |= self._wallets.meet(found)
-        for each in found:
-            self.accounts[each.id] = each
-            self.scheduler.put_account(each)
+    def put_accounts(self, accounts: Sequence[AccountShare]) -> None:
+        self.doubts.nodes |= self._wallets.add(accounts)
+        for account in accounts:
+            self.accounts[account.id] = account
+            self.scheduler.put_account(account)
 
-    def put_paces(self, found: Iterable[NodeSpeed]) -> None:
-        seen: dict[TaskId, dict[NodeId, ArrayProgress]] = {}
-        for each in found:
-            here = ArrayProgress(each.item_seconds, each.in_vain)
-            seen.setdefault(each.task_id, {})[each.node_id] = here
-        for task_id, nodes in seen.items():
+    def put_paces(self, speeds: Iterable[NodeSpeed]) -> None:
+        by_task: dict[TaskId, dict[NodeId, ArrayProgress]] = {}
+        for speed in speeds:
+            progress = ArrayProgress(speed.item_seconds, speed.in_vain)
+            by_task.setdefault(speed.task_id, {})[speed.node_id] = progress
+        for task_id, nodes in by_task.items():
             self.scheduler.observed(task_id, nodes)
 
     def came_true(self, assigned: Assigned, now: float) -> None:
-        """It runs under this id from now on, however soon it ends."""
-        given = assigned.assignment
-        self._refusals.pop(given.task_id, None)
-        expected_end = now + given.expected_seconds
-        attempt = given.running(assigned.attempt_id, assigned.consumer_id, expected_end)
+        """The attempt now runs under this id."""
+        assignment = assigned.assignment
+        self._refusals.pop(assignment.task_id, None)
+        expected_end = now + assignment.expected_seconds
+        attempt = assignment.running(assigned.attempt_id, assigned.consumer_id, expected_end)
         self.scheduler.put_running(attempt, now)
-        node = self.nodes.get(given.node_id) or NodeNow(given.node_id, None, ())
+        node = self.nodes.get(assignment.node_id) or NodeSnapshot(assignment.node_id, None, ())
         self.nodes[node.id] = replace(node, attempts=(*node.attempts, attempt))
 
     def doubt(self, assignment: Assignment, now: float) -> None:
-        """It did not come true, or nobody knows: what it was planned with is read again."""
+        """It was not applied, or its outcome is unknown: task and node are read again."""
         self.scheduler.refused(assignment, now)
         self.doubts.tasks.add(assignment.task_id)
         self.doubts.nodes.add(assignment.node_id)
@@ -210,7 +219,7 @@ class Known:
     def refuse(self, task_id: TaskId, until: float) -> bool:
         """Counts a refusal. True if it was one too many: the task is set aside for a while."""
         self._refusals[task_id] += 1
-        if self._refusals[task_id] < _MOST_REFUSALS:
+        if self._refusals[task_id] < _MAX_REFUSALS:
             return False
         del self._refusals[task_id]
         self.set_aside[task_id] = until

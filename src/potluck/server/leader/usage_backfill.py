@@ -1,9 +1,8 @@
-"""What accounts had of the pool before this leader began to count, from the attempts of a day.
+"""Restores recent usage per account, from the attempts of the last day.
 
-Without it fair share would begin anew with each leader: who has just used the pool for hours would
-be as good as who has not. It is read behind all else, a slice at a time and the newest first, since
-what was used longest ago counts least; a day ago counts a sixteenth, and further back nobody looks
-but for what ran from before then into this day.
+Without it fair share would restart with each leader. It is read last, in slices, newest first,
+since old usage counts least: after a day it counts a sixteenth, and older attempts matter only if
+they ran into this day.
 """
 
 from collections import defaultdict
@@ -19,14 +18,14 @@ from potluck.store.database import Connection
 from potluck.store.scheduler import recent_usage
 from potluck.store.scheduler.recent_usage import RecentUse
 
-_BACK = timedelta(days=1)
-# However busy the day was: these are a few seconds of reading, between rounds.
-_MOST_ATTEMPTS = 200_000
-_BEHIND_ALL = "attempt_z"
+_WINDOW = timedelta(days=1)
+# Bounds the work to a few seconds of reading, between rounds.
+_MAX_ATTEMPTS = 200_000
+_AFTER_ALL = "attempt_z"
 
 
 class _IdSpan(NamedTuple):
-    """What is read slice by slice, each before an id."""
+    """Read in slices, each before an id."""
 
     read: Callable[[Connection, str, int], Awaitable[list[RecentUse]]]
     behind: str
@@ -36,19 +35,19 @@ class UsageBackfill:
     def __init__(self, services: Services, memory: LeaderMemory) -> None:
         self._services = services
         self._memory = memory
-        self._until = memory.now  # from here on the scheduler counts by itself
-        self._since = datetime.fromtimestamp(memory.now, UTC) - _BACK
+        self._until = memory.now  # from then on the scheduler counts itself
+        self._since = datetime.fromtimestamp(memory.now, UTC) - _WINDOW
         self._first = first_id_at("attempt", self._since)
-        # What ran into this day goes first: it is little to read, and counts for much.
+        # Attempts that ran into this day come first: few rows, and they count for much.
         self._spans = [
             _IdSpan(self._before_the_day, self._first),
-            _IdSpan(self._of_the_day, _BEHIND_ALL),
+            _IdSpan(self._of_the_day, _AFTER_ALL),
         ]
-        self._left = _MOST_ATTEMPTS
+        self._left = _MAX_ATTEMPTS
         self.is_over = False
 
     async def run_once(self) -> None:
-        """The next slice."""
+        """Reads the next slice."""
         span = self._spans[0]
         most = min(self._left, self._services.settings.most_tasks_per_page)
         async with self._services.database.transaction() as connection:
@@ -72,7 +71,7 @@ class UsageBackfill:
 
     def _by_account(self, page: list[RecentUse]) -> dict[AccountId, float]:
         used: dict[AccountId, float] = defaultdict(float)
-        for each in page:
-            ended_at = self._until if each.ended_at is None else min(each.ended_at, self._until)
-            used[each.account_id] += lately_used(each.milli, each.began_at, ended_at, self._until)
+        for use in page:
+            ended_at = self._until if use.ended_at is None else min(use.ended_at, self._until)
+            used[use.account_id] += lately_used(use.milli, use.began_at, ended_at, self._until)
         return used

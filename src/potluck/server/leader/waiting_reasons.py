@@ -1,9 +1,9 @@
-"""Why tasks wait, kept in `live` for whoever asks, on any instance.
+"""Publishes why tasks wait, in `live`, for all instances.
 
-Tasks of one account that ask for the same, and have failed in the same places, wait for the same
-reason. It is kept once, under a name that follows from the task itself, however many they are; and
-who follows one of them is woken only when it changes. How long they are expected to take is not in
-the name, since only the leader knows: of lines that differ by that alone, the last reason is told.
+Tasks of one account with the same requirements and the same failed nodes wait for the same reason.
+It is stored once, under a name derived from the task, and followers are woken only when it changes.
+Expected durations are not part of the name, since only the leader knows them: of groups that differ
+in that alone, the latest reason is shown.
 """
 
 import asyncio
@@ -18,9 +18,9 @@ from potluck.server import topics
 from potluck.server.services import Services
 from potluck.wire import codec
 
-# Long enough to outlive a quiet spell between rounds, short enough not to lie for long.
+# Outlives a quiet period between rounds, but not for long.
 _REASON_SECONDS = 120.0
-# How long a round may spend with putting again what has not changed.
+# Time per round for refreshing unchanged reasons.
 _REFRESH_SECONDS = 0.05
 
 
@@ -29,24 +29,24 @@ class _Published(NamedTuple):
     at: float
 
 
-class Reasons:
+class WaitingReasons:
     def __init__(self, services: Services, scheduler: Scheduler) -> None:
         self._services = services
         self._scheduler = scheduler
         self._clock = asyncio.get_running_loop()
-        self._published: OrderedDict[LineKey, _Published] = OrderedDict()  # the oldest first
+        self._published: OrderedDict[LineKey, _Published] = OrderedDict()  # oldest first
         self._of_name: dict[str, dict[LineKey, None]] = {}
 
     async def publish(
         self, changed: Mapping[LineKey, Waiting], emptied: Iterable[LineKey] = ()
     ) -> None:
-        """What is new; of an emptied line nothing is told any more, to whoever comes into it."""
+        """Publishes changed reasons, and drops those of emptied groups."""
         for key in emptied:
             await self._drop(key)
         for key, waiting in changed.items():
             encoded = codec.encode_json(waiting.reason)
-            known = self._published.get(key)
-            if known is None or known.encoded != encoded:
+            published = self._published.get(key)
+            if published is None or published.encoded != encoded:
                 await self._put(key, encoded)
                 await self._services.live.wake(
                     topics.line(_name(key._replace(failed_on=frozenset())))
@@ -55,17 +55,17 @@ class Reasons:
 
     @property
     def is_behind(self) -> bool:
-        """Whether there are some to put again before they expire."""
+        """Whether some reasons must be refreshed before they expire."""
         oldest = next(iter(self._published.values()), None)
         return oldest is not None and self._clock.time() - oldest.at >= _REASON_SECONDS / 2
 
     async def _refresh(self) -> None:
-        """Some, before they expire; without those in which nobody waits any more."""
+        """Refreshes the oldest reasons; drops those of groups without waiting tasks."""
         until = self._clock.time() + _REFRESH_SECONDS
         while self.is_behind and self._clock.time() < until:
-            key, known = next(iter(self._published.items()))
+            key, published = next(iter(self._published.items()))
             if self._scheduler.has_line(key):
-                await self._put(key, known.encoded)
+                await self._put(key, published.encoded)
             else:
                 await self._drop(key)
 

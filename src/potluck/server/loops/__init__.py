@@ -1,1 +1,1 @@
-"""Background duties, one a file, each with a `run_once`. The leader alone does them."""
+"""Background duties of the leader, one per file, each with a `run_once`."""

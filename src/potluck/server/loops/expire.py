@@ -1,4 +1,4 @@
-"""Looks for what ran out of time."""
+"""Expires leases, assignments and deadlines."""
 
 import asyncio
 

@@ -1,6 +1,6 @@
-"""Removes what nobody needs any more: files, results and logs of old tasks, uploads given up.
+"""Removes unused data: files, results and logs of old tasks, and abandoned uploads.
 
-Each step is taken by itself; one that fails is logged and keeps no other waiting.
+A failing step is logged and does not block the others.
 """
 
 import asyncio
@@ -18,29 +18,29 @@ log = structlog.get_logger()
 _STEPS: tuple[Callable[[Services], Awaitable[None]], ...] = (
     garbage.clear_tasks,
     garbage.drop_idle_uploads,
-    garbage.give_up_claims,
+    garbage.release_unused_claims,
     garbage.remove_marked,
 )
 
 
-class CollectLoop:
+class GarbageLoop:
     def __init__(self, services: Services) -> None:
         self._services = services
-        # Who just began to lead has enough to do.
+        # A new leader has more urgent work.
         self._sweep_at = time.monotonic() + services.settings.collect_wait_seconds
 
     async def run_once(self) -> None:
         for step in _STEPS:
-            await self._survive(step)
+            await self._run_step(step)
         if time.monotonic() >= self._sweep_at:
-            await self._survive(garbage.sweep)
+            await self._run_step(garbage.sweep_orphans)
             self._sweep_at = time.monotonic() + self._services.settings.sweep_objects_seconds
         await asyncio.sleep(self._services.settings.collect_seconds)
 
-    async def _survive(self, step: Callable[[Services], Awaitable[None]]) -> None:
+    async def _run_step(self, step: Callable[[Services], Awaitable[None]]) -> None:
         try:
             await step(self._services)
-        except Unavailable:  # for the others too; the leader waits and comes again
+        except Unavailable:  # affects all steps; the leader retries
             raise
         except Exception:
-            log.exception("collecting failed", what=step.__name__)
+            log.exception("garbage collection step failed", what=step.__name__)

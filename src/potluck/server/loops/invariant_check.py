@@ -1,7 +1,6 @@
-"""Checks now and then, on a few nodes and accounts at a time, what must always be true.
+"""Checks invariants periodically, on a few nodes and accounts at a time, in rotation.
 
-The next ones each time, and from the beginning after the last, so that all have their turn.
-Whatever does not hold is a mistake in this program: it is counted, and logged as an error.
+A violation is a bug in this program: it is counted and logged as an error.
 """
 
 import asyncio
@@ -11,18 +10,18 @@ import structlog
 from potluck.decide.invariants import violations
 from potluck.server.leader.memory import LeaderMemory
 from potluck.server.services import Services
-from potluck.store.scheduler import invariant_snapshot, scheduler_feed
+from potluck.store.scheduler import invariant_snapshot, node_feed, scheduler_feed
 from potluck.store.scheduler.invariant_snapshot import SnapshotScope
 
 log = structlog.get_logger()
 
-# So that a look stays short: a node brings its devices, all that runs on it, and whose that is.
+# Keeps a check short: a node includes its devices, attempts and their accounts.
 _NODES = 20
 _ACCOUNTS = 5
 _ATTEMPTS = 200
 
 
-class WatchLoop:
+class InvariantCheckLoop:
     def __init__(self, services: Services, memory: LeaderMemory) -> None:
         self._services = services
         self._nodes = memory.nodes
@@ -31,20 +30,20 @@ class WatchLoop:
         self.violations = 0
 
     async def run_once(self) -> None:
-        await self.look()
+        await self.check()
         await asyncio.sleep(self._services.settings.watch_seconds)
 
-    async def look(self) -> None:
-        part = await self._next_part()
+    async def check(self) -> None:
+        scope = await self._next_scope()
         async with self._services.database.transaction() as connection:
-            found = violations(await invariant_snapshot.sample(connection, part))
-        for sentence in found:
-            log.error("something that must always be true is not", sentence=sentence)
-        self.violations += len(found)
+            sentences = violations(await invariant_snapshot.sample(connection, scope))
+        for sentence in sentences:
+            log.error("invariant violated", sentence=sentence)
+        self.violations += len(sentences)
 
-    async def _next_part(self) -> SnapshotScope:
+    async def _next_scope(self) -> SnapshotScope:
         async with self._services.database.transaction() as connection:
-            node_ids = await scheduler_feed.online_nodes(connection, self._behind_node, _NODES)
+            node_ids = await node_feed.online_nodes(connection, self._behind_node, _NODES)
             account_ids = await scheduler_feed.all_accounts(
                 connection, self._behind_account, _ACCOUNTS
             )

@@ -1,4 +1,4 @@
-"""Answers what other instances ask the leader: at once when woken, and every second in any case."""
+"""Answers questions of other instances to the leader: when woken, and every second."""
 
 from potluck.server import topics
 from potluck.server.flow.schedule.explain_task import answer_once
@@ -6,7 +6,7 @@ from potluck.server.leader.memory import LeaderMemory
 from potluck.server.services import Services
 
 
-class AnswerLoop:
+class LeaderRpcLoop:
     def __init__(self, services: Services, memory: LeaderMemory) -> None:
         self._services = services
         self._memory = memory

@@ -1,7 +1,7 @@
-"""Leads, or stands by: renews the leader's row, and runs the duties while it holds it.
+"""Leads or stands by: renews the leader's row, and runs the duties while it holds it.
 
-Whoever loses the row stops its duties at once; what they had planned names an old term and changes
-nothing.
+An instance that loses the row stops its duties; their pending writes name an old term and have no
+effect.
 """
 
 import asyncio
@@ -14,25 +14,25 @@ from potluck.model.error import Unavailable
 from potluck.server.flow.housekeeping.expire import begin_term
 from potluck.server.leader.memory import LeaderMemory
 from potluck.server.loops.expire import ExpireLoop
-from potluck.server.loops.garbage import CollectLoop
-from potluck.server.loops.invariant_check import WatchLoop
-from potluck.server.loops.leader_rpc import AnswerLoop
+from potluck.server.loops.garbage import GarbageLoop
+from potluck.server.loops.invariant_check import InvariantCheckLoop
+from potluck.server.loops.leader_rpc import LeaderRpcLoop
 from potluck.server.loops.outbox import NotifyLoop
-from potluck.server.loops.retention import TidyLoop
+from potluck.server.loops.retention import RetentionLoop
 from potluck.server.loops.schedule import ScheduleLoop
-from potluck.server.loops.webhook_delivery import DeliverLoop
+from potluck.server.loops.webhook_delivery import WebhookDeliveryLoop
 from potluck.server.services import Services
 from potluck.store.scheduler import leader
 from potluck.store.scheduler.leader import Leadership
 
 log = structlog.get_logger()
 
-# So that who comes when the term runs out does not come just before.
-_A_MOMENT_SECONDS = 0.02
+# A margin, so that a standby does not try just before the term ends.
+_MARGIN_SECONDS = 0.02
 
 
 class Loop(Protocol):
-    """A duty, done again and again."""
+    """A duty that is run repeatedly."""
 
     async def run_once(self) -> None: ...
 
@@ -41,18 +41,18 @@ class LeadLoop:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._duties: list[asyncio.Task[None]] = []
-        self._term = 0  # that the duties are done in; an answer that told of a new one may be lost
+        self._term = 0  # of the running duties; the answer that announced a new term may be lost
         self._pause_seconds = services.settings.leader_renew_seconds
 
     async def run(self) -> None:
-        """Until cancelled; then the duties end and the row is free for the next."""
+        """Runs until cancelled; then stops the duties and releases the row."""
         try:
             while True:
-                await self._survive(self.run_once)
+                await self._run_guarded(self.run_once)
                 await asyncio.sleep(self._pause_seconds)
         finally:
             await self._stop_duties()
-            await self._survive(self._resign)
+            await self._run_guarded(self._resign)
 
     async def run_once(self) -> None:
         self._pause_seconds = self._services.settings.leader_renew_seconds
@@ -66,19 +66,16 @@ class LeadLoop:
             await self._start_duties(leadership)
 
     async def _lead(self) -> Leadership | None:
-        """Who stands by comes again when the term may run out, and not a whole pause later.
+        """A standby tries again when the term may end, instead of a full pause later.
 
-        A connection that is dead without anybody having said so is not waited for: by then the term
-        has run out.
+        The timeout covers a dead connection: by then the term has ended.
         """
         services, seconds = self._services, self._services.settings.leader_seconds
         async with asyncio.timeout(seconds), services.database.kept_transaction() as connection:
-            leadership = await leader.lead(connection, services.instance, seconds)
+            leadership = await leader.acquire_or_renew(connection, services.instance, seconds)
             if leadership is None:
                 remaining = await leader.remaining_seconds(connection)
-                self._pause_seconds = min(
-                    self._pause_seconds, max(remaining, 0) + _A_MOMENT_SECONDS
-                )
+                self._pause_seconds = min(self._pause_seconds, max(remaining, 0) + _MARGIN_SECONDS)
         return leadership
 
     async def _start_duties(self, leadership: Leadership) -> None:
@@ -89,26 +86,25 @@ class LeadLoop:
         self._duties = [asyncio.create_task(self._repeat(loop.run_once)) for loop in duties]
 
     def _loops(self, leadership: Leadership) -> tuple[Loop, ...]:
-        """What a leader does, each by itself."""
         memory = LeaderMemory(self._services)
         return (
             ScheduleLoop(self._services, leadership, memory),
-            AnswerLoop(self._services, memory),
+            LeaderRpcLoop(self._services, memory),
             ExpireLoop(self._services, leadership),
             NotifyLoop(self._services),
-            DeliverLoop(self._services),
-            TidyLoop(self._services),
-            CollectLoop(self._services),
-            WatchLoop(self._services, memory),
+            WebhookDeliveryLoop(self._services),
+            RetentionLoop(self._services),
+            GarbageLoop(self._services),
+            InvariantCheckLoop(self._services, memory),
         )
 
     async def _repeat(self, run_once: Callable[[], Awaitable[None]]) -> None:
         while True:
-            if not await self._survive(run_once):
+            if not await self._run_guarded(run_once):
                 await asyncio.sleep(self._services.settings.leader_renew_seconds)
 
-    async def _survive(self, duty: Callable[[], Awaitable[None]]) -> bool:
-        """A duty that fails is logged and tried again: the database may be away for a while."""
+    async def _run_guarded(self, duty: Callable[[], Awaitable[None]]) -> bool:
+        """Logs a failing duty, which is run again: the database may be unavailable for a while."""
         try:
             await duty()
         except (Unavailable, TimeoutError) as error:

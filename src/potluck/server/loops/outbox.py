@@ -1,13 +1,13 @@
-"""Empties the outbox: soon after something was written, and every second in any case.
+"""Announces events from the outbox: soon after they are written, and every second.
 
-Whoever waits for a result is woken by what made it; here others are told, of as much at once as
-comes within a moment.
+Clients that wait for a result are woken directly by its writer; this wakes all other followers, in
+batches.
 """
 
 import asyncio
 
 from potluck.server import topics
-from potluck.server.flow.notify.notify import BATCH, notify_once, tell_again
+from potluck.server.flow.notify.notify import BATCH, notify_once, resume_outbox
 from potluck.server.services import Services
 
 _GATHER_SECONDS = 0.01
@@ -16,7 +16,9 @@ _GATHER_SECONDS = 0.01
 class NotifyLoop:
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._told: int | None = None  # up to where everybody was; none: whoever led before knows
+        self._announced: int | None = (
+            None  # place of the last event; None: known only to the earlier leader
+        )
 
     async def run_once(self) -> None:
         async with self._services.live.listen(topics.OUTBOX) as listener:
@@ -26,9 +28,9 @@ class NotifyLoop:
         await asyncio.sleep(_GATHER_SECONDS)
 
     async def _notify(self) -> int:
-        if self._told is None:
-            done = await tell_again(self._services)
+        if self._announced is None:
+            batch = await resume_outbox(self._services)
         else:
-            done = await notify_once(self._services, self._told)
-        self._told = done.place
-        return done.count
+            batch = await notify_once(self._services, self._announced)
+        self._announced = batch.place
+        return batch.count

@@ -1,8 +1,8 @@
-"""Clears away what has ended: nonces, approvals, sessions, invites, old events, and what the
-suspended left.
+"""Deletes expired rows: nonces, approvals, sessions, invites, old events, and the leftovers of
+suspended accounts.
 
-Each is seen to by itself and completely: one that fails is logged and keeps no other waiting, and
-however much has ended since the last time, nothing is left for the next.
+Each kind is processed completely and by itself: a failing one is logged and does not block the
+others.
 """
 
 import asyncio
@@ -24,46 +24,46 @@ from potluck.store.identity import nonces, sessions, terminal_approvals
 log = structlog.get_logger()
 
 _Forget: TypeAlias = Callable[[Connection, timedelta, int], Awaitable[int]]
-# How long after its end something may still be asked for: clocks differ, and people look things up.
+# Grace period after the end: clocks differ, and users look things up.
 _KEPT: dict[_Forget, timedelta] = {
-    nonces.forget: timedelta(hours=1),
-    terminal_approvals.forget: timedelta(hours=1),
-    sessions.forget: timedelta(days=30),
+    nonces.delete_expired: timedelta(hours=1),
+    terminal_approvals.delete_expired: timedelta(hours=1),
+    sessions.delete_expired: timedelta(days=30),
 }
-# So that no transaction is long.
-_ROWS_AT_ONCE = 1_000
+# Keeps transactions short.
+_BATCH = 1_000
 
 
 def _kept(settings: ServerSettings) -> dict[_Forget, timedelta]:
-    """What the operator chose."""
+    """The retention times that the operator chose."""
     return {
-        deliveries.forget: timedelta(seconds=settings.keep_deliveries_seconds),
-        event_list.forget: timedelta(seconds=settings.keep_events_seconds),
+        deliveries.delete_old: timedelta(seconds=settings.keep_deliveries_seconds),
+        event_list.delete_old: timedelta(seconds=settings.keep_events_seconds),
     }
 
 
-class TidyLoop:
+class RetentionLoop:
     def __init__(self, services: Services) -> None:
         self._services = services
 
     async def run_once(self) -> None:
         for forget, kept in {**_KEPT, **_kept(self._services.settings)}.items():
-            await _survive(forget.__module__, self._forget_all(forget, kept))
+            await _run_step(forget.__module__, self._forget_all(forget, kept))
         for duty in (evict_once, withdraw_invite):
-            await _survive(duty.__module__, duty(self._services))
+            await _run_step(duty.__module__, duty(self._services))
         await asyncio.sleep(self._services.settings.tidy_seconds)
 
     async def _forget_all(self, forget: _Forget, kept: timedelta) -> None:
-        gone = _ROWS_AT_ONCE
-        while gone == _ROWS_AT_ONCE:
+        gone = _BATCH
+        while gone == _BATCH:
             async with self._services.database.transaction() as connection:
-                gone = await forget(connection, kept, _ROWS_AT_ONCE)
+                gone = await forget(connection, kept, _BATCH)
 
 
-async def _survive(what: str, tidying: Awaitable[None]) -> None:
+async def _run_step(what: str, step: Awaitable[None]) -> None:
     try:
-        await tidying
-    except Unavailable:  # for the others too; the leader waits and comes again
+        await step
+    except Unavailable:  # affects all kinds; the leader retries
         raise
     except Exception:
-        log.exception("tidying failed", what=what)
+        log.exception("retention step failed", what=what)

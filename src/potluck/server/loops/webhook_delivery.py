@@ -1,8 +1,8 @@
-"""Sends events to webhooks: at once when something happened, and looks every second in any case.
+"""Sends events to webhooks: when woken, and every second.
 
-So many at a time, of one account a part of them, and of one webhook a few: a receiver that is slow
-holds a few places until its time is over, and one that fails holds one. What is being sent when
-this ends is sent again by the next.
+Concurrency is limited in total, per account and per webhook: a slow receiver occupies a few slots
+until its timeout, a failing one occupies one. Deliveries in progress when this stops are sent again
+by the next leader.
 """
 
 import asyncio
@@ -20,39 +20,39 @@ from potluck.store.events.deliveries import Claimed
 log = structlog.get_logger()
 
 
-class DeliverLoop:
+class WebhookDeliveryLoop:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._sending: dict[asyncio.Task[None], AccountId] = {}
 
     async def run_once(self) -> None:
-        """Until something fails: then nothing of it is still under way."""
+        """Runs until an error; then cancels everything in progress."""
         try:
             while True:
                 await self._round()
         finally:
             sending, self._sending = self._sending, {}
-            for each in sending:
-                each.cancel()
+            for delivery in sending:
+                delivery.cancel()
             await asyncio.gather(*sending, return_exceptions=True)
 
     async def _round(self) -> None:
         services = self._services
         async with services.live.listen(topics.WEBHOOKS) as listener:
             async with services.database.statement() as connection:
-                is_any = await deliveries.is_any(connection)
-            if not (is_any and await self._look()):
+                is_any = await deliveries.has_webhooks(connection)
+            if not (is_any and await self._start_due()):
                 await listener.wait(services.settings.webhook_poll_seconds)
 
-    async def _look(self) -> bool:
-        """Whether there was something to do, so that there may be more."""
+    async def _start_due(self) -> bool:
+        """Queues and claims deliveries; returns whether there may be more."""
         services = self._services
         async with services.database.statement() as connection:
-            now = await deliveries.moment(connection)
+            now = await deliveries.read_clock(connection)
         is_more = await queue_once(services, now) > 0
         claimed = await claim_once(services, now, Counter(self._sending.values()))
-        for each in claimed:
-            self._begin(each)
+        for delivery in claimed:
+            self._begin(delivery)
         return is_more or bool(claimed)
 
     def _begin(self, claimed: Claimed) -> None:
@@ -61,10 +61,10 @@ class DeliverLoop:
         sending.add_done_callback(lambda ended: self._sending.pop(ended, None))
 
     async def _deliver(self, claimed: Claimed) -> None:
-        """What fails here keeps its claim until that is over, and is then tried again."""
+        """A failure here keeps its claim until that expires, and is then retried."""
         try:
             async with self._services.database.statement() as connection:
-                now = await deliveries.moment(connection)
+                now = await deliveries.read_clock(connection)
             await deliver(self._services, claimed, now)
         except Exception:
-            log.exception("delivering failed", delivery=claimed.id)
+            log.exception("delivery failed", delivery=claimed.id)

@@ -1,4 +1,4 @@
-"""The guarded assign: what was planned comes true if it still holds, and changes nothing if not."""
+"""The guarded assign: applies planned assignments that still hold, and no others."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -24,7 +24,7 @@ class PlannedAttempt(Struct, frozen=True):
 
 
 class Assigned(Struct, frozen=True):
-    """An assignment that holds."""
+    """An assignment that was applied."""
 
     attempt_id: AttemptId
     assignment: Assignment
@@ -38,30 +38,32 @@ async def assign(
     leadership: Leadership,
     fetch_seconds: float,
 ) -> list[Assigned]:
-    """Those that hold; they are told of. The holds in the ledger follow in this transaction."""
-    await _lock(connection, leadership, [each.assignment for each in planned])
-    calls = [_values(each, leadership, fetch_seconds) for each in planned]
-    found = {row["id"]: row for row in await connection.fetchmany(*bind_many(_sql.assign, calls))}
+    """Applies those that hold, with their events. The caller adds the holds in this transaction."""
+    await _lock(connection, leadership, [plan.assignment for plan in planned])
+    calls = [_values(plan, leadership, fetch_seconds) for plan in planned]
+    rows = {row["id"]: row for row in await connection.fetchmany(*bind_many(_sql.assign, calls))}
     return [
-        Assigned(each.attempt_id, each.assignment, row["consumer_id"], row["provider_id"])
-        for each in planned
-        if (row := found.get(each.attempt_id)) is not None
+        Assigned(plan.attempt_id, plan.assignment, row["consumer_id"], row["provider_id"])
+        for plan in planned
+        if (row := rows.get(plan.attempt_id)) is not None
     ]
 
 
 async def _lock(
     connection: Connection, leadership: Leadership, assignments: Sequence[Assignment]
 ) -> None:
-    """Several must take their rows kind by kind, in the order that all keep to."""
-    holds = await connection.fetchval(
+    """Locks the rows of all assignments kind by kind, in the common lock order."""
+    is_current = await connection.fetchval(
         *_sql.lock(
             leadership=leadership,
-            task_ids=list({each.task_id for each in assignments}),
-            node_ids=list({each.node_id for each in assignments}),
-            device_ids=list({share.device_id for each in assignments for share in each.shares}),
+            task_ids=list({assignment.task_id for assignment in assignments}),
+            node_ids=list({assignment.node_id for assignment in assignments}),
+            device_ids=list(
+                {share.device_id for assignment in assignments for share in assignment.shares}
+            ),
         )
     )
-    if not holds:
+    if not is_current:
         raise TermOver
 
 
@@ -75,7 +77,7 @@ def _values(
         "leadership": leadership,
         "assignment": assignment,
         "shares": assignment.shares,
-        # The limit is for one item; a range has as many times that.
+        # The limit is per item.
         "run_seconds_limit": assignment.limits.run_seconds * (1 if items is None else len(items)),
         "fetch_timeout": timedelta(seconds=fetch_seconds),
         "items": None if items is None else asyncpg.Range(items.start, items.end),

@@ -7,20 +7,20 @@ from potluck.wire.consumer import AttemptPage, TaskView
 
 _sql = load("attempt_list")
 
-# Of an array with a million attempts, those at one item are looked for in parts.
-_LOOKED_AT = 5_000
+# An array may have a million attempts: those at one item are searched in parts.
+_SCAN = 5_000
 
 
 async def page(
     connection: Connection, task: TaskView, cursor: int | None, limit: int, item: int | None
 ) -> AttemptPage:
-    """Those before the number `cursor`, the newest first; of an array, those at an item."""
-    behind_all = task.attempt_count + 1
-    before = behind_all if cursor is None else min(cursor, behind_all)
-    looked_at = limit if item is None else _LOOKED_AT
+    """Attempts before the number `cursor`, newest first; for an array, optionally at one item."""
+    after_all = task.attempt_count + 1
+    before = after_all if cursor is None else min(cursor, after_all)
+    scanned = limit if item is None else _SCAN
     rows = await connection.fetch(
-        *_sql.page(task_id=task.id, before_number=before, limit=looked_at, item=item)
+        *_sql.page(task_id=task.id, before_number=before, limit=scanned, item=item)
     )
     # Attempts are numbered from 1 on without a gap.
-    reached = before - looked_at
+    reached = before - scanned
     return AttemptPage([attempt_view(row) for row in rows], reached if reached > 1 else None)

@@ -1,6 +1,6 @@
 """Attempts and their leases: assigned, fetched, renewed, ended.
 
-Every verb is fenced: it names the attempt and changes nothing once that is over.
+Every function is fenced: it names the attempt, and changes nothing after its end.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason, ItemRange, Limits, Requirements, TaskState
 from potluck.model.task_spec import TaskSpec
 from potluck.model.terms import TaskKind
-from potluck.store.attempts.leases import NodeLeases, held_of
+from potluck.store.attempts.leases import NodeLeases, read_node_leases
 from potluck.store.database import Connection
 from potluck.store.item_ranges import item_ranges
 from potluck.store.nodes.nodes import Owner
@@ -36,8 +36,8 @@ log = structlog.get_logger()
 
 _sql = load("attempts")
 
-# After so much of what tasks are made of, the rest is for the next answer.
-_ANSWER_BYTES = 4 * 2**20
+# Limits the specs per response; the rest follows with the next.
+_MAX_RESPONSE_BYTES = 4 * 2**20
 
 
 class FetchedAttempt(Struct, frozen=True):
@@ -49,7 +49,7 @@ class FetchedAttempt(Struct, frozen=True):
     requirements: Requirements
     limits: Limits
     devices: list[GrantedDevice]
-    items: list[ItemRange]  # of an array: what is left to do
+    items: list[ItemRange]  # for an array: what is left to do
     items_total: int | None
     is_reclaimable: bool
     secrets: dict[str, str]
@@ -57,14 +57,14 @@ class FetchedAttempt(Struct, frozen=True):
 
 
 class Fetched(Struct, frozen=True):
-    """What a node is given, and what it can not be given: nobody can open that any more."""
+    """The granted attempts, and those whose task cannot be decrypted any more."""
 
     attempts: list[FetchedAttempt]
     unreadable: list[AttemptId]
 
 
 class LogState(Struct, frozen=True):
-    """How much log the server has of a live attempt."""
+    """How much of a live attempt's log is stored."""
 
     task_id: TaskId
     pieces: int
@@ -76,7 +76,7 @@ class AttemptLog(Struct, frozen=True):
     attempt_id: AttemptId
     pieces: int
     is_live: bool
-    is_cleared: bool  # it had some perhaps, and they are kept no longer
+    is_cleared: bool  # its log may have existed, and was deleted
 
 
 async def fetch(
@@ -88,7 +88,7 @@ async def fetch(
     lease_seconds: float,
     most: int,
 ) -> tuple[NodeLeases, Fetched]:
-    """What the node has, and what it was granted and does not list: leased from now on."""
+    """What the node has, and its grants that it does not list: their lease starts now."""
     lease = timedelta(seconds=lease_seconds)
     rows = await connection.fetch(
         *_sql.fetch(
@@ -97,51 +97,51 @@ async def fetch(
             held_ids=held,
             lease_duration=lease,
             limit=most,
-            max_bytes=_ANSWER_BYTES,
+            max_bytes=_MAX_RESPONSE_BYTES,
         )
     )
-    known = held_of(rows[0])
+    node_leases = read_node_leases(rows[0])
     rows = [row for row in rows if row["id"] is not None]
-    opened = {row["id"]: _opened(vault, row) for row in rows}
+    opened = {row["id"]: _open(vault, row) for row in rows}
     granted = [
         FetchedAttempt(
             row["id"],
             row["task_id"],
             row["consumer_id"],
             row["wallet"],
-            made.spec,
+            content.spec,
             codec.decode_json(row["requirements"], Requirements),
             codec.decode_json(row["limits"], Limits),
             codec.decode_json(row["devices"], list[GrantedDevice]),
             [ItemRange(part.lower, part.upper) for part in row["remaining"]],
             row["items_total"],
             row["is_reclaimable"],
-            made.secrets,
+            content.secrets,
             None if row["checkpoint"] is None else codec.decode_json(row["checkpoint"], BlobRef),
         )
         for row in rows
-        if (made := opened[row["id"]]) is not None
+        if (content := opened[row["id"]]) is not None
     ]
-    unreadable = [attempt_id for attempt_id, made in opened.items() if made is None]
-    return known, Fetched(granted, unreadable)
+    unreadable = [attempt_id for attempt_id, content in opened.items() if content is None]
+    return node_leases, Fetched(granted, unreadable)
 
 
-class _Opened(Struct, frozen=True):
+class _TaskContent(Struct, frozen=True):
     spec: TaskSpec
     secrets: dict[str, str]
 
 
-def _opened(vault: Vault, row: Any) -> _Opened | None:
-    """None if nobody can read it: one task must not keep the others from their node."""
+def _open(vault: Vault, row: Any) -> _TaskContent | None:
+    """None if it cannot be decrypted: one task must not block the others."""
     task_id, sealed_secrets = row["task_id"], row["sealed_secrets"]
     try:
         spec = spec_of(vault.open(*SPEC, task_id, row["sealed_spec"]))
         if sealed_secrets is None:
-            return _Opened(spec, {})
+            return _TaskContent(spec, {})
         secrets = vault.open(*SECRETS, task_id, sealed_secrets)
-        return _Opened(spec, codec.decode_json(secrets, dict[str, str]))
+        return _TaskContent(spec, codec.decode_json(secrets, dict[str, str]))
     except (Unopenable, InvalidInput) as error:
-        log.error("a task can not be opened", task_id=row["task_id"], detail=error.detail)
+        log.error("a task cannot be decrypted", task_id=row["task_id"], detail=error.detail)
         return None
 
 
@@ -152,38 +152,38 @@ async def live_of_node(
     return {AttemptId(row["id"]) for row in rows}
 
 
-async def unfetched(connection: Connection, node_id: NodeId) -> list[AttemptId]:
-    """What a node has not fetched of what it can not have any more: a device of it is closed."""
+async def list_unfetched(connection: Connection, node_id: NodeId) -> list[AttemptId]:
+    """Unfetched attempts of a node on devices that no longer take new work."""
     rows = await connection.fetch(*_sql.unfetched(node_id=node_id))
     return [AttemptId(row["id"]) for row in rows]
 
 
 async def lock_task(connection: Connection, attempt_id: AttemptId) -> None:
-    """The task before the attempt, as everywhere."""
+    """Before the attempt, as in the common lock order."""
     await connection.execute(*_sql.lock_task_of(attempt_id=attempt_id))
 
 
 async def lock_for_end(connection: Connection, attempt_id: AttemptId) -> LockedAttempt | None:
-    """The attempt and its task, locked until this transaction ends."""
-    found = await lock_many_for_end(connection, [attempt_id])
-    return found[0] if found else None
+    """Locks the attempt and its task."""
+    locked = await lock_many_for_end(connection, [attempt_id])
+    return locked[0] if locked else None
 
 
 async def lock_many_for_end(
     connection: Connection, attempt_ids: Sequence[AttemptId]
 ) -> list[LockedAttempt]:
-    """Those that there are, and their tasks, locked until this transaction ends."""
+    """Locks the existing ones and their tasks."""
     rows = await connection.fetch(*_sql.lock_for_end(attempt_ids=attempt_ids))
-    return [_ending(row) for row in rows]
+    return [_locked_attempt(row) for row in rows]
 
 
 async def lock_live_for_end(connection: Connection, task_id: TaskId) -> list[LockedAttempt]:
-    """All live attempts of a task that is locked, in the order of their ids."""
+    """Locks all live attempts of a locked task, in the order of their ids."""
     live = [row["id"] for row in await connection.fetch(*_sql.live_of_task(task_id=task_id))]
     return await lock_many_for_end(connection, live)
 
 
-def _ending(row: Any) -> LockedAttempt:
+def _locked_attempt(row: Any) -> LockedAttempt:
     is_range = row["is_range"]
     return LockedAttempt(
         id=row["id"],
@@ -261,7 +261,7 @@ async def log_state(
 async def append_log(
     connection: Connection, attempt_id: AttemptId, offset: int, pieces: int, size_bytes: int
 ) -> bool:
-    """Counts the pieces in; False when somebody else did, or the attempt is over."""
+    """Counts the pieces; False if they were counted already, or the attempt has ended."""
     found = await connection.fetchval(
         *_sql.append_log(attempt_id=attempt_id, offset=offset, pieces=pieces, size_bytes=size_bytes)
     )

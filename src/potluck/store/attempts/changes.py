@@ -1,6 +1,6 @@
-"""What becomes of attempts and their tasks by reports and ends: written in one statement.
+"""Writes the effects of reports and ends on attempts and their tasks, in one statement.
 
-The caller has locked the attempts and the tasks, has decided, and says here what is true now.
+The caller has locked the attempts and tasks, and has decided.
 """
 
 from collections.abc import Sequence
@@ -12,19 +12,16 @@ from potluck.store.events.outbox import Event
 from potluck.store.item_ranges import multirange_text
 from potluck.store.sealing.vault import Vault
 from potluck.store.sql_files import load
-from potluck.store.tasks.function_results import sealed_values
+from potluck.store.tasks.function_results import seal_values
 
 _sql = load("changes")
 
 
 async def write(
-    connection: Connection,
-    vault: Vault,
-    changes: Sequence[AttemptChange],
-    told: Sequence[Event],
+    connection: Connection, vault: Vault, changes: Sequence[AttemptChange], events: Sequence[Event]
 ) -> None:
-    """Of several attempts of one task the first says what becomes of it. The events are in order of
-    being told. The caller keeps the blobs of results from being removed.
+    """Of several attempts of one task, the first decides about the task. Events are in order. The
+    caller keeps result blobs from being removed.
     """
     if not changes:
         return
@@ -50,7 +47,7 @@ async def write(
             ],
             result_counts=[len(change.results) for change in decisive],
             results=results,
-            sealed_values=sealed_values(vault, results),
-            events=told,
+            sealed_values=seal_values(vault, results),
+            events=events,
         )
     )

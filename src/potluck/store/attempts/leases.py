@@ -1,4 +1,4 @@
-"""Leases: kept alive by beats, taken back after a silence, forgiven by the leader."""
+"""Leases: renewed by heartbeats, re-adopted after a silence, extended by the leader's grace."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -20,34 +20,34 @@ _sql = load("leases")
 
 
 class NodeLeases(Struct, frozen=True):
-    """What the server knows about the leases of a node."""
+    """The leases of a node, as the server knows them."""
 
     live: frozenset[AttemptId]
-    lost: tuple[AttemptId, ...]  # listed by the node, run out, perhaps to be taken back
-    has_wishes: bool = False  # its owner has asked for something
+    lost: tuple[AttemptId, ...]  # listed by the node, but expired; may be re-adopted
+    has_wishes: bool = False  # there are pending owner requests
 
 
 class PollState(Struct, frozen=True):
-    """What a node that asks for work had been until then, and what it has."""
+    """The state of a node before its poll, and its leases."""
 
     state: NodeState
-    is_news: bool  # it had let an assignment lie
+    is_news: bool  # it was not polling before
     held: NodeLeases
 
 
-class Beat(Struct, frozen=True):
+class HeartbeatResult(Struct, frozen=True):
     """What a heartbeat found."""
 
     node_state: NodeState
     held: NodeLeases
-    has_concerns: bool  # about whose its devices are
-    known: dict[str, tuple[str, str]]  # availability and why of its devices, by uuid
-    last_wish: int  # the number of the last that its owner asked for, carried out or not
+    has_concerns: bool  # about the binding of its devices
+    known: dict[str, tuple[str, str]]  # availability and reason per device uuid
+    last_wish: int  # number of the owner's latest request, done or not
     now: datetime
 
 
 class Adopted(Struct, frozen=True):
-    """An attempt in its next life."""
+    """A re-adopted attempt."""
 
     task_id: TaskId
     consumer_id: AccountId
@@ -58,15 +58,15 @@ class Adopted(Struct, frozen=True):
     task_state_before: TaskState
 
 
-async def beat(
+async def record_heartbeat(
     connection: Connection,
     node_id: NodeId,
     owner: Owner,
     held: Sequence[AttemptId],
     lease_seconds: float,
     overrun_seconds: float,
-) -> Beat:
-    """Renews what the node holds, until `overrun_seconds` after an attempt's own limit at most."""
+) -> HeartbeatResult:
+    """Renews the node's leases, at most until `overrun_seconds` after an attempt's own limit."""
     row = await connection.fetchrow(
         *_sql.beat(
             node_id=node_id,
@@ -78,46 +78,46 @@ async def beat(
     )
     if row is None:
         raise no_such_node(node_id)
-    said = zip(row["availabilities"], row["whys"], strict=True)
-    return Beat(
+    states = zip(row["availabilities"], row["whys"], strict=True)
+    return HeartbeatResult(
         NodeState(row["node_state"]),
-        held_of(row),
+        read_node_leases(row),
         row["has_concerns"],
-        dict(zip(row["uuids"], said, strict=True)),
+        dict(zip(row["uuids"], states, strict=True)),
         row["last_wish"],
         row["now"],
     )
 
 
-async def ask(
+async def poll(
     connection: Connection,
     node_id: NodeId,
     owner: Owner,
     held: Sequence[AttemptId],
-    moment_seconds: float,
+    precision_seconds: float,
 ) -> PollState:
-    """Heard from it just now, and it will fetch what it is given; unless something was lost."""
+    """Marks the node as seen and polling, unless it lists attempts the server has given up."""
     row = await connection.fetchrow(
         *_sql.ask(
             node_id=node_id,
             owner=owner,
             held_ids=held,
-            min_heartbeat_age=timedelta(seconds=moment_seconds),
+            min_heartbeat_age=timedelta(seconds=precision_seconds),
         )
     )
     if row is None:
         raise no_such_node(node_id)
-    return PollState(NodeState(row["state"]), row["is_news"], held_of(row))
+    return PollState(NodeState(row["state"]), row["is_news"], read_node_leases(row))
 
 
-async def look(
+async def load_leases(
     connection: Connection, node_id: NodeId, owner: Owner, held: Sequence[AttemptId]
 ) -> NodeLeases:
     row = await connection.fetchrow(*_sql.look(node_id=node_id, owner=owner, held_ids=held))
-    return held_of(row)
+    return read_node_leases(row)
 
 
-def held_of(row: Any) -> NodeLeases:
+def read_node_leases(row: Any) -> NodeLeases:
     return NodeLeases(frozenset(row["live"]), tuple(row["lost"]), row["has_wishes"])
 
 
@@ -130,7 +130,7 @@ async def adopt(
     overrun_seconds: float,
     is_over: bool,
 ) -> Adopted | None:
-    """The guarded way back; None if anything is in it. The caller has locked the task."""
+    """Re-adopts the attempt; None if a guard fails. The caller has locked the task."""
     await connection.execute(*_sql.lock_for_adoption(attempt_id=attempt_id, node_id=node_id))
     row = await connection.fetchrow(
         *_sql.adopt(
@@ -154,17 +154,19 @@ async def adopt(
     )
 
 
-async def expired(connection: Connection) -> list[AttemptId]:
+async def list_expired(connection: Connection) -> list[AttemptId]:
     return [AttemptId(row["id"]) for row in await connection.fetch(*_sql.expired())]
 
 
-async def silence(connection: Connection, led_until: datetime, times: Times) -> HeartbeatGaps:
+async def read_heartbeat_gaps(
+    connection: Connection, led_until: datetime, times: Times
+) -> HeartbeatGaps:
     row = await connection.fetchrow(*_sql.silence(led_until=led_until, times=times))
     return HeartbeatGaps(**row)
 
 
-async def forgive(connection: Connection, leadership: Leadership, grace: Grace) -> bool:
-    """Whether this term still runs; if so the silence is remembered as forgiven."""
+async def grant_grace(connection: Connection, leadership: Leadership, grace: Grace) -> bool:
+    """Whether this term still runs; if so, stores the grace and extends the leases."""
     found = await connection.fetchval(*_sql.forgive(leadership=leadership, grace=grace))
     if found is None:
         return False

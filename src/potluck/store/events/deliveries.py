@@ -1,6 +1,4 @@
-"""Deliveries: events on their way to webhooks, claimed by whoever sends them, and what came of
-that.
-"""
+"""Deliveries of events to webhooks: claimed by the sending instance, with their results."""
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -20,11 +18,11 @@ from potluck.wire.webhooks import DeliveryView, TryView
 
 _sql = load("deliveries")
 _SHOWN_TRIES = 10
-_BEHIND_ALL = "delivery_~"
+_AFTER_ALL = "delivery_~"
 
 
-class Lagging(Struct, frozen=True):
-    """A webhook for which there may be something new."""
+class LaggingWebhook(Struct, frozen=True):
+    """A webhook that may have new events."""
 
     webhook_id: str
     account_id: AccountId
@@ -32,13 +30,13 @@ class Lagging(Struct, frozen=True):
     task_id: TaskId | None
     place: int
 
-    def wants(self, kind: EventKind, task_id: TaskId | None) -> bool:
+    def accepts(self, kind: EventKind, task_id: TaskId | None) -> bool:
         is_kind = not self.kinds or kind in self.kinds
         return is_kind and self.task_id in (None, task_id)
 
 
 class Claimed(Struct, frozen=True):
-    """A delivery that is ours to send until the claim is over. The try's number is the fence."""
+    """A delivery that this instance sends until the claim expires, fenced by the try's number."""
 
     id: str
     webhook_id: str
@@ -51,7 +49,7 @@ class Claimed(Struct, frozen=True):
 
 
 class Receiver(Struct, frozen=True):
-    """What is known of the webhook of a claimed delivery."""
+    """The webhook of a claimed delivery."""
 
     account_id: AccountId
     name: str
@@ -60,22 +58,23 @@ class Receiver(Struct, frozen=True):
     succeeded_at: datetime | None
 
 
-async def moment(connection: Connection) -> datetime:
-    """The database's."""
+async def read_clock(connection: Connection) -> datetime:
+    """The database's clock."""
     now: datetime = await connection.fetchval(*_sql.moment())
     return now
 
 
-async def is_any(connection: Connection) -> bool:
-    """Whether there is anybody to deliver to."""
+async def has_webhooks(connection: Connection) -> bool:
     found: bool = await connection.fetchval(*_sql.is_any())
     return found
 
 
-async def behind(connection: Connection, most_waiting: int, limit: int) -> list[Lagging]:
-    """Locked until the transaction is over; those with more deliveries waiting are left out."""
+async def lock_lagging(
+    connection: Connection, most_waiting: int, limit: int
+) -> list[LaggingWebhook]:
+    """Locks lagging webhooks; skips those with more queued deliveries."""
     return [
-        Lagging(
+        LaggingWebhook(
             row["id"],
             row["account_id"],
             frozenset(map(EventKind, row["kinds"])),
@@ -86,18 +85,20 @@ async def behind(connection: Connection, most_waiting: int, limit: int) -> list[
     ]
 
 
-async def queue(connection: Connection, webhook: Lagging, limit: int, now: datetime) -> int:
-    """Makes deliveries of the next events that it wants; how many events were looked at."""
+async def queue_events(
+    connection: Connection, webhook: LaggingWebhook, limit: int, now: datetime
+) -> int:
+    """Creates deliveries for the next matching events; returns the number of events read."""
     rows = await connection.fetch(*_sql.events_behind(webhook=webhook, limit=limit))
-    wanted = [row for row in rows if webhook.wants(EventKind(row["kind"]), row["task_id"])]
+    accepted = [row for row in rows if webhook.accepts(EventKind(row["kind"]), row["task_id"])]
     await connection.execute(
         *_sql.add(
-            delivery_ids=[new_delivery_id() for _ in wanted],
+            delivery_ids=[new_delivery_id() for _ in accepted],
             webhook_id=webhook.webhook_id,
             now=now,
-            event_ids=[row["id"] for row in wanted],
-            places=[row["place"] for row in wanted],
-            lanes=[_lane(row) for row in wanted],
+            event_ids=[row["id"] for row in accepted],
+            places=[row["place"] for row in accepted],
+            lanes=[_lane(row) for row in accepted],
         )
     )
     if rows:
@@ -108,12 +109,12 @@ async def queue(connection: Connection, webhook: Lagging, limit: int, now: datet
 
 
 def _lane(event: Any) -> str:
-    """What of one lane comes in order: of a task, or of a node."""
+    """Deliveries of one lane are sent in order: per task, or per node."""
     return event["task_id"] or event["node_id"] or f"event {event['id']}"
 
 
-class Places(Struct, frozen=True):
-    """How much may be sent at a time, and how much of that each account has already."""
+class DeliverySlots(Struct, frozen=True):
+    """How many may be sent at a time, and how many each account uses already."""
 
     free: int
     of_webhook: int
@@ -122,15 +123,15 @@ class Places(Struct, frozen=True):
 
 
 async def claim(
-    connection: Connection, now: datetime, lasting: timedelta, places: Places
+    connection: Connection, now: datetime, duration: timedelta, slots: DeliverySlots
 ) -> list[Claimed]:
-    """Those that others send count for their webhook too."""
-    taken = places.taken
+    """Deliveries in progress on other instances count for their webhook too."""
+    taken = slots.taken
     rows = await connection.fetch(
         *_sql.claim(
             now=now,
-            claim_duration=lasting,
-            places=places,
+            claim_duration=duration,
+            places=slots,
             account_ids=list(taken),
             taken_places=list(taken.values()),
         )
@@ -144,40 +145,36 @@ async def claim(
             row["first_tried_at"],
             row["sealed_destination"],
             row["old_secret_until"],
-            event_list.view(row),
+            event_list.event_view(row),
         )
         for row in rows
     ]
 
 
 async def lock_receiver(connection: Connection, claimed: Claimed) -> Receiver | None:
-    """None if the delivery is not ours any more."""
+    """None if the claim is no longer ours."""
     row = await connection.fetchrow(*_sql.lock_claimed(delivery=claimed))
     if row is None:
         return None
     return Receiver(
-        row["account_id"],
-        row["name"],
-        row["failures"],
-        row["failing_since"],
-        row["succeeded_at"],
+        row["account_id"], row["name"], row["failures"], row["failing_since"], row["succeeded_at"]
     )
 
 
-async def note(connection: Connection, claimed: Claimed, tried: TryView) -> None:
-    await connection.execute(*_sql.note(delivery_id=claimed.id, delivery_try=tried))
+async def record_try(connection: Connection, claimed: Claimed, attempt: TryView) -> None:
+    await connection.execute(*_sql.note(delivery_id=claimed.id, delivery_try=attempt))
 
 
 async def finish(
     connection: Connection, claimed: Claimed, state: DeliveryState, now: datetime
 ) -> bool:
-    """Whether it was still ours."""
+    """Whether the claim was still ours."""
     done = await connection.fetchval(*_sql.finish(delivery=claimed, state=state, now=now))
     return done is not None
 
 
-async def try_later(connection: Connection, claimed: Claimed, next_at: datetime) -> bool:
-    """Whether it was still ours."""
+async def schedule_retry(connection: Connection, claimed: Claimed, next_at: datetime) -> bool:
+    """Whether the claim was still ours."""
     done = await connection.fetchval(*_sql.try_later(delivery=claimed, next_at=next_at))
     return done is not None
 
@@ -191,7 +188,7 @@ async def newest(
     connection: Connection, webhook_id: str, before: str | None, limit: int
 ) -> list[DeliveryView]:
     rows = await connection.fetch(
-        *_sql.newest(webhook_id=webhook_id, before_id=before or _BEHIND_ALL, limit=limit)
+        *_sql.newest(webhook_id=webhook_id, before_id=before or _AFTER_ALL, limit=limit)
     )
     tries = await _tries(connection, [row["id"] for row in rows])
     return [_view(row, tries.get(row["id"], [])) for row in rows]
@@ -204,26 +201,26 @@ async def get(connection: Connection, webhook_id: str, delivery_id: str) -> Deli
     return _view(row, (await _tries(connection, [delivery_id])).get(delivery_id, []))
 
 
-async def hurry(
+async def make_due(
     connection: Connection, webhook_id: str, delivery_id: str, now: datetime
 ) -> str | None:
-    """The delivery of the same event that still waits, if there is one: it is due now."""
+    """Makes a waiting delivery of the same event due now; its id, if there is one."""
     found: str | None = await connection.fetchval(
         *_sql.hurry(webhook_id=webhook_id, delivery_id=delivery_id, now=now)
     )
     return found
 
 
-async def hurry_webhook(connection: Connection, webhook_id: str, now: datetime) -> None:
-    """The next try is now, and not after the pause of one that fails."""
+async def make_webhook_due(connection: Connection, webhook_id: str, now: datetime) -> None:
+    """Ends the webhook's back-off."""
     await connection.execute(*_sql.hurry_webhook(webhook_id=webhook_id, now=now))
 
 
-async def again(
+async def redeliver(
     connection: Connection, webhook_id: str, delivery_id: str, now: datetime, most_waiting: int
 ) -> str | None:
-    """The same event once more; the id of its delivery, or None if too many wait already."""
-    anew: str | None = await connection.fetchval(
+    """Queues the same event again; returns the new id, or None if too many are queued."""
+    new_id: str | None = await connection.fetchval(
         *_sql.again(
             delivery_id=delivery_id,
             webhook_id=webhook_id,
@@ -232,20 +229,20 @@ async def again(
             max_waiting=most_waiting,
         )
     )
-    return anew
+    return new_id
 
 
-async def forget(connection: Connection, over_for: timedelta, most: int) -> int:
+async def delete_old(connection: Connection, over_for: timedelta, most: int) -> int:
     gone: int = await connection.fetchval(*_sql.forget(older_than=over_for, limit=most))
     return gone
 
 
 async def _tries(connection: Connection, ids: Collection[str]) -> dict[str, list[TryView]]:
-    found: dict[str, list[TryView]] = {}
+    tries: dict[str, list[TryView]] = {}
     for row in await connection.fetch(*_sql.tries(delivery_ids=list(ids), limit=_SHOWN_TRIES)):
-        tried = TryView(row["number"], row["at"], row["seconds"], row["status"], row["detail"])
-        found.setdefault(row["delivery_id"], []).append(tried)
-    return found
+        attempt = TryView(row["number"], row["at"], row["seconds"], row["status"], row["detail"])
+        tries.setdefault(row["delivery_id"], []).append(attempt)
+    return tries
 
 
 def _view(row: Any, tries: Sequence[TryView]) -> DeliveryView:

@@ -1,4 +1,4 @@
-"""The events of an account, read in the order in which they were told, from any place on."""
+"""The events of an account, read in order from any place on."""
 
 import hashlib
 from datetime import datetime, timedelta
@@ -19,50 +19,50 @@ _EVERY_KIND = tuple(EventKind)
 
 
 class EventFilter(Struct, frozen=True):
-    """Some of an account's events; all of them, if nothing is said."""
+    """A subset of an account's events; by default all."""
 
     kinds: tuple[EventKind, ...] = ()
     task_id: TaskId | None = None
 
 
-class Placed(Struct, frozen=True):
+class PlacedView(Struct, frozen=True):
     place: int
     view: EventView
 
 
-class Behind(Struct, frozen=True):
-    """What there was behind a place, in one moment."""
+class EventsAfter(Struct, frozen=True):
+    """The events after a place, from one snapshot."""
 
-    found: list[Placed]
-    head: int  # the place of the newest event of all: there is nothing else up to it
-    forgotten: int  # up to which this account's events are no longer kept
+    events: list[PlacedView]
+    head: int  # the place of the newest event of all accounts
+    forgotten: int  # up to which this account's events are deleted
 
 
-async def head(connection: Connection) -> int:
+async def read_head(connection: Connection) -> int:
     place: int = await connection.fetchval(*_sql.head())
     return place
 
 
-async def behind(
-    connection: Connection, account_id: AccountId, wanted: EventFilter, place: int, limit: int
-) -> Behind:
-    """The first ones behind this place."""
-    query = _sql.behind if wanted.task_id is None else _sql.behind_of_task
-    rows = await _read(connection, query, account_id, wanted, limit, after_place=place)
-    found = [_placed(row) for row in rows if row["place"] is not None]
-    return Behind(found, rows[0]["head"], rows[0]["forgotten"])
+async def events_after(
+    connection: Connection, account_id: AccountId, selection: EventFilter, place: int, limit: int
+) -> EventsAfter:
+    """The first events after this place."""
+    query = _sql.behind if selection.task_id is None else _sql.behind_of_task
+    rows = await _read(connection, query, account_id, selection, limit, after_place=place)
+    events = [_placed(row) for row in rows if row["place"] is not None]
+    return EventsAfter(events, rows[0]["head"], rows[0]["forgotten"])
 
 
 async def newest(
-    connection: Connection, account_id: AccountId, wanted: EventFilter, before: int, limit: int
-) -> list[Placed]:
-    """The last ones before this place, newest first."""
-    query = _sql.newest if wanted.task_id is None else _sql.newest_of_task
-    rows = await _read(connection, query, account_id, wanted, limit, before_place=before)
+    connection: Connection, account_id: AccountId, selection: EventFilter, before: int, limit: int
+) -> list[PlacedView]:
+    """The last events before this place, newest first."""
+    query = _sql.newest if selection.task_id is None else _sql.newest_of_task
+    rows = await _read(connection, query, account_id, selection, limit, before_place=before)
     return [_placed(row) for row in rows]
 
 
-async def forget(connection: Connection, older_than: timedelta, most: int) -> int:
+async def delete_old(connection: Connection, older_than: timedelta, most: int) -> int:
     gone: int = await connection.fetchval(*_sql.forget(older_than=older_than, limit=most))
     return gone
 
@@ -71,23 +71,23 @@ async def _read(
     connection: Connection,
     query: Query,
     account_id: AccountId,
-    wanted: EventFilter,
+    selection: EventFilter,
     limit: int,
     **place: int,
 ) -> list[Any]:
-    kinds = wanted.kinds or _EVERY_KIND
-    task = {} if wanted.task_id is None else {"task_id": wanted.task_id}
+    kinds = selection.kinds or _EVERY_KIND
+    task = {} if selection.task_id is None else {"task_id": selection.task_id}
     rows: list[Any] = await connection.fetch(
         *query(account_id=account_id, kinds=kinds, limit=limit, **place, **task)
     )
     return rows
 
 
-def _placed(row: Any) -> Placed:
-    return Placed(row["place"], view(row))
+def _placed(row: Any) -> PlacedView:
+    return PlacedView(row["place"], event_view(row))
 
 
-def view(row: Any) -> EventView:
+def event_view(row: Any) -> EventView:
     return EventView(
         event_id(row["id"], row["created_at"]),
         EventKind(row["kind"]),
@@ -100,9 +100,9 @@ def view(row: Any) -> EventView:
 
 
 def event_id(number: int, created_at: datetime) -> str:
-    """Of the shape of every other id. It is not the number alone: a database that was brought back
-    from a backup counts on from there, and who has seen an id must not see it on something else.
+    """An id in the common format. It also depends on the time: a database restored from a backup
+    reuses numbers, and an id must not name two events.
     """
-    about = f"{number} {created_at.isoformat()}".encode()
+    identity = f"{number} {created_at.isoformat()}".encode()
     milliseconds = int(created_at.timestamp() * 1000)
-    return f"event_{ulid(milliseconds, hashlib.blake2b(about, digest_size=10).digest())}"
+    return f"event_{ulid(milliseconds, hashlib.blake2b(identity, digest_size=10).digest())}"

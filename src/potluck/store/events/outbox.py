@@ -1,4 +1,4 @@
-"""The outbox: facts are written with what made them true, and delivered afterwards."""
+"""The outbox: events are written in the transaction of their cause, and announced afterwards."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,24 +23,24 @@ class Event(Struct, frozen=True):
 
 class PlacedEvent(Struct, frozen=True):
     place: int
-    event: Event  # without what it says
+    event: Event  # without its data
 
 
 async def append(connection: Connection, events: Sequence[Event]) -> None:
-    """In this order, by one statement."""
+    """In this order, in one statement."""
     if not events:
         return
     await connection.execute(*_sql.append(events=events))
 
 
-async def place(connection: Connection, limit: int, told: int) -> list[PlacedEvent]:
-    """Puts the next ones behind all that have a place; up to `told` everybody was told."""
-    rows = await connection.fetch(*_sql.place(limit=limit, told=told))
-    return sorted((_placed(row) for row in rows), key=lambda each: each.place)
+async def place_events(connection: Connection, limit: int, announced: int) -> list[PlacedEvent]:
+    """Places new events after the placed ones; stores that those up to `announced` are done."""
+    rows = await connection.fetch(*_sql.place(limit=limit, told=announced))
+    return sorted((_placed(row) for row in rows), key=lambda placed: placed.place)
 
 
-async def untold(connection: Connection, limit: int) -> list[PlacedEvent]:
-    """The first of those that have a place, and of which nobody noted that they were told."""
+async def list_unannounced(connection: Connection, limit: int) -> list[PlacedEvent]:
+    """The first placed events that are not stored as announced."""
     return [_placed(row) for row in await connection.fetch(*_sql.untold(limit=limit))]
 
 

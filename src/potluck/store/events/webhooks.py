@@ -1,4 +1,4 @@
-"""Webhooks: the addresses at which accounts want to be told. Address and secrets are sealed."""
+"""Webhooks: addresses for the events of accounts. Address and secrets are sealed."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -21,15 +21,13 @@ DESTINATION: Final = ("webhooks", "sealed_destination")
 
 
 class WebhookTarget(Struct, frozen=True):
-    """Where, and signed by what; the first secret is the current one."""
+    """The address and the signing secrets; the first secret is the current one."""
 
     url: str
     secrets: tuple[str, ...]
 
 
 class Webhook(Struct, frozen=True):
-    """As it is kept."""
-
     view: WebhookView
     destination: WebhookTarget
 
@@ -61,7 +59,7 @@ async def add(
 
 
 async def count(connection: Connection, account_id: AccountId) -> int:
-    """Nobody else adds one to this account until the transaction is over."""
+    """Locks the account, so that no other webhook is added in the meantime."""
     await connection.execute(*_sql.lock_account(account_id=account_id))
     found: int = await connection.fetchval(*_sql.count(account_id=account_id))
     return found
@@ -88,12 +86,8 @@ async def lock(
     return None if row is None else _webhook(vault, row)
 
 
-async def change(
-    connection: Connection,
-    vault: Vault,
-    webhook: Webhook,
-) -> None:
-    """All of it as it is in this value; locked before."""
+async def change(connection: Connection, vault: Vault, webhook: Webhook) -> None:
+    """Writes the whole value; locked before."""
     view = webhook.view
     sealed = _sealed(vault, view.id, webhook.destination)
     await connection.execute(*_sql.change(webhook=view, sealed_destination=sealed))
@@ -116,34 +110,34 @@ async def pause(
 async def resume(
     connection: Connection, webhook_id: str, now: datetime, *, skip_missed: bool
 ) -> None:
-    """What waits is tried at once, with all its time before it; or it is given up."""
+    """Queued deliveries are retried now with their full time, or skipped."""
     await connection.execute(*_sql.resume(webhook_id=webhook_id, now=now, skip_missed=skip_missed))
     if skip_missed:
         await connection.execute(*_sql.skip_deliveries(webhook_id=webhook_id, now=now))
     await connection.execute(*_sql.resume_deliveries(webhook_id=webhook_id, now=now))
 
 
-async def begin_anew(connection: Connection, webhook_id: str, now: datetime) -> None:
-    """Whatever failed before does not count; a pause stays."""
+async def reset_failures(connection: Connection, webhook_id: str, now: datetime) -> None:
+    """Earlier failures no longer count; a pause stays."""
     await connection.execute(*_sql.begin_anew(webhook_id=webhook_id, now=now))
     await connection.execute(*_sql.resume_deliveries(webhook_id=webhook_id, now=now))
 
 
-async def note_success(connection: Connection, webhook_id: str, now: datetime) -> None:
+async def record_success(connection: Connection, webhook_id: str, now: datetime) -> None:
     await connection.execute(*_sql.succeeded(webhook_id=webhook_id, now=now))
 
 
-async def note_failure(
+async def record_failure(
     connection: Connection, webhook_id: str, now: datetime, next_at: datetime
 ) -> None:
     await connection.execute(*_sql.failed(webhook_id=webhook_id, now=now, next_at=next_at))
 
 
-async def note_given_up(connection: Connection, webhook_id: str) -> None:
+async def record_given_up(connection: Connection, webhook_id: str) -> None:
     await connection.execute(*_sql.given_up(webhook_id=webhook_id))
 
 
-def opened(vault: Vault, webhook_id: str, sealed: bytes) -> WebhookTarget:
+def open_target(vault: Vault, webhook_id: str, sealed: bytes) -> WebhookTarget:
     return codec.decode_json(vault.open(*DESTINATION, webhook_id, sealed), WebhookTarget)
 
 
@@ -152,7 +146,7 @@ def _sealed(vault: Vault, webhook_id: str, destination: WebhookTarget) -> bytes:
 
 
 def _webhook(vault: Vault, row: Any) -> Webhook:
-    destination = opened(vault, row["id"], row["sealed_destination"])
+    destination = open_target(vault, row["id"], row["sealed_destination"])
     is_failing = row["failing_since"] is not None and row["paused_at"] is None
     view = WebhookView(
         row["id"],

@@ -1,7 +1,7 @@
-"""Blobs: which bytes there are, who has a claim on them, and what tasks name them for.
+"""Blobs: which bytes are stored, which accounts claim them, and which tasks name them.
 
-A hash is no key. An account may name what it has a claim on, an attempt what it has sent itself,
-and a node reads what the task of a live attempt names for it.
+A hash is no capability. An account may name blobs it has a claim on, an attempt those it has sent
+itself, and a node reads those that the task of its live attempt names.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ class Stored(Struct, frozen=True):
 
 
 class BlobSource(Struct, frozen=True):
-    """An attempt, and whose task it is about."""
+    """An attempt, with its task and account."""
 
     attempt_id: AttemptId
     task_id: TaskId
@@ -35,17 +35,17 @@ class BlobSource(Struct, frozen=True):
 
 
 class SendingAttempt(BlobSource, frozen=True):
-    """A live one that sends something, and from where."""
+    """A live attempt that sends data, and its node."""
 
     node_id: NodeId
 
 
 class StorageUse(Struct, frozen=True):
-    """How much an account has, and the most that an admin lets it have, if one said so."""
+    """An account's storage use, and its own limit, if it has one."""
 
     used_bytes: int
     max_blob_bytes: int | None
-    added_bytes: int  # how much more it would be
+    added_bytes: int  # by the new bytes
 
 
 class LeftFiles(Struct, frozen=True):
@@ -53,17 +53,17 @@ class LeftFiles(Struct, frozen=True):
     number: int
 
 
-class End(Struct, frozen=True):
-    """Of a task, and of what it left."""
+class TaskEnd(Struct, frozen=True):
+    """When a task ended, and whether its data was deleted."""
 
-    at: datetime | None  # None as long as it is not over
+    at: datetime | None  # None while it has not ended
     is_cleared: bool
 
 
 async def lock_use(
     connection: Connection, account_id: AccountId, new_sizes: Sequence[int] = ()
 ) -> StorageUse:
-    """Nobody else adds to what the account has before this transaction ends."""
+    """Locks the account's storage use."""
     row = await connection.fetchrow(*_sql.lock_use(account_id=account_id, new_sizes=new_sizes))
     return StorageUse(row["used_bytes"], row["max_blob_bytes"], row["added_bytes"])
 
@@ -73,10 +73,10 @@ async def used_bytes(connection: Connection, account_id: AccountId) -> int:
     return used or 0
 
 
-async def renew(
+async def extend_pin(
     connection: Connection, account_id: AccountId, blob: BlobRef, pin: timedelta
 ) -> bool:
-    """Whether the account has these bytes; if so, they stay for a while longer."""
+    """Whether the account has these bytes; if so, they are kept longer."""
     found = await connection.fetchval(
         *_sql.renew(
             account_id=account_id,
@@ -88,25 +88,25 @@ async def renew(
     return found is not None
 
 
-async def hold(
+async def lock_claims(
     connection: Connection, account_id: AccountId, hashes: Iterable[str]
 ) -> dict[str, int]:
-    """Sizes of those of these that the account has; they stay until this transaction ends."""
-    wanted = [bytes.fromhex(each) for each in set(hashes)]
-    rows = await connection.fetch(*_sql.hold(account_id=account_id, hashes=wanted))
+    """Sizes of those the account has; their claims are locked."""
+    digests = [bytes.fromhex(sha256) for sha256 in set(hashes)]
+    rows = await connection.fetch(*_sql.hold(account_id=account_id, hashes=digests))
     return {row["sha256"].hex(): row["size_bytes"] for row in rows}
 
 
 async def add(
     connection: Connection, account_id: AccountId, new: Sequence[Stored], pin: timedelta
 ) -> list[str]:
-    """The account has these from now on. Returns the keys of objects that nobody needs.
+    """Gives the bytes to the account. Returns the keys of objects that are not needed.
 
-    Each is there once; the caller has the account's use locked.
+    Each blob occurs once; the caller has locked the account's use.
     """
-    hashes = [bytes.fromhex(each.blob.sha256) for each in new]
-    sizes = [each.blob.size_bytes for each in new]
-    keys = [each.object_key for each in new]
+    hashes = [bytes.fromhex(stored.blob.sha256) for stored in new]
+    sizes = [stored.blob.size_bytes for stored in new]
+    keys = [stored.object_key for stored in new]
     rows = await connection.fetch(*_sql.register(hashes=hashes, sizes=sizes, object_keys=keys))
     await connection.execute(
         *_sql.claim(account_id=account_id, hashes=hashes, sizes=sizes, pin_duration=pin)
@@ -117,42 +117,44 @@ async def add(
 async def claim_inputs(
     connection: Connection, account_id: AccountId, named: Mapping[TaskId, Sequence[BlobRef]]
 ) -> None:
-    """New tasks name these; their account must have each of them, in that size.
+    """Records the inputs of new tasks; the account must have each of them, in that size.
 
-    All at once: whoever held them task by task would lock claims in any order.
+    All in one call: task by task, claims would be locked in arbitrary order.
     """
-    wanted = {(task_id, blob): blob.sha256 for task_id, refs in named.items() for blob in refs}
-    if not wanted:
+    inputs = {(task_id, blob): blob.sha256 for task_id, refs in named.items() for blob in refs}
+    if not inputs:
         return
-    for blob in await missing(connection, account_id, [blob for _, blob in wanted]):
-        raise not_yours(blob)
+    for blob in await find_missing(connection, account_id, [blob for _, blob in inputs]):
+        raise blob_not_claimed(blob)
     await connection.execute(
         *_sql.name_input(
             account_id=account_id,
-            task_ids=[task_id for task_id, _ in wanted],
-            hashes=[bytes.fromhex(sha256) for sha256 in wanted.values()],
-            sizes=[blob.size_bytes for _, blob in wanted],
+            task_ids=[task_id for task_id, _ in inputs],
+            hashes=[bytes.fromhex(sha256) for sha256 in inputs.values()],
+            sizes=[blob.size_bytes for _, blob in inputs],
         )
     )
 
 
-async def missing(
-    connection: Connection, account_id: AccountId, wanted: Sequence[BlobRef]
+async def find_missing(
+    connection: Connection, account_id: AccountId, refs: Sequence[BlobRef]
 ) -> list[BlobRef]:
-    """Those of these that the account has not, in that size; it keeps the others for this long."""
-    have = await hold(connection, account_id, [blob.sha256 for blob in wanted]) if wanted else {}
-    return [blob for blob in wanted if have.get(blob.sha256) != blob.size_bytes]
+    """Those the account does not have in that size; locks the claims on the others."""
+    sizes = (
+        await lock_claims(connection, account_id, [blob.sha256 for blob in refs]) if refs else {}
+    )
+    return [blob for blob in refs if sizes.get(blob.sha256) != blob.size_bytes]
 
 
-def not_yours(blob: BlobRef) -> InvalidInput:
-    """The same for what nobody has and for what somebody else has."""
+def blob_not_claimed(blob: BlobRef) -> InvalidInput:
+    """The same for a blob that does not exist and one of another account."""
     return InvalidInput(
-        f"There is no blob {blob.sha256} of {blob.size_bytes} bytes in this account.",
-        "Upload it first; what is not used goes away after a while.",
+        f"This account has no blob {blob.sha256} of {blob.size_bytes} bytes.",
+        "Upload it first; unused uploads are deleted after a while.",
     )
 
 
-async def sender(
+async def find_sender(
     connection: Connection, attempt_id: AttemptId, node_id: NodeId
 ) -> SendingAttempt | None:
     row = await connection.fetchrow(*_sql.sender(attempt_id=attempt_id, node_id=node_id))
@@ -162,34 +164,34 @@ async def sender(
 
 
 async def lock_sender(connection: Connection, sender: SendingAttempt) -> bool:
-    """Whether the attempt is live; it is until this transaction ends."""
+    """Whether the attempt is live; locks it."""
     await connection.execute(*_sql.lock_task_of_sender(attempt_id=sender.attempt_id))
     found = await connection.fetchval(*_sql.lock_sender(sender=sender))
     return found is not None
 
 
-async def hold_for(
+async def hold_sent(
     connection: Connection, sender: SendingAttempt, blobs: Sequence[BlobRef]
 ) -> None:
-    """The attempt has sent these, and may say what they are."""
-    files = [NamedFile(each.sha256, each) for each in blobs]
+    """Keeps blobs that the attempt has sent until it names their purpose."""
+    files = [NamedFile(blob.sha256, blob) for blob in blobs]
     await _name(connection, sender, "held", files)
 
 
-async def not_yet_sent(
+async def find_unsent(
     connection: Connection, attempt_id: AttemptId, blobs: Sequence[BlobRef]
 ) -> list[BlobRef]:
-    """Those of these that this attempt has not sent."""
-    hashes = [bytes.fromhex(each.sha256) for each in blobs]
+    """Those that this attempt has not sent."""
+    hashes = [bytes.fromhex(blob.sha256) for blob in blobs]
     rows = await connection.fetch(*_sql.sent(attempt_id=attempt_id, hashes=hashes))
     sent = {BlobRef(row["sha256"].hex(), row["size_bytes"]) for row in rows}
-    return [each for each in blobs if each not in sent]
+    return [blob for blob in blobs if blob not in sent]
 
 
 async def check_sent(
     connection: Connection, attempt_id: AttemptId, blobs: Sequence[BlobRef]
 ) -> None:
-    for missing in await not_yet_sent(connection, attempt_id, blobs):
+    for missing in await find_unsent(connection, attempt_id, blobs):
         raise InvalidInput(
             f"This attempt has not sent a blob {missing.sha256} of {missing.size_bytes} bytes.",
             "Upload it under the same lease first.",
@@ -199,9 +201,9 @@ async def check_sent(
 async def leave_files(
     connection: Connection, sender: SendingAttempt, files: Sequence[NamedFile]
 ) -> int:
-    """What the attempt has left, all of it sent before. Returns how many files it has left now."""
+    """Records output files, all sent before. Returns the number of the attempt's files."""
     await _name(connection, sender, "output", files)
-    await _let_go(connection, sender.attempt_id, [each.blob for each in files])
+    await _let_go(connection, sender.attempt_id, [file.blob for file in files])
     left: int = await connection.fetchval(*_sql.files_left(attempt_id=sender.attempt_id))
     return left
 
@@ -213,7 +215,7 @@ async def keep_values(
     attempt_id: AttemptId,
     values: Sequence[tuple[int, BlobRef]],
 ) -> None:
-    """Results that are blobs, by the first item that each is of; the attempt has sent them."""
+    """Records results that are blobs, by their first item; the attempt has sent them."""
     if not values:
         return
     blobs = [blob for _, blob in values]
@@ -224,15 +226,15 @@ async def keep_values(
 
 
 async def keep_checkpoint(connection: Connection, sender: SendingAttempt, blob: BlobRef) -> None:
-    """In the place of any other; the attempt has sent it, perhaps with this very call before.
+    """Replaces the checkpoint; the attempt has sent it, perhaps with an earlier try of this call.
 
-    The caller has the account's use locked: of two at once, the later one is kept.
+    The caller has locked the account's use: of two concurrent calls, the later one wins.
     """
     sha256 = bytes.fromhex(blob.sha256)
-    found = await connection.fetchrow(*_sql.checkpoint(task_id=sender.task_id, sha256=sha256))
-    if found["is_array"]:
-        raise InvalidInput("An array has no checkpoint: what is done of it is known by its items.")
-    if found["is_kept"]:
+    row = await connection.fetchrow(*_sql.checkpoint(task_id=sender.task_id, sha256=sha256))
+    if row["is_array"]:
+        raise InvalidInput("An array has no checkpoint: its progress is tracked per item.")
+    if row["is_kept"]:
         return
     await check_sent(connection, sender.attempt_id, [blob])
     await connection.execute(*_sql.replace_checkpoint(task_id=sender.task_id))
@@ -254,7 +256,7 @@ async def of_account(connection: Connection, account_id: AccountId, sha256: str)
 async def of_attempt(
     connection: Connection, attempt_id: AttemptId, node_id: NodeId, sha256: str
 ) -> Stored | None:
-    """What the task of a live attempt names for its node to read."""
+    """A blob that the task of a live attempt names for its node."""
     row = await connection.fetchrow(
         *_sql.of_attempt(attempt_id=attempt_id, node_id=node_id, sha256=bytes.fromhex(sha256))
     )
@@ -262,7 +264,9 @@ async def of_attempt(
 
 
 def no_such_blob(sha256: str) -> NotFound:
-    return NotFound(f"There is no blob {sha256[:64]} of yours.", "`potluck files` lists a task's.")
+    return NotFound(
+        f"You have no blob {sha256[:64]}.", "`potluck files` lists the files of a task."
+    )
 
 
 async def attempt_with_files(
@@ -272,7 +276,7 @@ async def attempt_with_files(
     return None if row is None else LeftFiles(row["id"], row["number"])
 
 
-async def files(
+async def list_files(
     connection: Connection, task_id: TaskId, attempt_id: AttemptId, after: str, limit: int
 ) -> list[NamedFile]:
     rows = await connection.fetch(
@@ -281,10 +285,10 @@ async def files(
     return _files(rows)
 
 
-async def files_of_all(
+async def list_array_files(
     connection: Connection, task_id: TaskId, after: str, limit: int
 ) -> list[NamedFile]:
-    """Of all attempts at an array, whose ranges leave files of their own."""
+    """The files of all attempts of an array."""
     query = _sql.files_of_all(task_id=task_id, after_path=after, limit=limit)
     return _files(await connection.fetch(*query))
 
@@ -293,28 +297,28 @@ def _files(rows: Sequence[Any]) -> list[NamedFile]:
     return [NamedFile(row["path"], BlobRef(row["sha256"].hex(), row["size_bytes"])) for row in rows]
 
 
-async def end_of(connection: Connection, task_id: TaskId, account_id: AccountId) -> End:
+async def read_task_end(connection: Connection, task_id: TaskId, account_id: AccountId) -> TaskEnd:
     row = await connection.fetchrow(*_sql.end(task_id=task_id, account_id=account_id))
-    return End(row["finished_at"], row["is_cleared"])
+    return TaskEnd(row["finished_at"], row["is_cleared"])
 
 
 async def _name(
     connection: Connection, source: BlobSource, role: str, files: Sequence[NamedFile]
 ) -> None:
-    """Of two with the same path the last counts."""
-    last = {each.path: each.blob for each in files}
+    """Of two with the same path, the last counts."""
+    last = {file.path: file.blob for file in files}
     await connection.execute(
         *_sql.name_for_attempt(
             source=source,
             role=role,
             paths=list(last),
-            hashes=[bytes.fromhex(each.sha256) for each in last.values()],
-            sizes=[each.size_bytes for each in last.values()],
+            hashes=[bytes.fromhex(blob.sha256) for blob in last.values()],
+            sizes=[blob.size_bytes for blob in last.values()],
         )
     )
 
 
 async def _let_go(connection: Connection, attempt_id: AttemptId, blobs: Sequence[BlobRef]) -> None:
-    """They are called something now, and that holds them."""
-    hashes = [bytes.fromhex(each.sha256) for each in blobs]
+    """Drops the temporary hold: the blobs now have a purpose."""
+    hashes = [bytes.fromhex(blob.sha256) for blob in blobs]
     await connection.execute(*_sql.let_go(attempt_id=attempt_id, hashes=hashes))

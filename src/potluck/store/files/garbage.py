@@ -1,4 +1,4 @@
-"""What nobody needs any more, step by step: see queries/collect.sql."""
+"""Garbage collection, step by step: see queries/collect.sql."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -10,10 +10,10 @@ from potluck.store.sql_files import load
 _sql = load("collect")
 
 
-async def to_clear(
+async def tasks_to_clear(
     connection: Connection, kept: timedelta, most: int, but: Sequence[TaskId]
 ) -> list[TaskId]:
-    """Tasks that ended so long ago that what they left goes, the oldest first, but for these."""
+    """Tasks whose retention time has passed, oldest first, except for `but`."""
     rows = await connection.fetch(*_sql.to_clear(older_than=kept, limit=most, excluded_ids=but))
     return [row["id"] for row in rows]
 
@@ -22,10 +22,10 @@ async def attempts_with_logs(connection: Connection, task_id: TaskId) -> list[At
     return [row["id"] for row in await connection.fetch(*_sql.attempts_with_logs(task_id=task_id))]
 
 
-async def clear(connection: Connection, task_id: TaskId, most: int) -> bool:
-    """Files, results, checkpoint and the count of its logs; what it was and cost stays.
+async def clear_task(connection: Connection, task_id: TaskId, most: int) -> bool:
+    """Deletes files, results, checkpoint and log counts, but not the task and its cost.
 
-    At most so many files and results; whether that was all of it.
+    At most `most` files and results; returns whether that was all.
     """
     if await connection.fetchval(*_sql.lock_task(task_id=task_id)) is None:
         return True
@@ -39,33 +39,33 @@ async def clear(connection: Connection, task_id: TaskId, most: int) -> bool:
     return True
 
 
-async def forget_held(connection: Connection, kept: timedelta) -> None:
-    """What attempts sent that ended so long ago without saying what for."""
+async def delete_held(connection: Connection, kept: timedelta) -> None:
+    """Blobs sent by attempts that ended this long ago without naming their purpose."""
     await connection.execute(*_sql.forget_held(older_than=kept))
 
 
-async def accounts_to_look_at(connection: Connection, most: int) -> list[AccountId]:
+async def accounts_to_check(connection: Connection, most: int) -> list[AccountId]:
     rows = await connection.fetch(*_sql.accounts_to_look_at(limit=most))
     return [row["account_id"] for row in rows]
 
 
-async def give_up(connection: Connection, account_id: AccountId, most: int) -> int:
-    """Claims of the account that nothing needs; bytes that nobody has any more are marked.
+async def release_claims(connection: Connection, account_id: AccountId, most: int) -> int:
+    """Releases unneeded claims of the account; marks bytes without any claim.
 
-    The caller has the account's use locked. Returns how many were looked at.
+    The caller has locked the account's use. Returns the number of claims checked.
     """
     rows = await connection.fetch(*_sql.look_at(account_id=account_id, limit=most))
     hashes = [row["sha256"] for row in rows]
-    gone = await connection.fetch(*_sql.give_up(account_id=account_id, hashes=hashes))
-    await connection.execute(*_sql.mark(hashes=sorted(row["sha256"] for row in gone)))
+    released = await connection.fetch(*_sql.give_up(account_id=account_id, hashes=hashes))
+    await connection.execute(*_sql.mark(hashes=sorted(row["sha256"] for row in released)))
     return len(rows)
 
 
 async def remove_marked(connection: Connection, wait: timedelta, most: int) -> list[str] | None:
-    """Bytes that were marked so long ago and that still nobody has. Returns their objects.
+    """Removes bytes that were marked this long ago and are still unclaimed. Returns their objects.
 
-    None if there was nothing to look at. Nobody can claim one of them while its row is locked, and
-    who comes after that makes a new one, with an object of its own.
+    None if there were none. A locked row cannot be claimed, and a later upload creates a new row
+    with its own object.
     """
     rows = await connection.fetch(*_sql.lock_marked(older_than=wait, limit=most))
     locked = [row["sha256"] for row in rows]
@@ -75,12 +75,12 @@ async def remove_marked(connection: Connection, wait: timedelta, most: int) -> l
     return [row["object_key"] for row in await connection.fetch(*_sql.remove(hashes=locked))]
 
 
-async def ago(connection: Connection, wait: timedelta) -> datetime:
-    """By the database's clock, as everything that is kept for a while."""
+async def time_before_now(connection: Connection, wait: timedelta) -> datetime:
+    """By the database's clock, like all retention times."""
     then: datetime = await connection.fetchval(*_sql.ago(duration=wait))
     return then
 
 
-async def known_objects(connection: Connection, keys: Sequence[str]) -> set[str]:
+async def find_known_objects(connection: Connection, keys: Sequence[str]) -> set[str]:
     rows = await connection.fetch(*_sql.known_objects(object_keys=keys))
     return {row["object_key"] for row in rows}

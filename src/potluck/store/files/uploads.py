@@ -1,4 +1,4 @@
-"""Uploads under way: how many parts of which bytes are kept, and for whom."""
+"""Uploads in progress: which parts are stored, and for whom."""
 
 from datetime import timedelta
 from typing import Any
@@ -17,20 +17,19 @@ _sql = load("uploads")
 class StoredUpload(Struct, frozen=True):
     id: str
     account_id: AccountId
-    attempt_id: AttemptId | None  # that sends it, if it is not the account itself
+    attempt_id: AttemptId | None  # that sends it; None for the account itself
     blob: BlobRef
     part_bytes: int
     parts_done: int
-    is_finished: bool  # only for who asks again: the account has the bytes,
-    is_wrong: bool  # or they had another hash
+    is_finished: bool  # kept for repeated requests: the account has the bytes,
+    is_wrong: bool  # or their hash was wrong
 
     @property
     def parts(self) -> int:
-        """How many it takes."""
         return -(-self.blob.size_bytes // self.part_bytes)
 
     def bytes_of(self, number: int) -> int:
-        """How many bytes this part has; the last one has what is left."""
+        """The size of this part; the last one may be shorter."""
         return min(self.part_bytes, self.blob.size_bytes - number * self.part_bytes)
 
 
@@ -41,7 +40,7 @@ async def begin(
     blob: BlobRef,
     part_bytes: int,
 ) -> StoredUpload:
-    """The one that is under way, or a new one; the caller has the account's use locked."""
+    """The upload in progress, or a new one; the caller has locked the account's use."""
     row = await connection.fetchrow(
         *_sql.begin(
             upload_id=new_upload_id(),
@@ -55,7 +54,7 @@ async def begin(
     return _upload(row)
 
 
-async def under_way(
+async def find_active(
     connection: Connection, account_id: AccountId, attempt_id: AttemptId | None, sha256: str
 ) -> StoredUpload | None:
     row = await connection.fetchrow(
@@ -77,38 +76,40 @@ async def of_node(connection: Connection, upload_id: str, node_id: NodeId) -> St
 
 
 async def count_part(connection: Connection, upload_id: str, number: int) -> StoredUpload | None:
-    """None if it was counted before, or the upload is no more."""
+    """None if it was counted before, or the upload no longer exists."""
     row = await connection.fetchrow(*_sql.count_part(upload_id=upload_id, number=number))
     return None if row is None else _upload(row)
 
 
 async def finish(connection: Connection, upload_id: str, *, is_wrong: bool) -> bool:
-    """False if it is not under way: another call has finished it, or it was given up."""
+    """False if it is not in progress: it was finished by another call, or abandoned."""
     found = await connection.fetchval(*_sql.finish(upload_id=upload_id, is_wrong=is_wrong))
     return found is not None
 
 
-async def give_up(connection: Connection, upload_id: str) -> None:
+async def abandon(connection: Connection, upload_id: str) -> None:
     await connection.execute(*_sql.give_up(upload_id=upload_id))
 
 
-async def forget_finished(connection: Connection, kept: timedelta) -> None:
+async def delete_finished(connection: Connection, kept: timedelta) -> None:
     await connection.execute(*_sql.forget_finished(older_than=kept))
 
 
-async def idle(connection: Connection, kept: timedelta, most: int) -> list[tuple[str, AccountId]]:
+async def list_idle(
+    connection: Connection, kept: timedelta, most: int
+) -> list[tuple[str, AccountId]]:
     rows = await connection.fetch(*_sql.idle(older_than=kept, limit=most))
     return [(row["id"], row["account_id"]) for row in rows]
 
 
 async def drop_idle(connection: Connection, upload_id: str, kept: timedelta) -> bool:
-    """False if a part came after all; the caller has the account's use locked."""
+    """False if another part arrived; the caller has locked the account's use."""
     found = await connection.fetchval(*_sql.drop_idle(upload_id=upload_id, older_than=kept))
     return found is not None
 
 
-async def known(connection: Connection, upload_ids: list[str]) -> set[str]:
-    """Those of these that are under way."""
+async def find_active_ids(connection: Connection, upload_ids: list[str]) -> set[str]:
+    """Those that are in progress."""
     return {row["id"] for row in await connection.fetch(*_sql.known(upload_ids=upload_ids))}
 
 

@@ -1,4 +1,4 @@
-"""Accounts: a wallet, its roles, whether it is suspended, and its balance."""
+"""Accounts: a wallet, its roles, suspension, quota and balance."""
 
 from collections.abc import Collection
 from datetime import datetime
@@ -16,7 +16,7 @@ from potluck.wire.identity import AccountView
 
 _sql = load("accounts")
 
-_MOST = ("max_running_devices", "max_queued_tasks", "max_priority", "max_blob_bytes")
+_LIMITS = ("max_running_devices", "max_queued_tasks", "max_priority", "max_blob_bytes")
 
 
 class Account(Struct, frozen=True):
@@ -33,7 +33,7 @@ class AccountBalance(Struct, frozen=True):
 
 
 async def add(connection: Connection, address: str, roles: Collection[Role]) -> Account | None:
-    """The new account of a wallet; none if it has one."""
+    """The new account of a wallet; None if it already has one."""
     added = await connection.fetchrow(
         *_sql.add(account_id=new_account_id(), address=address, roles=sorted(roles))
     )
@@ -70,7 +70,7 @@ async def set_roles(
 async def choose_roles(
     connection: Connection, account_id: AccountId, roles: Collection[Role]
 ) -> Account:
-    """All but admin, which stays as it is."""
+    """Sets all roles except admin, which stays unchanged."""
     row = await connection.fetchrow(*_sql.choose_roles(account_id=account_id, roles=sorted(roles)))
     changed = account(row)
     assert changed is not None, "accounts are not deleted"
@@ -78,7 +78,7 @@ async def choose_roles(
 
 
 async def add_role(connection: Connection, account_id: AccountId, role: Role) -> Account:
-    """One more, whatever else changes the others at this moment."""
+    """Adds one role; concurrent changes of the others are kept."""
     changed = account(await connection.fetchrow(*_sql.add_role(account_id=account_id, role=role)))
     assert changed is not None, "accounts are not deleted"
     return changed
@@ -116,7 +116,7 @@ async def balance(connection: Connection, account_id: AccountId) -> AccountBalan
 
 
 async def quota(connection: Connection, account_id: AccountId) -> Quota:
-    """The account's own; where it says nothing, the server's settings do."""
+    """The account's own limits; None where the server's settings apply."""
     return _quota(await connection.fetchrow(*_sql.quota(account_id=account_id)))
 
 
@@ -136,7 +136,7 @@ async def nodes_of_suspended(connection: Connection) -> list[tuple[Owner, NodeId
 
 
 def _quota(row: Any) -> Quota:
-    return Quota(row["weight"], *(row[each] for each in _MOST))
+    return Quota(row["weight"], *(row[limit] for limit in _LIMITS))
 
 
 def account(row: Any) -> Account | None:

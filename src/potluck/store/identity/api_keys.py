@@ -1,4 +1,4 @@
-"""API keys: for CI and scripts; kept as hashes, with scopes and an end."""
+"""API keys for CI and scripts; stored as hashes, with scopes and an expiry."""
 
 from collections.abc import Collection
 from datetime import timedelta
@@ -22,7 +22,7 @@ class KeyCaller(Struct, frozen=True):
     account: Account
     key_id: str
     scopes: frozenset[Scope]
-    is_noteworthy: bool  # its use was not noted within the last hour
+    is_noteworthy: bool  # its use was not recorded within the last hour
 
 
 async def add(
@@ -31,25 +31,25 @@ async def add(
     name: str,
     scopes: Collection[Scope],
     key_hash: bytes,
-    lasting: timedelta,
+    lifetime: timedelta,
 ) -> KeyView:
     key_id = new_key_id()
-    chosen = sorted(set(scopes))
+    scope_list = sorted(set(scopes))
     row = await connection.fetchrow(
         *_sql.add(
             key_id=key_id,
             account_id=account_id,
             name=name,
-            scopes=chosen,
+            scopes=scope_list,
             key_hash=key_hash,
-            lifetime=lasting,
+            lifetime=lifetime,
         )
     )
     return _view(row)
 
 
 async def by_hash(connection: Connection, key_hash: bytes) -> KeyView | None:
-    """If it is still in force."""
+    """None if it is no longer valid."""
     row = await connection.fetchrow(*_sql.by_hash(key_hash=key_hash))
     return None if row is None else _view(row)
 

@@ -1,7 +1,7 @@
-"""The audit: append-only, every entry's hash covers the entry before it.
+"""The audit log: append-only; every entry's hash covers the entry before it.
 
-The hash is keyed, so somebody who can write to the database, and nothing else, can not make a chain
-that holds. It is written in the transaction that it tells of: there is no act without its entry.
+The hash is keyed, so write access to the database alone is not enough to forge a valid chain. An
+entry is written in the transaction of its action: there is no action without its entry.
 """
 
 import hmac
@@ -23,7 +23,7 @@ _BATCH = 2_000
 
 
 class Fact(Struct, frozen=True):
-    """What an entry tells."""
+    """The content of an entry."""
 
     kind: AuditKind
     actor: str
@@ -43,14 +43,14 @@ async def append(
 
 
 async def append_all(connection: Connection, key: bytes, facts: Sequence[Fact]) -> None:
-    """Several at once: everybody waits for the head, so it is held for one insert only."""
+    """In one call: the head is locked by everyone, so it is held for one insert only."""
     if not facts:
         return
     head = await connection.fetchrow(*_sql.lock_head())
     first, at, chain = head["number"] + 1, head["at"], [head["hash"]]
     for number, fact in enumerate(facts, first):
-        said = (number, at, fact.kind, fact.actor, fact.subject, fact.detail)
-        chain.append(_hash(key, chain[-1], *said))
+        content = (number, at, fact.kind, fact.actor, fact.subject, fact.detail)
+        chain.append(_hash(key, chain[-1], *content))
     await connection.execute(*_sql.append(first_number=first, at=at, facts=facts, hashes=chain[1:]))
     await connection.execute(*_sql.move_head(number=first + len(facts) - 1, hash=chain[-1]))
 
@@ -61,7 +61,7 @@ async def newest(connection: Connection, before: int, limit: int) -> list[AuditE
 
 
 async def verify(connection: Connection, key: bytes) -> AuditVerdict:
-    """Follows the chain from its start; says where it breaks first."""
+    """Follows the chain from its start; reports where it breaks first."""
     number, previous = 0, _START
     while True:
         head = await connection.fetchrow(*_sql.head())
@@ -72,7 +72,7 @@ async def verify(connection: Connection, key: bytes) -> AuditVerdict:
             number, previous = row["number"], row["hash"]
         if not rows or number >= head["number"]:
             break
-    # Others append meanwhile: the chain may have grown past the head that was read.
+    # The chain may have grown past the head that was read.
     if number < head["number"] or (number == head["number"] and previous != head["hash"]):
         return AuditVerdict(False, number, previous.hex(), number + 1)
     return AuditVerdict(True, number, previous.hex())
@@ -94,8 +94,8 @@ def _hash(
     detail: Mapping[str, str],
 ) -> bytes:
     moment = at.astimezone(UTC).isoformat(timespec="microseconds")
-    said = (number, moment, str(kind), actor, subject, sorted(detail.items()))
-    return hmac.digest(key, previous + msgspec.json.encode(said), "sha256")
+    content = (number, moment, str(kind), actor, subject, sorted(detail.items()))
+    return hmac.digest(key, previous + msgspec.json.encode(content), "sha256")
 
 
 def _entry(row: Any) -> AuditEntry:

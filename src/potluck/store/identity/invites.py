@@ -1,4 +1,4 @@
-"""Invites: how a stranger gets an account where registration is not open."""
+"""Invites: how a new wallet gets an account where registration is not open."""
 
 from collections.abc import Collection
 from datetime import timedelta
@@ -21,7 +21,7 @@ async def add(
     credit_micro: int,
     uses: int,
     made_by: AccountId,
-    lasting: timedelta,
+    lifetime: timedelta,
 ) -> InviteView:
     row = await connection.fetchrow(
         *_sql.add(
@@ -31,14 +31,14 @@ async def add(
             credit_micro=credit_micro,
             uses=uses,
             made_by=made_by,
-            lifetime=lasting,
+            lifetime=lifetime,
         )
     )
     return _view(row)
 
 
 async def by_hash(connection: Connection, code_hash: bytes) -> InviteView | None:
-    """If it is still in force."""
+    """None if it is no longer valid."""
     row = await connection.fetchrow(*_sql.by_hash(code_hash=code_hash))
     return None if row is None else _view(row)
 
@@ -50,7 +50,7 @@ async def redeem(connection: Connection, code_hash: bytes) -> InviteView | None:
 
 
 async def redeem_first(connection: Connection, code_hash: bytes) -> InviteView | None:
-    """Uses the server's own invite, which makes its first admin."""
+    """Uses the server's own invite, which creates its first admin."""
     row = await connection.fetchrow(*_sql.redeem_first(code_hash=code_hash))
     return None if row is None else _view(row)
 
@@ -64,12 +64,12 @@ async def revoke(connection: Connection, invite_id: str) -> bool:
 
 
 async def offer_first(
-    connection: Connection, code_hash: bytes, roles: Collection[Role], lasting: timedelta
+    connection: Connection, code_hash: bytes, roles: Collection[Role], lifetime: timedelta
 ) -> None:
-    """The server's own invite, for its first admin; the same code may be offered again."""
+    """The server's own invite for its first admin; the same code may be offered again."""
     await connection.execute(
         *_sql.offer_first(
-            invite_id=new_invite_id(), code_hash=code_hash, roles=sorted(roles), lifetime=lasting
+            invite_id=new_invite_id(), code_hash=code_hash, roles=sorted(roles), lifetime=lifetime
         )
     )
 

@@ -1,4 +1,4 @@
-"""Node keys: the wallet's word that a key may work for it; in force, renewed, revoked."""
+"""Node keys: delegations in which a wallet authorises a machine's key."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -25,35 +25,37 @@ class NodeKeyHolder(Struct, frozen=True):
 
 
 async def add(
-    connection: Connection, account_id: AccountId, word: Delegation, machine: str
+    connection: Connection, account_id: AccountId, delegation: Delegation, machine: str
 ) -> NodeKeyView:
-    """Takes the wallet's word. Raises Conflict for a key that works for another wallet."""
-    known = await connection.fetchrow(*_sql.lock(address=word.key))
-    if known is not None and known["account_id"] == account_id:
+    """Stores the delegation. Raises Conflict for a key that works for another wallet."""
+    existing = await connection.fetchrow(*_sql.lock(address=delegation.key))
+    if existing is not None and existing["account_id"] == account_id:
         return _view(
             await connection.fetchrow(
-                *_sql.renew(node_key_id=known["id"], **_values(word, machine))
+                *_sql.renew(node_key_id=existing["id"], **_values(delegation, machine))
             )
         )
-    if known is not None:
-        if not known["is_over"]:
-            raise _taken(word.key)
-        await connection.execute(*_sql.end(node_key_id=known["id"]))
+    if existing is not None:
+        if not existing["is_over"]:
+            raise _taken(delegation.key)
+        await connection.execute(*_sql.end(node_key_id=existing["id"]))
     added = await connection.fetchrow(
-        *_sql.add(node_key_id=new_node_key_id(), account_id=account_id, **_values(word, machine))
+        *_sql.add(
+            node_key_id=new_node_key_id(), account_id=account_id, **_values(delegation, machine)
+        )
     )
-    if added is None:  # somebody else was quicker by a moment
-        raise _taken(word.key)
+    if added is None:  # a concurrent call was faster
+        raise _taken(delegation.key)
     return _view(added)
 
 
 async def lock(connection: Connection, address: str) -> None:
-    """Others who deal with this key wait until the transaction ends."""
+    """Serialises calls about this key until the transaction ends."""
     await connection.execute(*_sql.lock(address=address))
 
 
 async def by_address(connection: Connection, address: str) -> NodeKeyHolder | None:
-    """Whom the key works for now."""
+    """The account that the key currently works for."""
     row = await connection.fetchrow(*_sql.by_address(address=address))
     account = accounts.account(row)
     return None if account is None else NodeKeyHolder(account, row["node_key_id"])
@@ -64,8 +66,8 @@ async def caller(connection: Connection, node_key_id: str, account_id: AccountId
     return accounts.account(row)
 
 
-async def hold(connection: Connection, node_key_id: str) -> bool:
-    """Whether the key is in force; if so it is locked until the transaction ends."""
+async def lock_active(connection: Connection, node_key_id: str) -> bool:
+    """Whether the key is valid; if so, it is locked until the transaction ends."""
     return await connection.fetchval(*_sql.hold(node_key_id=node_key_id)) is not None
 
 
@@ -84,26 +86,26 @@ async def of_account(connection: Connection, account_id: AccountId) -> list[Node
 
 
 async def revoke(connection: Connection, node_key_id: str, account_id: AccountId) -> str | None:
-    """The key's address; none if there was nothing to revoke."""
+    """The key's address; None if there was nothing to revoke."""
     found: str | None = await connection.fetchval(
         *_sql.revoke(node_key_id=node_key_id, account_id=account_id)
     )
     return found
 
 
-def _values(word: Delegation, machine: str) -> dict[str, Any]:
+def _values(delegation: Delegation, machine: str) -> dict[str, Any]:
     return {
-        "delegation": word,
+        "delegation": delegation,
         "machine": machine,
-        "issued_at": datetime.fromtimestamp(word.issued_at, UTC),
-        "expires_at": datetime.fromtimestamp(word.expires_at, UTC),
+        "issued_at": datetime.fromtimestamp(delegation.issued_at, UTC),
+        "expires_at": datetime.fromtimestamp(delegation.expires_at, UTC),
     }
 
 
 def _taken(key: str) -> Conflict:
     return Conflict(
         f"The node key {key} works for another wallet.",
-        "Remove the file `node-key` in the provider's data directory: a new key is made.",
+        "Remove the file `node-key` in the provider's data directory to create a new key.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Nonces that a signature has used up. In PostgreSQL, so that a replay never finds a gap."""
+"""Used nonces. In PostgreSQL, so that a replay never finds a gap."""
 
 from datetime import datetime, timedelta
 
@@ -9,11 +9,11 @@ _sql = load("nonces")
 
 
 async def use(connection: Connection, nonce: str, expires_at: datetime) -> bool:
-    """Whether it was unused until now."""
+    """Whether it was unused."""
     return await connection.fetchval(*_sql.use(nonce=nonce, expires_at=expires_at)) is not None
 
 
-async def forget(connection: Connection, over_for: timedelta, most: int) -> int:
-    """The nonces themselves say that they are too old; the margin is for clocks that differ."""
+async def delete_expired(connection: Connection, over_for: timedelta, most: int) -> int:
+    """Nonces carry their own expiry; the margin covers clock differences."""
     gone: int = await connection.fetchval(*_sql.forget(older_than=over_for, limit=most))
     return gone

@@ -1,4 +1,4 @@
-"""Sessions: a wallet's sign-in and the family of refresh tokens that keeps it alive."""
+"""Sessions: a wallet's sign-in, and the family of refresh tokens that extends it."""
 
 from datetime import timedelta
 
@@ -16,7 +16,7 @@ _sql = load("sessions")
 
 
 class Refreshed(Struct, frozen=True):
-    """The session behind a refresh token. `was_reused`: the token had been used before."""
+    """The session of a refresh token. `was_reused`: the token had been used before."""
 
     session_id: str
     account: Account
@@ -28,11 +28,11 @@ async def open_session(
     account_id: AccountId,
     machine: str,
     refresh_hash: bytes,
-    lasting: timedelta,
+    lifetime: timedelta,
 ) -> str:
     session_id = new_session_id()
     await connection.execute(
-        *_sql.open(session_id=session_id, account_id=account_id, machine=machine, lifetime=lasting)
+        *_sql.open(session_id=session_id, account_id=account_id, machine=machine, lifetime=lifetime)
     )
     await connection.execute(*_sql.add_refresh(refresh_hash=refresh_hash, session_id=session_id))
     return session_id
@@ -44,11 +44,11 @@ async def caller(connection: Connection, session_id: str, account_id: AccountId)
 
 
 async def rotate(
-    connection: Connection, used_hash: bytes, next_hash: bytes, lasting: timedelta
+    connection: Connection, used_hash: bytes, next_hash: bytes, lifetime: timedelta
 ) -> Refreshed | None:
-    """Trades a refresh token for the next one. One that was traded before ends its session.
+    """Exchanges a refresh token for the next one. A reused token ends its session.
 
-    A suspended account's is left as it is: it may be good again one day.
+    The session of a suspended account stays unchanged: the account may be resumed.
     """
     row = await connection.fetchrow(*_sql.use_refresh(refresh_hash=used_hash))
     account = accounts.account(row)
@@ -61,7 +61,7 @@ async def rotate(
         await revoke(connection, session_id, account.id)
         return Refreshed(session_id, account, was_reused=True)
     await connection.execute(*_sql.add_refresh(refresh_hash=next_hash, session_id=session_id))
-    await connection.execute(*_sql.prolong(session_id=session_id, lifetime=lasting))
+    await connection.execute(*_sql.prolong(session_id=session_id, lifetime=lifetime))
     return Refreshed(session_id, account)
 
 
@@ -86,6 +86,6 @@ async def of_account(
     ]
 
 
-async def forget(connection: Connection, over_for: timedelta, most: int) -> int:
+async def delete_expired(connection: Connection, over_for: timedelta, most: int) -> int:
     gone: int = await connection.fetchval(*_sql.forget(older_than=over_for, limit=most))
     return gone

@@ -1,4 +1,4 @@
-"""What a wallet approved for a terminal that waits: fetched once, forgotten soon."""
+"""Approvals of waiting terminals by a wallet: fetched once, short-lived."""
 
 from datetime import datetime, timedelta
 
@@ -26,11 +26,11 @@ async def add(
 
 
 async def use(connection: Connection, code_hash: bytes) -> Approval | None:
-    """The approval, for whoever comes first; none if there is none, or it was used, or is over."""
+    """The approval, for the first caller; None if it is missing, used or expired."""
     row = await connection.fetchrow(*_sql.use(code_hash=code_hash))
     return None if row is None else Approval(row["address"], row["machine"])
 
 
-async def forget(connection: Connection, over_for: timedelta, most: int) -> int:
+async def delete_expired(connection: Connection, over_for: timedelta, most: int) -> int:
     gone: int = await connection.fetchval(*_sql.forget(older_than=over_for, limit=most))
     return gone

@@ -1,4 +1,4 @@
-"""What an account's machines have earned, from the ledger and the attempts that it pays for."""
+"""The earnings of an account's machines, from the ledger and the paid attempts."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -10,16 +10,16 @@ from potluck.store.sql_files import load
 from potluck.wire.own_machines import Earned, Earnings, UsedInAll
 
 _sql = load("earnings")
-# Of days, nodes and devices. The total is of all, whatever is listed.
-_MOST_LINES = 10_000
+# Per day, node and device. The total covers everything.
+_MAX_LINES = 10_000
 
 
 async def earned(
     connection: Connection, provider_id: AccountId, since: datetime, until: datetime
 ) -> Earnings:
-    """What was paid in this time, and the attempts that ended in it."""
+    """Payments in this period, and the attempts that ended in it."""
     total, *rows = await connection.fetch(
-        *_sql.earned(provider_id=provider_id, since=since, until=until, limit=_MOST_LINES + 1)
+        *_sql.earned(provider_id=provider_id, since=since, until=until, limit=_MAX_LINES + 1)
     )
     lines = [
         Earned(

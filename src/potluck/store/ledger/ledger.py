@@ -1,4 +1,4 @@
-"""Movements of credit. That they balance and that nobody goes negative is checked below this."""
+"""Movements of credit. The database checks that they balance and that no balance is negative."""
 
 from collections.abc import Sequence
 
@@ -13,11 +13,11 @@ _sql = load("ledger")
 
 
 class Movement(Struct, frozen=True):
-    """Entries that sum to zero, for one life of an attempt or for none."""
+    """Entries that sum to zero, for one life of an attempt, or for none."""
 
     entries: Sequence[LedgerSide]
     attempt_id: AttemptId | None = None
-    adoption: int = 0  # which life: an attempt that was taken back is held for and settled anew
+    adoption: int = 0  # which life: a re-adopted attempt is held for and settled again
 
 
 class Side(Struct, frozen=True):
@@ -32,7 +32,7 @@ async def append(
 
 
 async def append_many(connection: Connection, movements: Sequence[Movement]) -> None:
-    """All at once: the balances are locked in the order of their ids."""
+    """In one statement: balances are locked in the order of their ids."""
     sides = [Side(movement, entry) for movement in movements for entry in movement.entries]
     if sides:
         await connection.execute(*_sql.append(sides=sides))

@@ -1,4 +1,4 @@
-"""An account's own ledger, for the account: entry by entry, and summed."""
+"""An account's own ledger: entries and summary."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -14,20 +14,18 @@ from potluck.store.sql_files import load
 from potluck.wire.ledger import LedgerEntry, LedgerLine, LedgerSummary, LineBy
 
 _sql = load("ledger_list")
-_MOST_LINES = 1_000
+_MAX_LINES = 1_000
 
 
 class LedgerPosition(Struct, frozen=True, order=True):
-    """Where something stands in the order of the ledger."""
+    """A position in the order of the ledger."""
 
     at: datetime
     id: int = 0
 
 
 class EntryFilter(Struct, frozen=True):
-    """What must be true of an entry to be listed: it is one of these kinds, came at `since` or
-    later, and stands before a place in the order.
-    """
+    """Entries of these kinds, at `since` or later, before a position."""
 
     kinds: Sequence[EntryKind]
     since: datetime
@@ -38,18 +36,18 @@ class EntryFilter(Struct, frozen=True):
 async def place(
     connection: Connection, entry_id: int, account_id: AccountId
 ) -> LedgerPosition | None:
-    """Where an entry stands; None if it is not the account's."""
+    """The position of an entry; None if it is not the account's."""
     row = await connection.fetchrow(*_sql.place(entry_id=entry_id, account_id=account_id))
     return None if row is None else LedgerPosition(row["created_at"], row["id"])
 
 
 async def newest(
-    connection: Connection, account_id: AccountId, wanted: EntryFilter, limit: int
+    connection: Connection, account_id: AccountId, selection: EntryFilter, limit: int
 ) -> list[LedgerEntry]:
-    kinds = list(dict.fromkeys(wanted.kinds))
-    query = _sql.newest if wanted.task_id is None else _sql.of_task
+    kinds = list(dict.fromkeys(selection.kinds))
+    query = _sql.newest if selection.task_id is None else _sql.of_task
     rows = await connection.fetch(
-        *query(account_id=account_id, kinds=kinds, filter=wanted, limit=limit)
+        *query(account_id=account_id, kinds=kinds, filter=selection, limit=limit)
     )
     return [_entry(row) for row in rows]
 
@@ -57,14 +55,14 @@ async def newest(
 async def summary(
     connection: Connection, account_id: AccountId, since: datetime, until: datetime, by: LineBy
 ) -> LedgerSummary:
-    """All of it as of one moment, if the transaction sees only one."""
+    """From one snapshot, if the transaction has only one."""
     total, *rows = await connection.fetch(
         *_sql.summary(
             account_id=account_id,
             since=since,
             until=until,
             by_day=by is LineBy.DAY,
-            limit=_MOST_LINES + 1,
+            limit=_MAX_LINES + 1,
         )
     )
     balance = await accounts.balance(connection, account_id)

@@ -1,4 +1,4 @@
-"""What Alembic runs: the connection is handed in by `potluck.store.schema.migrate`."""
+"""Run by Alembic; `potluck.store.schema.migrate` passes in the connection."""
 
 from alembic import context
 

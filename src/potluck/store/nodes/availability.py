@@ -1,4 +1,4 @@
-"""Whether devices take new work: as their node says, or their owner, if that was later."""
+"""Whether devices take new work: set by their node or their owner, whichever was later."""
 
 from collections.abc import Collection, Sequence
 
@@ -13,8 +13,8 @@ from potluck.wire.device_status import DeviceStatus
 _sql = load("availability")
 
 
-class Change(Struct, frozen=True):
-    """What became of a device."""
+class AvailabilityChange(Struct, frozen=True):
+    """The change of one device."""
 
     device_id: DeviceId
     uuid: str
@@ -24,19 +24,19 @@ class Change(Struct, frozen=True):
 
     @property
     def is_closed(self) -> bool:
-        """It took new work until now."""
+        """It took new work before, and does not now."""
         available = Availability.AVAILABLE
         return self.before is available and self.availability is not available
 
 
-async def tell(
+async def record_statuses(
     connection: Connection, node_id: NodeId, wish: int, statuses: Sequence[DeviceStatus]
-) -> list[Change]:
-    """What differs from what was known. Nothing is opened if more was asked for than `wish`."""
+) -> list[AvailabilityChange]:
+    """Returns the changes. With requests pending after `wish`, no device is made available."""
     await connection.execute(*_sql.lock_node(node_id=node_id))
     rows = await connection.fetch(*_sql.tell(node_id=node_id, last_wish=wish, statuses=statuses))
     changes = [
-        Change(
+        AvailabilityChange(
             row["id"],
             row["uuid"],
             Availability(row["before"]),
@@ -45,7 +45,7 @@ async def tell(
         )
         for row in rows
     ]
-    return sorted(changes, key=lambda each: each.device_id)
+    return sorted(changes, key=lambda change: change.device_id)
 
 
 async def withdraw(
@@ -55,7 +55,7 @@ async def withdraw(
     availability: Availability,
     why: str,
 ) -> None:
-    """At its owner's word; the caller has locked the node."""
+    """At the owner's request; the caller has locked the node."""
     await connection.execute(
         *_sql.withdraw(node_id=node_id, uuids=list(uuids), availability=availability, why=why)
     )

@@ -1,6 +1,6 @@
-"""Bindings: which wallet a device is bound to, and contests about that.
+"""Bindings of devices to wallets, and contests about them.
 
-Every verb that changes one is called with the binding's row locked (`claim` or `lock`).
+Every function that changes a binding needs its row locked (`claim` or `lock`).
 """
 
 from collections.abc import Sequence
@@ -25,17 +25,17 @@ class Binding(Struct, frozen=True):
 
 
 class Concern(Struct, frozen=True):
-    """A device of a node about which there is something to say to it."""
+    """A device of a node that the node must be told about."""
 
     uuid: str
     standing: Standing
     contest: Contest | None
-    is_free: bool  # whoever had it left, lapsed, or is another node of the wallet and silent
+    is_free: bool  # its holder left, lapsed, or is a silent node of the same wallet
     now: datetime
 
 
 async def claim(connection: Connection, uuid: str, account_id: AccountId) -> Binding:
-    """The binding, locked; to this account if it was nobody's."""
+    """The binding, locked; bound to this account if it was free."""
     row = await connection.fetchrow(*_sql.claim(uuid=uuid, account_id=account_id))
     return Binding(uuid, row["account_id"], row["is_new"])
 
@@ -54,8 +54,10 @@ async def move(connection: Connection, uuid: str, account_id: AccountId) -> None
     await connection.execute(*_sql.move(uuid=uuid, account_id=account_id))
 
 
-async def free_of_node(connection: Connection, node_id: NodeId, account_id: AccountId) -> list[str]:
-    """Unbinds what this node alone shows for its wallet; answers which devices that were."""
+async def release_of_node(
+    connection: Connection, node_id: NodeId, account_id: AccountId
+) -> list[str]:
+    """Unbinds devices that only this node shows for its wallet; returns their uuids."""
     rows = await connection.fetch(*_sql.lock_of_node(node_id=node_id, account_id=account_id))
     uuids = [row["uuid"] for row in rows]
     await connection.execute(*_sql.free(uuids=uuids))
@@ -68,8 +70,8 @@ async def lock_nodes(
     await connection.execute(*_sql.lock_nodes(uuids=list(uuids), node_id=node_id))
 
 
-async def restand(connection: Connection, uuids: Sequence[str]) -> None:
-    """Tells every device's row what the bindings say; the nodes are locked before."""
+async def update_standings(connection: Connection, uuids: Sequence[str]) -> None:
+    """Updates the devices' rows from the bindings; the nodes are locked before."""
     await connection.execute(*_sql.rehold(uuids=list(uuids)))
     await connection.execute(*_sql.restand(uuids=list(uuids)))
 
@@ -79,63 +81,63 @@ async def open_contest(
     uuid: str,
     contender_id: AccountId,
     seed: bytes,
-    lasting: timedelta,
+    duration: timedelta,
     away: timedelta,
 ) -> None:
-    """An incumbent that shows the device and is not here to be told has the longer time."""
+    """An incumbent that shows the device but is away has the longer time."""
     await connection.execute(
         *_sql.contest(
             uuid=uuid,
             contender_id=contender_id,
             seed=seed,
-            answer_within=lasting,
+            answer_within=duration,
             answer_within_if_away=away,
         )
     )
 
 
-async def hurry_incumbent(connection: Connection, uuid: str, lasting: timedelta) -> None:
-    """It is here, and is told: from now on its time runs."""
-    await connection.execute(*_sql.hurry_incumbent(uuid=uuid, answer_within=lasting))
+async def start_incumbent_time(connection: Connection, uuid: str, duration: timedelta) -> None:
+    """The incumbent is back: its time starts now."""
+    await connection.execute(*_sql.hurry_incumbent(uuid=uuid, answer_within=duration))
 
 
-async def prolong_contests(connection: Connection, lasting: timedelta) -> None:
-    await connection.execute(*_sql.prolong_contests(answer_within=lasting))
+async def extend_contests(connection: Connection, duration: timedelta) -> None:
+    await connection.execute(*_sql.prolong_contests(answer_within=duration))
 
 
-async def contest_of(connection: Connection, uuid: str) -> tuple[Contest, datetime] | None:
-    """The contest about a device, and the time that counts for it, by the database's clock."""
+async def read_contest(connection: Connection, uuid: str) -> tuple[Contest, datetime] | None:
+    """The contest about a device, and the current time by the database's clock."""
     row = await connection.fetchrow(*_sql.contest_of(uuid=uuid))
     return None if row is None else (_contest(row), row["now"])
 
 
-async def note_answer(
-    connection: Connection, contest: Contest, account_id: AccountId, is_right: bool
+async def record_answer(
+    connection: Connection, contest: Contest, account_id: AccountId, is_correct: bool
 ) -> None:
     is_incumbent = account_id == contest.incumbent.account_id
     answer = _sql.answer_as_incumbent if is_incumbent else _sql.answer_as_contender
-    await connection.execute(*answer(uuid=contest.uuid, is_right=is_right))
+    await connection.execute(*answer(uuid=contest.uuid, is_right=is_correct))
 
 
 async def close_contest(connection: Connection, uuid: str) -> None:
     await connection.execute(*_sql.close_contest(uuid=uuid))
 
 
-async def lose_contest(connection: Connection, uuid: str, contender_id: AccountId) -> None:
+async def record_lost_contest(connection: Connection, uuid: str, contender_id: AccountId) -> None:
     await connection.execute(*_sql.lose_contest(uuid=uuid, contender_id=contender_id))
 
 
-async def has_lost(
+async def has_lost_contest(
     connection: Connection, uuid: str, account_id: AccountId, within: timedelta
 ) -> bool:
-    """Whether this wallet contested the device in vain within this time."""
+    """Whether this wallet lost a contest about the device within this time."""
     await connection.execute(*_sql.forget_lost_contests(uuid=uuid, older_than=within))
     lost: bool = await connection.fetchval(*_sql.has_lost(uuid=uuid, contender_id=account_id))
     return lost
 
 
-async def of_node(connection: Connection, node_id: NodeId, lapse: timedelta) -> list[Concern]:
-    """What there is to say to a node; what was silent for `lapse` is nobody's."""
+async def list_concerns(connection: Connection, node_id: NodeId, lapse: timedelta) -> list[Concern]:
+    """What a node must be told; a binding that was silent for `lapse` is free."""
     rows = await connection.fetch(*_sql.of_node(node_id=node_id, lapse_after=lapse))
     return [
         Concern(

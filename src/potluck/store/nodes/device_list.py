@@ -1,4 +1,4 @@
-"""The pool's devices, one by one: where each is, what of it is free, and what it serves."""
+"""The pool's devices: where each is, its free capacity, and the attempts it serves."""
 
 from typing import Any
 
@@ -15,42 +15,42 @@ from potluck.wire import codec
 from potluck.wire.consumer import DeviceUse, PoolDevice
 
 _sql = load("devices")
-_MOST = 2**63 - 1
+_NO_LIMIT = 2**63 - 1
 
 
 class DeviceFilter(Struct, frozen=True):
-    """What must be true of a device to be listed; what is not said is true of all."""
+    """Conditions for listing a device; an omitted one matches all."""
 
     kind: DeviceKind | None = None
-    model: str | None = None  # a pattern, as tasks ask for models
-    free_milli: int = 0  # at least so much could be given to a task now
-    memory_bytes: int = 0  # at least so much is offered
-    max_price_micro_per_hour: int | None = None  # of the whole device
-    vendor: str | None = None  # a part of its name
-    labels: tuple[str, ...] = ()  # that its node has, all of them
+    model: str | None = None  # a pattern, as in task requirements
+    free_milli: int = 0  # minimum share that could be assigned now
+    memory_bytes: int = 0  # minimum memory offered
+    max_price_micro_per_hour: int | None = None  # for the whole device
+    vendor: str | None = None  # a substring
+    labels: tuple[str, ...] = ()  # all of which its node must have
     min_reliability: float = 0.0
 
 
 async def page(
     connection: Connection,
     viewer_id: AccountId,
-    wanted: DeviceFilter,
+    selection: DeviceFilter,
     behind: DeviceId | None,
     limit: int,
 ) -> list[PoolDevice]:
     """Devices of nodes that have not left, in the order of their ids."""
-    kinds = [wanted.kind] if wanted.kind else list(DeviceKind)
-    max_price = wanted.max_price_micro_per_hour
+    kinds = [selection.kind] if selection.kind else list(DeviceKind)
+    max_price = selection.max_price_micro_per_hour
     rows = await connection.fetch(
         *_sql.page(
             viewer_id=viewer_id,
             after_id=behind or "",
             kinds=kinds,
-            models=_like(wanted.model),
-            filter=wanted,
+            models=_like(selection.model),
+            filter=selection,
             limit=limit,
-            max_price_micro_per_hour=_MOST if max_price is None else max_price,
-            vendor=f"%{_escaped(wanted.vendor or '')}%",
+            max_price_micro_per_hour=_NO_LIMIT if max_price is None else max_price,
+            vendor=f"%{_escaped(selection.vendor or '')}%",
         )
     )
     uses = await _uses(connection, viewer_id, rows)
@@ -71,16 +71,16 @@ async def _uses(
     return uses
 
 
-async def of_node(connection: Connection, node_id: NodeId) -> dict[str, str]:
-    """The uuids of the devices that a node shows, by all that they are called: uuids and ids."""
+async def uuids_by_name(connection: Connection, node_id: NodeId) -> dict[str, str]:
+    """The uuids of a node's devices, by uuid and by id."""
     rows = await connection.fetch(*_sql.of_node(node_id=node_id))
     return {name: row["uuid"] for row in rows for name in (row["id"], row["uuid"])}
 
 
-async def own(
+async def find_own(
     connection: Connection, device_id: DeviceId, account_id: AccountId
 ) -> tuple[NodeId, str]:
-    """The node and the uuid of a device of one's own."""
+    """The node and the uuid of the account's own device."""
     row = await connection.fetchrow(*_sql.own(device_id=device_id, account_id=account_id))
     if row is None:
         raise no_such_device(device_id)
@@ -93,15 +93,15 @@ def no_such_device(device_id: str) -> NotFound:
     )
 
 
-def as_seen(description: DeviceDescription, is_mine: bool) -> DeviceDescription:
-    """Whom an owner allows and denies, and when he is away, is told to nobody else."""
+def redact_terms(description: DeviceDescription, is_mine: bool) -> DeviceDescription:
+    """Allow and deny lists and idle times are visible only to the owner."""
     if is_mine:
         return description
     return replace(description, terms=replace(description.terms, allow=(), deny=(), idle_minutes=0))
 
 
-def seen_state(row: Any, is_mine: bool) -> tuple[Availability, str]:
-    """Whether it takes new work, and why not. When an owner uses his machine is his own affair."""
+def visible_state(row: Any, is_mine: bool) -> tuple[Availability, str]:
+    """Whether it takes new work, and why not. Use by the owner is private."""
     availability = Availability(row["availability"])
     if is_mine:
         return availability, row["why"]
@@ -113,27 +113,27 @@ def chooses_accounts(description: DeviceDescription) -> bool:
 
 
 def _like(pattern: str | None) -> list[str]:
-    """`RTX 40*|A100` as PostgreSQL's LIKE has it: anywhere in the name, one of several."""
+    """`RTX 40*|A100` as LIKE patterns: anywhere in the name, one of several."""
     if pattern is None:
         return ["%"]
     globs = _escaped(pattern).replace("*", "%").replace("?", "_").split("|")
-    return [f"%{each.strip()}%" for each in globs]
+    return [f"%{glob.strip()}%" for glob in globs]
 
 
 def _escaped(text: str) -> str:
-    """So that LIKE has no wildcards in it."""
+    """Escapes LIKE wildcards."""
     return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
 
 
 def _view(row: Any, uses: list[DeviceUse]) -> PoolDevice:
     description = codec.decode_json(row["description"], DeviceDescription)
-    availability, why = seen_state(row, row["is_mine"])
+    availability, why = visible_state(row, row["is_mine"])
     return PoolDevice(
         id=row["id"],
         node_id=row["node_id"],
         node_name=row["node_name"],
         node_state=NodeState(row["node_state"]),
-        description=as_seen(description, row["is_mine"]),
+        description=redact_terms(description, row["is_mine"]),
         standing=Standing(row["standing"]),
         free_milli=row["free_milli"],
         free_memory_bytes=row["free_memory_bytes"],

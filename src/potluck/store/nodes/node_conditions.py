@@ -1,4 +1,4 @@
-"""How a node and its devices stand, for an owner who asks why it gets no work."""
+"""The state of a node and its devices, to explain to its owner why it gets no work."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ async def own_node(connection: Connection, node_id: NodeId, account_id: AccountI
     row = await connection.fetchrow(*_sql.node(node_id=node_id, account_id=account_id))
     if row is None:
         raise no_such_node(node_id)
-    devices = [_device(each) for each in await connection.fetch(*_sql.devices(node_id=node_id))]
+    devices = [_device(device) for device in await connection.fetch(*_sql.devices(node_id=node_id))]
     return OwnNode(node_id, NodeState(row["state"]), row["is_polling"], row["running"], devices)
 
 

@@ -1,4 +1,4 @@
-"""Nodes and their devices: registered, heard, silent, gone."""
+"""Nodes and their devices: registered, seen, silent, left."""
 
 from datetime import timedelta
 from typing import Any
@@ -12,7 +12,7 @@ from potluck.model.node import NodeDescription, NodeState
 from potluck.store.database import Connection
 from potluck.store.new_ids import new_device_id, new_node_id
 from potluck.store.nodes import pending_requests
-from potluck.store.nodes.device_list import as_seen, chooses_accounts, seen_state
+from potluck.store.nodes.device_list import chooses_accounts, redact_terms, visible_state
 from potluck.store.sql_files import load
 from potluck.wire import codec
 from potluck.wire.consumer import DeviceView, NodeView
@@ -23,7 +23,7 @@ _sql = load("nodes")
 
 
 class Owner(Struct, frozen=True):
-    """Whom a node belongs to: an account, and the one node key of it that may speak for it."""
+    """A node's account, and the node key that may speak for it."""
 
     account_id: AccountId
     node_key_id: str | None = None
@@ -40,8 +40,10 @@ class SilentNode(Struct, frozen=True):
     account_id: AccountId
 
 
-async def known(connection: Connection, owner: Owner, node_id: NodeId | None) -> NodeId | None:
-    """The node that its key registered before, whatever id the machine remembers."""
+async def find_registered(
+    connection: Connection, owner: Owner, node_id: NodeId | None
+) -> NodeId | None:
+    """The node that this key registered before, regardless of the id the machine sent."""
     found = await connection.fetchval(*_sql.known(owner=owner, node_id=node_id))
     return None if found is None else NodeId(found)
 
@@ -55,7 +57,7 @@ async def of_key(connection: Connection, node_key_id: str) -> NodeId | None:
 async def register(
     connection: Connection, owner: Owner, known_id: NodeId | None, offer: RegisterNode, most: int
 ) -> RegisteredNode:
-    """The node as it describes itself now; the same node keeps its id and its devices' ids."""
+    """Stores the node's description; a known node keeps its id and its devices' ids."""
     if await connection.fetchval(*_sql.count_others(owner=owner, node_id=known_id)) >= most:
         raise _too_many(most)
     node_id = known_id or new_node_id()
@@ -70,7 +72,9 @@ async def register(
     )
     await connection.execute(*_sql.forget_devices(node_id=node_id))
     devices = enumerate(offer.description.devices)
-    device_ids = [await _offer(connection, node_id, place, device) for place, device in devices]
+    device_ids = [
+        await _offer(connection, node_id, position, device) for position, device in devices
+    ]
     return RegisteredNode(node_id, device_ids, before == NodeState.ONLINE)
 
 
@@ -85,33 +89,33 @@ async def _offer(
     return DeviceId(device_id)
 
 
-async def hear(
-    connection: Connection, node_id: NodeId, owner: Owner, moment_seconds: float
+async def mark_seen(
+    connection: Connection, node_id: NodeId, owner: Owner, precision_seconds: float
 ) -> None:
-    """Heard from it just now; it is not written down twice within a moment."""
-    moment = timedelta(seconds=moment_seconds)
+    """Marks the node as seen; skips the write if it was seen within `precision_seconds`."""
+    precision = timedelta(seconds=precision_seconds)
     found = await connection.fetchval(
-        *_sql.hear(node_id=node_id, owner=owner, min_heartbeat_age=moment)
+        *_sql.hear(node_id=node_id, owner=owner, min_heartbeat_age=precision)
     )
     if found is None:
         raise no_such_node(node_id)
 
 
-async def come_back(connection: Connection, node_id: NodeId, owner: Owner) -> bool:
-    """From now on it gets work; answers whether it had been silent until now."""
+async def mark_online(connection: Connection, node_id: NodeId, owner: Owner) -> bool:
+    """Lets the node get work again; returns whether it had been silent."""
     before = await connection.fetchval(*_sql.come_back(node_id=node_id, owner=owner))
     return bool(before == NodeState.SILENT)
 
 
 async def leave(connection: Connection, node_id: NodeId, owner: Owner) -> bool:
-    """False when it had left before."""
-    is_news = await connection.fetchval(*_sql.leave(node_id=node_id, owner=owner))
-    if is_news is None:
+    """False if it had left before."""
+    is_first = await connection.fetchval(*_sql.leave(node_id=node_id, owner=owner))
+    if is_first is None:
         raise no_such_node(node_id)
-    return bool(is_news)
+    return bool(is_first)
 
 
-async def fall_silent(connection: Connection, seconds: float) -> list[SilentNode]:
+async def mark_silent(connection: Connection, seconds: float) -> list[SilentNode]:
     rows = await connection.fetch(*_sql.fall_silent(silent_after=timedelta(seconds=seconds)))
     return [SilentNode(row["id"], row["account_id"]) for row in rows]
 
@@ -119,7 +123,7 @@ async def fall_silent(connection: Connection, seconds: float) -> list[SilentNode
 async def lock_own(
     connection: Connection, node_id: NodeId, account_id: AccountId, *, also_left: bool
 ) -> str:
-    """The name of a node that this account has here, locked until the transaction ends."""
+    """Locks a node of this account; returns its name."""
     row = await connection.fetchrow(
         *_sql.lock_own(node_id=node_id, account_id=account_id, include_left=also_left)
     )
@@ -132,12 +136,12 @@ async def lock_own(
 async def get(
     connection: Connection, node_id: NodeId, viewer_id: AccountId, *, also_left: bool = False
 ) -> NodeView:
-    """A node that has not left, unless that is no matter, whoever's it is."""
+    """Any account's node; one that has left only with `also_left`."""
     rows = await connection.fetch(*_sql.get(node_id=node_id, include_left=also_left))
-    found = await _views(connection, rows, viewer_id)
-    if not found:
+    views = await _views(connection, rows, viewer_id)
+    if not views:
         raise NotFound(f"There is no node {node_id} here.", "`potluck nodes` lists them.")
-    return found[0]
+    return views[0]
 
 
 async def page(
@@ -150,23 +154,23 @@ async def page(
 
 async def _views(connection: Connection, rows: list[Any], viewer_id: AccountId) -> list[NodeView]:
     own = {row["id"] for row in rows if row["account_id"] == viewer_id}
-    wished = await pending_requests.pending(connection, own) if own else {}
+    pending = await pending_requests.list_pending(connection, own) if own else {}
     devices: dict[str, list[DeviceView]] = {}
     for row in await connection.fetch(*_sql.devices(node_ids=[row["id"] for row in rows])):
         view = _device_view(row, row["node_id"] in own)
         devices.setdefault(row["node_id"], []).append(view)
     return [
-        _view(row, devices.get(row["id"], []), row["id"] in own, wished.get(row["id"], []))
+        _view(row, devices.get(row["id"], []), row["id"] in own, pending.get(row["id"], []))
         for row in rows
     ]
 
 
 def _device_view(row: Any, is_mine: bool) -> DeviceView:
     description = codec.decode_json(row["description"], DeviceDescription)
-    availability, why = seen_state(row, is_mine)
+    availability, why = visible_state(row, is_mine)
     return DeviceView(
         id=row["id"],
-        description=as_seen(description, is_mine),
+        description=redact_terms(description, is_mine),
         free_milli=row["free_milli"],
         availability=availability,
         why=why,
@@ -175,7 +179,7 @@ def _device_view(row: Any, is_mine: bool) -> DeviceView:
     )
 
 
-def _view(row: Any, devices: list[DeviceView], is_mine: bool, wished: list[Wish]) -> NodeView:
+def _view(row: Any, devices: list[DeviceView], is_mine: bool, pending: list[Wish]) -> NodeView:
     node = codec.decode_json(row["description"], NodeDescription)
     return NodeView(
         id=row["id"],
@@ -191,14 +195,14 @@ def _view(row: Any, devices: list[DeviceView], is_mine: bool, wished: list[Wish]
         is_mine=is_mine,
         heartbeat_at=row["heartbeat_at"],
         own_tasks_only=row["own_tasks_only"],
-        wishes=wished,
+        wishes=pending,
         python_version=node.python_version,
     )
 
 
 def _too_many(most: int) -> Conflict:
     return Conflict(
-        f"This wallet has {most} nodes here, and may have no more.",
+        f"This wallet has {most} nodes, which is the limit.",
         "Revoke the keys of machines that are gone (`potluck provider keys`),"
         " or ask the operator to raise POTLUCK_NODES_PER_ACCOUNT.",
     )

@@ -1,4 +1,4 @@
-"""Wishes: what owners ask of their nodes from elsewhere, kept until a node has carried it out."""
+"""Remote requests of owners to their nodes, stored until a node has carried them out."""
 
 from collections.abc import Collection
 
@@ -14,20 +14,22 @@ _sql = load("wishes")
 
 
 async def add(connection: Connection, node_id: NodeId, wish: Wish) -> int:
-    """Its number. The caller has locked the node."""
+    """Returns its number. The caller has locked the node."""
     number: int = await connection.fetchval(*_sql.add(node_id=node_id, wish=wish))
     return number
 
 
-async def carry_out(connection: Connection, node_id: NodeId, number: int) -> None:
-    """The node has carried out all wishes up to this one."""
+async def complete(connection: Connection, node_id: NodeId, number: int) -> None:
+    """The node has carried out all requests up to this one."""
     await connection.execute(*_sql.carry_out(node_id=node_id, number=number))
 
 
-async def pending(connection: Connection, node_ids: Collection[NodeId]) -> dict[NodeId, list[Wish]]:
-    """In the order in which they were asked for."""
-    found: dict[NodeId, list[Wish]] = {}
+async def list_pending(
+    connection: Connection, node_ids: Collection[NodeId]
+) -> dict[NodeId, list[Wish]]:
+    """In the order of their numbers."""
+    requests: dict[NodeId, list[Wish]] = {}
     for row in await connection.fetch(*_sql.pending(node_ids=list(node_ids))):
         wish = replace(codec.decode_json(row["wish"], Wish), number=row["number"])
-        found.setdefault(row["node_id"], []).append(wish)
-    return found
+        requests.setdefault(row["node_id"], []).append(wish)
+    return requests

@@ -1,4 +1,4 @@
-"""The pool in numbers, for eyes: nobody plans with them."""
+"""Totals of the pool, for display; not used for planning."""
 
 from potluck.model.device import DeviceKind
 from potluck.store.database import Connection
@@ -6,7 +6,7 @@ from potluck.store.sql_files import load
 from potluck.wire.consumer import DeviceCounts, PoolView
 
 _sql = load("pool")
-# More than that nobody reads off a screen, and to count a million takes its time.
+# Counting stops here: a count of a million takes time and helps no reader.
 _COUNTED_TASKS = 10_000
 
 
@@ -15,8 +15,8 @@ async def counted(connection: Connection) -> PoolView:
     row = await connection.fetchrow(*_sql.totals(limit=_COUNTED_TASKS))
     assert row is not None
     devices = {
-        kind: DeviceCounts(found["free"], found["busy"], found["away"])
-        for kind, found in kinds.items()
+        kind: DeviceCounts(counts["free"], counts["busy"], counts["away"])
+        for kind, counts in kinds.items()
     }
     return PoolView(
         nodes=row["nodes"],

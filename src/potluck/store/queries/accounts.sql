@@ -1,5 +1,5 @@
 -- name: add
--- Nothing if the wallet has an account already.
+-- No row if the wallet already has an account.
 WITH account AS (
     INSERT INTO accounts (id, address, roles) VALUES (:account_id, :address, :roles)
     ON CONFLICT (address) DO NOTHING
@@ -23,14 +23,14 @@ SELECT count(*) FROM accounts
 WHERE 'admin' = ANY (roles) AND suspended_at IS NULL AND id <> :account_id
 
 -- name: lock_admins
--- In id order; so that two admins who demote each other do not both succeed.
+-- In id order, so that two admins who demote each other do not both succeed.
 SELECT id FROM accounts WHERE 'admin' = ANY (roles) ORDER BY id FOR UPDATE
 
 -- name: set_roles
 UPDATE accounts SET roles = :roles WHERE id = :account_id RETURNING *
 
 -- name: choose_roles
--- Whether it is an admin is not its own choice, and may change at this very moment.
+-- The admin role is not the account's choice, and may change concurrently.
 UPDATE accounts SET roles = array_remove(:roles, 'admin')
     || CASE WHEN 'admin' = ANY (roles) THEN ARRAY['admin'] ELSE '{}' END
 WHERE id = :account_id RETURNING *

@@ -13,7 +13,7 @@ FROM api_keys JOIN accounts ON accounts.id = account_id
 WHERE hash = :key_hash AND revoked_at IS NULL AND expires_at > now()
 
 -- name: note_use
--- Once an hour is enough to know, and costs nothing.
+-- At most once an hour, to save writes.
 UPDATE api_keys SET used_at = now()
 WHERE id = :key_id AND (used_at IS NULL OR used_at < now() - interval '1 hour')
 RETURNING id

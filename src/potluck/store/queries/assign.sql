@@ -1,10 +1,10 @@
--- A batch of assignments is one transaction. Rows are locked in the order of attempts.sql: first the
--- leader's, then all tasks of the batch, then all nodes; so it waits in no circle with reports and
+-- A batch of assignments is one transaction. Rows are locked in the order of attempts.sql: first
+-- the leader's, then all tasks of the batch, then all nodes; so it cannot deadlock with reports and
 -- cancellations, however many rows it holds.
 
 -- name: lock
--- The term, shared as `leader.holds` shares it, and while it runs all rows of the batch, one kind
--- after the other: that all of a kind are locked is counted before the next is begun with.
+-- The term, shared as in `leader.holds`, and while it runs all rows of the batch, one kind after
+-- the other: the count makes sure that all rows of a kind are locked before the next kind.
 WITH term AS (
     SELECT set_config('lock_timeout', '1s', true) FROM leader
     WHERE holder = :leadership.holder AND term = :leadership.term AND expires_at > now()
@@ -25,10 +25,10 @@ WITH term AS (
 SELECT (SELECT count(*) FROM device) >= 0 AND EXISTS (SELECT FROM term) AS holds
 
 -- name: assign
--- The guarded assign, in one statement: either all of it still holds, or nothing changes. A statement
--- before this one has locked the rows, so what is looked at beside them is as new as they are.
+-- The guarded assign, in one statement: either all of it still holds, or nothing changes. An
+-- earlier statement has locked the rows, so everything read beside them is as recent as they are.
 WITH term AS (
-    -- An old leader's plan changes nothing.
+    -- An old leader's plan has no effect.
     SELECT FROM leader
     WHERE leader.term = :leadership.term AND holder = :leadership.holder AND expires_at > now()
     FOR SHARE
@@ -36,7 +36,7 @@ WITH term AS (
     SELECT id, account_id, kind, state, coalesce(requirements -> 'owners', '[]') AS owners
     FROM tasks
     WHERE id = :assignment.task_id AND EXISTS (SELECT FROM term)
-        -- A single task waits; of an array, nobody has been granted any of these items.
+        -- A single task is queued; of an array, these items are not granted yet.
         AND CASE WHEN :items::int4range IS NULL THEN items IS NULL AND state = 'queued'
             ELSE pending @> :items AND state IN ('queued', 'assigned', 'running') END
         AND waits_for = 0 AND coalesce(not_before <= now(), true)
@@ -45,9 +45,9 @@ WITH term AS (
 ), node AS (
     SELECT id, account_id FROM nodes
     WHERE id = :assignment.node_id AND state = 'online' AND is_polling
-        -- Without a sandbox a node runs nobody else's code.
+        -- Without a sandbox a node runs only its owner's code.
         AND (NOT own_tasks_only OR account_id = (SELECT account_id FROM task))
-        -- Nor does one have secrets that are not for its owner.
+        -- Nor does it get secrets that are not for its owner.
         AND (SELECT owners = '[]' OR owners ? lower(address) FROM task, accounts
             WHERE accounts.id = nodes.account_id)
         AND cores - used_cores >= :assignment.requirements.cores
@@ -56,7 +56,7 @@ WITH term AS (
         AND EXISTS (SELECT FROM task)
     FOR UPDATE
 ), device AS (
-    -- The price must be the one that was planned with, and its owner must still want to give it.
+    -- The price must be the planned one, and the owner must still offer it.
     SELECT devices.id, wanted.milli, wanted.memory_bytes, devices.price_micro_per_hour,
         coalesce((description -> 'terms' ->> 'is_reclaimable')::boolean, false) AS is_reclaimable,
         may_serve_several(kind, description, true) AS may_stand_beside
@@ -67,7 +67,7 @@ WITH term AS (
     WHERE devices.node_id = :assignment.node_id AND is_present AND standing = 'bound'
         AND availability = 'available'
         AND takes_kind(description -> 'terms', (SELECT kind FROM task))
-        -- Lists are about others: his own tasks an owner always takes.
+        -- Lists are about others: owners' own tasks are always accepted.
         AND ((SELECT account_id FROM node) = (SELECT account_id FROM task)
             OR takes_wallet(description -> 'terms', (
                 SELECT address FROM accounts WHERE accounts.id = (SELECT account_id FROM task))))
@@ -93,7 +93,7 @@ WITH term AS (
     WHERE (SELECT count(*) FROM device) = cardinality(:shares[].device_id::text[])
         AND (SELECT sum(price_micro_per_hour * milli) FROM device)::bigint / 1000
             = :assignment.price_micro_per_hour
-        -- Held by the ledger entry that follows in this transaction.
+        -- Backed by the ledger entry that follows in this transaction.
         AND (:assignment.hold_micro::bigint = 0 OR EXISTS (SELECT FROM balances
             WHERE account_id = task.account_id AND available_micro >= :assignment.hold_micro))
 ), taken_devices AS (
@@ -109,7 +109,7 @@ WITH term AS (
     WHERE id = :assignment.node_id AND EXISTS (SELECT FROM guard)
 ), taken_task AS (
     UPDATE tasks SET
-        -- An array that runs goes on running.
+        -- A running array stays running.
         state = CASE WHEN state = 'queued' THEN 'assigned' ELSE state END,
         pending = CASE WHEN :items IS NULL THEN pending ELSE pending - int4multirange(:items) END,
         not_before = NULL, reason = NULL, detail = '', updated_at = now(), version = version + 1
@@ -133,7 +133,7 @@ WITH term AS (
     INSERT INTO attempt_devices (attempt_id, device_id, milli, memory_bytes)
     SELECT attempt.id, device.id, device.milli, device.memory_bytes FROM attempt, device
 ), told AS (
-    -- Of the attempt, and then of the task, unless it is an array that is being worked on.
+    -- For the attempt, and then for the task, unless it is an array in progress.
     INSERT INTO events (account_id, task_id, node_id, kind, data)
     SELECT consumer_id, task.id, event.node_id, event.kind,
         jsonb_build_object('state', event.state, 'attempt_id', attempt.id,

@@ -1,6 +1,6 @@
 -- name: page
--- The newest before one of them; of an array, perhaps only those that were granted one item. However
--- many there are, so many are looked at.
+-- The newest before a number; of an array, optionally only those granted one item. Scans at most
+-- `limit` attempts.
 SELECT attempts.*, nodes.name AS node_name,
     coalesce((
         SELECT jsonb_agg(jsonb_build_object('device_id', device_id, 'model', devices.model,

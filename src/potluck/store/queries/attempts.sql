@@ -1,14 +1,13 @@
--- Rows are locked in one order everywhere, so that nobody waits in a circle:
--- leader, account, task, attempt, node key, binding, node, device, dependency, ended task, balance,
--- audit; several of one kind in the order of their ids.
+-- Rows are locked in one order everywhere, to avoid deadlocks: leader, account, task, attempt, node
+-- key, binding, node, device, dependency, ended task, balance, audit; several of one kind in the
+-- order of their ids.
 
 -- name: fetch
--- What this node was granted and does not list as held. Given again, with the same token, until it
--- is: a poll that hung up has swallowed it. The lease runs from the first time on: a node that
--- ignores a grant loses it. A poll may have waited for long: whether its caller may have anything is
--- asked once more. Nothing new for a device whose owner has closed it meanwhile. An answer has its
--- measure: sources may be large, and the next has the rest. With it what the node has: one row in any
--- case.
+-- Grants of this node that it does not list as held. Repeated with the same token until it lists
+-- them: a poll that hung up may have lost them. The lease runs from the first time: a node that
+-- ignores a grant loses it. A poll may have waited long, so the caller's rights are checked again.
+-- Nothing new for a device that its owner has closed meanwhile. Limited in bytes, since sources may
+-- be large; the next response has the rest. Includes the node's leases: there is always one row.
 WITH granted AS (
     SELECT id, task_id FROM attempts
     WHERE node_id = :node_id AND finished_at IS NULL AND id <> ALL(:held_ids::text[])
@@ -69,7 +68,7 @@ WHERE node_id = :node_id AND finished_at IS NULL
     AND EXISTS (SELECT FROM nodes WHERE nodes.id = :node_id AND account_id = :account_id)
 
 -- name: unfetched
--- What it can not have any more, since a device takes nothing new.
+-- Grants it can no longer run, since a device takes nothing new.
 SELECT id FROM attempts
 WHERE node_id = :node_id AND finished_at IS NULL AND fetched_at IS NULL AND EXISTS (
     SELECT FROM attempt_devices JOIN devices ON devices.id = device_id
@@ -83,7 +82,7 @@ SELECT id FROM tasks WHERE id = (SELECT task_id FROM attempts WHERE id = :attemp
 SELECT id FROM attempts WHERE task_id = :task_id AND finished_at IS NULL
 
 -- name: lock_for_end
--- With their tasks; the statements are in the schema, so that two are one trip.
+-- With their tasks; the statements are in the schema, so that two take one round trip.
 SELECT * FROM lock_attempts(:attempt_ids::text[])
 
 -- name: log_state
@@ -96,7 +95,7 @@ WHERE id = :attempt_id AND log_pieces = :offset AND finished_at IS NULL
 RETURNING log_pieces
 
 -- name: log_of_task
--- The log of one attempt, the newest unless a number is given.
+-- The log of one attempt, by default the newest.
 SELECT attempts.id, attempts.log_pieces, attempts.finished_at IS NULL AS is_live,
     cleared_at IS NOT NULL AS is_cleared
 FROM attempts

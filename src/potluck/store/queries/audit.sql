@@ -1,5 +1,5 @@
 -- name: lock_head
--- Last in the order of locks: whoever has it holds it until its transaction ends.
+-- Last in the lock order: held until the transaction ends.
 SELECT number, hash, clock_timestamp() AS at FROM audit_head FOR UPDATE
 
 -- name: append

@@ -1,14 +1,14 @@
 -- Whether devices take new work. The node's row is locked before its devices, as everywhere.
 
 -- name: lock_node
--- In a statement before `tell`: whatever was just wished for is seen there only if it was waited for
--- here.
+-- In a statement before `tell`, which sees a concurrent owner request only if this one waited for
+-- it.
 SELECT id FROM nodes WHERE id = :node_id FOR UPDATE
 
 -- name: tell
--- What a node says of its devices. Before it has heard all that its owner asked for it may take one
--- away and not give one: it must not undo a pause that it has not heard of, also by a word that was
--- long on its way. Only what differs is written, since the leader reads every row that was.
+-- A node's report about its devices. Until it knows all owner requests, it may close a device but
+-- not open one: it must not undo a pause it does not know of, nor with a delayed message. Only
+-- differences are written, since the leader reads every written row.
 WITH told AS (
     SELECT devices.id, devices.availability AS before, said.availability, said.why
     FROM unnest(:statuses[].uuid::text[], :statuses[].availability::text[], :statuses[].why::text[])
@@ -25,6 +25,6 @@ FROM told WHERE devices.id = told.id
 RETURNING devices.id, devices.uuid, told.before, devices.availability, devices.why
 
 -- name: withdraw
--- At its owner's word, before the node has heard of it. What is sick stays so: that says more.
+-- At the owner's request, before the node knows of it. A sick device stays sick: that says more.
 UPDATE devices SET availability = :availability, why = :why
 WHERE node_id = :node_id AND is_present AND uuid = ANY(:uuids) AND availability <> 'sick'

@@ -1,7 +1,7 @@
--- Bindings come before nodes and devices in the order of locks, and several in the order of uuids.
+-- Bindings come before nodes and devices in the lock order, and several in the order of uuids.
 
 -- name: claim
--- The binding, locked; made for whoever asks if there is none.
+-- The binding, locked; created for the caller if there is none.
 INSERT INTO bindings (uuid, account_id) VALUES (:uuid, :account_id)
 ON CONFLICT (uuid) DO UPDATE SET account_id = bindings.account_id
 RETURNING account_id, xmax = 0 AS is_new
@@ -10,7 +10,7 @@ RETURNING account_id, xmax = 0 AS is_new
 SELECT account_id FROM bindings WHERE uuid = :uuid FOR UPDATE
 
 -- name: has_lapsed
--- Whether no node of this wallet that ever showed the device was heard within this time.
+-- Whether no node of this wallet that ever showed the device was seen within this time.
 SELECT NOT EXISTS (
     SELECT FROM devices JOIN nodes ON nodes.id = node_id
     WHERE uuid = :binding.uuid AND account_id = :binding.account_id
@@ -21,7 +21,7 @@ SELECT NOT EXISTS (
 UPDATE bindings SET account_id = :account_id, node_id = NULL, bound_at = now() WHERE uuid = :uuid
 
 -- name: lock_of_node
--- Bindings to the wallet of this node of devices that no other of its nodes shows.
+-- Bindings to this node's wallet of devices that no other of its nodes shows.
 SELECT uuid FROM bindings
 WHERE account_id = :account_id
     AND uuid IN (SELECT uuid FROM devices WHERE node_id = :node_id)
@@ -37,15 +37,15 @@ FOR UPDATE
 DELETE FROM bindings WHERE uuid = ANY(:uuids)
 
 -- name: lock_nodes
--- All that show one of these devices, before any device's row is touched.
+-- All nodes that show one of these devices, before any device row is touched.
 SELECT id FROM nodes
 WHERE id IN (SELECT node_id FROM devices WHERE uuid = ANY(:uuids) AND is_present) OR id = :node_id
 ORDER BY id
 FOR UPDATE
 
 -- name: rehold
--- Which node of its wallet offers each of these devices: the one that did, while it is online or
--- has the device in use; else one that is.
+-- Which node of its wallet offers each device: the current one, while it is online or uses the
+-- device; else one that is online.
 UPDATE bindings SET node_id = (
     SELECT nodes.id FROM devices JOIN nodes ON nodes.id = devices.node_id
     WHERE devices.uuid = bindings.uuid AND is_present
@@ -57,8 +57,8 @@ UPDATE bindings SET node_id = (
 WHERE uuid = ANY(:uuids)
 
 -- name: restand
--- How every node stands to these devices, by the bindings and contests as they are now. A processor
--- is shared by the providers of a machine, each with the cores that its owner chose for it.
+-- The standing of every node for these devices, from the current bindings and contests. A processor
+-- is shared by the providers of a machine, each with the cores that its owner chose.
 UPDATE devices SET standing = CASE
     WHEN nodes.account_id = bindings.account_id AND (kind = 'cpu' OR nodes.id = bindings.node_id)
         THEN 'bound'
@@ -70,7 +70,8 @@ WHERE devices.uuid = ANY(:uuids) AND is_present
     AND nodes.id = devices.node_id AND bindings.uuid = devices.uuid
 
 -- name: contest
--- While a node of the incumbent shows the device, and was not told yet, it may be away for longer.
+-- While a node of the incumbent shows the device and does not know of the contest, it may be away
+-- longer.
 INSERT INTO contests (uuid, contender_id, seed, contender_by, incumbent_by)
 SELECT :uuid, :contender_id, :seed, clock_timestamp() + :answer_within::interval,
     clock_timestamp() + CASE WHEN EXISTS (
@@ -85,7 +86,7 @@ UPDATE contests SET incumbent_by = least(incumbent_by, clock_timestamp() + :answ
 WHERE uuid = :uuid
 
 -- name: prolong_contests
--- After a gap in which nobody could answer. The bindings are locked first, as everywhere.
+-- After a gap without answers. The bindings are locked first, as everywhere.
 WITH contested AS (
     SELECT uuid FROM bindings WHERE uuid IN (SELECT uuid FROM contests) ORDER BY uuid FOR UPDATE
 )
@@ -95,7 +96,7 @@ UPDATE contests SET
 FROM contested WHERE contests.uuid = contested.uuid
 
 -- name: contest_of
--- Its time stands still while nobody leads: the next leader forgives the gap first.
+-- Its time stops while no instance leads: the next leader forgives the gap first.
 SELECT contests.*, bindings.account_id AS incumbent_id,
     least(clock_timestamp(), (SELECT expires_at FROM leader)) AS now
 FROM contests JOIN bindings USING (uuid) WHERE uuid = :uuid
@@ -122,7 +123,7 @@ WHERE uuid = :uuid AND lost_at <= clock_timestamp() - :older_than::interval
 SELECT EXISTS (SELECT FROM lost_contests WHERE uuid = :uuid AND contender_id = :contender_id)
 
 -- name: of_node
--- What this node is to be told: devices that are not its own, and contests about those that are.
+-- What this node must be told: devices that are not its own, and contests about its own.
 SELECT devices.uuid, standing, contests.contender_id, contests.seed,
     contests.incumbent_by, contests.contender_by,
     contests.incumbent_was_right, contests.contender_was_right,

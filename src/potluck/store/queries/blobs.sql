@@ -1,8 +1,8 @@
--- Locked behind a task and its attempt: what the account uses, and only then blobs and claims of it,
--- each in the order of their hashes. Claims that are only held longer need nothing before them.
+-- Locked after a task and its attempt: the account's use, and then its blobs and claims, each in
+-- the order of their hashes. Extending a claim needs no earlier lock.
 
 -- name: lock_use
--- Makes the row too, so that there is one to lock. Tells what bytes of these sizes would add.
+-- Creates the row too, so that there is one to lock. Returns what bytes of these sizes would add.
 INSERT INTO blob_use (account_id) VALUES (:account_id)
 ON CONFLICT (account_id) DO UPDATE SET used_bytes = blob_use.used_bytes
 RETURNING used_bytes, (SELECT max_blob_bytes FROM accounts WHERE id = :account_id),
@@ -13,7 +13,7 @@ RETURNING used_bytes, (SELECT max_blob_bytes FROM accounts WHERE id = :account_i
 SELECT used_bytes FROM blob_use WHERE account_id = :account_id
 
 -- name: renew
--- The account has it already: it stays for a while longer.
+-- The account already has it: it is kept longer.
 UPDATE blob_claims SET
     pinned_until = greatest(pinned_until, now() + :pin_duration::interval),
     look_at = greatest(look_at, now() + :pin_duration::interval)
@@ -21,15 +21,15 @@ WHERE account_id = :account_id AND sha256 = :sha256 AND size_bytes = :size_bytes
 RETURNING sha256
 
 -- name: hold
--- What the account has of these stays until this transaction has said what it names them for. Many
--- hold the same at once; only who gives claims up is kept out, and waits for nobody.
+-- Keeps the account's claims until this transaction records their purpose. Many may hold the same
+-- claim at once; only a release of claims is excluded, and it does not wait.
 SELECT sha256, size_bytes FROM blob_claims
 WHERE account_id = :account_id AND sha256 = ANY(:hashes::bytea[])
 ORDER BY sha256
 FOR KEY SHARE
 
 -- name: register
--- The object that holds these bytes: this one, or one that was there before.
+-- The object that holds these bytes: the new one, or an existing one.
 INSERT INTO blobs (sha256, size_bytes, object_key)
 SELECT * FROM unnest(:hashes::bytea[], :sizes::bigint[], :object_keys::text[]) AS new ORDER BY 1
 ON CONFLICT (sha256) DO UPDATE SET marked_at = NULL
@@ -52,8 +52,7 @@ FROM unnest(:task_ids::text[], :hashes::bytea[], :sizes::bigint[])
 ORDER BY sha256
 
 -- name: name_for_attempt
--- What the attempt has left, or sent and not yet said what it is; the same path again takes the
--- place of the first.
+-- Outputs of the attempt, or sent blobs without a purpose yet; a repeated path replaces the first.
 INSERT INTO task_blobs (task_id, role, attempt_id, path, account_id, sha256, size_bytes)
 SELECT :source.task_id, :role, :source.attempt_id, path, :source.account_id, sha256, size_bytes
 FROM unnest(:paths::text[], :hashes::bytea[], :sizes::bigint[]) AS new (path, sha256, size_bytes)
@@ -62,22 +61,22 @@ ON CONFLICT (task_id, role, coalesce(attempt_id, ''), path)
 DO UPDATE SET sha256 = excluded.sha256, size_bytes = excluded.size_bytes
 
 -- name: sent
--- Of these hashes, those that this attempt has sent, whatever they are by now.
+-- Those of the hashes that this attempt has sent, for any purpose.
 SELECT DISTINCT sha256, size_bytes FROM task_blobs
 WHERE attempt_id = :attempt_id AND sha256 = ANY(:hashes::bytea[])
     AND role IN ('held', 'output', 'result')
 
 -- name: let_go
--- They have names now.
+-- They have a purpose now.
 DELETE FROM task_blobs
 WHERE attempt_id = :attempt_id AND role = 'held' AND sha256 = ANY(:hashes::bytea[])
 
 -- name: files_left
--- By the attempt alone: an array has many, and all of its files would be read for each.
+-- By attempt alone: an array has many, and all of its files would be read for each.
 SELECT count(*) FROM task_blobs WHERE role = 'output' AND attempt_id = :attempt_id
 
 -- name: replace_checkpoint
--- The old one is looked at as soon as possible: it may be large, and comes every few minutes.
+-- The old one becomes due at once: it may be large, and is replaced every few minutes.
 WITH old AS (
     DELETE FROM task_blobs WHERE task_id = :task_id AND role = 'checkpoint'
     RETURNING account_id, sha256
@@ -96,16 +95,16 @@ SELECT items IS NOT NULL AS is_array, EXISTS (
 FROM tasks WHERE id = :task_id
 
 -- name: sender
--- A live attempt of a node, and whose task it is about.
+-- A live attempt of a node, with its task and account.
 SELECT task_id, account_id FROM attempts JOIN tasks ON tasks.id = task_id
 WHERE attempts.id = :attempt_id AND node_id = :node_id AND attempts.finished_at IS NULL
 
 -- name: lock_task_of_sender
--- Weakly, and before the attempt, as everywhere: what is named for a task refers to it.
+-- A weak lock, before the attempt as everywhere: named files refer to the task.
 SELECT FROM tasks WHERE id = (SELECT task_id FROM attempts WHERE id = :attempt_id) FOR KEY SHARE
 
 -- name: lock_sender
--- It does not end before this transaction does.
+-- Keeps it from ending before this transaction does.
 SELECT id FROM attempts
 WHERE id = :sender.attempt_id AND node_id = :sender.node_id AND finished_at IS NULL FOR SHARE
 
@@ -114,7 +113,7 @@ SELECT object_key, blobs.size_bytes FROM blob_claims JOIN blobs USING (sha256)
 WHERE account_id = :account_id AND sha256 = :sha256
 
 -- name: of_attempt
--- What the task of a live attempt names for the node to read, and nothing else.
+-- Only blobs that the task of a live attempt names for the node.
 SELECT object_key, blobs.size_bytes FROM attempts
 JOIN task_blobs USING (task_id) JOIN blobs USING (sha256)
 WHERE attempts.id = :attempt_id AND node_id = :node_id AND finished_at IS NULL
@@ -122,7 +121,7 @@ WHERE attempts.id = :attempt_id AND node_id = :node_id AND finished_at IS NULL
 LIMIT 1
 
 -- name: attempt_with_files
--- The newest that left any, or the one with this number.
+-- The newest that left any, or the numbered one.
 SELECT attempts.id, number FROM attempts
 WHERE task_id = :task_id AND (:number::integer IS NULL OR number = :number)
     AND EXISTS (
@@ -137,7 +136,7 @@ WHERE task_id = :task_id AND role = 'output' AND coalesce(attempt_id, '') = :att
 ORDER BY path LIMIT :limit
 
 -- name: files_of_all
--- Of an array, whose ranges leave files of their own: of two with the same path, the newer.
+-- For an array, whose ranges have their own files: of two with the same path, the newer.
 SELECT DISTINCT ON (path) path, sha256, size_bytes
 FROM task_blobs JOIN attempts ON attempts.id = attempt_id
 WHERE task_blobs.task_id = :task_id AND role = 'output' AND path > :after_path

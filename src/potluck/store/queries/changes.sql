@@ -1,9 +1,8 @@
 -- name: write
--- All that becomes of attempts by a report or an end, in one statement: the attempts and their tasks,
--- what functions gave, and what is told of it. Both kinds of rows were locked by a statement before
--- this one, which therefore sees all that were submitted to come after the tasks. Only a live attempt
--- changes: what one that ends had reserved is given back once. Nodes before devices, and nodes in id
--- order.
+-- All effects of reports and ends in one statement: attempts, tasks, function results and events.
+-- An earlier statement has locked both kinds of rows, so this one sees all dependents submitted
+-- before. Only a live attempt changes: its reservations are returned once. Nodes before devices,
+-- and nodes in id order.
 WITH changed AS (
     UPDATE attempts SET
         state = how.state, reason = how.reason, detail = how.detail, exit_code = how.exit_code,
@@ -36,11 +35,11 @@ WITH changed AS (
         bool_or(was_ignored) AS was_ignored
     FROM changed WHERE is_over GROUP BY node_id
 ), node AS (
-    -- Several are locked in order. One alone is locked by its update: who has locked a row that was
-    -- changed since the snapshot, and then updates it, stands in line behind those that wait for him.
+    -- Several are locked in order. A single one is locked by its update: locking a row that changed
+    -- since the snapshot, and then updating it, queues behind those that wait for this transaction.
     SELECT nodes.id FROM nodes
     WHERE id IN (SELECT node_id FROM given_back) AND (SELECT count(*) FROM given_back) > 1
-    ORDER BY id FOR NO KEY UPDATE  -- whoever tells of a node shares its key
+    ORDER BY id FOR NO KEY UPDATE  -- inserting an event shares the node's key
 ), freed_node AS (
     UPDATE nodes SET
         used_cores = used_cores - given_back.cores,
@@ -48,7 +47,7 @@ WITH changed AS (
         used_disk_bytes = used_disk_bytes - given_back.disk_bytes,
         finished_attempts = finished_attempts + given_back.finished,
         lost_attempts = lost_attempts + given_back.lost,
-        -- However lively, it gets no more until it asks.
+        -- Gets no more work until it polls, even if it is alive.
         is_polling = is_polling AND NOT given_back.was_ignored
     FROM given_back
     WHERE nodes.id = given_back.node_id AND (SELECT count(*) FROM node) >= 0
@@ -58,7 +57,7 @@ WITH changed AS (
     FROM attempt_devices JOIN changed ON changed.id = attempt_id
     WHERE is_over GROUP BY device_id
 ), freed_device AS (
-    -- Whoever holds the nodes' rows holds their devices.
+    -- The nodes' row locks cover their devices.
     UPDATE devices SET
         free_milli = free_milli + share.milli,
         used_memory_bytes = used_memory_bytes - share.memory_bytes
@@ -70,18 +69,18 @@ WITH changed AS (
         detail = CASE WHEN how.is_decided THEN how.detail ELSE tasks.detail END,
         exit_code = CASE WHEN how.is_decided THEN how.exit_code ELSE tasks.exit_code END,
         started_at = CASE WHEN how.has_begun THEN coalesce(started_at, now()) ELSE started_at END,
-        -- Ranges that failed as a whole count in a row.
+        -- Counts consecutive failures of whole ranges.
         failures = CASE WHEN how.has_outcomes THEN 0 ELSE tasks.failures END + how.failures,
         losses = tasks.losses + how.losses, charge_micro = tasks.charge_micro + how.charge_micro,
         not_before = greatest(tasks.not_before, how.not_before),
-        -- Of an array: what is left of the range goes back, but for an item that is given up.
+        -- Of an array: the rest of the range goes back, except for an item that is given up.
         pending = pending + how.back::int4multirange,
         items_succeeded = tasks.items_succeeded + how.items_succeeded,
         items_failed = tasks.items_failed + how.items_failed,
         items_seconds = tasks.items_seconds + how.items_seconds,
         result_count = result_count + how.pieces,
         finished_at = CASE WHEN how.is_final THEN now() END,
-        -- Nobody is given them any more.
+        -- They are not granted any more.
         sealed_secrets = CASE WHEN NOT how.is_final THEN sealed_secrets END,
         updated_at = now(), version = version + 1
     FROM unnest(
@@ -100,12 +99,12 @@ WITH changed AS (
     WHERE tasks.id = how.id
     RETURNING tasks.id, tasks.state, how.is_final, result_count - how.pieces AS results_before
 ), ended_task AS (
-    -- Whatever comes after it is let go, or called off, by the leader: there may be a million.
+    -- The leader releases or cancels dependents: there may be a million.
     INSERT INTO ended_tasks (after_id, outcome)
     SELECT id, state FROM moved
     WHERE is_final AND EXISTS (SELECT FROM dependencies WHERE after_id = moved.id)
 ), kept AS (
-    -- Behind what there is of each task, in this order.
+    -- After the existing results of each task, in this order.
     INSERT INTO results
         (task_id, number, attempt_id, start, "end", is_error, sealed_value, sha256, size_bytes)
     SELECT task_id, results_before + row_number() OVER (PARTITION BY task_id ORDER BY place),

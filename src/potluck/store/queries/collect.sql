@@ -1,5 +1,5 @@
--- What nobody needs any more goes in steps: tasks lose their files and results, accounts lose what
--- no task of theirs names, bytes that no account has are marked, and removed a while later.
+-- Garbage collection in steps: tasks lose their files and results, accounts lose blobs that none of
+-- their tasks names, bytes without an account are marked, and removed later.
 
 -- name: to_clear
 SELECT id FROM tasks
@@ -14,7 +14,7 @@ SELECT id FROM attempts WHERE task_id = :task_id AND log_pieces > 0
 SELECT id FROM tasks WHERE id = :task_id AND cleared_at IS NULL FOR UPDATE
 
 -- name: forget_results
--- With the first part: whoever asks before the last is not to wait for what is gone.
+-- Together with the first part: a client that asks meanwhile must not wait for deleted results.
 UPDATE tasks SET result_count = 0 WHERE id = :task_id AND result_count > 0
 
 -- name: clear_task
@@ -24,7 +24,7 @@ UPDATE tasks SET cleared_at = now() WHERE id = :task_id
 UPDATE attempts SET log_pieces = 0, log_bytes = 0 WHERE task_id = :task_id AND log_pieces > 0
 
 -- name: clear_results
--- So many at a time.
+-- At most `limit` at a time.
 WITH gone AS (
     DELETE FROM results
     WHERE ctid = ANY(ARRAY(SELECT ctid FROM results WHERE task_id = :task_id LIMIT :limit))
@@ -33,7 +33,7 @@ WITH gone AS (
 SELECT count(*) FROM gone
 
 -- name: clear_files
--- So many at a time.
+-- At most `limit` at a time.
 WITH gone AS (
     DELETE FROM task_blobs
     WHERE ctid = ANY(ARRAY(SELECT ctid FROM task_blobs WHERE task_id = :task_id LIMIT :limit))
@@ -50,7 +50,7 @@ WITH gone AS (
 SELECT count(*) FROM gone
 
 -- name: forget_held
--- Sent by an attempt that ended without saying what for.
+-- Sent by an attempt that ended without naming their purpose.
 WITH gone AS (
     DELETE FROM task_blobs USING attempts
     WHERE role = 'held' AND attempts.id = attempt_id AND finished_at < now() - :older_than::interval
@@ -69,15 +69,15 @@ SELECT DISTINCT account_id FROM (
     SELECT account_id FROM blob_claims WHERE look_at <= now() ORDER BY look_at LIMIT :limit) AS due
 
 -- name: look_at
--- Of claims that are due: those that are pinned are looked at again when that ends, and those that
--- tasks name when one of them lets go, which says so, or once a day.
--- Whoever has one locked is about to name it; nobody is waited for with others in hand.
+-- Due claims. Pinned ones become due when the pin ends; those that tasks name when one of them lets
+-- go, which is recorded, or once a day. A locked claim is about to be named, and skipped: nothing
+-- waits here while holding other locks.
 WITH longest AS MATERIALIZED (
     SELECT sha256 FROM blob_claims
     WHERE account_id = :account_id AND look_at <= now()
     ORDER BY look_at LIMIT :limit
 ), due AS (
-    -- Locked in the order in which everybody locks them.
+    -- Locked in the common order.
     SELECT account_id, sha256 FROM blob_claims
     WHERE account_id = :account_id AND sha256 IN (SELECT sha256 FROM longest) AND look_at <= now()
     ORDER BY sha256
@@ -93,8 +93,8 @@ WITH longest AS MATERIALIZED (
 SELECT sha256 FROM due
 
 -- name: give_up
--- A statement of its own: those that were locked above can get no new name any more, and all names
--- that they got before are seen.
+-- A separate statement: the claims locked above can get no new name, and all earlier names are
+-- visible.
 DELETE FROM blob_claims
 WHERE account_id = :account_id AND sha256 = ANY(:hashes::bytea[]) AND pinned_until <= now()
     AND NOT EXISTS (
@@ -113,7 +113,7 @@ ORDER BY sha256 LIMIT :limit
 FOR UPDATE SKIP LOCKED
 
 -- name: unmark
--- Somebody has a claim after all, made in the moment of the mark.
+-- A claim was made while the mark was set.
 UPDATE blobs SET marked_at = NULL
 WHERE sha256 = ANY(:hashes::bytea[])
     AND EXISTS (SELECT FROM blob_claims WHERE blob_claims.sha256 = blobs.sha256)

@@ -2,12 +2,11 @@
 SELECT now()
 
 -- name: is_any
--- Many pools have no webhook at all: then nothing else is asked.
+-- Many pools have no webhook: then no other query is needed.
 SELECT EXISTS (SELECT FROM webhooks WHERE paused_at IS NULL)
 
 -- name: behind
--- Webhooks for which there may be something new, and which have room for it. Whoever works with one
--- just now is not waited for.
+-- Webhooks that may have new events, and have room for them. Skips locked ones.
 SELECT webhooks.id, account_id, kinds, task_id, place FROM webhooks
 JOIN accounts ON accounts.id = account_id
 WHERE paused_at IS NULL AND suspended_at IS NULL
@@ -35,11 +34,12 @@ FROM unnest(:delivery_ids::text[], :event_ids::bigint[], :places::bigint[], :lan
 UPDATE webhooks SET place = :place WHERE id = :webhook_id
 
 -- name: claim
--- From each webhook that may be sent to, as many as it has room for: one, while it fails. Of a lane
--- only the first that is not over. What was tried less often goes first, so that one event that
--- nobody takes does not stand before the others.
+-- From each due webhook, as many as it has room for: one, while it fails. Of a lane only the first
+-- unfinished one. Deliveries with fewer tries go first, so that one event that is never accepted
+-- does not block the others.
 WITH taken AS (
-    -- Places by account, as their sender counts them: rows may go while something is being sent.
+    -- Slots by account, as counted by the sender: rows may be deleted while a delivery is in
+    -- progress.
     SELECT * FROM unnest(:account_ids::text[], :taken_places::bigint[])
     AS taken (account_id, places)
 ), ready AS (
@@ -66,7 +66,7 @@ WITH taken AS (
         ORDER BY mine.tries, mine.place LIMIT greatest(ready.room, 0)
     ) AS found
 ), chosen AS (
-    -- Who has the fewest places gets the next.
+    -- The account with the fewest slots gets the next.
     SELECT id FROM found WHERE place_of_account <= :places.of_account
     ORDER BY place_of_account, next_at, id LIMIT :places.free
 )
@@ -76,7 +76,7 @@ UPDATE deliveries SET tries = deliveries.tries + 1,
 FROM chosen, webhooks, events LEFT JOIN tasks ON tasks.id = events.task_id
 WHERE deliveries.id = chosen.id AND webhooks.id = deliveries.webhook_id
     AND events.id = deliveries.event_id
-    -- As it is once the row is ours: another may have been faster.
+    -- Checked again after the lock: another instance may have been faster.
     AND deliveries.state = 'pending' AND coalesce(deliveries.claimed_until <= :now, true)
 RETURNING deliveries.id AS delivery_id, deliveries.webhook_id, webhooks.account_id, deliveries.tries,
     deliveries.first_tried_at,
@@ -85,7 +85,7 @@ RETURNING deliveries.id AS delivery_id, deliveries.webhook_id, webhooks.account_
     tasks.name AS task_name
 
 -- name: lock_claimed
--- Still the same try, and what is known of its webhook. In this order everywhere: the webhook first.
+-- Still the same try, with its webhook. In this order everywhere: the webhook first.
 SELECT webhooks.id AS webhook_id, account_id, webhooks.name, failures, failing_since, succeeded_at
 FROM webhooks
 WHERE webhooks.id = :delivery.webhook_id AND EXISTS (
@@ -111,7 +111,7 @@ WHERE id = :delivery.id AND tries = :delivery.number AND state = 'pending'
 RETURNING id
 
 -- name: put_back
--- Nothing was sent: as if nobody had claimed it.
+-- Nothing was sent: as if it had not been claimed.
 UPDATE deliveries SET next_at = :next_at, claimed_until = NULL, tries = tries - 1,
     first_tried_at = CASE WHEN tries > 1 THEN first_tried_at END
 WHERE id = :delivery.id AND tries = :delivery.number AND state = 'pending'
@@ -141,7 +141,7 @@ SELECT found.* FROM unnest(:delivery_ids::text[]) AS asked (id) CROSS JOIN LATER
 ORDER BY delivery_id, number DESC
 
 -- name: hurry
--- The one that still waits of the same event, whichever was named.
+-- The waiting delivery of the same event, whichever was named.
 UPDATE deliveries SET next_at = :now WHERE id = (
     SELECT id FROM deliveries
     WHERE webhook_id = :webhook_id AND state = 'pending'
@@ -154,7 +154,7 @@ RETURNING id
 UPDATE webhooks SET next_at = least(next_at, :now) WHERE id = :webhook_id
 
 -- name: again
--- Past the order of its lane: it was its turn before. Not if too many wait already.
+-- Ignores the order of its lane: its turn was before. Not if too many are queued.
 INSERT INTO deliveries (id, webhook_id, event_id, place, lane, created_at, next_at)
 SELECT :new_delivery_id, webhook_id, event_id, place, :new_delivery_id, :now, :now FROM deliveries
 WHERE id = :delivery_id AND webhook_id = :webhook_id

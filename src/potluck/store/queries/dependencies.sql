@@ -1,5 +1,6 @@
 -- name: hold_after
--- Shared, in id order: none of them ends between this look and the rows that are written by it.
+-- Shared locks, in id order: none of them ends before the rows that depend on this read are
+-- written.
 SELECT id, state FROM tasks
 WHERE id = ANY(:task_ids::text[]) AND account_id = :account_id ORDER BY id FOR SHARE
 
@@ -18,8 +19,8 @@ FROM ended_tasks CROSS JOIN LATERAL (
 ORDER BY after_id, task_id LIMIT :limit
 
 -- name: fallen
--- All that wait for these, for those that wait for them, and so on; but for those whose turn comes
--- by itself, since what they wait for has ended.
+-- Direct and indirect dependents, except for those whose own dependencies have ended: their turn
+-- comes by itself.
 WITH RECURSIVE fallen AS (
     SELECT task_id, after_id FROM dependencies
     WHERE after_id = ANY(:task_ids::text[])
@@ -35,7 +36,7 @@ SELECT task_id, after_id FROM fallen LIMIT :limit
 SELECT FROM tasks WHERE id = ANY(:task_ids::text[]) ORDER BY id FOR UPDATE
 
 -- name: release
--- Each counts once, also if two leaders come to it.
+-- Each counts once, even if two leaders process it.
 WITH released AS (
     DELETE FROM dependencies
     USING unnest(:dependencies[].task_id::text[], :dependencies[].after_id::text[])
@@ -49,7 +50,7 @@ UPDATE tasks SET waits_for = waits_for - number, updated_at = now(), version = v
 FROM counted WHERE tasks.id = counted.task_id
 
 -- name: forget
--- Of these, the ones that nobody waits for any more.
+-- Those without any remaining dependents.
 DELETE FROM ended_tasks
 WHERE after_id = ANY(:after_ids::text[])
     AND NOT EXISTS (SELECT FROM dependencies WHERE dependencies.after_id = ended_tasks.after_id)

@@ -1,6 +1,6 @@
 -- name: page
--- In the order of ids. With a least share that must be free, only what could be given work counts.
--- What is asked of memory, price and the rest is asked as a task would; reliability as feed.py has it.
+-- In the order of ids. With a minimum free share, only devices that can get work count. Memory,
+-- price and the rest are compared as for a task; reliability as in node_feed.py.
 SELECT devices.id, node_id, nodes.name AS node_name, nodes.state AS node_state,
     devices.description, standing, availability, why, free_milli,
     nodes.account_id = :viewer_id AS is_mine,
@@ -22,7 +22,7 @@ ORDER BY devices.id LIMIT :limit
 
 -- name: uses
 -- From the live attempts of their nodes, which are few; a device has served many before. Only the
--- task's owner and the node's owner are told which attempt it is.
+-- task's owner and the node's owner see which attempt it is.
 SELECT device_id, milli, attempt_devices.memory_bytes,
     CASE WHEN :viewer_id IN (consumer_id, provider_id) THEN attempts.id END AS attempt_id,
     CASE WHEN :viewer_id IN (consumer_id, provider_id) THEN task_id END AS task_id

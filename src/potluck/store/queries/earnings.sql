@@ -1,8 +1,8 @@
 -- name: earned
--- By day, node and device, and the total of all. An attempt that had several devices is counted to
--- none of them: what each has earned of it nobody knows. It worked for as long as it is paid for:
--- until the server heard of the end, much more may have passed. What was paid counts when it was: an
--- attempt that is taken back keeps what it had, and ends another time.
+-- By day, node and device, and the total. An attempt with several devices is counted for none of
+-- them, since the split is unknown. Its time is the paid time: the server may have learned of the
+-- end much later. A payment counts when it was made: a re-adopted attempt keeps its earlier
+-- payment, and ends another time.
 WITH worked AS (
     SELECT id AS attempt_id, node_id, finished_at AS at, 1 AS attempts, 0 AS reward_micro, usage,
         coalesce(least(extract(epoch FROM finished_at - started_at)::double precision,
@@ -24,9 +24,9 @@ SELECT day, node_id, nodes.name AS node_name, device_id, sum(attempts) AS attemp
     sum(seconds) AS seconds, sum(reward_micro)::bigint AS reward_micro,
     coalesce(sum((usage ->> 'cpu_seconds')::double precision), 0) AS cpu_seconds,
     coalesce(sum((usage ->> 'device_seconds')::double precision), 0) AS device_seconds,
-    -- Unknown where no device tells it, which is not the same as none.
+    -- Unknown if no device reports it, which differs from none.
     sum((usage ->> 'energy_joules')::double precision) AS energy_joules,
-    -- What a node says is its own word, and two of the largest would be too much.
+    -- Reported by the node and not verified; two of the largest values would overflow.
     least(coalesce(sum((usage ->> 'input_bytes')::numeric), 0), 9223372036854775807)::bigint AS input_bytes,
     least(coalesce(sum((usage ->> 'output_bytes')::numeric), 0), 9223372036854775807)::bigint AS output_bytes,
     grouping(day) = 1 AS is_total

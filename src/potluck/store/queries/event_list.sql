@@ -1,6 +1,6 @@
 -- name: behind
--- In one moment: what there is behind a place, up to where there is anything at all, and up to where
--- this account's events are forgotten. There is always a row; without an event it has no place.
+-- From one snapshot: the events after a place, the newest place, and up to where this account's
+-- events are deleted. There is always a row; without an event its place is NULL.
 SELECT event_head.place AS head, coalesce(forgotten_events.place, 0) AS forgotten, found.*
 FROM event_head
 LEFT JOIN forgotten_events ON forgotten_events.account_id = :account_id
@@ -48,7 +48,7 @@ ORDER BY events.place DESC LIMIT :limit
 SELECT place FROM event_head
 
 -- name: forget
--- The oldest by their ids, which is almost by their age; up to where is noted for each account.
+-- The oldest by id, which is nearly by age; the limit is recorded for each account.
 WITH gone AS (
     DELETE FROM events WHERE id IN (
         SELECT id FROM (

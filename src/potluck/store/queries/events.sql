@@ -7,17 +7,17 @@ FROM unnest(:events[].account_id::text[], :events[].task_id::text[], :events[].n
 ORDER BY place
 
 -- name: place
--- Gives what has been committed its place, and notes up to where all was told. Of one task ids are
--- in the order in which things happened: who writes about it holds its row. So the older id goes
--- first, and whatever happened before is placed before. Two at once come one after the other, by
--- the head's row; what the first has placed is not placed again, and a few numbers are left out.
+-- Places committed events, and records up to where all are announced. Ids of one task are in the
+-- order of events, since a writer holds the task's row. So the older id goes first, and causes are
+-- placed before effects. Concurrent calls are serialised by the head's row; the second places
+-- nothing twice, and a few numbers are skipped.
 WITH unplaced AS MATERIALIZED (
     SELECT id FROM events WHERE place IS NULL ORDER BY id LIMIT :limit
 ), head AS (
     UPDATE event_head SET
         place = place + (SELECT count(*) FROM unplaced),
         told = greatest(told, :told)
-    -- Nothing is written where there is nothing to write.
+    -- Writes nothing if there is nothing to record.
     WHERE told < :told OR EXISTS (SELECT FROM unplaced)
     RETURNING place - (SELECT count(*) FROM unplaced) AS before
 ), numbered AS (
@@ -29,6 +29,6 @@ WHERE events.id = numbered.id AND events.place IS NULL
 RETURNING events.place, account_id, task_id, node_id, kind
 
 -- name: untold
--- What was placed and perhaps never told: whoever placed it may have ended in between.
+-- Placed but perhaps not announced: the leader may have stopped in between.
 SELECT place, account_id, task_id, node_id, kind FROM events
 WHERE place > (SELECT told FROM event_head) ORDER BY place LIMIT :limit

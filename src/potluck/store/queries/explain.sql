@@ -1,5 +1,5 @@
 -- name: node
--- Only its owner is told. How it stands, which the leader does not plan with if it is not well.
+-- Only for its owner. The conditions under which the leader does not plan with it.
 SELECT state, is_polling,
     (SELECT count(*) FROM attempts WHERE node_id = nodes.id AND finished_at IS NULL) AS running
 FROM nodes WHERE id = :node_id AND account_id = :account_id

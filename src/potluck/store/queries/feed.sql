@@ -1,15 +1,14 @@
--- What the leader keeps in memory: read whole in slices, and afterwards only what has changed.
+-- What the leader keeps in memory: read completely in slices, and afterwards only changes.
 
 -- name: position
--- A snapshot. Taken before what is read with it: whatever becomes visible in between is read twice,
--- never not at all.
+-- A snapshot. Taken before the rows: a concurrent change is read twice, but never missed.
 SELECT pg_current_snapshot()::text AS position,
     extract(epoch FROM clock_timestamp())::double precision AS now
 
 -- name: news
--- What the position did not see, and the next position: the snapshot that this very statement reads
--- by, so nothing is missed and nothing comes twice. The first page of tasks, as changed_tasks has it,
--- one in a row, and with each of them the rest; one row where there are none.
+-- Changes after the position, and the next position: the snapshot of this very statement, so
+-- nothing is missed or repeated. The first page of tasks as in changed_tasks, one per row, each
+-- with the rest; one row if there are none.
 SELECT news.*, task.*
 FROM (SELECT
     pg_current_snapshot()::text AS position,
@@ -24,8 +23,8 @@ FROM (SELECT
         UNION
         SELECT id FROM accounts WHERE is_news(changed, :snapshot::text::pg_snapshot)
     ) AS account_ids,
-    -- Whether anybody waits for one that has ended, at whatever time. From the few that ended, by
-    -- the index: a million may wait.
+    -- Whether a task waits for one that has ended, at any time. From the few ended ones, by the
+    -- index: a million may wait.
     EXISTS (
         SELECT FROM ended_tasks CROSS JOIN LATERAL (
             SELECT FROM dependencies WHERE dependencies.after_id = ended_tasks.after_id LIMIT 1
@@ -41,7 +40,7 @@ LEFT JOIN LATERAL (
 ORDER BY changed, id
 
 -- name: changed_tasks
--- A further page of what the position did not see. The index is entered behind the last page.
+-- A further page of changes after the position. The index is entered after the last page.
 SELECT *, changed::text AS changed_by FROM scheduled_tasks
 WHERE (changed, id) > (:last_task.changed_by::text::xid8, :last_task.id)
     AND NOT pg_visible_in_snapshot(changed, :snapshot::text::pg_snapshot)
@@ -52,15 +51,15 @@ LIMIT :limit
 SELECT * FROM scheduled_tasks WHERE id = ANY(:task_ids)
 
 -- name: waiting_tasks
--- A page of all that waits, from behind the last page's end on.
+-- A page of all waiting tasks, after the last page.
 SELECT * FROM scheduled_tasks
 WHERE is_waiting AND id > :after_id
 ORDER BY id
 LIMIT :limit
 
 -- name: waiting_accounts
--- Who has anything that waits: from one account to the next along the index, however many tasks
--- lie between them.
+-- Accounts with waiting tasks: skips from one account to the next along the index, for any number
+-- of tasks in between.
 WITH RECURSIVE step AS (
     (SELECT account_id FROM tasks WHERE is_waiting ORDER BY account_id, priority DESC, id LIMIT 1)
     UNION ALL
@@ -74,7 +73,7 @@ WITH RECURSIVE step AS (
 SELECT account_id FROM step WHERE account_id IS NOT NULL
 
 -- name: queue_heads
--- The first few of each of these accounts' queues.
+-- The first tasks of each account's queue.
 SELECT head.*
 FROM unnest(:account_ids::text[]) AS account (id), LATERAL (
     SELECT * FROM scheduled_tasks
@@ -84,8 +83,8 @@ FROM unnest(:account_ids::text[]) AS account (id), LATERAL (
 ) AS head
 
 -- name: waiting_ids
--- As waiting_tasks, but only what tells whether memory agrees, and only what the position has seen:
--- the rest is on its way.
+-- As waiting_tasks, but only the data for the memory audit, and only rows that the position has
+-- seen: the rest is on its way.
 SELECT id, NOT has_to_wait AND coalesce(ready_at <= :position.now, true) AS is_ready, pending
 FROM scheduled_tasks
 WHERE is_waiting AND id > :after_id AND NOT is_overdue
@@ -94,7 +93,7 @@ ORDER BY id
 LIMIT :limit
 
 -- name: not_waiting
--- Those of these that can not be in line, seen by the position.
+-- Those that cannot be in the queue, seen by the position.
 SELECT id FROM scheduled_tasks
 WHERE id = ANY(:task_ids) AND (NOT is_waiting OR has_to_wait)
     AND pg_visible_in_snapshot(changed, :snapshot::text::pg_snapshot)
@@ -108,14 +107,14 @@ SELECT node_id FROM devices WHERE is_news(changed, :snapshot::text::pg_snapshot)
 SELECT id FROM nodes WHERE state = 'online' AND id > :after_id ORDER BY id LIMIT :limit
 
 -- name: nodes
--- Of each of these what it offers, which is nothing if it gets no work, its devices, and what runs on
--- it, also on devices that are not offered any more; all of one moment.
+-- Each node's offer (none if it gets no work), devices and running attempts, also on devices that
+-- are no longer offered; from one snapshot.
 SELECT wanted.id, offered.*, device.devices, attempt.attempts
--- In brackets: who plans would see how many they are, and plan anew each time, which takes longer.
+-- In brackets: the planner would see the list's length, and plan again each time, which is slower.
 FROM unnest((SELECT :node_ids::text[])) WITH ORDINALITY AS wanted (id, place)
 LEFT JOIN LATERAL (
     SELECT account_id, own_tasks_only, cores, memory_bytes, disk_bytes,
-        -- Its owner may give less than is in use.
+        -- The owner may offer less than is in use.
         greatest(cores - used_cores, 0) AS free_cores,
         greatest(memory_bytes - used_memory_bytes, 0) AS free_memory_bytes,
         greatest(disk_bytes - used_disk_bytes, 0) AS free_disk_bytes,
@@ -123,7 +122,7 @@ LEFT JOIN LATERAL (
         coalesce(description -> 'labels', '[]') AS labels,
         description -> 'sandbox' AS sandbox,
         nullif(description -> 'containers', 'null') AS containers,
-        -- Those that registered with an older server did not say.
+        -- Nodes registered with an older server did not report it.
         coalesce(description ->> 'python_version', '') AS python_version, address AS wallet
     FROM nodes JOIN accounts ON accounts.id = account_id
     WHERE nodes.id = wanted.id AND state = 'online' AND is_polling
@@ -173,8 +172,8 @@ FROM accounts LEFT JOIN balances ON account_id = accounts.id
 WHERE accounts.id = ANY(:account_ids)
 
 -- name: paces
--- How long an item of these arrays took on each node, and how many failed where none succeeded; by
--- the newest few attempts.
+-- Seconds per item of these arrays on each node, and the failures where none succeeded; from the
+-- newest few attempts.
 SELECT newest.task_id, newest.node_id,
     (sum(newest.items_seconds) / sum(newest.items_done))::double precision AS item_seconds,
     CASE WHEN sum(newest.items_failed) = sum(newest.items_done)

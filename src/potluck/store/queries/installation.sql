@@ -1,9 +1,9 @@
 -- name: offer_secret
--- The first instance to come decides; the others take what it chose.
+-- The first instance decides; the others use its choice.
 INSERT INTO installation (sealed_secret) VALUES (:sealed_secret) ON CONFLICT DO NOTHING
 
 -- name: lock
--- Held by whoever seals the secret anew, so that one rotation begins after the other.
+-- Held while the secret is resealed, so that rotations run one after the other.
 SELECT lease_secret, sealed_secret FROM installation FOR UPDATE
 
 -- name: is_sealed

@@ -13,7 +13,7 @@ WHERE hash = :code_hash AND uses_left > 0 AND revoked_at IS NULL AND expires_at 
 RETURNING *
 
 -- name: redeem_first
--- The server's own invite for its first admin; worth nothing once there is one.
+-- The server's own invite for its first admin; invalid once there is one.
 UPDATE invites SET uses_left = uses_left - 1
 WHERE hash = :code_hash AND uses_left > 0 AND revoked_at IS NULL AND expires_at > now()
     AND made_by IS NULL

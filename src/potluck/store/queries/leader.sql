@@ -1,6 +1,6 @@
 -- name: lead
--- Renews the own term, or takes over one that has run out; since when nobody led is remembered for as
--- long as the term lasts. Who stands by locks nothing, and so waits for nobody.
+-- Renews the own term, or takes over an expired one; the end of the previous term is kept during
+-- the term. A standby locks nothing, and so never waits.
 WITH before AS (
     SELECT holder = :holder AND expires_at > now() AS goes_on, expires_at FROM leader
     WHERE holder = :holder OR expires_at <= now()
@@ -16,8 +16,8 @@ FROM before
 RETURNING leader.term, leader.led_until
 
 -- name: holds
--- Shared with other work of this term; whoever takes over waits until it is done. So does who renews
--- it: nothing that holds on to this row waits for others for long.
+-- Shared with other work of this term; a takeover waits until it is done. So does the renewal:
+-- nothing that holds this row may wait for long.
 SELECT set_config('lock_timeout', '1s', true) FROM leader
 WHERE holder = :leadership.holder AND term = :leadership.term AND expires_at > now() FOR SHARE
 

@@ -1,11 +1,10 @@
--- Leases: kept alive, given up for lost, taken back, forgiven. For the order of locks see
--- attempts.sql.
+-- Leases: renewed, given up, re-adopted, extended by grace. For the lock order see attempts.sql.
 
 -- name: beat
--- A heartbeat in one statement: what the node holds is renewed, the node was heard, and what it must
--- be told is read. Not beyond the time at which an attempt must be over, however lively the node: one
--- that hangs, or lies, keeps nothing for ever. Of a range the next outcome must come in the time of
--- two items: a long range is no long lease.
+-- A heartbeat in one statement: renews the node's leases, marks it as seen, and reads what it must
+-- be told. No lease extends beyond the time at which its attempt must be over: a node that hangs or
+-- lies keeps nothing for ever. Of a range, the next outcome must come within the time of two items:
+-- a long range gets no long lease.
 WITH held AS (
     SELECT id FROM attempts
     WHERE node_id = :node_id AND id = ANY(:held_ids) AND finished_at IS NULL
@@ -48,9 +47,9 @@ FROM before, LATERAL (
 ) AS own
 
 -- name: ask
--- It asks for work, so that what it is given from now on will be fetched; unless it lists what was
--- given up: that comes first. With it all that a poll needs to know whether there is anything to say.
--- Whether a silent one is back is for `come_back` to say. As with `hear`, written down if it is news.
+-- The node polls, so new grants will be fetched, unless it lists attempts that were given up: those
+-- come first. Includes everything the poll needs to decide whether to answer. Only `come_back` ends
+-- a node's silence. As with `hear`, written only if it is new.
 WITH before AS (
     SELECT id, state, is_polling, heartbeat_at FROM nodes
     WHERE id = :node_id AND account_id = :owner.account_id
@@ -59,7 +58,7 @@ WITH before AS (
     SELECT id FROM attempts
     WHERE id = ANY(:held_ids) AND node_id = :node_id AND state = 'lost' AND reason = 'lease_expired'
 ), asked AS (
-    -- By its row as it is now: of two that ask at once, one has news.
+    -- By the current row: of two concurrent polls, one is news.
     UPDATE nodes SET heartbeat_at = now(), is_polling = true FROM before
     WHERE nodes.id = before.id AND NOT EXISTS (SELECT FROM lost)
         AND (NOT nodes.is_polling OR nodes.heartbeat_at <= now() - :min_heartbeat_age::interval)
@@ -72,7 +71,7 @@ SELECT state, NOT is_polling AND EXISTS (SELECT FROM asked) AS is_news,
 FROM before
 
 -- name: look
--- What a node has, once it was taken back.
+-- The node's leases, after re-adoption.
 SELECT EXISTS (SELECT FROM wishes WHERE node_id = :node_id) AS has_wishes,
     ARRAY(SELECT attempts.id FROM attempts JOIN nodes ON nodes.id = node_id
         WHERE node_id = :node_id AND finished_at IS NULL
@@ -81,8 +80,8 @@ SELECT EXISTS (SELECT FROM wishes WHERE node_id = :node_id) AS has_wishes,
         AND state = 'lost' AND reason = 'lease_expired' ORDER BY id) AS lost
 
 -- name: lock_for_adoption
--- In a statement before `adopt`, and after the task: whoever was just given a share of these devices
--- is seen there only if it was waited for here.
+-- In a statement before `adopt`, and after the task: `adopt` sees a concurrent grant of these
+-- devices only if this one waited for it.
 WITH attempt AS (
     SELECT id FROM attempts
     WHERE id = :attempt_id AND node_id = :node_id AND state = 'lost' AND reason = 'lease_expired'
@@ -97,15 +96,14 @@ WHERE attempt_id = :attempt_id AND EXISTS (SELECT FROM node)
 ORDER BY devices.id FOR UPDATE OF devices
 
 -- name: adopt
--- An attempt whose lease ran out comes back to life, if nobody else has been granted its work since:
--- room, devices and hold are taken again, or nothing changes. It runs already, so what its devices'
--- owner has said since is no matter; but not on a device that does not work as it should. The caller
--- has locked the task, the node and the devices, in statements before this one, so that all that has
--- happened to them is seen here.
+-- Revives an attempt whose lease expired, if its work has not been granted since: room, devices and
+-- hold are taken again, or nothing changes. It is already running, so later terms of the owner do
+-- not matter; but not on a device that is sick. The caller has locked the task, the node and the
+-- devices in earlier statements, so that all changes to them are visible here.
 WITH attempt AS (
     SELECT attempts.*, tasks.state AS task_state, tasks.requirements,
-        -- It had room beside all that is older: if the node's owner gives less by now, that counts
-        -- for whoever comes after.
+        -- It had room besides all older ones: if the owner offers less now, that affects later
+        -- ones.
         NOT EXISTS (SELECT FROM attempts AS newer
             WHERE newer.node_id = :node_id AND newer.finished_at IS NULL
                 AND newer.assigned_at > attempts.assigned_at) AS had_room
@@ -117,8 +115,8 @@ WITH attempt AS (
             THEN tasks.state = 'queued' AND attempts.number = (
                 SELECT max(number) FROM attempts AS every WHERE every.task_id = tasks.id)
             ELSE tasks.pending @> attempts.remaining END
-        -- What was given up since it ran past its limit would be given up again at once; unless it
-        -- is over, and ends in this transaction.
+        -- An attempt given up for exceeding its limit would be given up again at once; unless it
+        -- has ended, and ends in this transaction.
         AND (:is_over OR now() < :overrun_duration::interval + coalesce(
             attempts.started_at + make_interval(secs => attempts.run_seconds_limit),
             attempts.fetched_at + make_interval(secs => attempts.prepare_seconds_limit)))
@@ -179,7 +177,7 @@ WITH attempt AS (
             WHEN tasks.state = 'queued' THEN 'assigned' ELSE tasks.state END,
         pending = tasks.pending - guard.remaining,
         losses = losses - 1,
-        -- Other ranges of an array go on waiting for their time.
+        -- Other ranges of an array keep waiting for their time.
         not_before = CASE WHEN tasks.items IS NULL THEN NULL ELSE not_before END,
         reason = NULL, detail = '', exit_code = NULL, updated_at = now(), version = version + 1
     FROM guard WHERE tasks.id = guard.task_id
@@ -204,7 +202,7 @@ WHERE finished_at IS NULL AND lease_expires_at <= now()
 ORDER BY lease_expires_at LIMIT 1000
 
 -- name: silence
--- What the last heartbeat of every node tells. `led_until` is when the term before this one ended.
+-- From the last heartbeat of every node. `led_until` is the end of the previous term.
 SELECT now() AS now, leader.forgiven_beat_at,
     CASE WHEN isfinite(:led_until::timestamptz) THEN :led_until END AS led_until,
     (SELECT max(heartbeat_at) FROM nodes WHERE state <> 'left' AND heartbeat_at <= :led_until)
@@ -226,15 +224,15 @@ FROM leader, LATERAL (
 ) AS fallen
 
 -- name: forgive
--- By the leader alone, and remembered, so that the same silence is not forgiven again.
+-- Only by the leader, and recorded, so that the same silence is not forgiven twice.
 UPDATE leader SET forgiven_beat_at = :grace.beat_at,
     forgiven_until = now() + :grace.lasting::interval
 WHERE holder = :leadership.holder AND term = :leadership.term AND expires_at > now()
 RETURNING term
 
 -- name: prolong
--- Leases of the nodes that were last heard within this time; without an end, also of those that are
--- back already: whoever asks for work is heard, and his leases are renewed by his next beat only.
+-- Leases of nodes that were last seen within this period; without an end, also of those that are
+-- back already: a poll marks a node as seen, but only its next heartbeat renews its leases.
 WITH live AS (
     SELECT attempts.id FROM attempts JOIN nodes ON nodes.id = node_id
     WHERE finished_at IS NULL AND fetched_at IS NOT NULL

@@ -1,16 +1,16 @@
--- An account's own ledger. A hold and a refund have two sides in the same account, one for each purse:
--- the side of `available` stands for both, and the other is its opposite.
+-- An account's own ledger. A hold and a refund have two sides in the same account, one per purse:
+-- the side of `available` represents both, and the other is its opposite.
 
 -- name: place
--- Where an entry stands in the order; nowhere, if it is none of the account's.
+-- The position of an entry; none, if it is not the account's.
 SELECT created_at, id FROM ledger_entries WHERE id = :entry_id AND account_id = :account_id
 
 -- name: newest
--- The newest of each kind, and of these the newest: a kind that is rare is not looked for among
--- millions of others.
+-- The newest of each kind, and of these the newest: rare kinds are not searched among millions of
+-- others.
 SELECT newest.id, newest.created_at, newest.kind, newest.purse, newest.amount_micro,
     newest.attempt_id, attempts.task_id, nodes.name AS node_name,
-    -- What somebody else's task is called is nothing that the one who ran it is told here.
+    -- The provider does not see the name of another account's task.
     tasks.name AS task_name
 FROM unnest(:kinds::text[]) AS wanted (kind) CROSS JOIN LATERAL (
     SELECT * FROM ledger_entries
@@ -26,7 +26,7 @@ LEFT JOIN tasks ON tasks.id = attempts.task_id AND tasks.account_id = :account_i
 ORDER BY newest.created_at DESC, newest.id DESC LIMIT :limit
 
 -- name: of_task
--- The same of one task: by its attempts, of which there are few, and not by the account's entries.
+-- The same for one task: by its few attempts, not by the account's entries.
 SELECT ledger_entries.id, ledger_entries.created_at, ledger_entries.kind, purse, amount_micro,
     attempt_id, attempts.task_id, nodes.name AS node_name, tasks.name AS task_name
 FROM attempts JOIN ledger_entries ON attempt_id = attempts.id
@@ -39,8 +39,8 @@ WHERE attempts.task_id = :filter.task_id AND ledger_entries.account_id = :accoun
 ORDER BY ledger_entries.created_at DESC, ledger_entries.id DESC LIMIT :limit
 
 -- name: summary
--- What came and went in a time, by day or by task, and the total of all. What is held and what is given
--- back moves between the purses of one account, and is neither.
+-- Income and spending in a period, by day or by task, and the total. Holds and refunds move between
+-- the purses of one account, and are neither.
 SELECT sums.*, tasks.name AS task_name
 FROM (
     SELECT line.day, line.task_id,
@@ -68,7 +68,7 @@ ORDER BY is_total DESC, newest_at DESC, sums.task_id
 LIMIT :limit
 
 -- name: is_free
--- Whether no device that is there asks for anything.
+-- Whether every device is free of charge.
 SELECT NOT EXISTS (
     SELECT FROM devices JOIN nodes ON nodes.id = node_id
     WHERE price_micro_per_hour > 0 AND is_present AND nodes.state <> 'left'

@@ -1,7 +1,7 @@
--- Only ids, the newest first. The filters are a key that one index alone has, so a plan that
--- PostgreSQL keeps for any values, or makes without statistics, is a good one for all of them: there
--- is no `:name IS NULL OR …`, and a filter that was not given names all that there is. The newest of
--- each key, and of these the newest: a state that is rare is not looked for among millions of others.
+-- Only ids, newest first. The filters form a key of a single index, so a generic plan, or one
+-- without statistics, is good for all values: there is no `:name IS NULL OR …`, and an omitted
+-- filter lists all values. The newest of each key, and of these the newest: rare states are not
+-- searched among millions of others.
 
 -- name: newest_by_state
 SELECT newest.id

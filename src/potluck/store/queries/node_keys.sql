@@ -1,5 +1,5 @@
 -- name: lock
--- The delegation in force for a key, whoever's it is.
+-- The active delegation of a key, of any account.
 SELECT id, account_id, expires_at <= now() AS is_over FROM node_keys
 WHERE address = :address AND revoked_at IS NULL
 FOR UPDATE
@@ -13,7 +13,7 @@ ON CONFLICT (address) WHERE revoked_at IS NULL DO NOTHING
 RETURNING *, NULL AS node_id
 
 -- name: renew
--- The same wallet signs again: tokens and the node go on.
+-- The same wallet signs again: tokens and the node stay valid.
 UPDATE node_keys SET
     machine = :machine, origin = :delegation.origin, nonce = :delegation.nonce,
     signature = :delegation.signature, issued_at = :issued_at, expires_at = :expires_at
@@ -24,7 +24,7 @@ RETURNING *, (SELECT nodes.id FROM nodes WHERE node_key_id = node_keys.id LIMIT 
 UPDATE node_keys SET revoked_at = now() WHERE id = :node_key_id
 
 -- name: by_address
--- The key of this address, and its account, if the wallet's word holds now.
+-- The key with this address, and its account, if the delegation is active.
 SELECT accounts.*, node_keys.id AS node_key_id
 FROM node_keys JOIN accounts ON accounts.id = account_id
 WHERE node_keys.address = :address AND revoked_at IS NULL AND expires_at > now()
@@ -44,7 +44,7 @@ FOR UPDATE
 SELECT address FROM node_keys WHERE id = :node_key_id
 
 -- name: note_use
--- Once an hour is enough to know, and costs nothing.
+-- At most once an hour, to save writes.
 UPDATE node_keys SET used_at = now()
 WHERE id = :node_key_id AND (used_at IS NULL OR used_at < now() - interval '1 hour')
 RETURNING id

@@ -21,7 +21,7 @@ SELECT count(*) FROM nodes
 WHERE account_id = :owner.account_id AND id IS DISTINCT FROM :node_id AND state <> 'left'
 
 -- name: update
--- Tells what it had been, so that its return can be told.
+-- Returns the previous state, so that its return can be announced.
 WITH before AS (
     SELECT id, state FROM nodes WHERE id = :node_id AND account_id = :owner.account_id FOR UPDATE
 )
@@ -30,8 +30,8 @@ UPDATE nodes SET
     own_tasks_only = :own_tasks_only, description = :description,
     cores = :description.cores, memory_bytes = :description.memory_bytes,
     disk_bytes = :description.disk_bytes, heartbeat_at = now(),
-    -- One that was away says what it still holds when it asks for work, and has that back first:
-    -- else it would be given its own anew.
+    -- A node that was away lists what it holds in its next poll, and gets that back first:
+    -- otherwise it would be assigned its own work again.
     is_polling = is_polling AND before.state = 'online'
 FROM before WHERE nodes.id = before.id
 RETURNING before.state
@@ -51,8 +51,8 @@ ON CONFLICT (node_id, uuid) DO UPDATE SET
 RETURNING id
 
 -- name: hear
--- A sign of life. Whether a silent one is back is for `come_back` to say. One that was heard a moment
--- ago is not written down again: that would cost a commit for each call.
+-- Marks the node as seen; only `come_back` ends a silence. A recent mark is not repeated: that
+-- would cost a commit per call.
 WITH node AS (
     SELECT id, state, heartbeat_at FROM nodes
     WHERE id = :node_id AND account_id = :owner.account_id
@@ -64,7 +64,7 @@ WITH node AS (
 SELECT state FROM node
 
 -- name: come_back
--- Tells whether it had been silent, so that its return can be told.
+-- Returns whether it had been silent, so that its return can be announced.
 WITH before AS (
     SELECT id, state FROM nodes
     WHERE id = :node_id AND account_id = :owner.account_id
@@ -87,7 +87,7 @@ FROM before WHERE nodes.id = before.id
 RETURNING before.state <> 'left' AS is_news
 
 -- name: fall_silent
--- Not while their silence is forgiven.
+-- Not during a grace period.
 WITH quiet AS (
     SELECT nodes.id FROM nodes, leader
     WHERE state = 'online' AND heartbeat_at <= now() - :silent_after::interval

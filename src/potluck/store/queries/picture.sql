@@ -1,5 +1,5 @@
--- The truth for the invariants: of all, or of what is named. Sets of items go as text, lists of
--- them too: drivers know no lists of multiranges.
+-- Data for the invariant check: everything, or the named rows. Sets of items, and lists of them, go
+-- as text: drivers cannot decode lists of multiranges.
 
 -- name: one_moment
 SET TRANSACTION ISOLATION LEVEL REPEATABLE READ
@@ -30,7 +30,7 @@ SELECT tasks.id, state, reason, waits_for, items, allow_failures, items_succeede
 FROM tasks WHERE id = ANY(:part.task_ids) ORDER BY id
 
 -- name: histories
--- There is no index for this: it is for tests, which look at everything.
+-- Without an index: only for tests, which read everything.
 SELECT task_id AS id, array_agg(
     CASE WHEN kind = 'task.finished' THEN data ->> 'state' ELSE split_part(kind, '.', 2) END
     ORDER BY id) AS states
@@ -57,8 +57,8 @@ SELECT devices.id, 1000 - free_milli AS used_milli, devices.used_memory_bytes,
     coalesce(sum(share.milli), 0)::bigint AS reserved_milli,
     coalesce(sum(share.memory_bytes), 0)::bigint AS reserved_memory_bytes,
     count(DISTINCT share.consumer_id) AS accounts,
-    -- An owner who lets nobody else in any more lets those stay who are there; a newcomer must have
-    -- been let in beside the one who was there before.
+    -- An owner who closes a device to others keeps its current users; a newcomer must have been
+    -- admitted beside the earlier one.
     may_serve_several(kind, description, false) OR coalesce(bool_and(share.agrees), false)
         AND count(DISTINCT share.consumer_id) FILTER (WHERE NOT share.may_stand_beside) <= 1
         AS may_serve_several
@@ -72,7 +72,7 @@ FROM devices LEFT JOIN (
 WHERE devices.node_id = ANY(:part.node_ids) GROUP BY devices.id ORDER BY devices.id
 
 -- name: quick_to_add_up
--- Of these accounts, the ones with at most so many entries; no more than that is looked at.
+-- Those of the accounts with at most this many entries; reads no more than that.
 SELECT account_id AS id FROM unnest(:part.account_ids::text[]) AS account (account_id)
 WHERE (SELECT count(*) FROM (
     SELECT FROM ledger_entries WHERE ledger_entries.account_id = account.account_id

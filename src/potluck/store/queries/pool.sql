@@ -1,5 +1,5 @@
 -- name: devices
--- Each is one of the three. What serves somebody is busy, whether or not it would take more.
+-- Each is one of the three. A device in use is busy, whether or not it would take more.
 SELECT devices.kind,
     count(*) FILTER (WHERE free_milli = 1000 AND is_there) AS free,
     count(*) FILTER (WHERE free_milli < 1000) AS busy,
@@ -12,7 +12,7 @@ WHERE is_present AND nodes.state <> 'left'
 GROUP BY devices.kind
 
 -- name: totals
--- What waits is counted up to a number.
+-- Waiting tasks are counted up to a limit.
 SELECT
     (SELECT count(*) FROM nodes WHERE state = 'online') AS nodes,
     (SELECT count(*) FROM nodes WHERE state = 'silent') AS silent_nodes,

@@ -1,7 +1,7 @@
--- What accounts have had of the pool lately.
+-- Recent device usage of accounts.
 
 -- name: uses
--- A page of attempts, the newest first. Ids sort by time, so a day is a range of the primary key.
+-- A page of attempts, newest first. Ids sort by time, so a day is a range of the primary key.
 SELECT page.id, consumer_id AS account_id, share.milli,
     extract(epoch FROM assigned_at)::double precision AS began_at,
     extract(epoch FROM finished_at)::double precision AS ended_at
@@ -17,7 +17,7 @@ FROM (
 ORDER BY page.id DESC
 
 -- name: long_uses
--- The same of those that still run, or did so until after a moment and for more than an hour.
+-- The same for those that still run, or ended after `since` and ran for more than an hour.
 SELECT page.id, consumer_id AS account_id, share.milli,
     extract(epoch FROM assigned_at)::double precision AS began_at,
     extract(epoch FROM finished_at)::double precision AS ended_at

@@ -1,6 +1,6 @@
 -- name: look
--- How far those of these tasks are that are the account's, and of each what is behind so many pieces,
--- no more than `limit` of each. An answer has its measure.
+-- The progress of those tasks that are the account's, with at most `limit` pieces of each after the
+-- given counts, within a limit of bytes.
 WITH task AS (
     SELECT tasks.id, state, reason, detail, result_count, cleared_at IS NOT NULL AS is_cleared,
         behind, place

@@ -1,6 +1,6 @@
 -- name: ended
--- All that there is left of a task to submit it once more. Of an array, what nobody was granted and
--- what was given back at its end has not been done, and neither has what failed for good.
+-- What remains of a task, to submit it again. Of an array, items that were never granted, that were
+-- given back at its end, or that failed permanently are not done.
 SELECT name, state, sealed_spec, requirements, limits, priority, max_attempts, expected_seconds,
     extract(epoch FROM start_before - created_at)::double precision AS start_within_seconds,
     items, allow_failures, items_succeeded, items_failed, items_seconds, secret_count, finished_at,

@@ -1,5 +1,5 @@
 -- name: keys_in_use
--- From one id to the next through each index: a few steps, however many rows there are.
+-- Skips from one id to the next through each index: a few steps for any number of rows.
 WITH RECURSIVE specs (key) AS (
     (SELECT sealed_by FROM tasks WHERE sealed_by >= '' ORDER BY sealed_by LIMIT 1)
     UNION ALL
@@ -29,13 +29,13 @@ UNION SELECT substring(sealed_secret FROM 2 FOR 4) FROM installation
     WHERE sealed_secret IS NOT NULL
 
 -- name: specs_of_keys
--- Whoever works with a task just now is not kept waiting; the task is found again by a later call.
+-- Skips locked tasks; a later call finds them again.
 SELECT id AS row, sealed_spec AS sealed FROM tasks
 WHERE sealed_by = ANY(:keys) AND id <> ALL(:excluded_rows::text[]) LIMIT :limit
 FOR NO KEY UPDATE SKIP LOCKED
 
 -- name: replace_specs
--- Nobody sees a difference: neither the version nor the time of the last change moves.
+-- Not visible as a change: version and time of the last change stay.
 UPDATE tasks SET sealed_spec = anew.sealed
 FROM unnest(:rows::text[], :sealed_values::bytea[]) AS anew (id, sealed)
 WHERE tasks.id = anew.id

@@ -6,14 +6,14 @@ VALUES (:session_id, :account_id, :machine, now() + :lifetime::interval)
 INSERT INTO refresh_tokens (hash, session_id) VALUES (:refresh_hash, :session_id)
 
 -- name: caller
--- The account behind a session that is still open.
+-- The account of an open session.
 SELECT accounts.*
 FROM sessions JOIN accounts ON accounts.id = account_id
 WHERE sessions.id = :session_id AND account_id = :account_id AND revoked_at IS NULL
     AND expires_at > now()
 
 -- name: use_refresh
--- Locks the session, so that of two who come with one token the second finds it used.
+-- Locks the session, so that of two concurrent uses of one token the second finds it used.
 SELECT accounts.*, sessions.id AS session_id
 FROM sessions JOIN accounts ON accounts.id = account_id
 WHERE sessions.id = (SELECT session_id FROM refresh_tokens WHERE hash = :refresh_hash)
@@ -38,7 +38,7 @@ WHERE account_id = :account_id AND revoked_at IS NULL AND expires_at > now()
 ORDER BY id DESC LIMIT 1000
 
 -- name: forget
--- What has been over for a while; the audit keeps what matters.
+-- Sessions that ended a while ago; the audit log keeps the history.
 WITH gone AS (
     DELETE FROM sessions WHERE id IN (
         SELECT id FROM sessions

@@ -11,7 +11,7 @@ WITH entered AS (
         :request.items, :request.allow_failures, :pending, :task.idempotency_key,
         :task.request_hash, :sealed_secrets, :secret_count, :retry_of,
         :carried_over.items_succeeded, :carried_over.items_seconds)
-    -- The same key again is the same submission; the caller compares the hash.
+    -- A repeated key is the same submission; the caller compares the hash.
     ON CONFLICT (account_id, idempotency_key) DO NOTHING
     RETURNING id, account_id
 ), told AS (
@@ -21,15 +21,15 @@ WITH entered AS (
 SELECT id FROM entered
 
 -- name: allowance
--- All that is to be known of a submission before it is written: how many may wait, and with which
--- priority, by the account's own limits or those of all; what it has submitted with these keys; and
--- what such tasks cost where that is cheapest, if anything is offered. Lists are in brackets: who
--- plans would see how long they are, and plan anew each time, which takes longer.
+-- Everything needed before a submission is written: how many tasks may be queued, and with which
+-- priority, by the account's own limits or the defaults; its earlier submissions with these keys;
+-- and the cheapest price of such tasks, if there is an offer. Lists are in brackets: the planner
+-- would see their length, and plan again each time, which is slower.
 SELECT address, available_micro, coalesce(max_queued_tasks, :quotas.queued) AS queued,
     coalesce(max_priority, :quotas.priority) AS priority,
     earlier.ids, earlier.hashes, earlier.keys,
     ARRAY(
-        -- Of a CPU a task takes, and pays, the share that its cores make up.
+        -- A task takes, and pays for, the share of a CPU that its cores make up.
         SELECT (
             SELECT min(price_micro_per_hour * CASE WHEN kind = 'cpu'
                 THEN greatest(1, 1000 * wanted.cores / nodes.cores) ELSE 1000 END)
@@ -51,11 +51,11 @@ FROM accounts JOIN balances ON account_id = accounts.id, LATERAL (
 WHERE accounts.id = :account_id
 
 -- name: lock_queue
--- One submission of an account at a time, so that two do not both take the last place.
+-- One submission per account at a time, so that two do not both take the last place.
 SELECT FROM accounts WHERE id = :account_id FOR NO KEY UPDATE
 
 -- name: count_queued
--- No further than to the limit.
+-- Counts up to the limit.
 SELECT count(*) FROM (
     SELECT FROM tasks
     WHERE account_id = :account_id AND state = 'queued' AND finished_at IS NULL LIMIT :limit
@@ -66,7 +66,7 @@ SELECT id, request_hash FROM tasks
 WHERE account_id = :account_id AND idempotency_key = :idempotency_key
 
 -- name: views
--- Of these tasks, those that are the account's.
+-- Those of the tasks that are the account's.
 SELECT id, name, kind, state, priority, created_at, updated_at, requirements, limits, version,
     exit_code, reason, detail, started_at, finished_at, charge_micro, after_ids, waits_for,
     not_before, not_before > now() AS is_put_off,
@@ -77,7 +77,7 @@ FROM tasks WHERE id = ANY(:task_ids::text[]) AND account_id = :account_id
 ORDER BY id DESC
 
 -- name: failed_on
--- Of all attempts, however many: so few rows tell where a task should not go again.
+-- Of all attempts; only a few rows matter for where a task should not go again.
 SELECT task_id, array_agg(DISTINCT node_id) AS node_ids FROM attempts
 WHERE task_id = ANY(:task_ids::text[]) AND state IN ('failed', 'lost')
 GROUP BY task_id
@@ -105,8 +105,8 @@ SELECT state FROM tasks WHERE id = :task_id AND account_id = :account_id FOR UPD
 SELECT id FROM tasks WHERE id = ANY(:task_ids::text[]) AND state = 'queued' ORDER BY id FOR UPDATE
 
 -- name: end_queued
--- A task that waits has no attempt: nothing is reserved, held or owed. The rows were locked by a
--- statement before this one, which therefore sees all that were submitted to come after them.
+-- A queued task has no attempt: nothing is reserved, held or owed. An earlier statement has locked
+-- the rows, so this one sees all dependents submitted before.
 WITH ended AS (
     UPDATE tasks SET
         state = :state, reason = :reason, detail = how.detail, not_before = NULL,
@@ -122,7 +122,7 @@ WITH ended AS (
 SELECT id, account_id FROM ended ORDER BY id
 
 -- name: past_deadline
--- One that has been started was in time, also when it is back in the queue.
+-- A task that was started met its deadline, even if it is back in the queue.
 SELECT id FROM tasks
 WHERE state = 'queued' AND started_at IS NULL AND start_before <= now()
 ORDER BY start_before LIMIT 1000

@@ -5,7 +5,7 @@ ON CONFLICT DO NOTHING
 RETURNING code_hash
 
 -- name: use
--- Of many who come at once, the row's lock lets the first through; the others find it used.
+-- The row's lock lets the first of several callers through; the others find it used.
 UPDATE terminal_approvals SET used_at = now()
 WHERE code_hash = :code_hash AND used_at IS NULL AND expires_at > now()
 RETURNING address, machine

@@ -1,5 +1,5 @@
 -- name: begin
--- One that is under way goes on. Its row of `blob_use` is locked, so nobody else has the room.
+-- Continues an upload in progress. The row of `blob_use` is locked, so no other takes the room.
 INSERT INTO uploads (id, account_id, attempt_id, sha256, size_bytes, part_bytes)
 VALUES (:upload_id, :account_id, :attempt_id, :sha256, :size_bytes, :part_bytes)
 ON CONFLICT (account_id, coalesce(attempt_id, ''), sha256) DO UPDATE SET used_at = now()
@@ -18,7 +18,7 @@ SELECT id, account_id, attempt_id, sha256, size_bytes, part_bytes, parts_done, t
 FROM finished_uploads WHERE id = :upload_id AND account_id = :account_id AND attempt_id IS NULL
 
 -- name: of_node
--- As long as the attempt is live, and where it is.
+-- While the attempt is live, and only on its node.
 SELECT upload.* FROM (
     SELECT id, account_id, attempt_id, sha256, size_bytes, part_bytes, parts_done,
         false AS is_finished, false AS is_wrong FROM uploads
@@ -29,7 +29,7 @@ JOIN attempts ON attempts.id = attempt_id
 WHERE upload.id = :upload_id AND node_id = :node_id AND finished_at IS NULL
 
 -- name: count_part
--- Nothing if somebody else has counted it.
+-- No row if it was counted already.
 UPDATE uploads SET parts_done = parts_done + 1, used_at = now()
 WHERE id = :upload_id AND parts_done = :number
 RETURNING *, false AS is_finished, false AS is_wrong
@@ -45,7 +45,7 @@ RETURNING id
 DELETE FROM uploads WHERE id = :upload_id
 
 -- name: idle
--- One account after the other: what an account uses is locked before its uploads.
+-- One account after the other: an account's use is locked before its uploads.
 SELECT id, account_id FROM uploads
 WHERE used_at < now() - :older_than::interval ORDER BY used_at LIMIT :limit
 

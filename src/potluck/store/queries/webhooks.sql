@@ -1,5 +1,5 @@
 -- name: add
--- Only what happens from now on is sent.
+-- Only events from now on are sent.
 INSERT INTO webhooks
     (id, account_id, name, kinds, task_id, sealed_destination, created_at, next_at, place)
 SELECT :webhook_id, :account_id, :name, :kinds, :task_id, :sealed_destination, :now, :now, place
@@ -7,7 +7,7 @@ FROM event_head
 RETURNING *, 0::bigint AS waiting
 
 -- name: lock_account
--- A statement of its own: the next one sees what was committed while this one waited.
+-- A separate statement: the next one sees what was committed while this one waited.
 SELECT FROM accounts WHERE id = :account_id FOR NO KEY UPDATE
 
 -- name: count
@@ -52,14 +52,14 @@ WHERE id = :webhook_id
 UPDATE webhooks SET failures = 0, failing_since = NULL, next_at = :now WHERE id = :webhook_id
 
 -- name: resume_deliveries
--- They have their whole time again. Whoever sends one now keeps its place until the claim is over,
--- and is not believed any more: what comes of that would undo this.
+-- They get their full time again. A delivery in progress keeps its slot until the claim expires,
+-- and its result is ignored: it would undo this.
 UPDATE deliveries SET next_at = :now, first_tried_at = NULL,
     tries = CASE WHEN claimed_until IS NULL THEN tries ELSE tries + 1 END
 WHERE webhook_id = :webhook_id AND state = 'pending'
 
 -- name: skip_deliveries
--- But for what is being sent: that keeps its place until the claim is over.
+-- Except for deliveries in progress, which keep their slot until the claim expires.
 UPDATE deliveries SET state = 'given_up', ended_at = :now, claimed_until = NULL
 WHERE webhook_id = :webhook_id AND state = 'pending' AND coalesce(claimed_until <= :now, true)
 
@@ -69,7 +69,7 @@ UPDATE webhooks SET failures = 0, failing_since = NULL, succeeded_at = :now,
 WHERE id = :webhook_id
 
 -- name: given_up
--- Where nothing waits any more, nobody knows whether it still fails.
+-- Without queued deliveries it is unknown whether it still fails.
 UPDATE webhooks SET failures = 0, failing_since = NULL
 WHERE id = :webhook_id AND NOT EXISTS (
     SELECT FROM deliveries WHERE webhook_id = :webhook_id AND state = 'pending'

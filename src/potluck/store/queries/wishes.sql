@@ -1,8 +1,8 @@
--- What owners ask of their nodes from elsewhere.
+-- Remote requests of owners to their nodes.
 
 -- name: add
--- Numbers grow with the clock: a database that was set back to an older state does not give again a
--- number that the node has carried out.
+-- Numbers grow with the clock: a database restored from a backup does not reuse a number that the
+-- node has carried out.
 WITH numbered AS (
     UPDATE nodes
     SET last_wish = greatest(last_wish + 1, floor(extract(epoch FROM now()) * 1000)::bigint)

@@ -1,1 +1,1 @@
-"""What the leader reads: the scheduler feed, recent usage and the leader row."""
+"""What the leader reads: the scheduler feed, nodes, recent usage and the leader row."""

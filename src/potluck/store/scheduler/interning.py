@@ -1,7 +1,7 @@
-"""What tasks ask for, decoded once: equal bytes are the same value, in memory and in comparisons.
+"""Decodes requirements and limits once: equal bytes give the same object.
 
-A million tasks of a few kinds cost a few values. Memory is bounded: when there are too many kinds
-all are forgotten, and decoded again as they come.
+A million tasks of a few kinds need only a few objects. Memory is bounded: with too many kinds, all
+are dropped and decoded again.
 """
 
 from typing import TypeVar
@@ -9,12 +9,12 @@ from typing import TypeVar
 from potluck.model.task import Limits, Requirements
 from potluck.wire import codec
 
-_MOST_SHAPES = 100_000
+_MAX_VALUES = 100_000
 
 T = TypeVar("T")
 
 
-class Shapes:
+class Interner:
     def __init__(self) -> None:
         self._requirements: dict[bytes, Requirements] = {}
         self._limits: dict[bytes, Limits] = {}
@@ -26,8 +26,8 @@ class Shapes:
         return self._limits.get(encoded) or _add(self._limits, encoded, Limits)
 
 
-def _add(known: dict[bytes, T], encoded: bytes, kind: type[T]) -> T:
-    if len(known) >= _MOST_SHAPES:
-        known.clear()
-    known[encoded] = codec.decode_json(encoded, kind)
-    return known[encoded]
+def _add(cache: dict[bytes, T], encoded: bytes, value_type: type[T]) -> T:
+    if len(cache) >= _MAX_VALUES:
+        cache.clear()
+    cache[encoded] = codec.decode_json(encoded, value_type)
+    return cache[encoded]

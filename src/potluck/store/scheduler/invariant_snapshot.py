@@ -1,4 +1,4 @@
-"""The truth at one moment, for the invariants: the whole of it, or a part."""
+"""A consistent snapshot of the database for the invariant check: complete, or a part."""
 
 import re
 from collections.abc import Sequence
@@ -23,14 +23,14 @@ from potluck.store.database import Connection
 from potluck.store.sql_files import Query, load
 
 _sql = load("picture")
-_MOST_ENTRIES = 100_000
+_MAX_ENTRIES = 100_000
 _SPAN = re.compile(r"\[(\d+),(\d+)\)")
 
 Fact = TypeVar("Fact", bound=msgspec.Struct)
 
 
 class SnapshotScope(Struct, frozen=True):
-    """What to look at. A node is looked at with its devices."""
+    """What to read. A node includes its devices."""
 
     task_ids: Sequence[str] = ()
     attempt_ids: Sequence[str] = ()
@@ -39,57 +39,57 @@ class SnapshotScope(Struct, frozen=True):
 
 
 async def take(connection: Connection) -> InvariantSnapshot:
-    """Of everything. First in its transaction: all parts are of one moment."""
+    """Reads everything. Must be the first statement: all parts come from one snapshot."""
     await connection.execute(*_sql.one_moment())
-    whole = SnapshotScope(
+    scope = SnapshotScope(
         await _ids(connection, _sql.all_tasks),
         await _ids(connection, _sql.all_attempts),
         await _ids(connection, _sql.all_nodes),
         await _ids(connection, _sql.all_accounts),
     )
-    picture = await with_histories(connection, await read_part(connection, whole))
+    snapshot = await with_histories(connection, await read_part(connection, scope))
     entries_sum_micro = await connection.fetchval(*_sql.entries_sum())
-    return replace(picture, entries_sum_micro=entries_sum_micro)
+    return replace(snapshot, entries_sum_micro=entries_sum_micro)
 
 
-async def with_histories(connection: Connection, picture: InvariantSnapshot) -> InvariantSnapshot:
-    """With the states that each of its tasks went through."""
-    task_ids = [task.id for task in picture.tasks]
+async def with_histories(connection: Connection, snapshot: InvariantSnapshot) -> InvariantSnapshot:
+    """Adds the states that each task went through."""
+    task_ids = [task.id for task in snapshot.tasks]
     rows = await connection.fetch(*_sql.histories(task_ids=task_ids)) if task_ids else []
     histories = {row["id"]: _history(row["states"]) for row in rows}
-    tasks = (replace(task, history=histories.get(task.id, ())) for task in picture.tasks)
-    return replace(picture, tasks=tuple(tasks))
+    tasks = (replace(task, history=histories.get(task.id, ())) for task in snapshot.tasks)
+    return replace(snapshot, tasks=tuple(tasks))
 
 
-async def sample(connection: Connection, part: SnapshotScope) -> InvariantSnapshot:
-    """Of what is named, at the cost of that. First in its transaction, as the whole is.
+async def sample(connection: Connection, scope: SnapshotScope) -> InvariantSnapshot:
+    """Reads the named rows. Must be the first statement, as above.
 
-    A purse is added up from all its entries: of accounts with very many it is left out, as it would
-    take longer than a statement may, and the rest would not be seen either.
+    A balance is summed from all its entries: accounts with very many are left out, since the
+    statement would time out.
     """
     await connection.execute(*_sql.one_moment())
-    quick = await connection.fetch(*_sql.quick_to_add_up(part=part, max_entries=_MOST_ENTRIES))
-    account_ids = [row["id"] for row in quick]
-    return await read_part(connection, replace(part, account_ids=account_ids))
+    rows = await connection.fetch(*_sql.quick_to_add_up(part=scope, max_entries=_MAX_ENTRIES))
+    account_ids = [row["id"] for row in rows]
+    return await read_part(connection, replace(scope, account_ids=account_ids))
 
 
-async def read_part(connection: Connection, part: SnapshotScope) -> InvariantSnapshot:
-    """Of what is named, as each statement sees it."""
+async def read_part(connection: Connection, scope: SnapshotScope) -> InvariantSnapshot:
+    """Reads the named rows, each kind in its own statement."""
     return InvariantSnapshot(
-        tasks=tuple(map(_task_fact, await _rows(connection, _sql.tasks, part, part.task_ids))),
+        tasks=tuple(map(_task_fact, await _rows(connection, _sql.tasks, scope, scope.task_ids))),
         attempts=_facts(
-            await _rows(connection, _sql.attempts, part, part.attempt_ids), AttemptFact
+            await _rows(connection, _sql.attempts, scope, scope.attempt_ids), AttemptFact
         ),
-        nodes=_facts(await _rows(connection, _sql.nodes, part, part.node_ids), NodeFact),
-        devices=_facts(await _rows(connection, _sql.devices, part, part.node_ids), DeviceFact),
-        purses=_facts(await _rows(connection, _sql.purses, part, part.account_ids), PurseFact),
+        nodes=_facts(await _rows(connection, _sql.nodes, scope, scope.node_ids), NodeFact),
+        devices=_facts(await _rows(connection, _sql.devices, scope, scope.node_ids), DeviceFact),
+        purses=_facts(await _rows(connection, _sql.purses, scope, scope.account_ids), PurseFact),
     )
 
 
 async def _rows(
-    connection: Connection, query: Query, part: SnapshotScope, ids: Sequence[str]
+    connection: Connection, query: Query, scope: SnapshotScope, ids: Sequence[str]
 ) -> list[Any]:
-    return await connection.fetch(*query(part=part)) if ids else []
+    return await connection.fetch(*query(part=scope)) if ids else []
 
 
 async def _ids(connection: Connection, query: Query) -> list[str]:
@@ -114,7 +114,7 @@ def _task_fact(row: Any) -> TaskFact:
 
 
 def _history(states: Sequence[str | None]) -> tuple[TaskState, ...] | None:
-    """None of a life that was not told whole: events from before each said the state."""
+    """None for an incomplete history: old events did not include the state."""
     return None if None in states else tuple(TaskState(state) for state in states if state)
 
 

@@ -1,4 +1,4 @@
-"""The leader's row: who leads, in which term, until when by the database's clock."""
+"""The leader's row: who leads, in which term, and until when by the database's clock."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -13,23 +13,25 @@ _sql = load("leader")
 class Leadership(Struct, frozen=True):
     holder: str
     term: int
-    led_until: datetime = datetime.min.replace(tzinfo=UTC)  # when the term before this one ended
+    led_until: datetime = datetime.min.replace(tzinfo=UTC)  # end of the previous term
 
 
 class TermOver(Exception):
-    """Another instance leads, or may by now: whatever this one had planned changes nothing."""
+    """Another instance leads, or may lead: plans of this one have no effect."""
 
 
-async def lead(connection: Connection, holder: str, seconds: float) -> Leadership | None:
-    """Renews or takes the leadership; None while somebody else holds it."""
+async def acquire_or_renew(
+    connection: Connection, holder: str, seconds: float
+) -> Leadership | None:
+    """None while another instance holds the leadership."""
     row = await connection.fetchrow(
         *_sql.lead(holder=holder, term_duration=timedelta(seconds=seconds))
     )
     return Leadership(holder, row["term"], row["led_until"]) if row else None
 
 
-async def holds(connection: Connection, leadership: Leadership) -> bool:
-    """Whether this term still runs; it does until the transaction ends."""
+async def is_current(connection: Connection, leadership: Leadership) -> bool:
+    """Whether this term still runs; it cannot end before the transaction does."""
     row = await connection.fetchrow(*_sql.holds(leadership=leadership))
     return row is not None
 
@@ -43,6 +45,6 @@ async def is_led(connection: Connection) -> bool:
 
 
 async def remaining_seconds(connection: Connection) -> float:
-    """How long the term still runs if nobody renews it."""
-    found: float | None = await connection.fetchval(*_sql.remaining())
-    return 0.0 if found is None else found
+    """How long the term runs without a renewal."""
+    seconds: float | None = await connection.fetchval(*_sql.remaining())
+    return 0.0 if seconds is None else seconds

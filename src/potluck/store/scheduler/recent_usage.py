@@ -1,4 +1,4 @@
-"""What accounts have had of the pool lately, attempt by attempt."""
+"""Recent device usage of accounts, per attempt."""
 
 from datetime import datetime
 from typing import Any
@@ -13,7 +13,7 @@ _sql = load("recent")
 
 
 class RecentUse(Struct, frozen=True):
-    """What an attempt has, or had, of devices, and from when until when."""
+    """The device share of an attempt, and its time span."""
 
     attempt_id: AttemptId
     account_id: AccountId
@@ -23,14 +23,14 @@ class RecentUse(Struct, frozen=True):
 
 
 async def uses(connection: Connection, since: str, behind: str, most: int) -> list[RecentUse]:
-    """A page of the attempts whose ids are from one on and before another, the newest first."""
+    """A page of attempts in an id range, newest first."""
     return _uses(await connection.fetch(*_sql.uses(since_id=since, before_id=behind, limit=most)))
 
 
 async def long_uses(
     connection: Connection, since: datetime, behind: str, most: int
 ) -> list[RecentUse]:
-    """A page of those that still run, or did so until after a moment and for more than an hour."""
+    """A page of those that still run, or ended after `since` and ran for more than an hour."""
     return _uses(await connection.fetch(*_sql.long_uses(since=since, before_id=behind, limit=most)))
 
 

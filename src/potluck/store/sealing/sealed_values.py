@@ -1,7 +1,7 @@
-"""All that is sealed in the database, looked at by its keys: for rotation, and for the first start.
+"""All sealed values in the database, by key: for key rotation, and for the first start.
 
-Batches are small and each has a transaction of its own: they run beside everything else, and one
-that was cut short is found again by the next call.
+Batches are small, each in its own transaction, and run alongside normal work; an interrupted batch
+is found again by the next call.
 """
 
 import hmac
@@ -19,12 +19,12 @@ from potluck.store.tasks.function_results import VALUE
 from potluck.store.tasks.tasks import SECRETS, SPEC
 
 _sql = load("sealed")
-# Specs of at most a megabyte each are in memory at once.
+# Bounds memory: a spec may have a megabyte.
 BATCH = 32
 
 
 class SealedPlace(Struct, frozen=True):
-    """Where something is sealed."""
+    """The location of a sealed value."""
 
     table: str
     column: str
@@ -33,7 +33,7 @@ class SealedPlace(Struct, frozen=True):
 
 class SealedBatch(Struct, frozen=True):
     rewritten: int
-    unreadable: list[SealedPlace]  # damaged, or moved from elsewhere; left as they are
+    unreadable: list[SealedPlace]  # damaged, or moved from another row; left unchanged
 
 
 class _SealedColumn(Struct, frozen=True):
@@ -52,7 +52,7 @@ _COLUMNS = (
 
 
 async def keys_in_use(connection: Connection) -> frozenset[bytes]:
-    """The ids of all keys that something here is sealed with."""
+    """The ids of all keys that sealed a value."""
     return frozenset(row["key"] for row in await connection.fetch(*_sql.keys_in_use()))
 
 
@@ -62,17 +62,14 @@ async def count_of(connection: Connection, keys: Collection[bytes]) -> int:
 
 
 async def rewrite(
-    connection: Connection,
-    vault: Vault,
-    keys: Collection[bytes],
-    passed_over: Collection[SealedPlace],
+    connection: Connection, vault: Vault, keys: Collection[bytes], skipped: Collection[SealedPlace]
 ) -> SealedBatch:
-    """Seals some of what these keys sealed with the current one, column by column."""
+    """Re-encrypts some values of these keys with the current one, column by column."""
     for column in _COLUMNS:
-        at = (column.table, column.column)
-        left = [place.row for place in passed_over if (place.table, place.column) == at]
+        location = (column.table, column.column)
+        excluded = [place.row for place in skipped if (place.table, place.column) == location]
         rows = await connection.fetch(
-            *column.of_keys(keys=list(keys), limit=BATCH, excluded_rows=left)
+            *column.of_keys(keys=list(keys), limit=BATCH, excluded_rows=excluded)
         )
         if rows:
             return await _rewrite(connection, vault, column, rows)
@@ -82,24 +79,26 @@ async def rewrite(
 async def _rewrite(
     connection: Connection, vault: Vault, column: _SealedColumn, rows: Sequence[Any]
 ) -> SealedBatch:
-    at = (column.table, column.column)
-    anew: dict[str, bytes] = {}
+    location = (column.table, column.column)
+    resealed: dict[str, bytes] = {}
     unreadable: list[SealedPlace] = []
     for row in rows:
         try:
-            plain = vault.open(*at, row["row"], row["sealed"])
+            plain = vault.open(*location, row["row"], row["sealed"])
         except Unopenable:
-            unreadable.append(SealedPlace(*at, row["row"]))
+            unreadable.append(SealedPlace(*location, row["row"]))
             continue
-        anew[row["row"]] = vault.seal(*at, row["row"], plain)
-    await connection.execute(*column.replace(rows=list(anew), sealed_values=list(anew.values())))
-    return SealedBatch(len(anew), unreadable)
+        resealed[row["row"]] = vault.seal(*location, row["row"], plain)
+    await connection.execute(
+        *column.replace(rows=list(resealed), sealed_values=list(resealed.values()))
+    )
+    return SealedBatch(len(resealed), unreadable)
 
 
 async def seal_clear(connection: Connection, vault: Vault, request_key: bytes) -> int:
-    """Seals some of what was written before there was a vault; how many it were.
+    """Seals some values from before the vault existed; returns the count.
 
-    Their hashes become keyed ones: a plain hash lets somebody try what the task may have said.
+    Their hashes become keyed: a plain hash would allow guessing the content.
     """
     rows = await connection.fetch(*_sql.specs_in_the_clear(limit=BATCH))
     await connection.execute(

@@ -1,7 +1,8 @@
-"""Seals what is sensitive before it reaches the database, and opens it again.
+"""Encrypts sensitive values before they reach the database, and decrypts them.
 
-AES-256-GCM. What is sealed names its table, column and row as associated data: moved to another
-place it does not open. Layout: a version byte, the key's id, a random nonce, ciphertext and tag.
+AES-256-GCM with table, column and row as associated data: a value moved elsewhere does not open.
+Layout: a version byte, the key's id, a random nonce, ciphertext and tag. A key's id is four bytes
+of its hash, and reveals nothing about the key.
 """
 
 import hashlib
@@ -20,13 +21,16 @@ ID_BYTES: Final = 4
 
 
 class KeyRing:
-    """What is held of the keys; shown by their ids, so that no traceback tells a key."""
+    """The encryption keys: the first one is current, the others still open older values.
+
+    Its repr shows only ids, so that no traceback reveals a key.
+    """
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         self.keys = tuple(keys)
         self._ciphers = {key_id(key): AESGCM(key) for key in self.keys}
         assert self.keys, "a ring without a key seals nothing"
-        assert len(self._ciphers) == len(self.keys), "two keys with one id can not be told apart"
+        assert len(self._ciphers) == len(self.keys), "two keys have the same id"
         self.current = key_id(self.keys[0])
 
     @property
@@ -41,20 +45,20 @@ class KeyRing:
 
 
 class KeyPlace(Protocol):
-    """Where the keys are kept, so that all instances can be given the same ones."""
+    """Where the keys are stored, so that all instances get the same ones."""
 
     @property
     def name(self) -> str:
-        """In the words of a sentence to a person."""
+        """As it appears in messages."""
 
     def read(self) -> KeyRing: ...
 
     def has_changed(self) -> bool:
-        """Since the last read. Cheap: it is asked before each sealing."""
+        """Since the last read. Cheap, since it is called before each encryption."""
 
 
 class GivenKeys:
-    """Keys that are what they are for as long as this process lives."""
+    """Keys that are fixed for the lifetime of this process."""
 
     def __init__(self, name: str, ring: KeyRing) -> None:
         self.name = name
@@ -73,7 +77,7 @@ def key_id(key: bytes) -> bytes:
 
 
 def new_key(ring: KeyRing | None = None) -> bytes:
-    """One whose id is not on the ring yet."""
+    """A key whose id is not on the ring yet."""
     while True:
         key = secrets.token_bytes(KEY_BYTES)
         if ring is None or key_id(key) not in ring.ids:
@@ -90,7 +94,7 @@ _TEXT_AT = _NONCE_AT + _NONCE_BYTES
 
 
 class Vault:
-    """Follows the place of its keys: a key that is new there is used from the next sealing on."""
+    """Follows changes of its keys: a new key is used from the next encryption on."""
 
     def __init__(self, place: KeyPlace) -> None:
         self.place = place
@@ -98,7 +102,7 @@ class Vault:
 
     @property
     def key_id(self) -> str:
-        """Of the key that seals now."""
+        """The id of the current key."""
         return self.ring.current.hex()
 
     def seal(self, table: str, column: str, row: str, plain: bytes) -> bytes:
@@ -123,22 +127,22 @@ class Vault:
             raise _damaged(table, column, row) from error
 
     def lacks(self, keys: Collection[bytes]) -> frozenset[bytes]:
-        """Those of the keys, by their ids, that are not there even when we look again."""
+        """The key ids that are missing, even after reading the keys again."""
         if not self.ring.ids.issuperset(keys):
             try:
                 self.ring = self.place.read()
             except BadSettings as error:
                 log.error("encryption keys not read", detail=error.detail)
-                raise _not_just_now() from error
+                raise _keys_unreadable() from error
         return frozenset(keys) - self.ring.ids
 
     def follow(self) -> None:
-        """Another instance, or the operator, may have put a new key in front."""
+        """Reads the keys again if another instance or the operator has changed them."""
         if not self.place.has_changed():
             return
         try:
             self.ring = self.place.read()
-        except BadSettings as error:  # a slip there must not stop what works
+        except BadSettings as error:  # a mistake there must not stop a working server
             log.warning("encryption keys not read again", detail=error.detail)
 
 
@@ -148,28 +152,28 @@ def sealed_with(sealed: bytes) -> bytes:
 
 
 def _place(table: str, column: str, row: str) -> bytes:
-    assert "|" not in table + column, "a place must be spelled in one way only"
+    assert "|" not in table + column, "the location must be unambiguous"
     return f"{table}|{column}|{row}".encode()
 
 
 def _no_such_key(used: bytes, place: KeyPlace) -> Unopenable:
     return Unopenable(
         f"This was sealed with the key {used.hex()}, which is not in {place.name}.",
-        "The operator has to put that key back, behind the current one.",
+        "The operator must add that key again, after the current one.",
     )
 
 
-def _not_just_now() -> Unavailable:
-    """Where nobody can look, nobody can say either that a key is gone."""
+def _keys_unreadable() -> Unavailable:
+    """While the keys cannot be read, it is unknown whether one is missing."""
     return Unavailable(
-        "The server can not read its encryption keys just now.",
-        "Try again. The server's log tells its operator why.",
+        "The server cannot read its encryption keys.",
+        "Try again. The server's log has the reason.",
         5.0,
     )
 
 
 def _damaged(table: str, column: str, row: str) -> Unopenable:
     return Unopenable(
-        f"{column} of {row} in {table} is not what was sealed there.",
-        "The database was changed from outside, or is damaged; restore it from a backup.",
+        f"{column} of {row} in {table} does not match its seal.",
+        "The database was modified externally, or is damaged; restore it from a backup.",
     )

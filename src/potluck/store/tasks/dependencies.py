@@ -1,4 +1,4 @@
-"""Which task waits for which, and how those ended that somebody waits for."""
+"""Dependencies between tasks, and the outcome of those that have ended."""
 
 from collections.abc import Sequence
 
@@ -12,28 +12,28 @@ from potluck.store.sql_files import load
 _sql = load("dependencies")
 
 
-class Decided(Struct, frozen=True):
-    """A task that was waited for has ended so."""
+class EndedDependency(Struct, frozen=True):
+    """A dependency that has ended, and its dependent task."""
 
     task_id: TaskId
     after_id: TaskId
     outcome: TaskState
 
 
-async def hold_after(
+async def lock_states(
     connection: Connection, task_ids: Sequence[TaskId], account_id: AccountId
 ) -> dict[TaskId, TaskState]:
-    """The states of those that are the account's; they stay so until the transaction ends."""
+    """The states of the account's tasks; they cannot change until the transaction ends."""
     if not task_ids:
         return {}
     rows = await connection.fetch(*_sql.hold_after(task_ids=task_ids, account_id=account_id))
-    return {TaskId(row["id"]): TaskState(row["state"]) for row in rows}
+    return {row["id"]: TaskState(row["state"]) for row in rows}
 
 
-async def states(
+async def read_states(
     connection: Connection, task_ids: Sequence[TaskId], account_id: AccountId
 ) -> dict[TaskId, TaskState]:
-    """The same at this moment; nobody waits for it."""
+    """The current states, without a lock."""
     if not task_ids:
         return {}
     rows = await connection.fetch(*_sql.states(task_ids=task_ids, account_id=account_id))
@@ -44,19 +44,23 @@ async def insert(connection: Connection, task_id: TaskId, after: Sequence[TaskId
     await connection.execute(*_sql.insert(task_id=task_id, after_ids=after))
 
 
-async def decided(connection: Connection, most: int) -> list[Decided]:
+async def list_decided(connection: Connection, most: int) -> list[EndedDependency]:
     rows = await connection.fetch(*_sql.decided(limit=most))
-    return [Decided(row["task_id"], row["after_id"], TaskState(row["outcome"])) for row in rows]
+    return [
+        EndedDependency(row["task_id"], row["after_id"], TaskState(row["outcome"])) for row in rows
+    ]
 
 
-async def fallen(connection: Connection, task_ids: Sequence[TaskId], most: int) -> list[Decided]:
-    """What waits for these, which are about to be called off, and for what waits for them."""
+async def list_transitive(
+    connection: Connection, task_ids: Sequence[TaskId], most: int
+) -> list[EndedDependency]:
+    """The direct and indirect dependents of tasks that are about to be cancelled."""
     rows = await connection.fetch(*_sql.fallen(task_ids=task_ids, limit=most)) if task_ids else []
-    return [Decided(row["task_id"], row["after_id"], TaskState.CANCELLED) for row in rows]
+    return [EndedDependency(row["task_id"], row["after_id"], TaskState.CANCELLED) for row in rows]
 
 
-async def release(connection: Connection, told: Sequence[Decided]) -> None:
-    """They are waited for no more. The waiting tasks are locked first, in id order."""
-    await connection.execute(*_sql.lock_tasks(task_ids=list({each.task_id for each in told})))
-    await connection.execute(*_sql.release(dependencies=told))
-    await connection.execute(*_sql.forget(after_ids=list({each.after_id for each in told})))
+async def release(connection: Connection, ended: Sequence[EndedDependency]) -> None:
+    """Removes the dependencies. Locks the waiting tasks first, in id order."""
+    await connection.execute(*_sql.lock_tasks(task_ids=list({item.task_id for item in ended})))
+    await connection.execute(*_sql.release(dependencies=ended))
+    await connection.execute(*_sql.forget(after_ids=list({item.after_id for item in ended})))

@@ -1,4 +1,4 @@
-"""Items of arrays that have failed: each has a row of its own. The rest are numbers and ranges."""
+"""Failed array items, one row each; all other items are numbers and ranges."""
 
 from collections.abc import Sequence
 
@@ -12,13 +12,15 @@ from potluck.wire.consumer import FailedItem
 _sql = load("items")
 
 
-async def failures(connection: Connection, task_id: TaskId, items: Sequence[int]) -> dict[int, int]:
-    """How often each of these has failed, as far as it has."""
+async def count_failures(
+    connection: Connection, task_id: TaskId, items: Sequence[int]
+) -> dict[int, int]:
+    """The failures of each of these items that has failed."""
     rows = await connection.fetch(*_sql.failures(task_id=task_id, items=items)) if items else []
     return {row["item"]: row["failures"] for row in rows}
 
 
-async def fail(
+async def record_failures(
     connection: Connection, task_id: TaskId, attempt_id: AttemptId, failed: Sequence[ItemFailure]
 ) -> None:
     if not failed:
@@ -31,7 +33,7 @@ async def fail(
 async def page(
     connection: Connection, task_id: TaskId, behind: int, limit: int
 ) -> list[FailedItem]:
-    """Items that have failed, in order, from behind this one on."""
+    """Failed items after this one, in order."""
     rows = await connection.fetch(*_sql.page(task_id=task_id, after_item=behind, limit=limit))
     return [
         FailedItem(

@@ -1,4 +1,4 @@
-"""What is left of a task that has ended, to submit it once more."""
+"""What remains of an ended task, to submit it again."""
 
 from datetime import datetime
 from typing import Any
@@ -19,8 +19,8 @@ from potluck.wire import codec
 _sql = load("retry")
 
 
-class TaskOnce(Struct, frozen=True):
-    """A task as it was asked for, without what it waited for and without its secrets."""
+class RetrySource(Struct, frozen=True):
+    """A task's original request, without dependencies and secrets."""
 
     state: TaskState
     request: TaskRequest
@@ -29,13 +29,13 @@ class TaskOnce(Struct, frozen=True):
     array: ArrayEnd | None
 
 
-async def once(
+async def load_source(
     connection: Connection, vault: Vault, task_id: TaskId, account_id: AccountId
-) -> TaskOnce:
+) -> RetrySource:
     row = await connection.fetchrow(*_sql.ended(task_id=task_id, account_id=account_id))
     if row is None:
         raise no_such_task(task_id)
-    return TaskOnce(
+    return RetrySource(
         TaskState(row["state"]),
         _request(row, vault.open(*SPEC, task_id, row["sealed_spec"])),
         row["secret_count"],

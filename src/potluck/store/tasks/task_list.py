@@ -1,7 +1,7 @@
-"""Which of an account's tasks to show: filtered, in pages, quick however many there are.
+"""Lists an account's tasks: filtered, in pages, and fast for any number of tasks.
 
-A task's id begins with the time at which it came, so a time is a bound on the id, and the last id
-of a page is the cursor of the next.
+A task's id begins with its creation time, so a time is a bound on the id, and the last id of a page
+is the cursor of the next.
 """
 
 from datetime import datetime
@@ -15,13 +15,13 @@ from potluck.store.database import Connection
 from potluck.store.sql_files import load
 
 _sql = load("listing")
-# As the column has them; all kinds that a spec can be of.
+# All values of the column.
 KINDS = tuple(TaskKind)
-_FIRST, _BEHIND_ALL = "task_", "task_~"
+_FIRST, _AFTER_ALL = "task_", "task_~"
 
 
 class TaskFilter(Struct, frozen=True):
-    """What must be true of a task to be listed; what is not said is true of all."""
+    """Conditions for listing a task; an omitted one matches all."""
 
     states: tuple[TaskState, ...] = ()  # one of these
     name: str | None = None
@@ -33,27 +33,27 @@ class TaskFilter(Struct, frozen=True):
 async def page(
     connection: Connection,
     account_id: AccountId,
-    wanted: TaskFilter,
+    selection: TaskFilter,
     before: TaskId | None,
     limit: int,
 ) -> list[TaskId]:
     """Ids, newest first, of tasks older than `before`."""
-    rows = await connection.fetch(*_query(account_id, wanted, before, limit))
+    rows = await connection.fetch(*_query(account_id, selection, before, limit))
     return [TaskId(row["id"]) for row in rows]
 
 
 def _query(
-    account_id: AccountId, wanted: TaskFilter, before: TaskId | None, limit: int
+    account_id: AccountId, selection: TaskFilter, before: TaskId | None, limit: int
 ) -> tuple[object, ...]:
-    """The statement and its values: each state and kind of the account is a key of its own."""
-    first = _FIRST if wanted.since is None else first_id_at("task", wanted.since)
-    until = _BEHIND_ALL if wanted.until is None else first_id_at("task", wanted.until)
-    # Each state once: one that was named twice would show its tasks twice.
-    states = dict.fromkeys(wanted.states or TaskState)
-    kinds = [wanted.kind] if wanted.kind else KINDS
+    """The statement and its values: each state and kind of the account is its own key."""
+    first = _FIRST if selection.since is None else first_id_at("task", selection.since)
+    until = _AFTER_ALL if selection.until is None else first_id_at("task", selection.until)
+    # Each state once: a repeated one would show its tasks twice.
+    states = dict.fromkeys(selection.states or TaskState)
+    kinds = [selection.kind] if selection.kind else KINDS
     ends = [f"{state}/{kind}" for state in states for kind in kinds]
-    query = _sql.newest_by_state if wanted.name is None else _sql.newest_by_name
-    start = account_id if wanted.name is None else f"{account_id}/{wanted.name}"
+    query = _sql.newest_by_state if selection.name is None else _sql.newest_by_name
+    start = account_id if selection.name is None else f"{account_id}/{selection.name}"
     return query(
         first_id=first,
         before_id=min(until, before or until),

@@ -1,7 +1,7 @@
 """Tasks: submitted, shown to their owner, cancelled while they wait.
 
-What a task is made of (its spec: source, arguments, environment) and its secrets are sealed. In the
-clear are its name and what the scheduler looks at.
+A task's spec (source, arguments, environment) and its secrets are sealed. Its name and the data for
+the scheduler are in the clear.
 """
 
 import hashlib
@@ -16,14 +16,7 @@ from potluck.decide.arrays.retry_items import RetryPlan
 from potluck.model.error import NotFound
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.model.lease import AttemptState
-from potluck.model.task import (
-    EndReason,
-    ItemRange,
-    Limits,
-    Requirements,
-    TaskRequest,
-    TaskState,
-)
+from potluck.model.task import EndReason, ItemRange, Limits, Requirements, TaskRequest, TaskState
 from potluck.model.task_spec import kind_of, name_of
 from potluck.model.usage import Usage
 from potluck.store.database import Connection
@@ -34,18 +27,18 @@ from potluck.wire import codec
 from potluck.wire.consumer import AttemptDevice, AttemptView, ItemCounts, TaskView
 
 _sql = load("tasks")
-# Where the spec is sealed, and the secrets; the row is the task's id.
+# Where spec and secrets are sealed; the row is the task's id.
 SPEC = ("tasks", "sealed_spec")
 SECRETS = ("tasks", "sealed_secrets")
 _NEWEST_ATTEMPTS = 20
 
 
 class Origin(Struct, frozen=True):
-    """The task that a new one is tried again for; of an array, which of its items are."""
+    """The task that a new one retries; for an array, which of its items."""
 
     task_id: TaskId
     items: RetryPlan | None = None
-    all_items: bool = False  # as it was asked for, for whoever asks again
+    all_items: bool = False  # part of the request, for idempotency
 
 
 class NewTask(Struct, frozen=True):
@@ -58,7 +51,7 @@ class NewTask(Struct, frozen=True):
 
 
 class Quotas(Struct, frozen=True):
-    """How many tasks of an account may wait, and with which priority at most; None: no limit."""
+    """The most queued tasks of an account, and its highest priority; None: no limit."""
 
     queued: int | None
     priority: int | None
@@ -70,20 +63,20 @@ class EarlierSubmission(Struct, frozen=True):
 
 
 class Allowance(Struct, frozen=True):
-    """Who submits, what he may submit and has submitted, what he can pay and would have to."""
+    """An account's limits, credit and earlier submissions, and the cheapest prices."""
 
     wallet: str
     available_micro: int
     quotas: Quotas
-    earlier: dict[str, EarlierSubmission]  # by their keys
-    cheapest: dict[tuple[int, int], int | None]  # by cores and devices; None: nothing is offered
+    earlier: dict[str, EarlierSubmission]  # by idempotency key
+    cheapest: dict[tuple[int, int], int | None]  # by cores and devices; None: no offer
 
-    def cheapest_micro_per_hour(self, wanted: Requirements) -> int | None:
-        return self.cheapest[_size(wanted)]
+    def cheapest_micro_per_hour(self, requirements: Requirements) -> int | None:
+        return self.cheapest[_size(requirements)]
 
 
 class TaskRecord(Struct, frozen=True):
-    """A task as its owner sees it, but for why it waits; and what that is decided by."""
+    """A task as its owner sees it, without its waiting reason but with the data for it."""
 
     view: TaskView
     waits_for: int  # tasks that must succeed first
@@ -91,26 +84,26 @@ class TaskRecord(Struct, frozen=True):
 
 
 def request_hash(key: bytes, request: TaskRequest, origin: Origin | None = None) -> bytes:
-    """Tells two requests apart. A hash without a key would let a reader try what one may say."""
-    said = codec.encode_json(request if origin is None else (request, origin))
-    return hmac.digest(key, hashlib.sha256(said).digest(), "sha256")
+    """Identifies a request. Keyed, since a plain hash would allow guessing the content."""
+    encoded = codec.encode_json(request if origin is None else (request, origin))
+    return hmac.digest(key, hashlib.sha256(encoded).digest(), "sha256")
 
 
 async def insert(connection: Connection, vault: Vault, task: NewTask, waits_for: int) -> bool:
-    """Enters it and tells of it. False when the account has used this key before."""
+    """Stores the task and its event. False if the account has used this key before."""
     values = _values(vault, task, waits_for)
     return await connection.fetchval(*_sql.insert(**values)) is not None
 
 
 async def insert_many(connection: Connection, vault: Vault, new: Sequence[NewTask]) -> set[TaskId]:
-    """Tasks that wait for no others. Answers which are new, as far as their keys are."""
+    """For tasks without dependencies. Returns those whose key is new."""
     calls = [_values(vault, task, waits_for=0) for task in new]
     rows = await connection.fetchmany(*bind_many(_sql.insert, calls))
     return {TaskId(row["id"]) for row in rows}
 
 
 def _values(vault: Vault, task: NewTask, waits_for: int) -> dict[str, Any]:
-    request, left = task.request, _left(task)
+    request, plan = task.request, _items_plan(task)
     return {
         "task": task,
         "request": request,
@@ -120,16 +113,16 @@ def _values(vault: Vault, task: NewTask, waits_for: int) -> dict[str, Any]:
         "start_within": _interval(request.start_within_seconds),
         "delay": _interval(request.delay_seconds),
         "waits_for": waits_for,
-        "carried_over": left,
-        "pending": multirange(left.pending),
+        "carried_over": plan,
+        "pending": multirange(plan.pending),
         "sealed_secrets": _sealed_secrets(vault, task),
         "secret_count": len(request.secrets),
         "retry_of": None if task.origin is None else task.origin.task_id,
     }
 
 
-def _left(task: NewTask) -> RetryPlan:
-    """The items that are to be run, and what is taken over of the others."""
+def _items_plan(task: NewTask) -> RetryPlan:
+    """The items to run, and the results carried over from the origin."""
     if task.origin is not None and task.origin.items is not None:
         return task.origin.items
     items = task.request.items
@@ -145,29 +138,29 @@ def _interval(seconds: float | None) -> timedelta | None:
     return None if seconds is None else timedelta(seconds=seconds)
 
 
-async def allowance(
-    connection: Connection, account_id: AccountId, new: Sequence[NewTask], of_all: Quotas
+async def load_allowance(
+    connection: Connection, account_id: AccountId, new: Sequence[NewTask], defaults: Quotas
 ) -> Allowance:
-    """What the account may submit, by its own limits or those of all, and what these are to it."""
+    """The account's limits, its own or the defaults, and its earlier submissions of these tasks."""
     keys = [task.idempotency_key for task in new if task.idempotency_key is not None]
     sizes = list({_size(task.request.requirements) for task in new})
     row = await connection.fetchrow(
         *_sql.allowance(
             account_id=account_id,
-            quotas=of_all,
+            quotas=defaults,
             idempotency_keys=keys,
             cores=[cores for cores, _ in sizes],
             device_counts=[count for _, count in sizes],
         )
     )
-    assert row is not None, "whoever submits has an account"
+    assert row is not None, "a submitter has an account"
     return Allowance(
         row["address"],
         row["available_micro"],
         Quotas(row["queued"], row["priority"]),
         {
-            key: EarlierSubmission(task_id, asked)
-            for key, task_id, asked in zip(
+            key: EarlierSubmission(task_id, hashed)
+            for key, task_id, hashed in zip(
                 row["keys"] or (), row["ids"] or (), row["hashes"] or (), strict=True
             )
         },
@@ -175,26 +168,26 @@ async def allowance(
     )
 
 
-def _size(wanted: Requirements) -> tuple[int, int]:
-    """What its price goes by."""
-    return wanted.cores, wanted.device_count
+def _size(requirements: Requirements) -> tuple[int, int]:
+    """What the price depends on."""
+    return requirements.cores, requirements.device_count
 
 
 async def room_in_queue(connection: Connection, account_id: AccountId, most: int) -> int:
-    """How many more may wait; nobody takes a place before this one."""
+    """How many more may be queued; locks the queue, so that no other takes the place."""
     await connection.execute(*_sql.lock_queue(account_id=account_id))
-    return most - await queued(connection, account_id, most)
+    return most - await count_queued(connection, account_id, most)
 
 
-async def queued(connection: Connection, account_id: AccountId, most: int) -> int:
-    """How many wait at this moment, counted no further than to so many."""
+async def count_queued(connection: Connection, account_id: AccountId, most: int) -> int:
+    """How many are queued, counted up to `most`."""
     return int(await connection.fetchval(*_sql.count_queued(account_id=account_id, limit=most)))
 
 
 async def by_idempotency_key(
     connection: Connection, account_id: AccountId, key: str
 ) -> EarlierSubmission | None:
-    """What the account submitted with this key before, or at this very moment."""
+    """What the account submitted with this key, perhaps concurrently."""
     row = await connection.fetchrow(
         *_sql.by_idempotency_key(account_id=account_id, idempotency_key=key)
     )
@@ -202,16 +195,16 @@ async def by_idempotency_key(
 
 
 async def get(connection: Connection, task_id: TaskId, account_id: AccountId) -> TaskRecord:
-    found = await views(connection, [task_id], account_id)
-    if not found:
+    records = await views(connection, [task_id], account_id)
+    if not records:
         raise no_such_task(task_id)
-    return found[0]
+    return records[0]
 
 
 async def views(
     connection: Connection, task_ids: list[TaskId], account_id: AccountId
 ) -> list[TaskRecord]:
-    """Those of these tasks that are the account's, newest first."""
+    """Those of the tasks that are the account's, newest first."""
     rows = await connection.fetch(*_sql.views(task_ids=task_ids, account_id=account_id))
     return await _views(connection, rows)
 
@@ -219,13 +212,13 @@ async def views(
 async def failed_on(
     connection: Connection, task_ids: Sequence[TaskId]
 ) -> dict[TaskId, list[NodeId]]:
-    """The nodes on which these tasks have failed or were lost, if there are any."""
+    """The nodes on which these tasks failed or were lost."""
     rows = await connection.fetch(*_sql.failed_on(task_ids=task_ids))
     return {row["task_id"]: row["node_ids"] for row in rows}
 
 
 async def lock(connection: Connection, task_id: TaskId, account_id: AccountId) -> TaskState:
-    """The task's state, which nobody changes until this transaction ends."""
+    """Locks the task; returns its state."""
     state = await connection.fetchval(*_sql.lock(task_id=task_id, account_id=account_id))
     if state is None:
         raise no_such_task(task_id)
@@ -235,7 +228,7 @@ async def lock(connection: Connection, task_id: TaskId, account_id: AccountId) -
 async def end_queued(
     connection: Connection, details: Mapping[TaskId, str], state: TaskState, reason: EndReason
 ) -> list[tuple[TaskId, AccountId]]:
-    """Ends those of these tasks that wait, with a sentence for each; answers which they were."""
+    """Ends those that are queued, with a sentence for each; returns them."""
     waiting = await connection.fetch(*_sql.lock_queued(task_ids=list(details))) if details else []
     ids = [TaskId(row["id"]) for row in waiting]
     if not ids:
@@ -247,7 +240,7 @@ async def end_queued(
     return [(TaskId(row["id"]), AccountId(row["account_id"])) for row in rows]
 
 
-async def past_deadline(connection: Connection) -> list[TaskId]:
+async def list_past_deadline(connection: Connection) -> list[TaskId]:
     return [TaskId(row["id"]) for row in await connection.fetch(*_sql.past_deadline())]
 
 
@@ -257,14 +250,14 @@ def no_such_task(task_id: TaskId) -> NotFound:
 
 async def _views(connection: Connection, rows: list[Any]) -> list[TaskRecord]:
     attempts: dict[str, list[AttemptView]] = {}
-    # What has not changed since it was submitted has none.
+    # A task that has not changed since its submission has no attempts.
     task_ids = [row["id"] for row in rows if row["version"] > 1]
-    found = (
+    attempt_rows = (
         await connection.fetch(*_sql.attempts(task_ids=task_ids, limit=_NEWEST_ATTEMPTS))
         if task_ids
         else []
     )
-    for row in found:
+    for row in attempt_rows:
         attempts.setdefault(row["task_id"], []).append(attempt_view(row))
     return [
         TaskRecord(
@@ -295,7 +288,7 @@ def _task_view(row: Any, attempts: list[AttemptView]) -> TaskView:
         finished_at=row["finished_at"],
         charge_micro=row["charge_micro"],
         attempts=attempts,
-        attempt_count=attempts[-1].number if attempts else 0,  # they are numbered without a gap
+        attempt_count=attempts[-1].number if attempts else 0,  # numbered without gaps
         after=list(row["after_ids"]),
         not_before=row["not_before"],
         start_before=row["start_before"],
@@ -312,9 +305,9 @@ def _item_counts(row: Any) -> ItemCounts:
 
 
 def _phase(state: TaskState, attempts: list[AttemptView]) -> str:
-    preparing = bool(attempts) and attempts[-1].state is AttemptState.PREPARING
-    is_first = state is TaskState.ASSIGNED  # an array may prepare here and run there
-    return AttemptState.PREPARING.value if preparing and is_first else state.value
+    is_preparing = bool(attempts) and attempts[-1].state is AttemptState.PREPARING
+    is_assigned = state is TaskState.ASSIGNED  # an array may prepare on one node and run on another
+    return AttemptState.PREPARING.value if is_preparing and is_assigned else state.value
 
 
 def attempt_view(row: Any) -> AttemptView:

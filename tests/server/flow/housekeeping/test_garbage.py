@@ -18,7 +18,7 @@ from potluck.server.flow.execute import attempt_log
 from potluck.server.flow.housekeeping import garbage
 from potluck.server.flow.settle import cancel
 from potluck.server.flow.submit import file_access, submit, upload
-from potluck.server.loops.garbage import CollectLoop
+from potluck.server.loops.garbage import GarbageLoop
 from potluck.server.loops.leadership import LeadLoop
 from potluck.server.services import Services
 from potluck.store.files import garbage as store_collect
@@ -49,9 +49,9 @@ async def collected(services: Services) -> None:
     for step in (
         garbage.clear_tasks,
         garbage.drop_idle_uploads,
-        garbage.give_up_claims,
+        garbage.release_unused_claims,
         garbage.remove_marked,
-        garbage.sweep,
+        garbage.sweep_orphans,
     ):
         await asyncio.sleep(0.005)
         await step(services)
@@ -188,7 +188,7 @@ async def test_files_results_checkpoint_and_log_go_with_the_policy(pool: Pool) -
     assert log.complete and log.cleared and not log.elsewhere and log.pieces == []
     assert (await pool.task(grant.task_id)).state == "succeeded", "what it was stays"
     (told,) = await ask(pool, grant.task_id)
-    assert told.detail == "what it gave is kept no longer"
+    assert told.detail == "its results have been deleted"
     await check_books(pool)
 
 
@@ -201,7 +201,7 @@ async def test_what_a_task_left_goes_a_part_at_a_time(pool: Pool) -> None:
     seen = []
     for _ in range(3):
         async with pool.services.database.transaction() as connection:
-            is_all = await store_collect.clear(connection, grant.task_id, 2)
+            is_all = await store_collect.clear_task(connection, grant.task_id, 2)
         seen.append((is_all, await pool.sql("SELECT count(*) FROM task_blobs")))
     assert seen == [(False, 3), (False, 1), (True, 0)]
 
@@ -216,7 +216,7 @@ async def test_a_task_that_is_cleared_in_part_has_given_nothing(pool: Pool) -> N
     (told,) = await ask(pool, task.id)
     assert told.behind == 3
     async with pool.services.database.transaction() as connection:
-        assert not await store_collect.clear(connection, task.id, 2)
+        assert not await store_collect.clear_task(connection, task.id, 2)
     assert await pool.sql("SELECT count(*) FROM results") == 1
     for behind in (0, 1, 3):
         (told,) = await ask(pool, task.id, behind)
@@ -277,7 +277,7 @@ async def test_what_a_crash_left_is_swept_up_and_nothing_else(pool: Pool) -> Non
     for key in (*named.values(), f"uploads/{hour}/0000000", f"uploads/{begun.upload_id}/0000000"):
         await pool.services.blobs.put(key, b"left behind")
     await pool.sql("UPDATE uploads SET used_at = now() + interval '1 hour'")
-    await garbage.sweep(pool.services)
+    await garbage.sweep_orphans(pool.services)
     there = await pool.services.blobs.list("")
     assert named[hour] not in there and f"uploads/{hour}/0000000" not in there
     assert named[young] in there and named[begun.upload_id] in there
@@ -294,7 +294,7 @@ async def test_what_fails_keeps_no_other_step_waiting(
     task = await pool.submit()
     await cancel.cancel(pool.services, pool.alice, task.id)
     await asyncio.sleep(0.005)
-    await CollectLoop(hurried(pool)).run_once()
+    await GarbageLoop(hurried(pool)).run_once()
     assert (await rows(pool))["uploads"] == 0
 
 
@@ -332,7 +332,7 @@ async def test_the_database_says_what_is_old(pool: Pool, monkeypatch: pytest.Mon
     monkeypatch.setattr(garbage, "datetime", Ahead, raising=False)
     key = upload.new_object_key(first_id_at("upload", datetime.now(UTC)))
     await pool.services.blobs.put(key, b"young")
-    await garbage.sweep(pool.services)
+    await garbage.sweep_orphans(pool.services)
     assert await pool.services.blobs.list("objects/") == [key]
 
 

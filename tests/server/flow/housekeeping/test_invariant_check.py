@@ -1,9 +1,9 @@
-"""What must always be true is looked at in production, too, a few nodes and accounts at a time."""
+"""What invariant violated is looked at in production, too, a few nodes and accounts at a time."""
 
 import pytest
 
 from potluck.server.leader.memory import LeaderMemory
-from potluck.server.loops.invariant_check import WatchLoop
+from potluck.server.loops.invariant_check import InvariantCheckLoop
 from potluck.store.scheduler import invariant_snapshot
 from tests.server.flow.pool import Pool
 
@@ -11,9 +11,9 @@ from tests.server.flow.pool import Pool
 async def test_a_pool_that_works_gives_no_cause(pool: Pool) -> None:
     await pool.give(pool.alice, 10**9)
     await pool.started(price_micro_per_hour=1000, run_seconds=10.0)
-    watch = WatchLoop(pool.services, LeaderMemory(pool.services))
+    watch = InvariantCheckLoop(pool.services, LeaderMemory(pool.services))
     for _ in range(3):
-        await watch.look()
+        await watch.check()
     assert watch.violations == 0
 
 
@@ -32,10 +32,10 @@ async def test_what_is_not_true_is_counted_and_logged(
     await pool.give(pool.alice, 10**9)
     await pool.started(price_micro_per_hour=1000, run_seconds=10.0)
     await pool.sql(damage)
-    watch = WatchLoop(pool.services, LeaderMemory(pool.services))
-    await watch.look()
+    watch = InvariantCheckLoop(pool.services, LeaderMemory(pool.services))
+    await watch.check()
     assert watch.violations > 0
-    assert "must always be true" in capsys.readouterr().out
+    assert "invariant violated" in capsys.readouterr().out
 
 
 async def test_a_ledger_that_is_too_long_keeps_nobody_else_from_being_looked_at(
@@ -44,18 +44,18 @@ async def test_a_ledger_that_is_too_long_keeps_nobody_else_from_being_looked_at(
     await pool.give(pool.alice, 10**9)
     await pool.started(price_micro_per_hour=1000, run_seconds=10.0)
     await pool.sql("UPDATE balances SET held_micro = held_micro + 1")
-    monkeypatch.setattr(invariant_snapshot, "_MOST_ENTRIES", 2)
-    watch = WatchLoop(pool.services, LeaderMemory(pool.services))
-    await watch.look()
+    monkeypatch.setattr(invariant_snapshot, "_MAX_ENTRIES", 2)
+    watch = InvariantCheckLoop(pool.services, LeaderMemory(pool.services))
+    await watch.check()
     assert watch.violations == 1, "of bob, who has no entries yet"
 
 
 async def test_all_have_their_turn(pool: Pool) -> None:
     nodes = [(await pool.offer()).node_id for _ in range(45)]
     await pool.sql("UPDATE nodes SET used_cores = 1 WHERE id = $1", max(nodes))
-    watch = WatchLoop(pool.services, LeaderMemory(pool.services))
+    watch = InvariantCheckLoop(pool.services, LeaderMemory(pool.services))
     seen = []
     for _ in range(3):
-        await watch.look()
+        await watch.check()
         seen.append(watch.violations)
     assert seen == [0, 0, 1]

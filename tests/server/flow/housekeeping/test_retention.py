@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from potluck.server.loops.retention import TidyLoop
+from potluck.server.loops.retention import RetentionLoop
 from tests.server.flow.pool import Pool
 
 MANY = 2_500  # more than one statement clears
@@ -31,13 +31,13 @@ NOT_YET = {
 
 
 @pytest.fixture
-def tidy(pool: Pool) -> TidyLoop:
+def tidy(pool: Pool) -> RetentionLoop:
     quick = replace(pool.services.settings, tidy_seconds=0.01)
-    return TidyLoop(replace(pool.services, settings=quick))
+    return RetentionLoop(replace(pool.services, settings=quick))
 
 
 @pytest.mark.parametrize("table", ENDED)
-async def test_all_that_has_ended_goes_at_once(pool: Pool, tidy: TidyLoop, table: str) -> None:
+async def test_all_that_has_ended_goes_at_once(pool: Pool, tidy: RetentionLoop, table: str) -> None:
     await pool.sql(ENDED[table], MANY)
     await pool.sql(NOT_YET[table])
     await tidy.run_once()
@@ -46,7 +46,7 @@ async def test_all_that_has_ended_goes_at_once(pool: Pool, tidy: TidyLoop, table
 
 @pytest.mark.parametrize("broken", ["used_nonces", "terminal_approvals", "sessions", "tasks"])
 async def test_what_fails_keeps_nothing_else_from_being_tidied(
-    pool: Pool, tidy: TidyLoop, broken: str
+    pool: Pool, tidy: RetentionLoop, broken: str
 ) -> None:
     task = await pool.submit()
     await pool.sql("DELETE FROM events")

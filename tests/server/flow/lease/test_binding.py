@@ -463,9 +463,7 @@ async def test_a_card_that_moved_to_another_machine_goes_to_who_can_compute_on_i
     assert await other.standing() is Standing.BOUND
 
 
-async def test_many_wallets_that_register_one_device_at_once_leave_one_binding(
-    pool: Pool,
-) -> None:
+async def test_many_wallets_that_register_one_device_at_once_leave_one_binding(pool: Pool) -> None:
     sides = [await side(pool, f"wallet {number}") for number in range(8)]
     await asyncio.gather(*(each.register(devices=3) for each in sides))
     assert await pool.sql("SELECT count(*) FROM bindings") == 3

@@ -9,7 +9,7 @@ import potluck
 from potluck.model.device import DeviceDescription
 from potluck.model.error import InvalidInput, UpgradeRequired
 from potluck.model.terms import DeviceTerms, TermsChange
-from potluck.server.flow.lease.check_offer import check_protocol, checked_change, checked_offer
+from potluck.server.flow.lease.check_offer import check_change, check_offer, check_protocol
 from potluck.wire.provider import PROTOCOL, RegisterNode
 from tests.server.flow.pool import description
 
@@ -39,7 +39,7 @@ def card(uuid: str = "GPU-a", **changes: Any) -> DeviceDescription:
 )
 def test_offers_that_nobody_means(devices: tuple[DeviceDescription, ...], sentence: str) -> None:
     with pytest.raises(InvalidInput, match=sentence) as caught:
-        checked_offer(offer(*devices))
+        check_offer(offer(*devices))
     assert caught.value.hint
 
 
@@ -49,45 +49,45 @@ def test_the_names_of_a_node_are_bounded_as_a_whole() -> None:
         tuple(f"0x{number:040}" for number in range(start, start + 600)) for start in (0, 600)
     )
     cards = [card(f"GPU-{number}", terms=DeviceTerms(deny=some)) for number in range(2)]
-    assert len(checked_offer(offer(*cards)).description.devices) == 2
+    assert len(check_offer(offer(*cards)).description.devices) == 2
     with pytest.raises(InvalidInput, match="name 1,200 wallets"):
-        checked_offer(offer(*cards, card("GPU-x", terms=DeviceTerms(allow=others))))
+        check_offer(offer(*cards, card("GPU-x", terms=DeviceTerms(allow=others))))
 
 
 def test_wallets_have_one_spelling() -> None:
     said = DeviceTerms(allow=(WALLET.lower(), WALLET, "0x" + WALLET[2:].upper()))
-    (found,) = checked_offer(offer(card(terms=said))).description.devices
+    (found,) = check_offer(offer(card(terms=said))).description.devices
     assert found.terms.allow == (WALLET,)
-    assert checked_change(TermsChange(deny=(WALLET.lower(),))).deny == (WALLET,)
+    assert check_change(TermsChange(deny=(WALLET.lower(),))).deny == (WALLET,)
 
 
 def test_a_card_may_be_offered_in_parts() -> None:
     parts = [card(f"MIG-{number}", parent_uuid="GPU-a") for number in range(2)]
-    assert checked_offer(offer(*parts)).description.devices == tuple(parts)
+    assert check_offer(offer(*parts)).description.devices == tuple(parts)
 
 
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        (TermsChange(), "Nothing"),
-        (TermsChange(devices=("GPU-a",)), "Nothing"),
+        (TermsChange(), "changes nothing"),
+        (TermsChange(devices=("GPU-a",)), "changes nothing"),
         (
             TermsChange(devices=("GPU-a",), cores=3, sandbox="bwrap"),
-            "cores, sandbox can not be said",
+            "cores, sandbox cannot be set",
         ),
         (TermsChange(hours="25:00-26:00"), "25:00"),
         (TermsChange(allow=(MIXED,)), "checksum"),
         (TermsChange(sandbox="firejail"), "no sandbox 'firejail'"),
-        (TermsChange(sandbox="none"), "not taken away from elsewhere"),
-        (TermsChange(sandbox=None), "not taken away from elsewhere"),
-        (TermsChange(images=("*",)), "not said from elsewhere"),
-        (TermsChange(pulls_images=True), "not said from elsewhere"),
-        (TermsChange(devices=("GPU-a",), has_containers=False), "has_containers can not be said"),
+        (TermsChange(sandbox="none"), "cannot be disabled remotely"),
+        (TermsChange(sandbox=None), "cannot be disabled remotely"),
+        (TermsChange(images=("*",)), "cannot be changed remotely"),
+        (TermsChange(pulls_images=True), "cannot be changed remotely"),
+        (TermsChange(devices=("GPU-a",), has_containers=False), "has_containers cannot be set"),
     ],
 )
 def test_changes_that_nobody_means(change: TermsChange, sentence: str) -> None:
     with pytest.raises(InvalidInput, match=sentence):
-        checked_change(change)
+        check_change(change)
 
 
 @pytest.mark.parametrize(

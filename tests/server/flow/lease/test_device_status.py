@@ -171,7 +171,7 @@ async def test_samples_are_shown_and_kept_for_an_hour(pool: Pool) -> None:
 async def test_an_older_sample_is_not_shown(pool: Pool, monkeypatch: pytest.MonkeyPatch) -> None:
     node_id = await offer(pool)
     await beat(pool, node_id, HOT)
-    monkeypatch.setattr(device_status, "_KEPT", timedelta(0))
+    monkeypatch.setattr(device_status, "_HISTORY", timedelta(0))
     await asyncio.sleep(0.001)
     device_id = DeviceId(await pool.sql("SELECT id FROM devices"))
     assert not (await device_status.history(pool.services, pool.bob, device_id)).samples

@@ -46,7 +46,7 @@ async def take_over(pool: Pool) -> None:
     """The next leader, as its loop begins."""
     async with pool.services.database.transaction() as connection:
         await connection.execute("UPDATE leader SET expires_at = least(expires_at, now())")
-        leads = await leader.lead(connection, "next", 3600)
+        leads = await leader.acquire_or_renew(connection, "next", 3600)
     assert leads is not None
     pool.leads = leads
     await expire.begin_term(pool.services, pool.leads)
@@ -84,7 +84,7 @@ async def test_a_gap_is_forgiven_also_when_the_first_answer_was_lost(pool: Pool)
     assert await pool.beat(other, lease_of(grant)) == []
     for _ in range(2):  # the first answer is lost, and the term is already the own one
         async with pool.services.database.transaction() as connection:
-            leads = await leader.lead(connection, "next", 3600)
+            leads = await leader.acquire_or_renew(connection, "next", 3600)
     assert leads is not None
     pool.leads = leads
     await expire.begin_term(pool.services, pool.leads)

@@ -19,7 +19,7 @@ from potluck.server import topics
 from potluck.server.flow.housekeeping import expire
 from potluck.server.flow.lease import lease
 from potluck.server.flow.lease.adopt import readopt
-from potluck.server.flow.schedule.assign import apply
+from potluck.server.flow.schedule.assign import apply_assignments
 from potluck.server.flow.settle import cancel
 from potluck.server.flow.settle.end_many import end_many
 from potluck.server.flow.submit import submit
@@ -34,13 +34,7 @@ from potluck.wire.provider import (
     Preparing,
     Started,
 )
-from tests.server.flow.pool import (
-    Pool,
-    done,
-    lease_of,
-    request,
-    used,
-)
+from tests.server.flow.pool import Pool, done, lease_of, request, used
 
 PRICE = 3_600_000_000  # a credit a second
 HOLD = 100 * 1_000_000
@@ -423,7 +417,7 @@ async def _grant_range(
     share = DeviceShare(node.device_ids[0], 250)
     wanted, limits = Requirements(), Limits(run_seconds=10.0)
     assignment = Assignment(task_id, node.node_id, (share,), wanted, limits, 0, 0, items)
-    (made,) = await apply(pool.services, pool.leads, [assignment])
+    (made,) = await apply_assignments(pool.services, pool.leads, [assignment])
     granted = {each.attempt_id: each for each in await pool.fetch(node.node_id)}
     return granted[made.attempt_id]
 

@@ -13,13 +13,7 @@ from potluck.model.terms import DeviceTerms, TaskKind
 from potluck.server.flow.housekeeping import expire
 from potluck.server.flow.submit import submit
 from potluck.server.leader.memory import LeaderMemory
-from tests.server.flow.pool import (
-    Pool,
-    description,
-    done,
-    lease_of,
-    request,
-)
+from tests.server.flow.pool import Pool, description, done, lease_of, request
 from tests.server.flow.schedule.test_schedule_memory import swept
 from tests.wallets import Wallet
 

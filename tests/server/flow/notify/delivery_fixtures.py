@@ -31,7 +31,7 @@ class Delivering:
     async def begin(cls, pool: Pool) -> "Delivering":
         async with pool.services.database.transaction() as connection:
             # Ahead of the database's clock, which is the one that webhooks are made by.
-            return cls(pool, await deliveries.moment(connection) + timedelta(minutes=1))
+            return cls(pool, await deliveries.read_clock(connection) + timedelta(minutes=1))
 
     async def make(self, url: str, *kinds: EventKind) -> WebhookMade:
         return await webhooks.make(
@@ -47,7 +47,7 @@ class Delivering:
                 Event(self.pool.alice, EventKind.TASK_RUNNING, task_id, data={"number": number})
                 for number in numbers
             ]
-            await notify.tell(connection, *told)
+            await notify.record_events(connection, *told)
         await notify.notify_once(self.pool.services, 0)
 
     async def settle(self) -> None:

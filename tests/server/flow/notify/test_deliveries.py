@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from potluck.model.event import EventKind
 from potluck.model.webhook import DeliveryState, PauseReason
 from potluck.server.flow.notify import event_stream, webhook_delivery, webhooks
-from potluck.server.loops.webhook_delivery import DeliverLoop
+from potluck.server.loops.webhook_delivery import WebhookDeliveryLoop
 from potluck.store.events.event_list import EventFilter
 from potluck.webhook import ReceivedEvent
 from potluck.wire.webhooks import NewWebhook
@@ -176,7 +176,7 @@ async def test_nobody_is_followed_elsewhere_and_a_pause_that_was_asked_for_is_ke
     ).deliveries
     last, first = shown.newest_tries
     assert (first.number, first.status, last.number, last.status) == (1, 307, 2, 200)
-    assert "Nobody follows it elsewhere" in first.detail and last.detail == ""
+    assert "Redirects are not followed" in first.detail and last.detail == ""
     assert shown.state is DeliveryState.DELIVERED and shown.next_try_at is None
 
 
@@ -281,7 +281,7 @@ async def test_one_slow_receiver_does_not_hold_the_others(pool: Pool, receiver: 
         slow.held = asyncio.Event()
         await delivering.make(slow.url, RUNNING)
         await delivering.make(receiver.url, RUNNING)
-        loop = asyncio.create_task(DeliverLoop(quick).run_once())
+        loop = asyncio.create_task(WebhookDeliveryLoop(quick).run_once())
         try:
             for number in range(9):
                 await delivering.happen(tasks[number % 3], number)

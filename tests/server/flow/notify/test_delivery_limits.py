@@ -12,13 +12,8 @@ from potluck.model.error import QuotaExceeded
 from potluck.model.event import EventKind
 from potluck.model.webhook import PauseReason
 from potluck.server.egress.types import Busy
-from potluck.server.flow.notify import (
-    event_stream,
-    notify,
-    webhook_delivery,
-    webhooks,
-)
-from potluck.server.loops.webhook_delivery import DeliverLoop
+from potluck.server.flow.notify import event_stream, notify, webhook_delivery, webhooks
+from potluck.server.loops.webhook_delivery import WebhookDeliveryLoop
 from potluck.store.events.event_list import EventFilter
 from potluck.store.events.outbox import Event
 from potluck.wire.webhooks import ChangeWebhook, DeliveryView, NewWebhook
@@ -115,7 +110,7 @@ async def test_no_redelivery_is_added_where_too_many_wait(
     while await webhook_delivery.queue_once(pool.services, delivering.now):
         pass
     assert (await delivering.show(made.webhook.id)).waiting == webhook_delivery.WAITING
-    with pytest.raises(QuotaExceeded, match="wait for this webhook already"):
+    with pytest.raises(QuotaExceeded, match="already queued for this webhook"):
         await webhooks.redeliver(pool.services, pool.alice, made.webhook.id, first.id)
 
 
@@ -205,13 +200,13 @@ async def test_ten_slow_webhooks_of_one_account_do_not_hold_another(
             each.held = asyncio.Event()
             await delivering.make(each.url, RUNNING)
         await delivering.happen(None, *range(10))
-        loop = asyncio.create_task(DeliverLoop(parts).run_once())
+        loop = asyncio.create_task(WebhookDeliveryLoop(parts).run_once())
         try:
             async with asyncio.timeout(20):
                 while sum(len(each.requests) for each in slow) < 6:
                     await asyncio.sleep(0.01)
                 async with pool.services.database.transaction() as connection:
-                    await notify.tell(connection, Event(pool.bob, RUNNING))
+                    await notify.record_events(connection, Event(pool.bob, RUNNING))
                 await notify.notify_once(pool.services, 0)
                 await pool.services.live.wake("webhooks")
                 while not receiver.effects:

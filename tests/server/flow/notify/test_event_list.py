@@ -30,7 +30,7 @@ def about(pool: Pool, number: int, task_id: TaskId | None = None) -> Event:
 
 async def say(pool: Pool, *numbers: int) -> None:
     async with pool.services.database.transaction() as connection:
-        await notify.tell(connection, *(about(pool, number) for number in numbers))
+        await notify.record_events(connection, *(about(pool, number) for number in numbers))
 
 
 async def place(pool: Pool) -> None:
@@ -56,7 +56,7 @@ async def read_all(pool: Pool, limit: int) -> list[int]:
 async def test_what_is_committed_late_is_not_missed(pool: Pool) -> None:
     """Its id is the smaller one, and whoever has read on behind the larger comes back for it."""
     async with pool.services.database.transaction() as late:
-        await notify.tell(late, about(pool, 1))
+        await notify.record_events(late, about(pool, 1))
         await say(pool, 2)
         await place(pool)
         first = await event_stream.page(pool.services, pool.alice, ALL, 0, 10)
@@ -76,9 +76,9 @@ async def test_of_one_task_the_order_is_that_in_which_it_happened(pool: Pool) ->
         await second.execute("SELECT pg_current_xact_id()")
         async with pool.services.database.transaction() as first:
             await first.fetchval(lock, task.id)
-            await notify.tell(first, about(pool, 1, task.id))
+            await notify.record_events(first, about(pool, 1, task.id))
         await second.fetchval(lock, task.id)
-        await notify.tell(second, about(pool, 2, task.id))
+        await notify.record_events(second, about(pool, 2, task.id))
     await place(pool)
     page = await event_stream.page(
         pool.services, pool.alice, EventFilter((EventKind.TASK_RUNNING,)), 0, 10
@@ -117,7 +117,7 @@ async def test_readers_among_writers_see_each_event_once(pool: Pool) -> None:
     async def write(first: int) -> None:
         for number in range(first, first + 20):
             async with pool.services.database.transaction() as connection:
-                await notify.tell(connection, about(pool, number))
+                await notify.record_events(connection, about(pool, number))
                 await asyncio.sleep(0.001 * (number % 3))
             await place(pool)
 
@@ -134,7 +134,9 @@ async def test_readers_among_writers_see_each_event_once(pool: Pool) -> None:
 async def test_some_are_asked_for_by_kind_by_task_and_from_the_end(pool: Pool) -> None:
     one, other = await pool.submit(), await pool.submit()
     async with pool.services.database.transaction() as connection:
-        await notify.tell(connection, *(about(pool, number, one.id) for number in range(5)))
+        await notify.record_events(
+            connection, *(about(pool, number, one.id) for number in range(5))
+        )
     await place(pool)
 
     async def asked(wanted: EventFilter) -> list[str]:
@@ -169,9 +171,9 @@ async def test_what_is_no_longer_kept_is_a_gap_to_whom_it_concerns(pool: Pool) -
     await say(pool, 4)
     await place(pool)
     async with pool.services.database.transaction() as connection:
-        assert await event_list.forget(connection, timedelta(days=3), 100) == 0
-        assert await event_list.forget(connection, timedelta(days=1), 2) == 2
-        assert await event_list.forget(connection, timedelta(days=1), 100) == 1
+        assert await event_list.delete_old(connection, timedelta(days=3), 100) == 0
+        assert await event_list.delete_old(connection, timedelta(days=1), 2) == 2
+        assert await event_list.delete_old(connection, timedelta(days=1), 100) == 1
     late = await event_stream.page(pool.services, pool.alice, ALL, behind_first, 10)
     assert late.gap is not None and numbers(late.events) == [4]
     assert (await event_stream.page(pool.services, pool.alice, ALL, 0, 10)).gap is None, (
@@ -203,7 +205,7 @@ async def test_a_stream_tells_where_it_is_then_what_happens_then_of_a_gap(pool: 
         assert again == told, "a stream that was cut goes on where it was"
     await pool.sql("UPDATE events SET created_at = now() - interval '2 days'")
     async with pool.services.database.transaction() as connection:
-        await event_list.forget(connection, timedelta(days=1), 100)
+        await event_list.delete_old(connection, timedelta(days=1), 100)
     async with aclosing(_follow(pool.services, pool, here.position)) as stream:
         await anext(stream)
         gap = await anext(stream)

@@ -96,7 +96,7 @@ async def test_an_end_in_the_queue_is_told_with_its_reason(pool: Pool) -> None:
     after = await pool.submit(after=(late.id,))
     await pool.sql("UPDATE tasks SET start_before = now() WHERE id = $1", late.id)
     await expire.expire_once(pool.services, pool.leads)
-    await dependents.decide_once(pool.services, pool.leads)
+    await dependents.resolve_dependencies_once(pool.services, pool.leads)
     called_off = await pool.submit()
     await cancel.cancel(pool.services, pool.alice, called_off.id)
     ends = [(await _told(pool, task_id))[-1] for task_id in (late.id, after.id, called_off.id)]

@@ -102,11 +102,7 @@ async def test_ranges_of_one_array_end_one_after_the_other(pool: Pool) -> None:
     items = [item for part in second.items for item in range(part.start, part.end)]
     await pool.report(node.node_id, Started(lease_of(second)))
     await pool.report(
-        node.node_id,
-        succeeded(first, 0, 1),
-        succeeded(second, *items),
-        done(first),
-        done(second),
+        node.node_id, succeeded(first, 0, 1), succeeded(second, *items), done(first), done(second)
     )
     after = await pool.task(task.id)
     assert after.items is not None and after.items.succeeded == 2 + len(items)

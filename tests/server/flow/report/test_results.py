@@ -14,14 +14,7 @@ from potluck.wire import item_file
 from potluck.wire.provider import ItemOutcome, ItemsDone, Started
 from potluck.wire.results import AskResults, Wanted
 from tests.server.flow.pool import Pool, done, lease_of
-from tests.server.flow.report.functions import (
-    ask,
-    call,
-    gave,
-    raised,
-    returned,
-    shown,
-)
+from tests.server.flow.report.functions import ask, call, gave, raised, returned, shown
 from tests.server.flow.schedule.arrays import give
 from tests.wallets import Wallet
 

@@ -4,7 +4,7 @@ from potluck.decide.charges import hold_micro
 from potluck.decide.types import Assignment, DeviceShare
 from potluck.model.ids import TaskId
 from potluck.model.task import GIB, EndReason, ItemRange
-from potluck.server.flow.schedule.assign import apply
+from potluck.server.flow.schedule.assign import apply_assignments
 from potluck.wire.provider import Grant, ItemOutcome, ItemsDone, NodeRegistered, Started
 from tests.server.flow.pool import Pool, lease_of
 
@@ -35,7 +35,7 @@ async def place(
         hold_micro=hold_micro(price, task.limits.run_seconds * (len(items) if items else 1)),
         items=items,
     )
-    return bool(await apply(pool.services, pool.leads, [assignment]))
+    return bool(await apply_assignments(pool.services, pool.leads, [assignment]))
 
 
 async def give(

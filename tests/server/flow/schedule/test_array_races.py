@@ -14,12 +14,7 @@ from potluck.server.flow.housekeeping import expire
 from potluck.server.flow.settle import cancel
 from potluck.wire.provider import Grant, NodeRegistered
 from tests.server.flow.pool import Pool, done, lease_of
-from tests.server.flow.schedule.arrays import (
-    assign,
-    failed,
-    give,
-    succeeded,
-)
+from tests.server.flow.schedule.arrays import assign, failed, give, succeeded
 
 ROUNDS = 8
 

@@ -13,18 +13,8 @@ from potluck.store.attempts import attempt_list
 from potluck.store.tasks import item_failures, tasks
 from potluck.wire.consumer import FailedItem, ItemCounts
 from potluck.wire.provider import Grant, ItemOutcome, ItemsDone, NodeRegistered, Started
-from tests.server.flow.pool import (
-    Pool,
-    done,
-    lease_of,
-    used,
-)
-from tests.server.flow.schedule.arrays import (
-    assign,
-    failed,
-    give,
-    succeeded,
-)
+from tests.server.flow.pool import Pool, done, lease_of, used
+from tests.server.flow.schedule.arrays import assign, failed, give, succeeded
 
 LONG_AGO = "{} = now() - interval '10 seconds'".format
 
@@ -373,7 +363,7 @@ async def test_all_attempts_are_listed_in_pages_and_those_at_one_item(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tasks, "_NEWEST_ATTEMPTS", 2)
-    monkeypatch.setattr(attempt_list, "_LOOKED_AT", 2)
+    monkeypatch.setattr(attempt_list, "_SCAN", 2)
     node, array = await pool.offer(), await pool.submit(items=9, max_attempts=3)
     ranges = [(0, 2), (2, 3), (3, 4), (1, 2), (4, 5)]
     for number, (start, end) in enumerate(ranges):

@@ -41,11 +41,11 @@ async def test_what_comes_after_one_that_did_not_succeed_is_called_off(
     last = await pool.submit(after=(first.id,))
     await _end(pool, first.id, how)
     assert (await pool.task(first.id)).state == how
-    assert await dependents.decide_once(pool.services, pool.leads) == 1
+    assert await dependents.resolve_dependencies_once(pool.services, pool.leads) == 1
     after = await pool.task(last.id)
     assert (after.state, after.reason) == (TaskState.CANCELLED, EndReason.DEPENDENCY)
     assert first.id in after.detail
-    assert await dependents.decide_once(pool.services, pool.leads) == 0
+    assert await dependents.resolve_dependencies_once(pool.services, pool.leads) == 0
     await pool.check()
 
 
@@ -63,7 +63,7 @@ async def _chain_falls(pool: Pool, length: int) -> None:
     for _ in range(length):
         previous = (await pool.submit(after=(previous,))).id
     await cancel.cancel(pool.services, pool.alice, first)
-    assert await dependents.decide_once(pool.services, pool.leads) == length
+    assert await dependents.resolve_dependencies_once(pool.services, pool.leads) == length
     count = "SELECT count(*) FROM tasks WHERE state = 'cancelled' AND reason = 'dependency'"
     assert await pool.sql(count) == length
     await pool.check()
@@ -91,9 +91,9 @@ async def test_whoever_ends_a_task_writes_one_row_for_all_that_wait_for_it(pool:
     await _end(pool, first.id, "succeeded")
     assert await pool.sql(waiting) == before
     assert await pool.sql("SELECT count(*) FROM ended_tasks") == 1
-    assert await dependents.decide_once(pool.services, pool.leads) == 1000
-    assert await dependents.decide_once(pool.services, pool.leads) == 501
-    assert await dependents.decide_once(pool.services, pool.leads) == 0
+    assert await dependents.resolve_dependencies_once(pool.services, pool.leads) == 1000
+    assert await dependents.resolve_dependencies_once(pool.services, pool.leads) == 501
+    assert await dependents.resolve_dependencies_once(pool.services, pool.leads) == 0
     assert await pool.sql("SELECT count(*) FROM ended_tasks") == 0
     await pool.check()
 
@@ -135,7 +135,7 @@ async def test_a_diamond_falls_once(pool: Pool) -> None:
     left, right = await pool.submit(after=(top.id,)), await pool.submit(after=(top.id,))
     bottom = await pool.submit(after=(left.id, right.id))
     await cancel.cancel(pool.services, pool.alice, top.id)
-    await dependents.decide_once(pool.services, pool.leads)
+    await dependents.resolve_dependencies_once(pool.services, pool.leads)
     assert (await pool.task(bottom.id)).reason is EndReason.DEPENDENCY
     finished = "SELECT count(*) FROM events WHERE task_id = $1 AND kind = 'task.finished'"
     assert await pool.sql(finished, bottom.id) == 1
@@ -161,7 +161,7 @@ async def test_a_task_that_ends_at_the_very_moment_of_the_submission_is_not_miss
         ends = asyncio.ensure_future(_end(pool, first.id, how))
         waiting = await asyncio.gather(*(pool.submit(after=(first.id,)) for _ in range(6)))
         await ends
-        await dependents.decide_once(pool.services, pool.leads)
+        await dependents.resolve_dependencies_once(pool.services, pool.leads)
         for each in waiting:
             after = await pool.task(each.id)
             expected = TaskState.QUEUED if how == "succeeded" else TaskState.CANCELLED
@@ -211,7 +211,7 @@ async def test_an_old_leader_lets_nobody_go(pool: Pool) -> None:
     last = await pool.submit(after=(first.id,))
     await cancel.cancel(pool.services, pool.alice, first.id)
     await pool.sql("UPDATE leader SET term = term + 1")
-    assert await dependents.decide_once(pool.services, pool.leads) == 0
+    assert await dependents.resolve_dependencies_once(pool.services, pool.leads) == 0
     assert (await pool.task(last.id)).state is TaskState.QUEUED
 
 
@@ -223,7 +223,7 @@ async def _waits(pool: Pool, task: TaskView) -> str:
 
 async def _succeed(pool: Pool, task_id: TaskId) -> None:
     await _end(pool, task_id, "succeeded")
-    await dependents.decide_once(pool.services, pool.leads)
+    await dependents.resolve_dependencies_once(pool.services, pool.leads)
 
 
 async def _end(pool: Pool, task_id: TaskId, how: str) -> None:

@@ -71,7 +71,7 @@ async def test_without_a_leader_the_answer_says_so(pool: Pool) -> None:
     pool.services = replace(pool.services, settings=settings)
     task = await pool.submit()
     said = await explain(pool.services, pool.alice, task.id)
-    assert "does not answer" in said.sentence and said.position is None
+    assert "is not answering" in said.sentence and said.position is None
 
 
 async def test_a_leader_that_is_still_loading_names_no_place(pool: Pool) -> None:
@@ -115,7 +115,7 @@ async def test_a_reason_is_not_said_twice(pool: Pool) -> None:
     task = await pool.submit()
     await cancel.cancel(pool.services, pool.alice, task.id)
     said = await explain(pool.services, pool.alice, task.id)
-    assert said.sentence == "It does not wait: it is over, cancelled."
+    assert said.sentence == "It does not wait: it has ended, cancelled."
 
 
 async def test_many_questions_leave_the_leader_half_of_its_time(
@@ -197,11 +197,11 @@ async def test_why_a_node_gets_no_work(pool: Pool) -> None:
 
 
 NOT_PLANNED_WITH = [
-    ("UPDATE nodes SET state = 'silent'", "It has not been heard for a while"),
+    ("UPDATE nodes SET state = 'silent'", "It has been silent for a while"),
     ("UPDATE nodes SET state = 'left'", "It has left the pool"),
-    ("UPDATE nodes SET is_polling = false", "It has not asked for work since it came back, or"),
+    ("UPDATE nodes SET is_polling = false", "It has not polled for work since it came back, or"),
     ("UPDATE devices SET is_present = false", "It has no device"),
-    ("UPDATE devices SET standing = 'foreign'", "None of its devices is its own to offer"),
+    ("UPDATE devices SET standing = 'foreign'", "All of its devices are bound"),
 ]
 
 
@@ -224,4 +224,4 @@ async def test_a_node_is_explained_to_its_owner_alone(pool: Pool) -> None:
 async def test_without_a_leader_the_answer_about_a_node_says_so(pool: Pool) -> None:
     node = await pool.offer()
     said = await explain_node(pool.services, pool.bob, node.node_id)
-    assert "does not answer just now" in said.sentence and said.at is None
+    assert "is not answering" in said.sentence and said.at is None

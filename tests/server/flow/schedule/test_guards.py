@@ -2,7 +2,7 @@
 
 import pytest
 
-from potluck.server.flow.schedule.assign import apply
+from potluck.server.flow.schedule.assign import apply_assignments
 from potluck.server.leader.memory import LeaderMemory
 from tests.server.flow.pool import Pool
 
@@ -37,7 +37,7 @@ async def test_a_plan_that_no_longer_holds_changes_nothing(pool: Pool, change: s
     await memory.begin()
     (planned,) = memory.known.scheduler.plan(memory.now, 10).assignments
     await pool.sql(change)
-    assert await apply(pool.services, pool.leads, [planned]) == []
+    assert await apply_assignments(pool.services, pool.leads, [planned]) == []
     assert await pool.sql("SELECT count(*) FROM attempts") == 0
 
 
@@ -47,4 +47,4 @@ async def test_a_plan_that_holds_comes_true(pool: Pool) -> None:
     memory = LeaderMemory(pool.services)
     await memory.begin()
     (planned,) = memory.known.scheduler.plan(memory.now, 10).assignments
-    assert len(await apply(pool.services, pool.leads, [planned])) == 1
+    assert len(await apply_assignments(pool.services, pool.leads, [planned])) == 1

@@ -14,12 +14,7 @@ from potluck.server.flow.housekeeping import expire
 from potluck.server.flow.schedule import schedule
 from potluck.server.leader.memory import LeaderMemory
 from potluck.wire.provider import Grant, ItemOutcome, ItemsDone, Started
-from tests.server.flow.pool import (
-    Pool,
-    done,
-    lease_of,
-    used,
-)
+from tests.server.flow.pool import Pool, done, lease_of, used
 
 ITEMS = 10_000
 ITEM_SECONDS = 0.05

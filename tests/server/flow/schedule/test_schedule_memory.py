@@ -15,8 +15,8 @@ from potluck.server.flow.schedule import schedule
 from potluck.server.flow.settle import cancel
 from potluck.server.leader import waiting_reasons
 from potluck.server.leader.memory import LeaderMemory
-from potluck.server.leader.memory_audit import Sweep
-from potluck.server.leader.scheduler_input import Later
+from potluck.server.leader.memory_audit import MemoryAudit
+from potluck.server.leader.scheduler_input import DelayedTasks
 from potluck.store.attempts.assign import PlannedAttempt, assign
 from potluck.store.new_ids import new_attempt_id
 from potluck.store.scheduler import scheduler_feed
@@ -44,7 +44,7 @@ async def placed(pool: Pool, memory: LeaderMemory) -> list[TaskId]:
 async def swept(pool: Pool, memory: LeaderMemory) -> int:
     """How many differences a comparison of everything finds."""
     await memory.catch_up()
-    sweep = Sweep(pool.services, memory)
+    sweep = MemoryAudit(pool.services, memory)
     while not sweep.is_over:
         await sweep.run_once()
     return sweep.differences
@@ -227,7 +227,7 @@ async def test_what_happens_meanwhile_is_no_difference(pool: Pool) -> None:
         await placed(pool, memory)
         for grant in await pool.fetch(node.node_id):
             await pool.report(node.node_id, done(grant))
-        sweep = Sweep(pool.services, memory)  # as far as its position, which is behind by now
+        sweep = MemoryAudit(pool.services, memory)  # as far as its position, which is behind by now
         while not sweep.is_over:
             await sweep.run_once()
         assert sweep.differences == 0
@@ -272,7 +272,7 @@ async def test_what_is_refused_again_and_again_is_set_aside_for_a_while(pool: Po
     memory = await begun(pool)
     with capture_logs() as logs:
         assert await placed(pool, memory) == []
-    assert "a plan was refused again and again" in {each["event"] for each in logs}
+    assert "a plan was refused repeatedly" in {each["event"] for each in logs}
     await pool.sql("ALTER TABLE attempts DROP CONSTRAINT never")
     assert await swept(pool, memory) == 0
     due = memory.known.next_due
@@ -328,7 +328,7 @@ async def test_ranges_of_an_array_are_taken_out_of_what_is_pending(pool: Pool) -
 
 
 def test_what_was_put_off_is_kept_once_and_forgotten_when_it_is_over() -> None:
-    later = Later()
+    later = DelayedTasks()
     for number in range(1_000):
         task_id = TaskId(f"task_{number}")
         later.put(task_id, 1e6 + number)
@@ -364,7 +364,7 @@ async def test_reasons_are_put_again_a_few_at_a_time(
     ids = [(await pool.submit(device_model=f"H{number}")).id for number in range(20)]
     memory = await begun(pool)
     scheduler = memory.known.scheduler
-    published = waiting_reasons.Reasons(pool.services, scheduler)
+    published = waiting_reasons.WaitingReasons(pool.services, scheduler)
     for _ in range(10):
         await published.publish(scheduler.plan(memory.now, 100).waiting)
     puts, put_at_once = 0, pool.services.live.put
@@ -399,7 +399,7 @@ async def test_what_was_just_placed_is_expected_to_end_as_the_plan_said(pool: Po
 async def test_who_comes_into_a_line_that_was_left_empty_is_told_nothing_old(pool: Pool) -> None:
     await pool.submit()
     memory = await begun(pool)
-    published = waiting_reasons.Reasons(pool.services, memory.known.scheduler)
+    published = waiting_reasons.WaitingReasons(pool.services, memory.known.scheduler)
     slice_ = await schedule.schedule_once(pool.services, pool.leads, memory)
     await published.publish(slice_.waiting, slice_.emptied)
     second = await pool.submit()
@@ -418,7 +418,7 @@ async def test_lines_that_only_the_leader_can_tell_apart_share_a_name(pool: Pool
     quick = await pool.submit(expected_seconds=1.0)
     long = await pool.submit(expected_seconds=1000.0)
     memory = await begun(pool)
-    published = waiting_reasons.Reasons(pool.services, memory.known.scheduler)
+    published = waiting_reasons.WaitingReasons(pool.services, memory.known.scheduler)
     plan = memory.known.scheduler.plan(memory.now, 100)
     assert len(plan.waiting) == 2
     await published.publish(plan.waiting, plan.emptied)

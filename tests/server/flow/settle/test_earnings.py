@@ -10,12 +10,7 @@ from potluck.server.flow.housekeeping import expire
 from potluck.store.ledger import earnings
 from potluck.wire.own_machines import Earnings, UsedInAll
 from potluck.wire.provider import Grant, NodeRegistered, Started
-from tests.server.flow.pool import (
-    Pool,
-    done,
-    lease_of,
-    used,
-)
+from tests.server.flow.pool import Pool, done, lease_of, used
 from tests.server.flow.schedule.arrays import succeeded
 
 HOUR_MICRO = 3_600_000_000  # a micro-credit for each microsecond

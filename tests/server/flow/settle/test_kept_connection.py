@@ -27,6 +27,6 @@ async def test_requests_that_wait_for_one_row_leave_the_leader_a_connection(pool
 async def test_who_holds_on_to_the_leaders_row_does_not_wait_for_long(pool: Pool) -> None:
     """The renewal waits for it."""
     async with pool.services.database.transaction() as connection:
-        assert await leader.holds(connection, pool.leads)
+        assert await leader.is_current(connection, pool.leads)
         assert await connection.fetchval("SHOW lock_timeout") == "1s"
     assert await pool.sql("SHOW lock_timeout") == "10s"

@@ -8,12 +8,7 @@ from potluck.store.ledger import statement
 from potluck.store.ledger.statement import EntryFilter, LedgerPosition
 from potluck.wire.ledger import LedgerEntry, LedgerSummary, LineBy
 from potluck.wire.provider import Grant, NodeRegistered, Started
-from tests.server.flow.pool import (
-    Pool,
-    done,
-    lease_of,
-    used,
-)
+from tests.server.flow.pool import Pool, done, lease_of, used
 
 HOUR_MICRO = 3_600_000_000  # a micro-credit for each microsecond
 DAY = timedelta(days=1)

@@ -14,7 +14,7 @@ from potluck.model.task_spec import ScriptSpec
 from potluck.server.flow.settle import cancel
 from potluck.server.flow.submit.estimate import estimate
 from potluck.server.leader import leader_rpc
-from potluck.server.leader.scheduler_health import SchedulerTrouble
+from potluck.server.leader.scheduler_health import SchedulerHealth
 from potluck.wire.estimate import Estimate, Outlook
 from potluck.wire.events import EventGap
 from tests.server.flow.leading import leading
@@ -76,7 +76,7 @@ async def test_who_can_not_pay_is_told_how_much_it_would_be(pool: Pool) -> None:
     await pool.offer(price_micro_per_hour=500_000)
     said = await estimated(pool, run_seconds=HOUR)
     assert (said.outlook, said.can_pay, said.hold_micro) == (Outlook.NEVER, False, 500_000)
-    assert said.sentence.startswith("The account can not pay for it. Running up to its time limit")
+    assert said.sentence.startswith("The account cannot pay for it. Running up to its time limit")
     assert "Lower the time limit" in said.changes[0]
 
 
@@ -87,7 +87,7 @@ async def test_what_suits_may_be_dearer_than_what_is_cheapest(pool: Pool) -> Non
     await pool.offer(price_micro_per_hour=900_000, cores=32)
     said = await estimated(pool, run_seconds=HOUR, cores=16)
     assert (said.outlook, said.can_pay) == (Outlook.NEVER, False)
-    assert "on the cheapest node that suits it would cost 0.900000" in said.sentence
+    assert "on the cheapest suitable node would cost 0.900000" in said.sentence
 
 
 async def test_who_would_wait_is_told_for_what(pool: Pool) -> None:
@@ -177,8 +177,8 @@ async def test_a_fault_in_one_answer_is_no_matter_to_the_others(pool: Pool) -> N
 async def test_without_a_leader_it_may_be_asked_again(pool: Pool) -> None:
     settings = replace(pool.services.settings, answer_seconds=0.1)
     pool.services = replace(pool.services, settings=settings)
-    with pytest.raises(Unavailable, match="does not answer"):
+    with pytest.raises(Unavailable, match="is not answering"):
         await estimate(pool.services, pool.alice, request())
-    await SchedulerTrouble(pool.services).begin()
-    with pytest.raises(Unavailable, match="scheduler fails"):
+    await SchedulerHealth(pool.services).begin()
+    with pytest.raises(Unavailable, match="scheduler is failing"):
         await estimate(pool.services, pool.alice, request())

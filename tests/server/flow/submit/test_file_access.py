@@ -69,7 +69,7 @@ async def test_a_submission_names_only_what_the_account_has(pool: Pool, lie: str
     }[lie]
     node_id, grant = await pool.started()
     assert node_id
-    with pytest.raises(InvalidInput, match="There is no blob"):
+    with pytest.raises(InvalidInput, match="no blob"):
         async with pool.services.database.transaction() as connection:
             named_for = {grant.task_id: [mine, named]}
             await blobs.claim_inputs(connection, pool.alice, named_for)
@@ -79,11 +79,7 @@ async def test_a_submission_names_only_what_the_account_has(pool: Pool, lie: str
 async def test_what_an_attempt_leaves_is_listed_by_its_path(pool: Pool) -> None:
     node_id, grant = await pool.started()
     large = await send_from_node(pool, node_id, grant, b"x" * (INLINE_BYTES + 1))
-    left = [
-        AddedFile("model.bin", blob=large),
-        AddedFile("a/b.txt", b"small"),
-        AddedFile("empty"),
-    ]
+    left = [AddedFile("model.bin", blob=large), AddedFile("a/b.txt", b"small"), AddedFile("empty")]
     for _ in range(2):  # an answer may be lost, and the same is said again
         await leave(pool, node_id, grant, *left)
     found = await listed(pool, grant.task_id)

@@ -7,13 +7,7 @@ from potluck.model.blob import BlobRef, Value
 from potluck.model.error import InvalidInput
 from potluck.model.node import SandboxReport
 from potluck.model.task import EndReason, Requirements, TaskRequest, TaskState
-from potluck.model.task_spec import (
-    CommandSpec,
-    ContainerSpec,
-    FunctionSpec,
-    ScriptSpec,
-    TaskSpec,
-)
+from potluck.model.task_spec import CommandSpec, ContainerSpec, FunctionSpec, ScriptSpec, TaskSpec
 from potluck.model.terms import TaskKind
 from potluck.server.flow.notify import task_stream
 from potluck.server.flow.settle import cancel
@@ -141,6 +135,6 @@ async def test_a_node_is_given_what_it_can_run(pool: Pool) -> None:
 
 async def test_a_task_names_only_blobs_of_its_own_account(pool: Pool) -> None:
     spec = FunctionSpec("f", Value(blob=BlobRef("ab" * 32, 7)), Value(b""), "3.11")
-    with pytest.raises(InvalidInput, match="There is no blob abab"):
+    with pytest.raises(InvalidInput, match="has no blob abab"):
         await submit.submit(pool.services, pool.alice, TaskRequest(spec), None)
     assert await pool.sql("SELECT count(*) FROM tasks") == 0

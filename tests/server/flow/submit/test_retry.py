@@ -26,7 +26,7 @@ async def tried_again(pool: Pool, task_id: Any, key: str | None = None, **asked:
 
 async def as_asked(pool: Pool, task_id: Any) -> TaskRequest:
     async with pool.services.database.transaction() as connection:
-        found = await retry_source.once(connection, pool.services.vault, task_id, pool.alice)
+        found = await retry_source.load_source(connection, pool.services.vault, task_id, pool.alice)
     return found.request
 
 
@@ -84,7 +84,7 @@ async def test_only_what_is_over_and_ones_own(pool: Pool) -> None:
 async def test_secrets_ended_with_it_and_are_given_again(pool: Pool) -> None:
     task = await pool.submit(secrets={"API_TOKEN": "very secret"})
     await cancel.cancel(pool.services, pool.alice, task.id)
-    with pytest.raises(InvalidInput, match="had a secret, forgotten when it ended") as raised:
+    with pytest.raises(InvalidInput, match="had a secret, deleted when it ended") as raised:
         await tried_again(pool, task.id)
     assert "--secret NAME" in raised.value.hint
     second = await tried_again(pool, task.id, secrets={"API_TOKEN": "another"})
@@ -104,9 +104,9 @@ async def test_files_come_along_as_long_as_they_are_kept(pool: Pool) -> None:
     await cancel.cancel(pool.services, pool.alice, second.id)
     await pool.sql("DELETE FROM task_blobs")
     await pool.sql("DELETE FROM blob_claims")
-    with pytest.raises(Conflict, match="took a file along, no longer kept") as raised:
+    with pytest.raises(Conflict, match="used a file, deleted") as raised:
         await tried_again(pool, task.id)
-    assert "Submit it anew" in raised.value.hint
+    assert "Submit it again" in raised.value.hint
 
 
 async def array_with_failures(pool: Pool) -> tuple[Any, TaskView]:

@@ -19,12 +19,7 @@ from potluck.store.files import blobs, uploads
 from potluck.store.nodes.nodes import Owner
 from potluck.wire.files import PART_BYTES, BeginNodeUpload
 from tests.server.flow.pool import Pool, lease_of
-from tests.server.flow.sending import (
-    finish,
-    ref,
-    send,
-    send_from_node,
-)
+from tests.server.flow.sending import finish, ref, send, send_from_node
 
 LARGE = os.urandom(PART_BYTES + 1000)
 
@@ -172,7 +167,7 @@ class CommitsAndFails(Database):
     async def transaction(self) -> AsyncIterator[Connection]:
         async with self._real.transaction() as connection:
             yield connection
-        raise Unavailable("The database does not answer just now.")
+        raise Unavailable("The database is not answering.")
 
 
 async def test_an_account_has_no_more_than_its_quota(pool: Pool) -> None:
@@ -195,7 +190,7 @@ async def test_one_that_ends_meanwhile_leaves_no_room_unasked_for(pool: Pool) ->
         await blobs.lock_use(connection, pool.alice)
         again = asyncio.create_task(upload.begin(pool.services, pool.alice, ref(b"x" * 5000)))
         await asyncio.wait([again], timeout=0.1)
-        await uploads.give_up(connection, begun.upload_id)
+        await uploads.abandon(connection, begun.upload_id)
         other = ref(b"y" * 5000)
         await uploads.begin(connection, pool.alice, None, other, PART_BYTES)
     with pytest.raises(QuotaExceeded):

@@ -1,8 +1,8 @@
-"""Execute, as seen from the server: the node sends the log of what it runs.
+"""Stores and reads the log that a node sends for an attempt.
 
-Chunks are blobs, named by the count of pieces before them and in them. The blob is written before
-it is counted in and never written over by another, so an acknowledged piece is always there; a
-repeated chunk is skipped by its offset.
+Chunks are blobs, named by the number of pieces before them and in them. A blob is written before it
+is counted and never overwritten, so an acknowledged piece is always there; a repeated chunk is
+skipped by its offset.
 """
 
 from bisect import bisect_right
@@ -13,8 +13,8 @@ from typing import NamedTuple
 from potluck.model.error import Conflict, NotFound, TooLarge
 from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
 from potluck.server import topics
-from potluck.server.flow.lease.adopt import find_live
-from potluck.server.flow.lease.lease import check_token, hear
+from potluck.server.flow.lease.adopt import find_or_readopt
+from potluck.server.flow.lease.lease import check_token, mark_node_seen
 from potluck.server.services import Services
 from potluck.store.attempts import attempts
 from potluck.store.nodes.nodes import Owner
@@ -22,7 +22,7 @@ from potluck.wire import codec
 from potluck.wire.consumer import LogPage, LogPiece
 from potluck.wire.provider import LogAppended, LogChunk, PackedLogPiece
 
-# A provider may lie about its cap; the remark that the log was cut still has room.
+# A provider may exceed its limit; leaves room for the note that the log was cut.
 _SLACK_BYTES = 65_536
 _PAGE_BYTES = 2**20
 
@@ -32,61 +32,59 @@ async def append_log(
 ) -> LogAppended:
     attempt_id = chunk.lease.attempt_id
     check_token(services, chunk.lease)
-    await hear(services, owner, node_id)
-    have = await _log_state(services, node_id, attempt_id)
-    if chunk.offset > have.pieces:
-        raise Conflict(f"The log has {have.pieces} pieces, and the chunk begins at {chunk.offset}.")
-    new = chunk.pieces[have.pieces - chunk.offset :]
+    await mark_node_seen(services, owner, node_id)
+    state = await _log_state(services, node_id, attempt_id)
+    if chunk.offset > state.pieces:
+        raise Conflict(f"The log has {state.pieces} pieces; the chunk begins at {chunk.offset}.")
+    new = chunk.pieces[state.pieces - chunk.offset :]
     if not new:
-        return LogAppended(have.pieces)
-    if not await _append(services, attempt_id, have, new):
-        # The same chunk came twice at once, and the other one was counted.
+        return LogAppended(state.pieces)
+    if not await _append(services, attempt_id, state, new):
+        # The same chunk arrived twice, and the other copy was counted.
         return LogAppended((await _log_state(services, node_id, attempt_id)).pieces)
-    await services.live.wake(topics.task(have.task_id))
-    return LogAppended(have.pieces + len(new))
+    await services.live.wake(topics.task(state.task_id))
+    return LogAppended(state.pieces + len(new))
 
 
 async def _append(
     services: Services,
     attempt_id: AttemptId,
-    have: attempts.LogState,
+    state: attempts.LogState,
     new: tuple[PackedLogPiece, ...],
 ) -> bool:
     size_bytes = sum(len(piece.data) for piece in new)
-    if have.bytes + size_bytes > have.bytes_limit + _SLACK_BYTES:
-        raise TooLarge(f"The log of {attempt_id} is over its limit of {have.bytes_limit} bytes.")
-    key = _key(attempt_id, have.pieces, len(new))
+    if state.bytes + size_bytes > state.bytes_limit + _SLACK_BYTES:
+        raise TooLarge(f"The log of {attempt_id} is over its limit of {state.bytes_limit} bytes.")
+    key = _key(attempt_id, state.pieces, len(new))
     await services.blobs.put(key, codec.encode_packed(new))
     async with services.database.transaction() as connection:
-        return await attempts.append_log(connection, attempt_id, have.pieces, len(new), size_bytes)
+        return await attempts.append_log(connection, attempt_id, state.pieces, len(new), size_bytes)
 
 
 async def _log_state(
     services: Services, node_id: NodeId, attempt_id: AttemptId
 ) -> attempts.LogState:
     async with services.database.transaction() as connection:
-        look = partial(attempts.log_state, connection, attempt_id, node_id)
-        return await find_live(services, connection, attempt_id, node_id, look)
+        lookup = partial(attempts.log_state, connection, attempt_id, node_id)
+        return await find_or_readopt(services, connection, attempt_id, node_id, lookup)
 
 
 async def read_log(
     services: Services, account_id: AccountId, task_id: TaskId, number: int | None, offset: int
 ) -> LogPage:
-    """A page of the log of the newest attempt, or of the one with this number."""
+    """A page of the log of the newest attempt, or of the numbered one."""
     async with services.database.transaction() as connection:
-        found = await attempts.log_of_task(connection, task_id, account_id, number)
-    if found is None and number is not None:
+        log = await attempts.log_of_task(connection, task_id, account_id, number)
+    if log is None and number is not None:
         raise NotFound(f"{task_id} has no attempt number {number}.")
-    if found is None:
+    if log is None:
         return LogPage(None, 0, 0, [], complete=False)
-    pieces = await _read_pieces(services, found, offset)
+    pieces = await _read_pieces(services, log, offset)
     end = offset + len(pieces)
-    done = not found.is_live and end >= found.pieces
-    # What is counted was kept before; if not here, then by the instance that the node spoke to.
-    is_elsewhere = not pieces and offset < found.pieces
-    return LogPage(
-        found.attempt_id, offset, end, pieces, done, is_elsewhere, cleared=found.is_cleared
-    )
+    done = not log.is_live and end >= log.pieces
+    # Counted pieces are stored; if not here, then on the instance the node talked to.
+    is_elsewhere = not pieces and offset < log.pieces
+    return LogPage(log.attempt_id, offset, end, pieces, done, is_elsewhere, cleared=log.is_cleared)
 
 
 async def _read_pieces(services: Services, log: attempts.AttemptLog, offset: int) -> list[LogPiece]:
@@ -110,14 +108,14 @@ class _Chunk(NamedTuple):
 
 
 async def _chunks(services: Services, log: attempts.AttemptLog) -> dict[int, _Chunk]:
-    """By their first piece. Of two that came at once, the longer one holds the other."""
+    """By first piece. Of two that start alike, the longer one contains the other."""
     keys = await services.blobs.list(log_prefix(log.attempt_id))
     counted = sorted(chunk for chunk in map(_chunk, keys) if chunk.end <= log.pieces)
     return {chunk.start: chunk for chunk in counted}
 
 
 def _chain(chunks: dict[int, _Chunk], position: int) -> Iterator[tuple[_Chunk, int]]:
-    """From the piece at `position` on, without a gap: chunks, and how many to skip in each."""
+    """Chunks from the piece at `position` on, without gaps, and how many pieces to skip in each."""
     starts = list(chunks)
     while index := bisect_right(starts, position):
         chunk = chunks[starts[index - 1]]

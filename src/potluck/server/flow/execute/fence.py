@@ -1,14 +1,14 @@
-"""Who sends something for a task: a live attempt, held to its lease.
+"""Fences what a node sends for a task: it must come from a live attempt with a valid lease.
 
-Like every call of a node it is a sign of life, and brings an attempt back whose lease ran out.
+Like every call of a node, it marks the node as seen and may revive an attempt whose lease expired.
 """
 
 from functools import partial
 
 from potluck.model.ids import NodeId
 from potluck.model.lease import Lease
-from potluck.server.flow.lease.adopt import find_live, stale
-from potluck.server.flow.lease.lease import check_token, hear
+from potluck.server.flow.lease.adopt import find_or_readopt, stale_lease
+from potluck.server.flow.lease.lease import check_token, mark_node_seen
 from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.files import blobs
@@ -16,17 +16,17 @@ from potluck.store.files.blobs import SendingAttempt
 from potluck.store.nodes.nodes import Owner
 
 
-async def sender_of(
+async def authenticate_sender(
     services: Services, owner: Owner, node_id: NodeId, lease: Lease
 ) -> SendingAttempt:
     check_token(services, lease)
-    await hear(services, owner, node_id)
+    await mark_node_seen(services, owner, node_id)
     async with services.database.transaction() as connection:
-        look = partial(blobs.sender, connection, lease.attempt_id, node_id)
-        return await find_live(services, connection, lease.attempt_id, node_id, look)
+        lookup = partial(blobs.find_sender, connection, lease.attempt_id, node_id)
+        return await find_or_readopt(services, connection, lease.attempt_id, node_id, lookup)
 
 
-async def hold_sender(connection: Connection, sender: SendingAttempt) -> None:
-    """The attempt does not end before this transaction does."""
+async def lock_sender(connection: Connection, sender: SendingAttempt) -> None:
+    """Keeps the attempt from ending before this transaction does."""
     if not await blobs.lock_sender(connection, sender):
-        raise stale(sender.attempt_id)
+        raise stale_lease(sender.attempt_id)

@@ -1,1 +1,1 @@
-"""Housekeeping: what has expired is ended, and what is unused is removed. Start with `expire`."""
+"""Housekeeping: ends what expired and removes what is unused. Start with `expire`."""

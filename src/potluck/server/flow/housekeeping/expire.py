@@ -1,4 +1,4 @@
-"""Expire: what ran out of time. Leases of silent nodes, assignments nobody fetched, deadlines."""
+"""Expire: leases of silent nodes, assignments that were not fetched, and deadlines."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -11,7 +11,7 @@ from potluck.decide.lease_grace import Grace, HeartbeatGaps, Times
 from potluck.model.event import EventKind
 from potluck.model.task import EndReason, TaskState
 from potluck.server import topics
-from potluck.server.flow.notify.notify import ended_in_queue, tell
+from potluck.server.flow.notify.notify import queue_end_event, record_events
 from potluck.server.flow.settle.end_many import end_many
 from potluck.server.services import Services
 from potluck.store.attempts import leases
@@ -25,10 +25,10 @@ log = structlog.get_logger()
 
 
 async def expire_once(services: Services, leadership: Leadership) -> int:
-    """Answers how many things had run out.
+    """Returns the number of things that expired. Only within a running term.
 
-    Only within a term that still runs. What many nodes do at once is forgiven first. A silent node
-    is known as such before its leases end: else it could be given the very work that it still has.
+    Mass silence is forgiven first. A node is marked silent before its leases end: otherwise it
+    could be assigned the very work it still runs.
     """
     await _forgive(services, leadership, lease_grace.for_mass_loss)
     silent = await _find_silent_nodes(services, leadership)
@@ -43,10 +43,10 @@ async def expire_once(services: Services, leadership: Leadership) -> int:
 
 
 async def begin_term(services: Services, leadership: Leadership) -> None:
-    """Time stood still while nobody led. If nobody could beat either, that is forgiven first."""
+    """Forgives the time without a leader, if nodes could not send heartbeats either."""
     async with services.database.transaction() as connection:
-        lasting = timedelta(seconds=services.settings.challenge_seconds)
-        await bindings.prolong_contests(connection, lasting)
+        duration = timedelta(seconds=services.settings.challenge_seconds)
+        await bindings.extend_contests(connection, duration)
     await _forgive(services, leadership, lease_grace.for_gap)
 
 
@@ -57,11 +57,11 @@ async def _forgive(
 ) -> None:
     times = _times(services)
     async with services.database.transaction() as connection:
-        silence = await leases.silence(connection, leadership.led_until, times)
-        forgiven = decide(silence, times)
-        if forgiven is not None and await leases.forgive(connection, leadership, forgiven):
-            seconds = forgiven.lasting / timedelta(seconds=1)
-            log.warning("forgave a silence", seconds=seconds, decided=decide.__name__)
+        gaps = await leases.read_heartbeat_gaps(connection, leadership.led_until, times)
+        grace = decide(gaps, times)
+        if grace is not None and await leases.grant_grace(connection, leadership, grace):
+            seconds = grace.lasting / timedelta(seconds=1)
+            log.warning("extended leases after a silence", seconds=seconds, decided=decide.__name__)
 
 
 def _times(services: Services) -> Times:
@@ -75,7 +75,7 @@ def _times(services: Services) -> Times:
 
 async def _expire_leases(services: Services, leadership: Leadership) -> int:
     async with services.database.transaction() as connection:
-        expired = await leases.expired(connection)
+        expired = await leases.list_expired(connection)
     ended = await end_many(services, expired, _expiry, leadership)
     for node_id in sorted({attempt.node_id for attempt in ended}):
         await services.live.wake(topics.node(node_id))
@@ -83,28 +83,32 @@ async def _expire_leases(services: Services, leadership: Leadership) -> int:
 
 
 def _expiry(attempt: LockedAttempt) -> EndReason | None:
-    """Unless it was renewed meanwhile."""
+    """None if it was renewed meanwhile."""
     if not attempt.is_expired:
         return None
     return EndReason.LEASE_EXPIRED if attempt.was_fetched else EndReason.WITHDRAWN
 
 
 async def _expire_deadlines(services: Services, leadership: Leadership) -> int:
-    how = TaskState.EXPIRED, EndReason.DEADLINE
+    end = TaskState.EXPIRED, EndReason.DEADLINE
     async with services.database.transaction() as connection:
-        overdue = await tasks.past_deadline(connection)
-        if not overdue or not await leader.holds(connection, leadership):
+        overdue = await tasks.list_past_deadline(connection)
+        if not overdue or not await leader.is_current(connection, leadership):
             return 0
-        ended = await tasks.end_queued(connection, dict.fromkeys(overdue, ""), *how)
-        await tell(connection, *(ended_in_queue(owner, task_id, *how) for task_id, owner in ended))
+        ended = await tasks.end_queued(connection, dict.fromkeys(overdue, ""), *end)
+        await record_events(
+            connection, *(queue_end_event(owner, task_id, *end) for task_id, owner in ended)
+        )
     return len(ended)
 
 
 async def _find_silent_nodes(services: Services, leadership: Leadership) -> int:
     async with services.database.transaction() as connection:
-        if not await leader.holds(connection, leadership):
+        if not await leader.is_current(connection, leadership):
             return 0
-        silent = await nodes.fall_silent(connection, services.settings.silent_after_seconds)
+        silent = await nodes.mark_silent(connection, services.settings.silent_after_seconds)
         for node in silent:
-            await tell(connection, Event(node.account_id, EventKind.NODE_SILENT, node_id=node.id))
+            await record_events(
+                connection, Event(node.account_id, EventKind.NODE_SILENT, node_id=node.id)
+            )
     return len(silent)

@@ -1,8 +1,7 @@
-"""Adopt: an attempt whose lease ran out is taken back, while nobody else has been given its work.
+"""Adopt: restores an attempt whose lease expired, while no other node has been given its work.
 
-Silence is not death: the node may have worked on. Whatever it says next with its token (a
-heartbeat, a poll, a report, a piece of its log) brings the attempt back to life, with its room, its
-devices and its hold; or, if anything of that is gone, the lease is stale.
+A silent node may have kept working. Its next call with the token (heartbeat, poll, report, log)
+revives the attempt with its room, devices and hold; if any of these is gone, the lease is stale.
 """
 
 from collections.abc import Awaitable, Callable
@@ -15,7 +14,7 @@ from potluck.model.event import EventKind
 from potluck.model.ids import AttemptId, NodeId
 from potluck.model.lease import AttemptState
 from potluck.model.task import TaskState
-from potluck.server.flow.notify.notify import hurry, tell
+from potluck.server.flow.notify.notify import hurry, record_events
 from potluck.server.services import Services
 from potluck.store.attempts import attempts, leases
 from potluck.store.attempts.leases import Adopted, NodeLeases
@@ -28,29 +27,29 @@ from potluck.store.nodes.nodes import Owner
 T = TypeVar("T")
 
 
-def stale(attempt_id: AttemptId) -> StaleLease:
-    """The same sentence for what has ended and for what never was the caller's."""
-    return StaleLease(f"{attempt_id} is over, or not yours.")
+def stale_lease(attempt_id: AttemptId) -> StaleLease:
+    """The same message for an ended attempt and for one that was never the caller's."""
+    return StaleLease(f"{attempt_id} has ended, or is not yours.")
 
 
-async def find_live(
+async def find_or_readopt(
     services: Services,
     connection: Connection,
     attempt_id: AttemptId,
     node_id: NodeId,
-    look: Callable[[], Awaitable[T | None]],
+    lookup: Callable[[], Awaitable[T | None]],
     *,
     is_over: bool = False,
 ) -> T:
-    """What is found of an attempt, once it is taken back if it has to be; raises StaleLease."""
-    found = await look()
-    if found is None:
-        # Whatever comes of it: another call of the node may have been quicker.
+    """Runs the lookup, and once more after re-adopting the attempt; raises StaleLease."""
+    result = await lookup()
+    if result is None:
+        # Ignore the outcome: another call of the node may have been faster.
         await readopt(services, connection, attempt_id, node_id, is_over=is_over)
-        found = await look()
-    if found is None:
-        raise stale(attempt_id)
-    return found
+        result = await lookup()
+    if result is None:
+        raise stale_lease(attempt_id)
+    return result
 
 
 async def readopt(
@@ -61,7 +60,7 @@ async def readopt(
     *,
     is_over: bool = False,
 ) -> bool:
-    """Whether it lives again. One that is over on its node may be late: it ends here and now."""
+    """Whether it is live again. With `is_over`, a late attempt may be revived just to end."""
     await attempts.lock_task(connection, attempt_id)
     adopted = await leases.adopt(
         connection,
@@ -76,26 +75,27 @@ async def readopt(
     assert attempt_may_become(AttemptState.LOST, adopted.state)
     held = hold_entries(adopted.consumer_id, adopted.hold_micro)
     await ledger.append_many(connection, [Movement(held, attempt_id, adopted.adoption)])
-    await tell(connection, *_events(attempt_id, node_id, adopted))
+    await record_events(connection, *_events(attempt_id, node_id, adopted))
     return True
 
 
-async def take_back(
-    services: Services, owner: Owner, node_id: NodeId, known: NodeLeases
+async def readopt_lost(
+    services: Services, owner: Owner, node_id: NodeId, reported: NodeLeases
 ) -> NodeLeases:
-    """What the node holds once it has back what it may have; each in a transaction of its own.
+    """Re-adopts lost attempts, each in its own transaction; returns what the node holds then.
 
-    What can not be taken back may live all the same: another call of the node was quicker.
+    An attempt that cannot be re-adopted may be live all the same: another call of the node was
+    faster.
     """
-    if not known.lost:
-        return known
-    if any([await _take_back(services, node_id, each) for each in known.lost]):
+    if not reported.lost:
+        return reported
+    if any([await _readopt(services, node_id, attempt_id) for attempt_id in reported.lost]):
         await hurry(services)
     async with services.database.transaction() as connection:
-        return await leases.look(connection, node_id, owner, held=())
+        return await leases.load_leases(connection, node_id, owner, held=())
 
 
-async def _take_back(services: Services, node_id: NodeId, attempt_id: AttemptId) -> bool:
+async def _readopt(services: Services, node_id: NodeId, attempt_id: AttemptId) -> bool:
     async with services.database.transaction() as connection:
         return await readopt(services, connection, attempt_id, node_id)
 
@@ -111,13 +111,13 @@ _TASK_EVENTS = {
 
 
 def _events(attempt_id: AttemptId, node_id: NodeId, adopted: Adopted) -> list[Event]:
-    about = {"attempt_id": attempt_id, "node_id": node_id}
+    subject = {"attempt_id": attempt_id, "node_id": node_id}
     kind = _ATTEMPT_EVENTS[adopted.state]
-    data = {"state": adopted.state, **about}
-    happened = [Event(adopted.consumer_id, kind, adopted.task_id, node_id, data)]
+    data = {"state": adopted.state, **subject}
+    events = [Event(adopted.consumer_id, kind, adopted.task_id, node_id, data)]
     if adopted.task_state is not adopted.task_state_before:
         assert task_may_become(adopted.task_state_before, adopted.task_state)
-        told = {"state": adopted.task_state, **about}
+        task_data = {"state": adopted.task_state, **subject}
         kind = _TASK_EVENTS[adopted.task_state]
-        happened.append(Event(adopted.consumer_id, kind, adopted.task_id, data=told))
-    return happened
+        events.append(Event(adopted.consumer_id, kind, adopted.task_id, data=task_data))
+    return events

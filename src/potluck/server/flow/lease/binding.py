@@ -1,13 +1,13 @@
-"""Binding: one device is bound to one wallet, and a contested one goes to who can compute on it.
+"""Binds each device to one wallet; a contested one goes to the wallet that can compute on it.
 
-Of that wallet's nodes, one at a time offers a card: two that show the same one would sell it twice.
+Of a wallet's nodes, one at a time offers a card: two that show the same one would sell it twice.
 
 Knowing a card's uuid proves nothing: every task that ran on it has read it. So a second wallet that
-shows a bound device is refused, unless it says that it contests it. Then both are challenged: the
-wallet that has it keeps it by answering in time; otherwise it goes to the other, if that one
-answered. Until then the newcomer's device gets no work. A machine that is away when its device is
-contested has longer to answer, and whoever contests in vain has to wait before the next time. A
-binding whose nodes have been silent for long lapses, and leaving frees it.
+shows a bound device is refused, unless it contests the binding. Then both wallets are challenged:
+the holder keeps the device by answering in time; otherwise it goes to the contender, if that one
+answered. Until then the contender's device gets no work. A machine that is away when its device is
+contested has longer to answer, and a wallet that lost a contest must wait before the next one. A
+binding whose nodes have been silent for long lapses, and leaving releases it.
 """
 
 import asyncio
@@ -18,12 +18,7 @@ from datetime import timedelta
 
 from msgspec import Struct
 
-from potluck.decide.binding import (
-    BindingClaim,
-    BindingVerdict,
-    Contest,
-    verdict,
-)
+from potluck.decide.binding import BindingClaim, BindingVerdict, Contest, verdict
 from potluck.decide.challenge import PRIME, is_product
 from potluck.model.audit import AuditKind
 from potluck.model.device import Standing
@@ -47,18 +42,18 @@ from potluck.wire.device_challenge import (
 )
 from potluck.wire.provider import UnboundDevice
 
-# A wrong product passes all rounds once in 2 ** 62 times.
+# A wrong product passes all rounds with probability 2 ** -62.
 _ROUNDS = 2
 
 
 class BindingNews(Struct, frozen=True):
-    """What a node hears about its devices."""
+    """What the server has to tell a node about its devices."""
 
     challenges: list[DeviceChallenge] = []
     unbound: list[UnboundDevice] = []
 
 
-async def claim(
+async def claim_devices(
     services: Services,
     connection: Connection,
     account_id: AccountId,
@@ -66,58 +61,55 @@ async def claim(
     *,
     contest: bool,
 ) -> list[Fact]:
-    """Binds what is free, and contests what is another wallet's, or refuses it.
-
-    Locks the bindings.
-    """
+    """Binds free devices; contests or refuses those of other wallets. Locks the bindings."""
     facts: list[Fact] = []
     for uuid in sorted(uuids):
         facts += await _claim(services, connection, account_id, uuid, contest=contest)
     return facts
 
 
-async def free(connection: Connection, account_id: AccountId, node_id: NodeId) -> list[Fact]:
-    """The node goes: what no other node of its wallet shows is nobody's."""
-    freed = await bindings.free_of_node(connection, node_id, account_id)
+async def release_devices(
+    connection: Connection, account_id: AccountId, node_id: NodeId
+) -> list[Fact]:
+    """Releases the devices of a leaving node that no other node of its wallet shows."""
+    freed = await bindings.release_of_node(connection, node_id, account_id)
     return [Fact(AuditKind.DEVICE_UNBOUND, account_id, uuid, {"why": "left"}) for uuid in freed]
 
 
-async def record(services: Services, connection: Connection, facts: Sequence[Fact]) -> None:
-    """Last in a transaction: the audit's lock is everybody's."""
+async def record_facts(services: Services, connection: Connection, facts: Sequence[Fact]) -> None:
+    """Call last in a transaction: the audit lock is shared by all."""
     await audit.append_all(connection, services.keys.audit, facts)
 
 
-async def tell(services: Services, account_id: AccountId, node_id: NodeId) -> BindingNews:
-    """What there is to say to a node now; what has been decided meanwhile is applied first."""
+async def collect_news(services: Services, account_id: AccountId, node_id: NodeId) -> BindingNews:
+    """The challenges and unbound devices of a node, after applying decided contests."""
     concerns = await _concerns(services, node_id)
-    due = [each for each in concerns if each.is_free or _is_decided(each)]
-    for each in due:
-        await _apply(services, each.uuid, account_id if each.is_free else None)
+    due = [concern for concern in concerns if concern.is_free or _is_decided(concern)]
+    for concern in due:
+        await _apply(services, concern.uuid, account_id if concern.is_free else None)
     if due:
         await hurry(services)
         concerns = await _concerns(services, node_id)
-    asked = [each for each in concerns if _is_asked(each, account_id)]
-    challenges = [await _challenge(services, each, account_id) for each in asked]
-    return BindingNews(challenges, unbound(concerns))
+    open_concerns = [concern for concern in concerns if _may_answer(concern, account_id)]
+    challenges = [await _challenge(services, concern, account_id) for concern in open_concerns]
+    return BindingNews(challenges, list_unbound(concerns))
 
 
-def unbound(concerns: Sequence[Concern]) -> list[UnboundDevice]:
+def list_unbound(concerns: Sequence[Concern]) -> list[UnboundDevice]:
     return [
-        UnboundDevice(each.uuid, each.standing)
-        for each in concerns
-        if each.standing is not Standing.BOUND
+        UnboundDevice(concern.uuid, concern.standing)
+        for concern in concerns
+        if concern.standing is not Standing.BOUND
     ]
 
 
-async def answer(
+async def check_answers(
     services: Services, account_id: AccountId, answers: Sequence[ChallengeAnswer]
 ) -> ChallengesAnswered:
-    if len({each.uuid for each in answers}) < len(answers):
-        raise InvalidInput(
-            "Two answers are about the same device.", "There is one answer to a challenge."
-        )
-    right = [each.uuid for each in answers if await _answer(services, account_id, each)]
-    return ChallengesAnswered(right)
+    if len({answer.uuid for answer in answers}) < len(answers):
+        raise InvalidInput("Two answers are for the same device.", "Send one answer per challenge.")
+    correct = [answer.uuid for answer in answers if await _answer(services, account_id, answer)]
+    return ChallengesAnswered(correct)
 
 
 async def _claim(
@@ -131,20 +123,22 @@ async def _claim(
     binding = await bindings.claim(connection, uuid, account_id)
     if binding.is_new:
         return [Fact(AuditKind.DEVICE_BOUND, account_id, uuid)]
-    going_on, facts = await _settle(connection, uuid)
+    open_contest, facts = await _settle(connection, uuid)
     holder = await bindings.lock(connection, uuid)
-    assert holder is not None, "it is locked since it was claimed"
+    assert holder is not None, "locked since it was claimed"
     if holder.account_id == account_id:
         return facts
-    is_nobodys = going_on is None and await bindings.has_lapsed(connection, holder, lapse(services))
-    if is_nobodys:
+    is_lapsed = open_contest is None and await bindings.has_lapsed(
+        connection, holder, lapse_after(services)
+    )
+    if is_lapsed:
         return facts + await _move(connection, holder, account_id, "lapsed")
     if not contest:
         raise _bound(uuid)
-    if going_on is not None:
-        return facts  # somebody's claim to it is being looked into
-    again = timedelta(seconds=services.settings.contest_again_seconds)
-    if await bindings.has_lost(connection, uuid, account_id, again):
+    if open_contest is not None:
+        return facts  # another contest is open
+    cooldown = timedelta(seconds=services.settings.contest_again_seconds)
+    if await bindings.has_lost_contest(connection, uuid, account_id, cooldown):
         return facts
     return [*facts, await _contest(services, connection, holder, account_id)]
 
@@ -152,7 +146,7 @@ async def _claim(
 def _bound(uuid: str) -> DeviceBound:
     return DeviceBound(
         f"The device {uuid} is bound to another wallet.",
-        "If it is yours, register it with `contest`: both wallets are asked to compute on it.",
+        "If it is yours, register it with `contest`: both wallets must then compute on it.",
     )
 
 
@@ -161,23 +155,25 @@ async def _contest(
 ) -> Fact:
     away = timedelta(seconds=services.settings.contest_away_seconds)
     seed = secrets.token_bytes(32)
-    await bindings.open_contest(connection, holder.uuid, account_id, seed, _lasting(services), away)
-    told = {"bound_to": str(holder.account_id)}
-    return Fact(AuditKind.DEVICE_CONTESTED, account_id, holder.uuid, told)
+    await bindings.open_contest(
+        connection, holder.uuid, account_id, seed, _challenge_duration(services), away
+    )
+    data = {"bound_to": str(holder.account_id)}
+    return Fact(AuditKind.DEVICE_CONTESTED, account_id, holder.uuid, data)
 
 
 async def _settle(connection: Connection, uuid: str) -> tuple[Contest | None, list[Fact]]:
-    """Closes the contest if it is decided; answers the one that is still open."""
-    found = await bindings.contest_of(connection, uuid)
-    if found is None:
+    """Closes a decided contest; returns the contest if it is still open."""
+    row = await bindings.read_contest(connection, uuid)
+    if row is None:
         return None, []
-    contest, now = found
-    decided = verdict(contest, now)
-    if decided is BindingVerdict.OPEN:
+    contest, now = row
+    outcome = verdict(contest, now)
+    if outcome is BindingVerdict.OPEN:
         return contest, []
     await bindings.close_contest(connection, uuid)
-    if decided is BindingVerdict.KEPT:
-        await bindings.lose_contest(connection, uuid, contest.contender.account_id)
+    if outcome is BindingVerdict.KEPT:
+        await bindings.record_lost_contest(connection, uuid, contest.contender.account_id)
         return None, []
     holder = Binding(uuid, contest.incumbent.account_id)
     return None, await _move(connection, holder, contest.contender.account_id, "contest")
@@ -192,7 +188,7 @@ async def _move(connection: Connection, holder: Binding, new_id: AccountId, why:
 
 
 async def _apply(services: Services, uuid: str, claimant_id: AccountId | None = None) -> None:
-    """Decides about one device, in a transaction of its own: all nodes that show it are locked."""
+    """Decides about one device in its own transaction; locks all nodes that show it."""
     async with services.database.transaction() as connection:
         if claimant_id is not None:
             facts = await _claim(services, connection, claimant_id, uuid)
@@ -201,70 +197,70 @@ async def _apply(services: Services, uuid: str, claimant_id: AccountId | None = 
         else:
             return
         await bindings.lock_nodes(connection, [uuid])
-        await bindings.restand(connection, [uuid])
-        await record(services, connection, facts)
+        await bindings.update_standings(connection, [uuid])
+        await record_facts(services, connection, facts)
 
 
-async def _answer(services: Services, account_id: AccountId, given: ChallengeAnswer) -> bool:
-    """Whether it is right and in time. A wrong one counts too: there is no second."""
+async def _answer(services: Services, account_id: AccountId, answer: ChallengeAnswer) -> bool:
+    """Whether the answer is correct and in time. A wrong one counts too: there is no second."""
     async with services.database.transaction() as connection:
-        if await _asked(connection, account_id, given) is None:
+        if await _open_contest(connection, account_id, answer) is None:
             return False
-    # Milliseconds of arithmetic, which others need not wait for.
-    is_right = await asyncio.to_thread(_is_right, given)
+    # Milliseconds of arithmetic, off the event loop.
+    is_correct = await asyncio.to_thread(_is_correct, answer)
     async with services.database.transaction() as connection:
-        await bindings.lock(connection, given.uuid)
-        contest = await _asked(connection, account_id, given)
+        await bindings.lock(connection, answer.uuid)
+        contest = await _open_contest(connection, account_id, answer)
         if contest is None:
             return False
-        await bindings.note_answer(connection, contest, account_id, is_right)
-    await _apply(services, given.uuid)
+        await bindings.record_answer(connection, contest, account_id, is_correct)
+    await _apply(services, answer.uuid)
     await hurry(services)
-    return is_right
+    return is_correct
 
 
-async def _asked(
-    connection: Connection, account_id: AccountId, given: ChallengeAnswer
+async def _open_contest(
+    connection: Connection, account_id: AccountId, answer: ChallengeAnswer
 ) -> Contest | None:
     """The contest that this answers, while this side may still answer."""
-    found = await bindings.contest_of(connection, given.uuid)
-    if found is None:
+    row = await bindings.read_contest(connection, answer.uuid)
+    if row is None:
         return None
-    contest, now = found
+    contest, now = row
     side = contest.side_of(account_id)
     is_open = side is not None and side.may_answer(now)
-    return contest if is_open and given.seed == _seed(contest, account_id) else None
+    return contest if is_open and answer.seed == _seed(contest, account_id) else None
 
 
-def _is_right(given: ChallengeAnswer) -> bool:
-    left, right = map(rows, factors(given.seed))
-    claimed = product_rows(given.product)
-    chances = ([secrets.randbelow(PRIME) for _ in range(SIZE)] for _ in range(_ROUNDS))
-    return all(is_product(left, right, claimed, chance) for chance in chances)
+def _is_correct(answer: ChallengeAnswer) -> bool:
+    left, right = map(rows, factors(answer.seed))
+    claimed = product_rows(answer.product)
+    vectors = ([secrets.randbelow(PRIME) for _ in range(SIZE)] for _ in range(_ROUNDS))
+    return all(is_product(left, right, claimed, vector) for vector in vectors)
 
 
 async def _challenge(
     services: Services, concern: Concern, account_id: AccountId
 ) -> DeviceChallenge:
-    """What to show. An incumbent that was away is here: from now on its time runs."""
+    """The challenge to send. For an incumbent that was away, the time starts now."""
     side = _side(concern, account_id)
-    assert concern.contest is not None and side is not None, "only who is asked is challenged"
-    lasting = _lasting(services)
-    if side.until > concern.now + lasting:
+    assert concern.contest is not None and side is not None, "only an open side is challenged"
+    duration = _challenge_duration(services)
+    if side.until > concern.now + duration:
         async with services.database.transaction() as connection:
             await bindings.lock(connection, concern.uuid)
-            await bindings.hurry_incumbent(connection, concern.uuid, lasting)
-    left = min(side.until - concern.now, lasting).total_seconds()
+            await bindings.start_incumbent_time(connection, concern.uuid, duration)
+    left = min(side.until - concern.now, duration).total_seconds()
     return DeviceChallenge(concern.uuid, _seed(concern.contest, account_id), max(0.0, left))
 
 
 def _seed(contest: Contest, account_id: AccountId) -> str:
-    """Another one for each side, so that neither can hand in the other's answer."""
+    """Different for each side, so that neither can submit the other's answer."""
     return hashlib.sha256(contest.seed + account_id.encode()).hexdigest()
 
 
-def _is_asked(concern: Concern, account_id: AccountId) -> bool:
-    """Whether this wallet's answer is still wanted."""
+def _may_answer(concern: Concern, account_id: AccountId) -> bool:
+    """Whether this wallet may still answer."""
     side = _side(concern, account_id)
     return side is not None and side.may_answer(concern.now)
 
@@ -280,12 +276,12 @@ def _is_decided(concern: Concern) -> bool:
 
 async def _concerns(services: Services, node_id: NodeId) -> list[Concern]:
     async with services.database.transaction() as connection:
-        return await bindings.of_node(connection, node_id, lapse(services))
+        return await bindings.list_concerns(connection, node_id, lapse_after(services))
 
 
-def lapse(services: Services) -> timedelta:
+def lapse_after(services: Services) -> timedelta:
     return timedelta(seconds=services.settings.binding_lapse_seconds)
 
 
-def _lasting(services: Services) -> timedelta:
+def _challenge_duration(services: Services) -> timedelta:
     return timedelta(seconds=services.settings.challenge_seconds)

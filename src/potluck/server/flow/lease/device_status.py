@@ -1,7 +1,7 @@
-"""Status: what a node says of its devices with each beat: do they take new work, how do they do?
+"""Device status: availability and health of a node's devices, from each heartbeat.
 
-What matters for planning is kept in the database, and written only where it differs from what was
-known. The rest is for eyes: the last hour of it is in `live`, and may be lost.
+Planning data is kept in the database, and written only when it changes. Telemetry of the last hour
+is in `live`, for display only, and may be lost.
 """
 
 import asyncio
@@ -16,31 +16,31 @@ from potluck.model.device import Availability, Health
 from potluck.model.event import EventKind
 from potluck.model.ids import AccountId, DeviceId, NodeId
 from potluck.server import topics
-from potluck.server.flow.notify.notify import hurry, tell
-from potluck.server.flow.settle.end_many import call_off
+from potluck.server.flow.notify.notify import hurry, record_events
+from potluck.server.flow.settle.end_many import withdraw_unfetched
 from potluck.server.services import Services
-from potluck.store.attempts.leases import Beat
+from potluck.store.attempts.leases import HeartbeatResult
 from potluck.store.database import Connection
 from potluck.store.events.outbox import Event
 from potluck.store.nodes import availability, device_list
-from potluck.store.nodes.availability import Change
+from potluck.store.nodes.availability import AvailabilityChange
 from potluck.wire import codec
 from potluck.wire.consumer import NodeView, PoolDevice
 from potluck.wire.device_status import DeviceSample, DeviceStatus
 from potluck.wire.own_machines import DeviceHistory
 from potluck.wire.provider import Heartbeat, RegisterNode
 
-_KEPT = timedelta(hours=1)
-# A beat every 20 seconds makes 180; nodes beat early when something changes.
-_MOST_KEPT = 360
-# A device that is sick and well in turn is told of so often in an hour, and no more.
-_NEWS_PER_HOUR = 6
+_HISTORY = timedelta(hours=1)
+# One every 20 seconds makes 180; nodes send more when something changes.
+_MAX_SAMPLES = 360
+# Limits the notices about a device that alternates between sick and well.
+_NOTICES_PER_HOUR = 6
 
 
 class DeviceReading(Struct, frozen=True, array_like=True):
-    """How a device did, without the names of the fields: there are many of these."""
+    """A device's reading without field names, for compactness."""
 
-    name: bytes  # short, however long the uuid
+    name: bytes  # a short hash of the uuid
     health: Health
     utilisation_percent: float | None
     temperature_celsius: float | None
@@ -50,8 +50,11 @@ class DeviceReading(Struct, frozen=True, array_like=True):
     others: int | None
 
 
+_MEASURED = DeviceReading.__struct_fields__[1:]
+
+
 class Telemetry(Struct, frozen=True, array_like=True):
-    """What a node said about itself with a heartbeat."""
+    """A node's readings from one heartbeat."""
 
     at: datetime
     load_percent: float
@@ -60,172 +63,163 @@ class Telemetry(Struct, frozen=True, array_like=True):
 
     def sample(self, uuid: str, is_mine: bool) -> DeviceSample | None:
         name = _name(uuid)
-        told = next((each for each in self.devices if each.name == name), None)
-        if told is None:
+        reading = next((device for device in self.devices if device.name == name), None)
+        if reading is None:
             return None
-        return DeviceSample(
-            at=self.at,
-            health=told.health,
-            utilisation_percent=told.utilisation_percent,
-            temperature_celsius=told.temperature_celsius,
-            memory_used_bytes=told.memory_used_bytes,
-            power_watts=told.power_watts,
-            memory_errors=told.memory_errors,
-            others=told.others if is_mine else None,
-        )
+        values = {field: getattr(reading, field) for field in _MEASURED}
+        return DeviceSample(self.at, **values | ({} if is_mine else {"others": None}))
 
 
-async def take(
-    services: Services, account_id: AccountId, node_id: NodeId, beat: Heartbeat, found: Beat
+async def record_heartbeat(
+    services: Services,
+    account_id: AccountId,
+    node_id: NodeId,
+    beat: Heartbeat,
+    state: HeartbeatResult,
 ) -> None:
-    """In the usual case nothing has changed, and nothing is written but to `live`."""
-    said = _said(found.known, beat.devices)
-    news = [each for each in said if found.known[each.uuid] != (each.availability, each.why)]
-    if news:
+    """Usually nothing has changed, and only `live` is written."""
+    statuses = _known_statuses(state.known, beat.devices)
+    known = state.known
+    changed = [s for s in statuses if known[s.uuid] != (s.availability, s.why)]
+    if changed:
         async with services.database.transaction() as connection:
-            changes = await availability.tell(connection, node_id, beat.wish, news)
-            await _tell_owner(services, connection, account_id, node_id, changes, news)
-        if any(each.is_closed for each in changes):
-            await call_off(services, node_id)
-        if any(each.availability is not each.before for each in changes):
+            changes = await availability.record_statuses(connection, node_id, beat.wish, changed)
+            await _notify_owner(services, connection, account_id, node_id, changes, changed)
+        if any(change.is_closed for change in changes):
+            await withdraw_unfetched(services, node_id)
+        if any(change.availability is not change.before for change in changes):
             await hurry(services)
-    told = codec.encode_packed(_telemetry(beat, said, found.now))
+    packed = codec.encode_packed(_telemetry(beat, statuses, state.now))
+    live = services.live
     await asyncio.gather(
-        services.live.put(topics.telemetry(node_id), told, services.settings.silent_after_seconds),
-        services.live.append(topics.samples(node_id), told, _MOST_KEPT, _KEPT.total_seconds()),
+        live.put(topics.telemetry(node_id), packed, services.settings.silent_after_seconds),
+        live.append(topics.samples(node_id), packed, _MAX_SAMPLES, _HISTORY.total_seconds()),
     )
 
 
-async def begin(
+async def record_registration(
     services: Services,
     connection: Connection,
     account_id: AccountId,
     node_id: NodeId,
     offer: RegisterNode,
 ) -> bool:
-    """With the registration, so that a device is not given work before its node has said more.
+    """Part of the registration, so that a device gets no work before its status is known.
 
-    Answers whether one takes nothing new that did before.
+    Returns whether a device that took new work before takes none now.
     """
-    said = {each.uuid: each for each in offer.statuses}
+    reported = {status.uuid: status for status in offer.statuses}
     statuses = [
-        said.get(each.uuid) or _unsaid(each.uuid, each.terms.is_paused)
-        for each in offer.description.devices
+        reported.get(device.uuid) or _default_status(device.uuid, device.terms.is_paused)
+        for device in offer.description.devices
     ]
-    changes = await availability.tell(connection, node_id, offer.wish, statuses)
-    await _tell_owner(services, connection, account_id, node_id, changes, statuses)
-    return any(each.is_closed for each in changes)
+    changes = await availability.record_statuses(connection, node_id, offer.wish, statuses)
+    await _notify_owner(services, connection, account_id, node_id, changes, statuses)
+    return any(change.is_closed for change in changes)
 
 
-async def with_telemetry(services: Services, found: list[NodeView]) -> list[NodeView]:
-    """The nodes with what they said lately, as far as it is still known."""
-    told = await _telemetries(services, [node.id for node in found])
-    return [_with_telemetry(node, told[node.id]) for node in found]
+async def with_telemetry(services: Services, views: list[NodeView]) -> list[NodeView]:
+    """Adds the latest telemetry to the nodes, where it is still known."""
+    telemetry = await _telemetries(services, [node.id for node in views])
+    return [_with_telemetry(node, telemetry[node.id]) for node in views]
 
 
-async def with_samples(services: Services, found: list[PoolDevice]) -> list[PoolDevice]:
-    told = await _telemetries(services, {each.node_id for each in found})
+async def with_samples(services: Services, devices: list[PoolDevice]) -> list[PoolDevice]:
+    telemetry = await _telemetries(services, {device.node_id for device in devices})
     return [
-        replace(each, sample=_sample(told[each.node_id], each.description.uuid, each.is_mine))
-        for each in found
+        replace(
+            device,
+            sample=_sample(telemetry[device.node_id], device.description.uuid, device.is_mine),
+        )
+        for device in devices
     ]
 
 
 async def history(services: Services, account_id: AccountId, device_id: DeviceId) -> DeviceHistory:
     async with services.database.transaction() as connection:
-        node_id, uuid = await device_list.own(connection, device_id, account_id)
-    since = datetime.now(UTC) - _KEPT
-    kept = [codec.decode_packed(each, Telemetry) for each in await _series(services, node_id)]
-    samples = [each.sample(uuid, is_mine=True) for each in kept if each.at >= since]
-    return DeviceHistory(device_id, [each for each in samples if each is not None])
-
-
-async def _series(services: Services, node_id: NodeId) -> list[bytes]:
-    return await services.live.series(topics.samples(node_id))
+        node_id, uuid = await device_list.find_own(connection, device_id, account_id)
+    since = datetime.now(UTC) - _HISTORY
+    series = await services.live.series(topics.samples(node_id))
+    kept = [codec.decode_packed(item, Telemetry) for item in series]
+    samples = [item.sample(uuid, is_mine=True) for item in kept if item.at >= since]
+    return DeviceHistory(device_id, [item for item in samples if item is not None])
 
 
 async def _telemetries(
     services: Services, node_ids: Collection[NodeId]
 ) -> dict[NodeId, Telemetry | None]:
-    told = await services.live.get_many([topics.telemetry(each) for each in node_ids])
+    packed = await services.live.get_many([topics.telemetry(node_id) for node_id in node_ids])
     return {
-        node_id: None if said is None else codec.decode_packed(said, Telemetry)
-        for node_id, said in zip(node_ids, told, strict=True)
+        node_id: None if data is None else codec.decode_packed(data, Telemetry)
+        for node_id, data in zip(node_ids, packed, strict=True)
     }
 
 
-def _with_telemetry(node: NodeView, told: Telemetry | None) -> NodeView:
-    if told is None:
+def _with_telemetry(node: NodeView, telemetry: Telemetry | None) -> NodeView:
+    if telemetry is None:
         return node
     return replace(
         node,
-        load_percent=told.load_percent,
-        memory_used_bytes=told.memory_used_bytes,
+        load_percent=telemetry.load_percent,
+        memory_used_bytes=telemetry.memory_used_bytes,
         devices=[
-            replace(each, sample=told.sample(each.description.uuid, node.is_mine))
-            for each in node.devices
+            replace(device, sample=telemetry.sample(device.description.uuid, node.is_mine))
+            for device in node.devices
         ],
     )
 
 
-def _sample(told: Telemetry | None, uuid: str, is_mine: bool) -> DeviceSample | None:
-    return None if told is None else told.sample(uuid, is_mine)
+def _sample(telemetry: Telemetry | None, uuid: str, is_mine: bool) -> DeviceSample | None:
+    return None if telemetry is None else telemetry.sample(uuid, is_mine)
 
 
-def _said(
+def _known_statuses(
     known: Mapping[str, tuple[str, str]], statuses: Sequence[DeviceStatus]
 ) -> list[DeviceStatus]:
-    """One for each device that the node has: the last word counts, and nothing else is kept."""
-    return list({each.uuid: each for each in statuses if each.uuid in known}.values())
+    """The last status of each device that the node has; others are dropped."""
+    return list({status.uuid: status for status in statuses if status.uuid in known}.values())
 
 
-def _unsaid(uuid: str, is_paused: bool) -> DeviceStatus:
+def _default_status(uuid: str, is_paused: bool) -> DeviceStatus:
     if is_paused:
         return DeviceStatus(uuid, Availability.PAUSED, "Its owner has paused it.")
     return DeviceStatus(uuid)
 
 
-async def _tell_owner(
+async def _notify_owner(
     services: Services,
     connection: Connection,
     account_id: AccountId,
     node_id: NodeId,
-    changes: Sequence[Change],
+    changes: Sequence[AvailabilityChange],
     statuses: Sequence[DeviceStatus],
 ) -> None:
-    """That a device fell sick, or is well again."""
-    health = {each.uuid: each.health for each in statuses}
-    for each in changes:
+    """Records an event if a device became sick or recovered."""
+    health = {status.uuid: status.health for status in statuses}
+    for change in changes:
         is_sick, was_sick = (
-            state is Availability.SICK for state in (each.availability, each.before)
+            state is Availability.SICK for state in (change.availability, change.before)
         )
-        if is_sick == was_sick or not await _may_tell(services, each.device_id):
+        if is_sick == was_sick or not await _may_notify(services, change.device_id):
             continue
         kind = EventKind.DEVICE_SICK if is_sick else EventKind.DEVICE_WELL
-        data = {"device_id": each.device_id, "health": health[each.uuid], "why": each.why}
-        await tell(connection, Event(account_id, kind, node_id=node_id, data=data))
+        data = {"device_id": change.device_id, "health": health[change.uuid], "why": change.why}
+        await record_events(connection, Event(account_id, kind, node_id=node_id, data=data))
 
 
-async def _may_tell(services: Services, device_id: DeviceId) -> bool:
-    per_second = _NEWS_PER_HOUR / timedelta(hours=1).total_seconds()
-    return not await services.live.take(topics.device_news(device_id), per_second, _NEWS_PER_HOUR)
-
-
-def _telemetry(beat: Heartbeat, said: Sequence[DeviceStatus], now: datetime) -> Telemetry:
-    told = tuple(
-        DeviceReading(
-            _name(each.uuid),
-            each.health,
-            each.utilisation_percent,
-            each.temperature_celsius,
-            each.memory_used_bytes,
-            each.power_watts,
-            each.memory_errors,
-            each.others,
-        )
-        for each in said
+async def _may_notify(services: Services, device_id: DeviceId) -> bool:
+    per_second = _NOTICES_PER_HOUR / timedelta(hours=1).total_seconds()
+    return not await services.live.take(
+        topics.device_news(device_id), per_second, _NOTICES_PER_HOUR
     )
-    return Telemetry(now, beat.load_percent, beat.memory_used_bytes, told)
+
+
+def _telemetry(beat: Heartbeat, statuses: Sequence[DeviceStatus], now: datetime) -> Telemetry:
+    readings = tuple(
+        DeviceReading(_name(status.uuid), *(getattr(status, field) for field in _MEASURED))
+        for status in statuses
+    )
+    return Telemetry(now, beat.load_percent, beat.memory_used_bytes, readings)
 
 
 def _name(uuid: str) -> bytes:

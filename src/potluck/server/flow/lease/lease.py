@@ -1,4 +1,4 @@
-"""Lease: a node registers, fetches what it was granted, and keeps its leases alive by beating."""
+"""Lease: a node registers, fetches its grants, and renews its leases with heartbeats."""
 
 import asyncio
 from collections.abc import Sequence
@@ -14,11 +14,11 @@ from potluck.server import topics
 from potluck.server.auth.caller import not_signed_in
 from potluck.server.auth.tokens import is_lease_token, lease_token
 from potluck.server.flow.lease import binding, device_status, owner_requests
-from potluck.server.flow.lease.adopt import stale, take_back
+from potluck.server.flow.lease.adopt import readopt_lost, stale_lease
 from potluck.server.flow.lease.binding import BindingNews
-from potluck.server.flow.lease.check_offer import checked_offer
-from potluck.server.flow.notify.notify import hurry, tell
-from potluck.server.flow.settle.end_many import call_off, end_many
+from potluck.server.flow.lease.check_offer import check_offer
+from potluck.server.flow.notify.notify import hurry, record_events
+from potluck.server.flow.settle.end_many import end_many, withdraw_unfetched
 from potluck.server.services import Services
 from potluck.store.attempts import attempts, leases
 from potluck.store.attempts.leases import NodeLeases, PollState
@@ -39,35 +39,37 @@ from potluck.wire.provider import (
     RegisterNode,
 )
 
-# The key's name and place are for the operator, in the log.
-_UNREADABLE = "The server can not open what the task is made of; submit it again."
+# The key's name and location are for the operator, in the log.
+_UNREADABLE = "The server cannot decrypt the task; submit it again."
 
 
-async def register(services: Services, owner: Owner, said: RegisterNode) -> NodeRegistered:
-    """At each start, and whenever its terms have changed: what runs is not touched by it."""
-    offer = checked_offer(said)
+async def register(services: Services, owner: Owner, request: RegisterNode) -> NodeRegistered:
+    """Called at each start and after each change of terms; does not affect running attempts."""
+    offer = check_offer(request)
     uuids = [device.uuid for device in offer.description.devices]
     most = services.settings.nodes_per_account
     async with services.database.transaction() as connection:
         await _hold_key(connection, owner)
-        facts = await binding.claim(
+        facts = await binding.claim_devices(
             services, connection, owner.account_id, uuids, contest=offer.contest
         )
-        known = await nodes.known(connection, owner, offer.node_id)
-        await bindings.lock_nodes(connection, uuids, known)
-        node = await nodes.register(connection, owner, known, offer, most)
-        await bindings.restand(connection, uuids)
-        concerns = await bindings.of_node(connection, node.node_id, binding.lapse(services))
+        known_id = await nodes.find_registered(connection, owner, offer.node_id)
+        await bindings.lock_nodes(connection, uuids, known_id)
+        node = await nodes.register(connection, owner, known_id, offer, most)
+        await bindings.update_standings(connection, uuids)
+        concerns = await bindings.list_concerns(
+            connection, node.node_id, binding.lapse_after(services)
+        )
         if not node.was_online:
             event = Event(owner.account_id, EventKind.NODE_ONLINE, node_id=node.node_id)
-            await tell(connection, event)
-        await owner_requests.hold(connection, node.node_id, offer)
-        is_closed = await device_status.begin(
+            await record_events(connection, event)
+        await owner_requests.withdraw_pending(connection, node.node_id, offer)
+        is_closed = await device_status.record_registration(
             services, connection, owner.account_id, node.node_id, offer
         )
-        await binding.record(services, connection, facts)
+        await binding.record_facts(services, connection, facts)
     if is_closed:
-        await call_off(services, node.node_id)
+        await withdraw_unfetched(services, node.node_id)
     await hurry(services)
     settings = services.settings
     return NodeRegistered(
@@ -76,46 +78,46 @@ async def register(services: Services, owner: Owner, said: RegisterNode) -> Node
         settings.lease_seconds,
         settings.heartbeat_seconds,
         settings.poll_seconds,
-        binding.unbound(concerns),
+        binding.list_unbound(concerns),
         potluck.__version__,
     )
 
 
 async def _hold_key(connection: Connection, owner: Owner) -> None:
-    """One registration of a key at a time, and none of a key that was revoked at this moment."""
-    if owner.node_key_id and not await node_keys.hold(connection, owner.node_key_id):
+    """Serialises registrations of a key, and refuses a key that was just revoked."""
+    if owner.node_key_id and not await node_keys.lock_active(connection, owner.node_key_id):
         raise not_signed_in()
 
 
-async def hear(services: Services, owner: Owner, node_id: NodeId) -> None:
-    """Every call of a node is a sign of life.
+async def mark_node_seen(services: Services, owner: Owner, node_id: NodeId) -> None:
+    """Marks the node as seen; every call of a node does this.
 
-    Counted when the call comes in, and not when its answer goes out: the node may be gone by then.
-    One that had been silent comes back with a call that names all that it holds, and no other. If
-    this instance has just heard it, nothing is asked: what it says is fenced by what it is about.
+    When the call arrives, not when it is answered: the node may be gone by then. A node that was
+    silent comes back only with a call that lists everything it holds. Skips the write if this
+    instance has just marked the node: each call is fenced by its own lease anyway.
     """
-    seconds = _moment_seconds(services)
+    seconds = _seen_precision(services)
     if services.recently_seen.was_just_seen(node_id, owner, seconds):
         return
     async with services.database.statement() as connection:
-        await nodes.hear(connection, node_id, owner, seconds)
+        await nodes.mark_seen(connection, node_id, owner, seconds)
     services.recently_seen.note(node_id, owner)
 
 
-def _moment_seconds(services: Services) -> float:
-    """Nothing goes by how long ago a node was heard that a part of its interval would change."""
+def _seen_precision(services: Services) -> float:
+    """The precision of `last seen`: a fraction of the heartbeat interval changes no decision."""
     return services.settings.heartbeat_seconds / 20
 
 
 async def _come_back(
-    services: Services, owner: Owner, node_id: NodeId, known: NodeLeases
+    services: Services, owner: Owner, node_id: NodeId, reported: NodeLeases
 ) -> NodeLeases:
-    """It gets work again when it has back what it had: else it would be given its own anew."""
-    held = await take_back(services, owner, node_id, known)
+    """Restores the node's leases before it gets work: else it could get its own work again."""
+    held = await readopt_lost(services, owner, node_id, reported)
     async with services.database.transaction() as connection:
-        if await nodes.come_back(connection, node_id, owner):
+        if await nodes.mark_online(connection, node_id, owner):
             event = Event(owner.account_id, EventKind.NODE_ONLINE, node_id=node_id)
-            await tell(connection, event)
+            await record_events(connection, event)
     await hurry(services)
     return held
 
@@ -123,56 +125,53 @@ async def _come_back(
 async def acquire(
     services: Services, owner: Owner, node_id: NodeId, request: AcquireLeases
 ) -> LeasesGranted:
-    """Waits, without a database connection, until there is something to say.
+    """Waits, without a database connection, until there is a grant or a change to report.
 
-    Looks again now and then while it waits: the wake-up may have been lost.
+    Checks again at intervals, since a wake-up may be lost.
     """
     settings = services.settings
     clock = asyncio.get_running_loop()
     deadline = clock.time() + min(request.wait_seconds, settings.poll_seconds)
-    stopped = topics.shutdown(services.instance)
-    async with services.live.listen(topics.node(node_id), stopped) as listener:
+    shutdown_topic = topics.shutdown(services.instance)
+    async with services.live.listen(topics.node(node_id), shutdown_topic) as listener:
         is_woken = False
-        held = _true_leases(services, request.held)
-        known = await _ask(services, owner, node_id, held)
-        # All that it has is what it lists: there is nothing to fetch before it is woken.
-        grants: list[Grant] | None = [] if known.live <= set(held) else None
+        held = _valid_leases(services, request.held)
+        leases_now = await _begin_poll(services, owner, node_id, held)
+        # The node lists everything it has: there is nothing to fetch before a wake-up.
+        grants: list[Grant] | None = [] if leases_now.live <= set(held) else None
         while True:
             if grants is None:
-                known, grants = await _fetch(services, owner, node_id, held, request)
-            gone = _gone(request.held, known)
+                leases_now, grants = await _fetch(services, owner, node_id, held, request)
+            gone = _gone(request.held, leases_now)
             rest_seconds = deadline - clock.time()
             if grants or gone or is_woken or rest_seconds <= 0:
-                return LeasesGranted(grants, gone, settings.lease_seconds, known.has_wishes)
+                return LeasesGranted(grants, gone, settings.lease_seconds, leases_now.has_wishes)
             is_woken = await listener.wait(min(rest_seconds, settings.lease_poll_seconds))
             grants = None
 
 
-async def _ask(
+async def _begin_poll(
     services: Services, owner: Owner, node_id: NodeId, held: Sequence[AttemptId]
 ) -> NodeLeases:
-    """What it has from before comes before what it asks for: that is taken back first.
-
-    One that had let an assignment lie is planned with again.
-    """
-    asked = await _ask_once(services, owner, node_id, held)
-    known = asked.held
-    if known.lost:
-        known = await take_back(services, owner, node_id, known)
-        asked = await _ask_once(services, owner, node_id, ())
+    """Restores lost leases first, then marks the node as polling, so that it gets work again."""
+    poll = await _poll_once(services, owner, node_id, held)
+    leases_now = poll.held
+    if leases_now.lost:
+        leases_now = await readopt_lost(services, owner, node_id, leases_now)
+        poll = await _poll_once(services, owner, node_id, ())
     services.recently_seen.note(node_id, owner)
-    if asked.is_news:
+    if poll.is_news:
         await hurry(services)
-    if asked.state is NodeState.SILENT:
-        known = await _come_back(services, owner, node_id, known)
-    return known
+    if poll.state is NodeState.SILENT:
+        leases_now = await _come_back(services, owner, node_id, leases_now)
+    return leases_now
 
 
-async def _ask_once(
+async def _poll_once(
     services: Services, owner: Owner, node_id: NodeId, held: Sequence[AttemptId]
 ) -> PollState:
     async with services.database.statement() as connection:
-        return await leases.ask(connection, node_id, owner, held, _moment_seconds(services))
+        return await leases.poll(connection, node_id, owner, held, _seen_precision(services))
 
 
 async def heartbeat(
@@ -180,51 +179,53 @@ async def heartbeat(
 ) -> HeartbeatAnswer:
     settings = services.settings
     async with services.database.transaction() as connection:
-        found = await leases.beat(
+        state = await leases.record_heartbeat(
             connection,
             node_id,
             owner,
-            _true_leases(services, beat.held),
+            _valid_leases(services, beat.held),
             settings.lease_seconds,
             settings.overrun_seconds,
         )
-    if found.node_state is NodeState.SILENT:
-        held = await _come_back(services, owner, node_id, found.held)
+    if state.node_state is NodeState.SILENT:
+        held = await _come_back(services, owner, node_id, state.held)
     else:
-        held = await take_back(services, owner, node_id, found.held)
-    told = (
-        await binding.tell(services, owner.account_id, node_id)
-        if found.has_concerns
+        held = await readopt_lost(services, owner, node_id, state.held)
+    news = (
+        await binding.collect_news(services, owner.account_id, node_id)
+        if state.has_concerns
         else BindingNews()
     )
-    left = await owner_requests.left_to_do(services, node_id, beat.wish, found)
-    await device_status.take(services, owner.account_id, node_id, beat, found)
-    return HeartbeatAnswer(_gone(beat.held, held), told.challenges, told.unbound, left)
+    requests = await owner_requests.list_pending(services, node_id, beat.wish, state)
+    await device_status.record_heartbeat(services, owner.account_id, node_id, beat, state)
+    return HeartbeatAnswer(_gone(beat.held, held), news.challenges, news.unbound, requests)
 
 
 async def answer_challenges(
-    services: Services, owner: Owner, node_id: NodeId, given: ChallengeAnswers
+    services: Services, owner: Owner, node_id: NodeId, answers: ChallengeAnswers
 ) -> ChallengesAnswered:
-    await hear(services, owner, node_id)
-    return await binding.answer(services, owner.account_id, given.answers)
+    await mark_node_seen(services, owner, node_id)
+    return await binding.check_answers(services, owner.account_id, answers.answers)
 
 
 async def leave(
     services: Services, owner: Owner, node_id: NodeId, *, wish: int = 0, is_for_good: bool = False
 ) -> None:
-    """The node goes: its devices are free, and what it still held goes back to the queue.
+    """The node leaves: its devices are released, and its attempts go back to the queue.
 
-    What its owner asked for up to this wish is done: a node that has drained does not at its next
-    start. For good, its key is worth nothing from now on; otherwise it may come back with it.
+    Owner requests up to `wish` count as done: a drained node does not drain again at its next
+    start. With `is_for_good` the node's key is revoked; otherwise the node may come back with it.
     """
     async with services.database.transaction() as connection:
         revoked = await _revoke(connection, owner) if is_for_good else []
-        facts = await binding.free(connection, owner.account_id, node_id)
+        facts = await binding.release_devices(connection, owner.account_id, node_id)
         if await nodes.leave(connection, node_id, owner):
-            await tell(connection, Event(owner.account_id, EventKind.NODE_LEFT, node_id=node_id))
-        await pending_requests.carry_out(connection, node_id, wish)
+            await record_events(
+                connection, Event(owner.account_id, EventKind.NODE_LEFT, node_id=node_id)
+            )
+        await pending_requests.complete(connection, node_id, wish)
         held = await attempts.live_of_node(connection, node_id, owner.account_id)
-        await binding.record(services, connection, [*revoked, *facts])
+        await binding.record_facts(services, connection, [*revoked, *facts])
     services.recently_seen.forget(node_id, owner)
     await end_many(services, sorted(held), lambda _: EndReason.NODE_LEFT)
     await services.live.wake(topics.node(node_id))
@@ -232,24 +233,24 @@ async def leave(
 
 
 async def _revoke(connection: Connection, owner: Owner) -> list[Fact]:
-    assert owner.node_key_id is not None, "only a node key says that its node leaves for good"
+    assert owner.node_key_id is not None, "only a node key can leave for good"
     key = await node_keys.revoke(connection, owner.node_key_id, owner.account_id)
     if key is None:
         return []
-    told = {"key": key, "why": "left"}
-    return [Fact(AuditKind.NODE_KEY_REVOKED, owner.account_id, owner.node_key_id, told)]
+    data = {"key": key, "why": "left"}
+    return [Fact(AuditKind.NODE_KEY_REVOKED, owner.account_id, owner.node_key_id, data)]
 
 
 def check_token(services: Services, lease: Lease) -> None:
-    if not _is_true(services, lease):
-        raise stale(lease.attempt_id)
+    if not _is_valid(services, lease):
+        raise stale_lease(lease.attempt_id)
 
 
-def _true_leases(services: Services, held: Sequence[Lease]) -> list[AttemptId]:
-    return [lease.attempt_id for lease in held if _is_true(services, lease)]
+def _valid_leases(services: Services, held: Sequence[Lease]) -> list[AttemptId]:
+    return [lease.attempt_id for lease in held if _is_valid(services, lease)]
 
 
-def _is_true(services: Services, lease: Lease) -> bool:
+def _is_valid(services: Services, lease: Lease) -> bool:
     return is_lease_token(services.keys.lease, lease.attempt_id, lease.token)
 
 
@@ -260,17 +261,17 @@ async def _fetch(
     held: Sequence[AttemptId],
     request: AcquireLeases,
 ) -> tuple[NodeLeases, list[Grant]]:
-    """Asked again and again while it waits: in one statement, which is a transaction by itself."""
+    """Repeated while the poll waits: one statement, which is its own transaction."""
     seconds = services.settings.lease_seconds
     async with services.database.statement() as connection:
-        known, fetched = await attempts.fetch(
+        leases_now, fetched = await attempts.fetch(
             connection, services.vault, node_id, owner, held, seconds, request.most
         )
     if fetched.unreadable:
         reason = EndReason.SPEC_UNREADABLE
         await end_many(services, fetched.unreadable, lambda _: reason, detail=_UNREADABLE)
         await hurry(services)
-    return known, [_grant(services, attempt) for attempt in fetched.attempts]
+    return leases_now, [_grant(services, attempt) for attempt in fetched.attempts]
 
 
 def _grant(services: Services, attempt: attempts.FetchedAttempt) -> Grant:
@@ -292,11 +293,7 @@ def _grant(services: Services, attempt: attempts.FetchedAttempt) -> Grant:
     )
 
 
-def _gone(claimed: Sequence[Lease], held: NodeLeases) -> list[AttemptId]:
-    """What the node believes to hold and does not hold any more.
-
-    What was given up while its poll waited is not among it: the node may take it back with the next
-    call. The poll itself says nothing any more; its node may be gone.
-    """
+def _gone(listed: Sequence[Lease], held: NodeLeases) -> list[AttemptId]:
+    """Attempts that the node lists but no longer holds; not those it may still take back."""
     kept = held.live | set(held.lost)
-    return [lease.attempt_id for lease in claimed if lease.attempt_id not in kept]
+    return [lease.attempt_id for lease in listed if lease.attempt_id not in kept]

@@ -1,7 +1,7 @@
-"""Terms: what an owner asks of a node from elsewhere. The node's own file stays the one truth.
+"""Remote requests of an owner to a node. The node's own file stays the source of truth.
 
-A wish is kept until the node has carried it out, and told with every heartbeat until then. What
-takes devices out of the pool holds at once, whether or not the node is there to hear of it.
+A request is stored until the node has carried it out, and sent with every heartbeat until then. A
+request that withdraws devices from the pool takes effect immediately, even while the node is away.
 """
 
 from collections.abc import Sequence
@@ -17,94 +17,89 @@ from potluck.model.terms import Order, TermsChange
 from potluck.server import topics
 from potluck.server.auth.caller import Caller
 from potluck.server.flow.lease import device_status
-from potluck.server.flow.lease.check_offer import checked_change
+from potluck.server.flow.lease.check_offer import check_change
 from potluck.server.flow.notify.notify import hurry
-from potluck.server.flow.settle.end_many import call_off
+from potluck.server.flow.settle.end_many import withdraw_unfetched
 from potluck.server.services import Services
-from potluck.store.attempts.leases import Beat
+from potluck.store.attempts.leases import HeartbeatResult
 from potluck.store.database import Connection
 from potluck.store.identity import audit
 from potluck.store.identity.audit import Fact
-from potluck.store.nodes import (
-    availability,
-    device_list,
-    nodes,
-    pending_requests,
-)
+from potluck.store.nodes import availability, device_list, nodes, pending_requests
 from potluck.wire import codec
 from potluck.wire.consumer import NodeView
 from potluck.wire.owner_request import OwnerOrder, Wish
 from potluck.wire.provider import RegisterNode
 
-# For a node that is away for long; more than anybody means. All are told with each heartbeat.
-_MOST_PENDING, _MOST_PENDING_BYTES = 100, 256 * 1024
+# Limits for a node that is away; all requests are sent with each heartbeat.
+_MAX_PENDING, _MAX_PENDING_BYTES = 100, 256 * 1024
 _PAUSED = (Availability.PAUSED, "Its owner has paused it.")
-_DRAINING = (Availability.DRAINING, "Its node finishes what runs, and ends.")
+_DRAINING = (Availability.DRAINING, "Its node finishes its running tasks, then stops.")
 
 
 async def change(
-    services: Services, caller: Caller, node_id: NodeId, wanted: TermsChange
+    services: Services, caller: Caller, node_id: NodeId, requested: TermsChange
 ) -> NodeView:
-    """Terms change when the node has heard of it, if need be at its next start; a pause at once."""
-    asked = checked_change(wanted)
+    """Terms change when the node applies them, perhaps at its next start; a pause is immediate."""
+    request = check_change(requested)
     async with services.database.transaction() as connection:
-        uuids = await _of_node(connection, caller.id, node_id, asked.devices, also_left=True)
-        if asked.is_paused is True:
+        uuids = await _lock_devices(connection, caller.id, node_id, request.devices, also_left=True)
+        if request.is_paused is True:
             await availability.withdraw(connection, node_id, uuids, *_PAUSED)
-        named = tuple(uuids) if asked.devices else ()
-        await _wish(connection, node_id, Wish(0, change=replace(asked, devices=named)))
-        fact = Fact(AuditKind.TERMS_CHANGED, caller.id, node_id, _told(caller, _said(asked)))
+        named = tuple(uuids) if request.devices else ()
+        await _add_request(connection, node_id, Wish(0, change=replace(request, devices=named)))
+        data = _audit_data(caller, _changes_text(request))
+        fact = Fact(AuditKind.TERMS_CHANGED, caller.id, node_id, data)
         await audit.append_all(connection, services.keys.audit, [fact])
-    return await _asked(services, caller.id, node_id)
+    return await _notify_node(services, caller.id, node_id)
 
 
 async def order(
-    services: Services, caller: Caller, node_id: NodeId, wanted: OwnerOrder
+    services: Services, caller: Caller, node_id: NodeId, request: OwnerOrder
 ) -> NodeView:
-    """What runs is the node's to stop or to finish; nothing new comes from now on."""
-    if wanted.order is Order.DRAIN and wanted.devices:
+    """Stops new work now; the node stops or finishes what is running."""
+    if request.order is Order.DRAIN and request.devices:
         raise InvalidInput(
-            "A node drains as a whole.", "Pause single devices, or leave the devices out."
+            "Only a whole node can drain.", "Pause single devices, or omit the devices."
         )
     async with services.database.transaction() as connection:
-        uuids = await _of_node(connection, caller.id, node_id, wanted.devices, also_left=False)
-        state = _DRAINING if wanted.order is Order.DRAIN else _PAUSED
+        uuids = await _lock_devices(
+            connection, caller.id, node_id, request.devices, also_left=False
+        )
+        state = _DRAINING if request.order is Order.DRAIN else _PAUSED
         await availability.withdraw(connection, node_id, uuids, *state)
-        named = tuple(uuids) if wanted.devices else ()
-        await _wish(connection, node_id, Wish(0, order=OwnerOrder(wanted.order, named)))
-        fact = Fact(AuditKind.ORDER_GIVEN, caller.id, node_id, _told(caller, wanted.order))
+        named = tuple(uuids) if request.devices else ()
+        await _add_request(connection, node_id, Wish(0, order=OwnerOrder(request.order, named)))
+        fact = Fact(AuditKind.ORDER_GIVEN, caller.id, node_id, _audit_data(caller, request.order))
         await audit.append_all(connection, services.keys.audit, [fact])
-    return await _asked(services, caller.id, node_id)
+    return await _notify_node(services, caller.id, node_id)
 
 
-async def left_to_do(
-    services: Services, node_id: NodeId, carried_out: int, found: Beat
+async def list_pending(
+    services: Services, node_id: NodeId, carried_out: int, beat: HeartbeatResult
 ) -> list[Wish]:
-    """What a node is to be told, now that it has carried out all wishes up to this one.
-
-    One that has forgotten a wish that it carried out hears its number, and is believed from then.
-    """
-    has_forgotten = carried_out < found.last_wish
-    if not (found.held.has_wishes or has_forgotten):
+    """Requests after `carried_out`, or the last number for a node that has lost track of it."""
+    has_forgotten = carried_out < beat.last_wish
+    if not (beat.held.has_wishes or has_forgotten):
         return []
-    # Asked anew: a beat that waited for its node's row knows of the number and not of the wish.
+    # Read again: a heartbeat that waited for its node's row knows the number but not the request.
     async with services.database.transaction() as connection:
-        await pending_requests.carry_out(connection, node_id, carried_out)
-        pending = (await pending_requests.pending(connection, [node_id])).get(node_id)
-    return pending or ([Wish(found.last_wish)] if has_forgotten else [])
+        await pending_requests.complete(connection, node_id, carried_out)
+        pending = (await pending_requests.list_pending(connection, [node_id])).get(node_id)
+    return pending or ([Wish(beat.last_wish)] if has_forgotten else [])
 
 
-async def hold(connection: Connection, node_id: NodeId, offer: RegisterNode) -> None:
-    """What took devices out of the pool does so with those that the node shows only now."""
-    uuids = [each.uuid for each in offer.description.devices]
-    for wish in (await pending_requests.pending(connection, [node_id])).get(node_id, []):
-        if wish.number > offer.wish and (closed := _closed(wish)) is not None:
-            state, named = closed
-            await availability.withdraw(connection, node_id, named or uuids, *state)
+async def withdraw_pending(connection: Connection, node_id: NodeId, offer: RegisterNode) -> None:
+    """Applies pending withdrawals to devices that the node shows only now."""
+    uuids = [device.uuid for device in offer.description.devices]
+    for wish in (await pending_requests.list_pending(connection, [node_id])).get(node_id, []):
+        if wish.number > offer.wish and (withdrawal := _withdrawal(wish)) is not None:
+            state, device_uuids = withdrawal
+            await availability.withdraw(connection, node_id, device_uuids or uuids, *state)
 
 
-def _closed(wish: Wish) -> tuple[tuple[Availability, str], tuple[str, ...]] | None:
-    """How it takes devices out of the pool, if it does, and which; none: all of the node."""
+def _withdrawal(wish: Wish) -> tuple[tuple[Availability, str], tuple[str, ...]] | None:
+    """The availability and the devices a request withdraws, if any; no devices means all."""
     if wish.order is not None:
         return _DRAINING if wish.order.order is Order.DRAIN else _PAUSED, wish.order.devices
     if wish.change is not None and wish.change.is_paused is True:
@@ -116,11 +111,11 @@ async def show(
     services: Services, viewer_id: AccountId, node_id: NodeId, *, also_left: bool = False
 ) -> NodeView:
     async with services.database.transaction() as connection:
-        found = await nodes.get(connection, node_id, viewer_id, also_left=also_left)
-    return (await device_status.with_telemetry(services, [found]))[0]
+        node = await nodes.get(connection, node_id, viewer_id, also_left=also_left)
+    return (await device_status.with_telemetry(services, [node]))[0]
 
 
-async def _of_node(
+async def _lock_devices(
     connection: Connection,
     account_id: AccountId,
     node_id: NodeId,
@@ -128,45 +123,45 @@ async def _of_node(
     *,
     also_left: bool,
 ) -> list[str]:
-    """The uuids of these devices of one's own node, or of all of them. The node is locked."""
+    """Locks the caller's node; returns the uuids of the named devices, or of all."""
     name = await nodes.lock_own(connection, node_id, account_id, also_left=also_left)
-    known = await device_list.of_node(connection, node_id)
-    if unknown := [each for each in named if each not in known]:
-        raise NotFound(f"{name} has no device {unknown[0]!r}.", "Name devices by their uuid or id.")
-    return sorted({known[each] for each in named or known})
+    uuids = await device_list.uuids_by_name(connection, node_id)
+    if unknown := [device for device in named if device not in uuids]:
+        raise NotFound(f"{name} has no device {unknown[0]!r}.", "Name devices by uuid or id.")
+    return sorted({uuids[device] for device in named or uuids})
 
 
-async def _wish(connection: Connection, node_id: NodeId, wish: Wish) -> None:
-    pending = (await pending_requests.pending(connection, [node_id])).get(node_id, [])
+async def _add_request(connection: Connection, node_id: NodeId, wish: Wish) -> None:
+    pending = (await pending_requests.list_pending(connection, [node_id])).get(node_id, [])
     size_bytes = len(codec.encode_json([*pending, wish]))
-    if len(pending) >= _MOST_PENDING or size_bytes > _MOST_PENDING_BYTES:
+    if len(pending) >= _MAX_PENDING or size_bytes > _MAX_PENDING_BYTES:
         raise Conflict(
-            f"{len(pending)} wishes wait for this node already, and no more are kept.",
-            "Wait until it is back, or change its `provider.toml`.",
+            f"{len(pending)} requests are already pending for this node, which is the limit.",
+            "Wait until it is back, or edit its `provider.toml`.",
         )
     await pending_requests.add(connection, node_id, wish)
 
 
-async def _asked(services: Services, account_id: AccountId, node_id: NodeId) -> NodeView:
-    """Its open poll ends, so that it beats soon; and the scheduler plans without what was taken.
+async def _notify_node(services: Services, account_id: AccountId, node_id: NodeId) -> NodeView:
+    """Ends the node's open poll, so that it sends a heartbeat soon, and wakes the scheduler.
 
-    What it was given and has not fetched is for others now.
+    Unfetched assignments on withdrawn devices go back to the queue.
     """
-    await call_off(services, node_id)
+    await withdraw_unfetched(services, node_id)
     await services.live.wake(topics.node(node_id))
     await hurry(services)
     return await show(services, account_id, node_id, also_left=True)
 
 
-def _told(caller: Caller, what: str) -> dict[str, str]:
-    return {"what": what, "by": f"{caller.credential} {caller.credential_id}"}
+def _audit_data(caller: Caller, action: str) -> dict[str, str]:
+    return {"what": action, "by": f"{caller.credential} {caller.credential_id}"}
 
 
-def _said(change: TermsChange) -> str:
-    said = {name: value for name, value in asdict(change).items() if value is not UNSET}
-    return " ".join(f"{name}={_short(value)}" for name, value in said.items())
+def _changes_text(change: TermsChange) -> str:
+    changes = {name: value for name, value in asdict(change).items() if value is not UNSET}
+    return " ".join(f"{name}={_short(value)}" for name, value in changes.items())
 
 
 def _short(value: object) -> str:
-    """Of lists only how long they are: an entry of the audit stays short."""
+    """Only the length of a list, to keep audit entries short."""
     return f"({len(value)})" if isinstance(value, tuple) else str(value)

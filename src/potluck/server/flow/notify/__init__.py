@@ -1,1 +1,1 @@
-"""Notify: facts leave the outbox as events, streams and webhooks. Start with `notify`."""
+"""Notify: events leave the outbox to streams and webhooks. Start with `notify`."""

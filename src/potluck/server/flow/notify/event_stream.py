@@ -1,7 +1,7 @@
-"""Events: what an account is told, from any position on, page by page or as it happens.
+"""Event stream: an account's events from any position on, in pages or live.
 
-The position is a place in the order in which events are told. Whoever reads on behind one misses
-nothing and is told nothing twice; if what came next is no longer kept, that is said.
+The position is a place in the order of events. A reader that continues from it misses nothing and
+gets nothing twice; a gap is reported if later events have been deleted already.
 """
 
 import time
@@ -13,104 +13,108 @@ from potluck.model.ids import AccountId
 from potluck.server import topics
 from potluck.server.services import Services
 from potluck.store.events import event_list
-from potluck.store.events.event_list import Behind, EventFilter, Placed
+from potluck.store.events.event_list import EventFilter, EventsAfter, PlacedView
 from potluck.wire.events import EventGap, EventPage, EventView
 
-_AT_ONCE = 200
-_FORGOTTEN = EventGap(
-    "Some of the events behind this position are no longer kept.",
-    "What follows is all that there is. Look at the tasks themselves: `potluck ps`.",
+_PAGE = 200
+_DELETED = EventGap(
+    "Some events after this position have been deleted.",
+    "All remaining events follow. See the tasks themselves: `potluck ps`.",
 )
 _UNKNOWN = EventGap(
-    "This position is ahead of all events here: the server's database was brought back from a"
+    "This position is ahead of all events here: the server's database was restored from a"
     " backup, or this is another server.",
-    "What follows is what happens from now on. Look at the tasks themselves: `potluck ps`.",
+    "Events from now on follow. See the tasks themselves: `potluck ps`.",
 )
 
 
 class EventStreamItem(Struct, frozen=True):
     position: int
-    said: EventView | EventGap | None  # None: all is quiet up to this position
+    said: EventView | EventGap | None  # None: no events up to this position
 
 
 class _Read(Struct, frozen=True):
-    found: list[Placed]
-    position: int  # up to which there is nothing else
+    events: list[PlacedView]
+    position: int  # up to which everything was read
     head: int
     gap: EventGap | None
 
 
 async def page(
-    services: Services, account_id: AccountId, wanted: EventFilter, position: int, limit: int
+    services: Services, account_id: AccountId, selection: EventFilter, position: int, limit: int
 ) -> EventPage:
-    """What came behind this position, oldest first."""
-    read = await _read_on(services, account_id, wanted, position, limit)
-    views = [each.view for each in read.found]
+    """Events after the position, oldest first."""
+    read = await _read_on(services, account_id, selection, position, limit)
+    views = [placed.view for placed in read.events]
     return EventPage(views, str(read.position), str(read.head), read.gap)
 
 
 async def newest(
-    services: Services, account_id: AccountId, wanted: EventFilter, before: int | None, limit: int
+    services: Services,
+    account_id: AccountId,
+    selection: EventFilter,
+    before: int | None,
+    limit: int,
 ) -> EventPage:
-    """What came last, or before this position, newest first."""
+    """The latest events, or the latest before a position, newest first."""
     async with services.database.statement() as connection:
-        head = await event_list.head(connection)
+        head = await event_list.read_head(connection)
         last = head + 1 if before is None else min(before, head + 1)
-        found = await event_list.newest(connection, account_id, wanted, last, limit)
-    views = [each.view for each in found]
-    return EventPage(views, str(found[-1].place) if len(found) == limit else None, str(head))
+        rows = await event_list.newest(connection, account_id, selection, last, limit)
+    views = [placed.view for placed in rows]
+    return EventPage(views, str(rows[-1].place) if len(rows) == limit else None, str(head))
 
 
 async def follow(
-    services: Services, account_id: AccountId, wanted: EventFilter, position: int | None
+    services: Services, account_id: AccountId, selection: EventFilter, position: int | None
 ) -> AsyncGenerator[EventStreamItem]:
-    """From now on, if no position is given. Ends when the server stops, and not before.
+    """From now on, if no position is given. Ends only when the server stops.
 
-    The first thing said is the position, so that a stream that is cut before anything has happened
-    goes on from there. Between two looks it holds no connection to the database.
+    The first item is the position, so that a stream that is cut before the first event can resume.
+    Holds no database connection between reads.
     """
     quiet_seconds = services.settings.follow_poll_seconds
-    stopped = topics.shutdown(services.instance)
-    async with services.live.listen(topics.account(account_id), stopped) as listener:
+    shutdown_topic = topics.shutdown(services.instance)
+    async with services.live.listen(topics.account(account_id), shutdown_topic) as listener:
         if position is None:
             async with services.database.statement() as connection:
-                position = await event_list.head(connection)
+                position = await event_list.read_head(connection)
         yield EventStreamItem(position, None)
-        said_at = time.monotonic()
+        sent_at = time.monotonic()
         while not services.stopping.is_set():
-            read = await _read_on(services, account_id, wanted, position, _AT_ONCE)
-            for followed in _said(read):
+            read = await _read_on(services, account_id, selection, position, _PAGE)
+            for followed in _stream_items(read):
                 yield followed
-                said_at = time.monotonic()
+                sent_at = time.monotonic()
             position = read.position
-            if time.monotonic() - said_at >= quiet_seconds:
+            if time.monotonic() - sent_at >= quiet_seconds:
                 yield EventStreamItem(position, None)
-                said_at = time.monotonic()
-            if len(read.found) < _AT_ONCE and not services.stopping.is_set():
-                await listener.wait(max(0.0, said_at + quiet_seconds - time.monotonic()))
+                sent_at = time.monotonic()
+            if len(read.events) < _PAGE and not services.stopping.is_set():
+                await listener.wait(max(0.0, sent_at + quiet_seconds - time.monotonic()))
 
 
-def _said(read: _Read) -> list[EventStreamItem]:
-    """A gap stands before what was found, with a position from which nothing is missing again."""
+def _stream_items(read: _Read) -> list[EventStreamItem]:
+    """A gap comes before the events, with a position from which nothing is missing."""
     gap = [] if read.gap is None else [EventStreamItem(_before(read), read.gap)]
-    return [*gap, *(EventStreamItem(each.place, each.view) for each in read.found)]
+    return [*gap, *(EventStreamItem(placed.place, placed.view) for placed in read.events)]
 
 
 def _before(read: _Read) -> int:
-    return read.found[0].place - 1 if read.found else read.position
+    return read.events[0].place - 1 if read.events else read.position
 
 
 async def _read_on(
-    services: Services, account_id: AccountId, wanted: EventFilter, position: int, limit: int
+    services: Services, account_id: AccountId, selection: EventFilter, position: int, limit: int
 ) -> _Read:
     async with services.database.statement() as connection:
-        read = await event_list.behind(connection, account_id, wanted, position, limit)
-    last = read.head if len(read.found) < limit else read.found[-1].place
-    return _Read(read.found, last, read.head, _gap(read, position))
+        read = await event_list.events_after(connection, account_id, selection, position, limit)
+    last = read.head if len(read.events) < limit else read.events[-1].place
+    return _Read(read.events, last, read.head, _gap(read, position))
 
 
-def _gap(read: Behind, position: int) -> EventGap | None:
+def _gap(read: EventsAfter, position: int) -> EventGap | None:
     if position > read.head:
         return _UNKNOWN
-    # Who asks from the very beginning asks for what there is.
-    return _FORGOTTEN if 0 < position < read.forgotten else None
+    # A reader from position 0 gets whatever is left.
+    return _DELETED if 0 < position < read.forgotten else None

@@ -1,4 +1,4 @@
-"""Notify: the outbox. A fact is written with what made it true, and told afterwards."""
+"""Notify: the outbox. An event is written in the transaction of its cause, and announced later."""
 
 from collections.abc import Sequence
 
@@ -16,63 +16,62 @@ from potluck.store.events.outbox import Event, PlacedEvent
 BATCH = 1000
 
 
-async def tell(connection: Connection, *happened: Event) -> None:
-    """Somebody will be told, if and only if this transaction commits."""
-    await outbox.append(connection, happened)
+async def record_events(connection: Connection, *events: Event) -> None:
+    """The events are announced if and only if this transaction commits."""
+    await outbox.append(connection, events)
 
 
-def ended_in_queue(
+def queue_end_event(
     account_id: AccountId, task_id: TaskId, state: TaskState, reason: EndReason
 ) -> Event:
-    """A task ended without an attempt that would have told it."""
+    """For a task that ended without an attempt."""
     data = {"state": state, "reason": reason}
     return Event(account_id, EventKind.TASK_FINISHED, task_id, data=data)
 
 
 async def hurry(services: Services) -> None:
-    """Something changed: there may be something to tell, and something to place."""
+    """Wakes the leader: there may be events to announce and tasks to place."""
     await services.live.wake(topics.OUTBOX)
     await services.live.wake(topics.SCHEDULE)
 
 
 class OutboxBatch(Struct, frozen=True):
     count: int
-    place: int  # up to which everybody was told
+    place: int  # up to which followers were woken
 
 
-async def notify_once(services: Services, told: int) -> OutboxBatch:
-    """Gives what has happened since its place in the order, and wakes whoever follows it.
+async def notify_once(services: Services, announced: int) -> OutboxBatch:
+    """Places new events in order, and wakes their followers.
 
-    Up to where that was done is to be given back as `told`, and is noted when it is next looked. At
-    least once: who begins anew tells what nobody has noted, and a follower that is woken in vain
-    looks and finds nothing new.
+    Pass the returned place as `announced` to the next call, which stores it. At least once: after a
+    restart, events are announced again from the stored place; a spurious wake-up finds nothing new.
     """
     async with services.database.statement() as connection:
-        placed = await outbox.place(connection, BATCH, told)
+        placed = await outbox.place_events(connection, BATCH, announced)
     await _wake(services, placed)
-    return OutboxBatch(len(placed), placed[-1].place if placed else told)
+    return OutboxBatch(len(placed), placed[-1].place if placed else announced)
 
 
-async def tell_again(services: Services) -> OutboxBatch:
-    """What whoever led before has placed and perhaps told nobody."""
+async def resume_outbox(services: Services) -> OutboxBatch:
+    """Announces events that an earlier leader placed but may not have announced."""
     async with services.database.statement() as connection:
-        untold = await outbox.untold(connection, BATCH)
-    await _wake(services, untold)
-    return OutboxBatch(len(untold), untold[-1].place if untold else 0)
+        unannounced = await outbox.list_unannounced(connection, BATCH)
+    await _wake(services, unannounced)
+    return OutboxBatch(len(unannounced), unannounced[-1].place if unannounced else 0)
 
 
 async def _wake(services: Services, placed: Sequence[PlacedEvent]) -> None:
-    found = [each.event for each in placed]
-    tasks = {event.task_id for event in found if event.task_id is not None}
+    events = [item.event for item in placed]
+    tasks = {event.task_id for event in events if event.task_id is not None}
     ended = {
         event.task_id
-        for event in found
+        for event in events
         if event.kind is EventKind.TASK_FINISHED and event.task_id is not None
     }
     for topic in (
         *map(topics.task, sorted(tasks)),
         *map(topics.results, sorted(ended)),
-        *map(topics.account, sorted({event.account_id for event in found})),
+        *map(topics.account, sorted({event.account_id for event in events})),
     ):
         await services.live.wake(topic)
     if placed:

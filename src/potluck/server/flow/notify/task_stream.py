@@ -1,7 +1,7 @@
-"""Follow: what happens to one task, as it happens, from any point on.
+"""Task stream: the state and log of one task, live, from any position on.
 
-The position is (version, attempt, log offset): all that was sent before is known by it, so a stream
-that was cut goes on exactly where it ended. The truth is read; wake-ups only hurry.
+The position is (version, attempt, log offset) and identifies everything sent before, so a stream
+that was cut resumes exactly. Data always comes from the database; wake-ups only speed it up.
 """
 
 import re
@@ -29,12 +29,12 @@ from potluck.store.tasks.tasks import TaskRecord
 from potluck.wire import codec
 from potluck.wire.consumer import FollowedLog, FollowedState, FollowEvent, TaskView
 
-# Numbers that fit a column, and between them an attempt, or none yet.
+# Numbers that fit their columns, and between them an attempt id, or nothing yet.
 _POSITION = re.compile(r"([0-9]{1,18})\.(attempt_[0-9a-z]{26})?\.([0-9]{1,9})")
 
 
 class StreamPosition(Struct, frozen=True):
-    """How far a follower has come."""
+    """How far a follower has read."""
 
     version: int = 0
     attempt_id: AttemptId | None = None
@@ -45,18 +45,18 @@ class StreamPosition(Struct, frozen=True):
 
 
 def parse_position(text: str | None) -> StreamPosition:
-    """From a Last-Event-ID. From the beginning is for those who say nothing: whoever was cut off
-    and is misunderstood would be told everything twice.
+    """Parses a Last-Event-ID. Only a missing one starts from the beginning: a follower with a
+    malformed one would receive everything twice.
     """
     if text is None:
         return StreamPosition()
-    found = _POSITION.fullmatch(text)
-    if found is None:
+    match = _POSITION.fullmatch(text)
+    if match is None:
         raise InvalidInput(
-            "That `Last-Event-ID` is no position in a task.",
-            "Send the `id` that this task's stream sent last, or none to begin anew.",
+            "That `Last-Event-ID` is not a position in a task stream.",
+            "Send the last `id` of this task's stream, or none to start from the beginning.",
         )
-    return StreamPosition(int(found[1]), AttemptId(found[2]) if found[2] else None, int(found[3]))
+    return StreamPosition(int(match[1]), AttemptId(match[2]) if match[2] else None, int(match[3]))
 
 
 class TaskStreamItem(Struct, frozen=True):
@@ -65,38 +65,38 @@ class TaskStreamItem(Struct, frozen=True):
 
 
 async def view(services: Services, account_id: AccountId, task_id: TaskId) -> TaskView:
-    """The task as it is, with the reason for which it waits."""
+    """The task with the reason it waits for."""
     async with services.database.transaction() as connection:
         task = await tasks.get(connection, task_id, account_id)
     return (await as_shown(services, account_id, [task]))[0]
 
 
 async def as_shown(
-    services: Services, account_id: AccountId, found: list[TaskRecord]
+    services: Services, account_id: AccountId, records: list[TaskRecord]
 ) -> list[TaskView]:
-    """With why they wait, and with how long what they leave is kept."""
+    """Adds waiting reasons and the time until which results are kept."""
     kept = timedelta(seconds=services.settings.keep_results_seconds)
     return [
         task if task.finished_at is None else replace(task, kept_until=task.finished_at + kept)
         for task in await _with_reasons(
-            services, account_id, [add_pause_reason(one) for one in found]
+            services, account_id, [add_pause_reason(record) for record in records]
         )
     ]
 
 
-def add_pause_reason(found: TaskRecord) -> TaskView:
-    """With why it waits, if it is not for something to become free."""
-    task = found.view
+def add_pause_reason(record: TaskRecord) -> TaskView:
+    """Adds the reason, if the task waits for a time or other tasks rather than for capacity."""
+    task = record.view
     if task.state is not TaskState.QUEUED:
         return task
-    if found.waits_for:
-        return replace(task, waiting=waits_for_tasks(found.waits_for))
-    return replace(task, waiting=_pause(task)) if found.is_put_off else task
+    if record.waits_for:
+        return replace(task, waiting=waits_for_tasks(record.waits_for))
+    return replace(task, waiting=_pause(task)) if record.is_put_off else task
 
 
 def _pause(task: TaskView) -> WaitingReason:
     if not task.attempts:
-        assert task.not_before is not None, "what is put off has a time to wait for"
+        assert task.not_before is not None, "a delayed task has a start time"
         return waits_for_start(task.not_before)
     last = task.attempts[-1]
     is_declined = last.reason is EndReason.DECLINED
@@ -104,21 +104,21 @@ def _pause(task: TaskView) -> WaitingReason:
 
 
 async def _with_reasons(
-    services: Services, account_id: AccountId, found: list[TaskView]
+    services: Services, account_id: AccountId, views: list[TaskView]
 ) -> list[TaskView]:
-    """Those that wait for something to become free, with what the last round said about them."""
-    waiting = [each for each in found if each.state is TaskState.QUEUED and each.waiting is None]
+    """Adds the reason from the last round to tasks that wait for capacity."""
+    waiting = [task for task in views if task.state is TaskState.QUEUED and task.waiting is None]
     if not waiting:
-        return found
+        return views
     failed_on = await _failed_on(services, waiting)
     names = [
         topics.waiting(_line(account_id, task, failed_on.get(task.id, ()))) for task in waiting
     ]
-    *known, fails = await services.live.get_many([*names, topics.TROUBLE])
-    if fails is not None:  # what was told before may be true no longer
-        known = [codec.encode_json(scheduler_health.REASON)] * len(names)
-    reasons = {task.id: said for task, said in zip(waiting, known, strict=True) if said}
-    return [_with_reason(task, reasons.get(task.id)) for task in found]
+    *encoded, failing = await services.live.get_many([*names, topics.TROUBLE])
+    if failing is not None:  # older reasons may be outdated
+        encoded = [codec.encode_json(scheduler_health.REASON)] * len(names)
+    reasons = {task.id: reason for task, reason in zip(waiting, encoded, strict=True) if reason}
+    return [_with_reason(task, reasons.get(task.id)) for task in views]
 
 
 def _line(account_id: AccountId, task: TaskView, failed_on: Iterable[NodeId] = ()) -> str:
@@ -129,7 +129,7 @@ def _line(account_id: AccountId, task: TaskView, failed_on: Iterable[NodeId] = (
 
 
 async def _failed_on(services: Services, waiting: list[TaskView]) -> dict[TaskId, list[NodeId]]:
-    """Not from the attempts that are shown, which are the newest few; an array avoids no node."""
+    """Not from the attempts in the view, which are only the newest; arrays avoid no node."""
     tried = [task.id for task in waiting if task.attempts and task.items is None]
     if not tried:
         return {}
@@ -137,20 +137,20 @@ async def _failed_on(services: Services, waiting: list[TaskView]) -> dict[TaskId
         return await tasks.failed_on(connection, tried)
 
 
-def _with_reason(task: TaskView, said: bytes | None) -> TaskView:
-    if said is None:
+def _with_reason(task: TaskView, reason: bytes | None) -> TaskView:
+    if reason is None:
         return task
-    return replace(task, waiting=codec.decode_json(said, WaitingReason))
+    return replace(task, waiting=codec.decode_json(reason, WaitingReason))
 
 
 async def follow(
     services: Services, account_id: AccountId, task_id: TaskId, position: StreamPosition
 ) -> AsyncIterator[TaskStreamItem]:
-    """Ends after the final state, once all of the log was sent; or when the server stops."""
+    """Ends after the final state, once the whole log was sent, or when the server stops."""
     waiting: WaitingReason | None = None
     line = topics.line(_line(account_id, await view(services, account_id, task_id)))
-    stopped = topics.shutdown(services.instance)
-    async with services.live.listen(topics.task(task_id), line, stopped) as listener:
+    shutdown_topic = topics.shutdown(services.instance)
+    async with services.live.listen(topics.task(task_id), line, shutdown_topic) as listener:
         while True:
             task = await view(services, account_id, task_id)
             async for followed in _log(services, account_id, task, position):
@@ -169,14 +169,14 @@ async def follow(
 async def _log(
     services: Services, account_id: AccountId, task: TaskView, position: StreamPosition
 ) -> AsyncIterator[TaskStreamItem]:
-    """What the logs of all attempts, one after the other, have beyond the position.
+    """The logs of all attempts, one after the other, beyond the position.
 
-    Those of an array run side by side, and are read one by one instead.
+    Not for arrays: their attempts run in parallel, and their logs are read one by one.
     """
     if task.items is not None:
         return
     for attempt in task.attempts:
-        # Ids sort by time: what came before the position's attempt was sent before.
+        # Ids sort by time: earlier attempts were sent before.
         if position.attempt_id is not None and attempt.id < position.attempt_id:
             continue
         offset = position.offset if position.attempt_id == attempt.id else 0

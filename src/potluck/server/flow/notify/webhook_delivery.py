@@ -1,8 +1,9 @@
-"""Deliver: events go to the webhooks that want them, in order of a task, until they have arrived.
+"""Deliver: sends events to the webhooks that subscribe to them, in order per task, until they
+arrive.
 
-At least once: what was sent and not noted is sent again, with the same event id. A later event of a
-task is sent when the earlier one was taken or given up; the events of others go on meanwhile.
-Nobody waits for the network inside of a transaction, and `now` is the caller's.
+At least once: a delivery without a stored result is sent again, with the same event id. A later
+event of a task waits until the earlier one was accepted or given up; other events continue
+meanwhile. No transaction waits for the network, and the caller supplies `now`.
 """
 
 import random
@@ -29,11 +30,11 @@ from potluck.model.ids import AccountId
 from potluck.model.webhook import DeliveryState, PauseReason
 from potluck.server import topics
 from potluck.server.egress.types import Busy, EgressResponse, Unreachable
-from potluck.server.flow.notify.notify import tell
+from potluck.server.flow.notify.notify import record_events
 from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.events import deliveries, webhooks
-from potluck.store.events.deliveries import Claimed, Places, Receiver
+from potluck.store.events.deliveries import Claimed, DeliverySlots, Receiver
 from potluck.store.events.outbox import Event
 from potluck.store.events.webhooks import WebhookTarget
 from potluck.wire import codec
@@ -43,16 +44,16 @@ from potluck.wire.webhooks import TryView
 
 log = structlog.get_logger()
 
-# Deliveries of one webhook that wait at a time; the events behind them wait in their list.
+# Queued deliveries per webhook; later events stay in the event list.
 WAITING = 200
 _WEBHOOKS_AT_ONCE = 50
-# How much longer than a try a claim lasts, so that no slow moment makes two of it.
+# How much longer than a try a claim lasts, so that a slow try is not sent twice.
 _SPARE_SECONDS = 10.0
 _BUSY_PAUSE = timedelta(seconds=2)
 
 
-class Sent(Struct, frozen=True):
-    """What came of a try."""
+class SendResult(Struct, frozen=True):
+    """The result of one try."""
 
     seconds: float
     status: int | None = None
@@ -62,32 +63,35 @@ class Sent(Struct, frozen=True):
 
 
 async def queue_once(services: Services, now: datetime) -> int:
-    """Makes deliveries of what is new; how many events were looked at."""
+    """Creates deliveries for new events; returns the number of events read."""
     seen = 0
     async with services.database.transaction() as connection:
-        for webhook in await deliveries.behind(connection, WAITING // 2, _WEBHOOKS_AT_ONCE):
-            seen += await deliveries.queue(connection, webhook, WAITING // 2, now)
+        for webhook in await deliveries.lock_lagging(connection, WAITING // 2, _WEBHOOKS_AT_ONCE):
+            seen += await deliveries.queue_events(connection, webhook, WAITING // 2, now)
     return seen
 
 
 async def claim_once(
     services: Services, now: datetime, sending: Mapping[AccountId, int]
 ) -> Sequence[Claimed]:
-    """Deliveries whose turn it is, for this instance to send; it sends so many for each account."""
+    """Claims due deliveries for this instance, within the limits per account and webhook."""
     settings = services.settings
     free = settings.webhook_concurrency - sum(sending.values())
     if free <= 0:
         return ()
-    each, of_account = settings.webhook_concurrency_each, settings.webhook_concurrency_account
-    lasting = timedelta(seconds=settings.webhook_seconds + _SPARE_SECONDS)
+    per_webhook, per_account = (
+        settings.webhook_concurrency_each,
+        settings.webhook_concurrency_account,
+    )
+    duration = timedelta(seconds=settings.webhook_seconds + _SPARE_SECONDS)
     async with services.database.statement() as connection:
         return await deliveries.claim(
-            connection, now, lasting, Places(free, each, of_account, sending)
+            connection, now, duration, DeliverySlots(free, per_webhook, per_account, sending)
         )
 
 
 async def deliver(services: Services, claimed: Claimed, now: datetime) -> None:
-    """Sends it, and writes down what came of it."""
+    """Sends the delivery, and stores the result."""
     try:
         sent = await _send(services, claimed, now)
     except Busy:
@@ -98,13 +102,13 @@ async def deliver(services: Services, claimed: Claimed, now: datetime) -> None:
     number, detail = claimed.number, sent.detail
     async with services.database.transaction() as connection:
         receiver = await deliveries.lock_receiver(connection, claimed)
-        if receiver is None:  # its claim was over, or its owner removed or resumed it
+        if receiver is None:  # its claim expired, or its owner removed or resumed it
             return
-        tried = TryView(number, now, round(sent.seconds, 3), sent.status, detail)
-        await deliveries.note(connection, claimed, tried)
-        is_told = await _conclude(services, connection, claimed, receiver, sent, then)
+        attempt = TryView(number, now, round(sent.seconds, 3), sent.status, detail)
+        await deliveries.record_try(connection, claimed, attempt)
+        has_event = await _conclude(services, connection, claimed, receiver, sent, then)
     await services.live.wake(topics.WEBHOOKS)
-    if is_told:
+    if has_event:
         await services.live.wake(topics.OUTBOX)
 
 
@@ -115,24 +119,24 @@ async def send_event(
     old_secret_until: datetime | None,
     event: EventView,
     now: datetime,
-) -> Sent:
-    """One try, whatever comes of it. Raises Busy if nothing was tried."""
+) -> SendResult:
+    """One try, regardless of the outcome. Raises Busy if nothing was sent."""
     body = codec.encode_json(event)
     keys = [key_of(secret) for secret in _signing(destination, old_secret_until, now)]
     signed = headers([key for key in keys if key is not None], event.id, int(now.timestamp()), body)
     began = time.monotonic()
     try:
-        answered = await services.outward.send(destination.url, signed, body, account_id)
+        response = await services.outward.send(destination.url, signed, body, account_id)
     except DestinationRefused as error:
-        return Sent(time.monotonic() - began, detail=f"{error.detail} {error.hint}".strip())
+        return SendResult(time.monotonic() - began, detail=f"{error.detail} {error.hint}".strip())
     except Unreachable as error:
-        return Sent(time.monotonic() - began, detail=error.detail)
-    return Sent(
-        answered.seconds,
-        answered.status,
-        _complaint(answered),
-        answered.body_start,
-        answered.retry_after_seconds,
+        return SendResult(time.monotonic() - began, detail=error.detail)
+    return SendResult(
+        response.seconds,
+        response.status,
+        _complaint(response),
+        response.body_start,
+        response.retry_after_seconds,
     )
 
 
@@ -143,22 +147,22 @@ def _signing(
     return destination.secrets if is_both else destination.secrets[:1]
 
 
-def _complaint(answered: EgressResponse) -> str:
-    if answered.is_success:
+def _complaint(response: EgressResponse) -> str:
+    if response.is_success:
         return ""
-    if 300 <= answered.status < 400:
-        return f"It answered {answered.status}. Nobody follows it elsewhere: name that address."
-    return f"It answered {answered.status}."
+    if 300 <= response.status < 400:
+        return f"It answered {response.status}. Redirects are not followed: use the final address."
+    return f"It answered {response.status}."
 
 
-async def _send(services: Services, claimed: Claimed, now: datetime) -> Sent:
+async def _send(services: Services, claimed: Claimed, now: datetime) -> SendResult:
     try:
-        destination = webhooks.opened(
+        destination = webhooks.open_target(
             services.vault, claimed.webhook_id, claimed.sealed_destination
         )
     except Unopenable as error:
-        log.error("webhook not opened", webhook=claimed.webhook_id, detail=error.detail)
-        return Sent(0.0, detail="The server can not open its address. Tell the operator.")
+        log.error("webhook could not be decrypted", webhook=claimed.webhook_id, detail=error.detail)
+        return SendResult(0.0, detail="The server cannot decrypt its address. Tell the operator.")
     until = claimed.old_secret_until
     try:
         return await send_event(
@@ -166,9 +170,9 @@ async def _send(services: Services, claimed: Claimed, now: datetime) -> Sent:
         )
     except Busy:
         raise
-    except Exception:  # a fault of ours: it counts, so that nothing is tried without an end
+    except Exception:  # a bug on our side: it counts, so that retries end
         log.exception("sending failed", delivery=claimed.id)
-        return Sent(0.0, detail="The server could not send it. Tell the operator.")
+        return SendResult(0.0, detail="The server could not send it. Tell the operator.")
 
 
 async def _conclude(
@@ -176,11 +180,11 @@ async def _conclude(
     connection: Connection,
     claimed: Claimed,
     receiver: Receiver,
-    sent: Sent,
+    sent: SendResult,
     now: datetime,
 ) -> bool:
-    """Whether there is something to tell the account."""
-    tried = DeliveryTry(
+    """Stores the verdict; returns whether an event was recorded."""
+    attempt = DeliveryTry(
         claimed.number,
         claimed.first_at,
         receiver.failures,
@@ -189,20 +193,20 @@ async def _conclude(
         sent.status,
         sent.asked_seconds,
     )
-    match judge(tried, _rules(services), now, random.random()):
+    match judge(attempt, _rules(services), now, random.random()):
         case DeliveryDone():
             if await deliveries.finish(connection, claimed, DeliveryState.DELIVERED, now):
-                await webhooks.note_success(connection, claimed.webhook_id, now)
+                await webhooks.record_success(connection, claimed.webhook_id, now)
         case RetryLater(next_at, others_at):
-            if await deliveries.try_later(connection, claimed, next_at):
-                await webhooks.note_failure(connection, claimed.webhook_id, now, others_at)
+            if await deliveries.schedule_retry(connection, claimed, next_at):
+                await webhooks.record_failure(connection, claimed.webhook_id, now, others_at)
         case GivenUp(others_at):
             if await deliveries.finish(connection, claimed, DeliveryState.GIVEN_UP, now):
-                await webhooks.note_failure(connection, claimed.webhook_id, now, others_at)
-                await webhooks.note_given_up(connection, claimed.webhook_id)
+                await webhooks.record_failure(connection, claimed.webhook_id, now, others_at)
+                await webhooks.record_given_up(connection, claimed.webhook_id)
         case Paused(reason):
-            if await deliveries.try_later(connection, claimed, now):
-                await webhooks.note_failure(connection, claimed.webhook_id, now, now)
+            if await deliveries.schedule_retry(connection, claimed, now):
+                await webhooks.record_failure(connection, claimed.webhook_id, now, now)
                 return await _pause(connection, claimed, receiver, sent, reason, now)
     return False
 
@@ -219,11 +223,11 @@ async def _pause(
     connection: Connection,
     claimed: Claimed,
     receiver: Receiver,
-    sent: Sent,
+    sent: SendResult,
     reason: PauseReason,
     now: datetime,
 ) -> bool:
-    """Said once, however many tries come to the same end."""
+    """Records the event once, regardless of the number of failing tries."""
     if not await webhooks.pause(connection, claimed.webhook_id, now, reason, sent.detail):
         return False
     data = {
@@ -232,5 +236,5 @@ async def _pause(
         "reason": reason,
         "detail": sent.detail,
     }
-    await tell(connection, Event(receiver.account_id, EventKind.WEBHOOK_PAUSED, data=data))
+    await record_events(connection, Event(receiver.account_id, EventKind.WEBHOOK_PAUSED, data=data))
     return True

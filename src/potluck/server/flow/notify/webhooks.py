@@ -1,9 +1,10 @@
-"""Webhooks: an account names addresses at which it wants to be told, and looks after them.
+"""Webhooks: an account registers addresses for its events, and manages them.
 
-The secret that signs is shown when it is made, and never again. After a rotation the one before
-signs as well for a while, so that a receiver can change over without missing anything.
+The signing secret is shown once, when it is created. After a rotation the previous secret also
+signs for a while, so that a receiver can switch over without missing anything.
 """
 
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from msgspec import UNSET
@@ -38,36 +39,36 @@ from potluck.wire.webhooks import (
     WebhookView,
 )
 
-_SHOWN_ANSWER = 2_000
+_SHOWN_BYTES = 2_000
 _BUSY_SECONDS = 2.0
 
 
 async def make(
     services: Services,
     account_id: AccountId,
-    asked: NewWebhook,
+    new: NewWebhook,
     request: IdempotentRequest | None = None,
 ) -> WebhookMade:
     """Raises DestinationRefused for an address that the server never sends to."""
-    host, secret = services.outward.check(asked.url), _secret_for(services, request)
+    host, secret = services.outward.check(new.url), _secret_for(services, request)
     async with services.database.transaction() as connection:
         if not await idempotent_secret.is_first(connection, request):
             return WebhookMade(secret, await _made_before(services, connection, account_id, secret))
-        await _check_room(services, connection, account_id)
-        if asked.task_id is not None:
-            await tasks.get(connection, asked.task_id, account_id)
-        made = await webhooks.add(
+        await _check_quota(services, connection, account_id)
+        if new.task_id is not None:
+            await tasks.get(connection, new.task_id, account_id)
+        webhook = await webhooks.add(
             connection,
             services.vault,
             account_id,
-            asked.name or host[:100],
-            tuple(dict.fromkeys(asked.kinds)),
-            asked.task_id,
-            WebhookTarget(asked.url, (secret,)),
-            await deliveries.moment(connection),
+            new.name or host[:100],
+            tuple(dict.fromkeys(new.kinds)),
+            new.task_id,
+            WebhookTarget(new.url, (secret,)),
+            await deliveries.read_clock(connection),
         )
-        await _record(services, connection, AuditKind.WEBHOOK_MADE, account_id, made.view)
-    return WebhookMade(secret, made.view)
+        await _record(services, connection, AuditKind.WEBHOOK_MADE, account_id, webhook.view)
+    return WebhookMade(secret, webhook.view)
 
 
 def _secret_for(services: Services, request: IdempotentRequest | None) -> str:
@@ -79,11 +80,11 @@ def _secret_for(services: Services, request: IdempotentRequest | None) -> str:
 async def _made_before(
     services: Services, connection: Connection, account_id: AccountId, secret: str
 ) -> WebhookView:
-    """There are few, and each knows its secrets."""
+    """Finds the webhook with this secret; an account has few."""
     for view in await webhooks.of_account(connection, services.vault, account_id):
-        found = await webhooks.get(connection, services.vault, view.id, account_id)
-        if found is not None and secret in found.destination.secrets:
-            return found.view
+        webhook = await webhooks.get(connection, services.vault, view.id, account_id)
+        if webhook is not None and secret in webhook.destination.secrets:
+            return webhook.view
     raise idempotent_secret.gone("webhook")
 
 
@@ -98,21 +99,23 @@ async def show(services: Services, account_id: AccountId, webhook_id: str) -> We
 
 
 async def change(
-    services: Services, account_id: AccountId, webhook_id: str, asked: ChangeWebhook
+    services: Services, account_id: AccountId, webhook_id: str, request: ChangeWebhook
 ) -> WebhookView:
-    if asked.url is not UNSET:
-        services.outward.check(asked.url)
+    if request.url is not UNSET:
+        services.outward.check(request.url)
     async with services.database.transaction() as connection:
-        found = await _lock(services, connection, account_id, webhook_id)
-        view, destination = found.view, found.destination
-        if asked.url is not UNSET:
-            destination = replace(destination, url=asked.url)
-        name = view.name if asked.name is UNSET else asked.name
-        kinds = view.kinds if asked.kinds is UNSET else list(dict.fromkeys(asked.kinds))
+        webhook = await _lock(services, connection, account_id, webhook_id)
+        view, destination = webhook.view, webhook.destination
+        if request.url is not UNSET:
+            destination = replace(destination, url=request.url)
+        name = view.name if request.name is UNSET else request.name
+        kinds = view.kinds if request.kinds is UNSET else list(dict.fromkeys(request.kinds))
         changed = replace(view, name=name, kinds=kinds, url=destination.url)
         await webhooks.change(connection, services.vault, Webhook(changed, destination))
-        if destination.url != view.url:  # another address has not failed yet
-            await webhooks.begin_anew(connection, webhook_id, await deliveries.moment(connection))
+        if destination.url != view.url:  # a new address has no failures yet
+            await webhooks.reset_failures(
+                connection, webhook_id, await deliveries.read_clock(connection)
+            )
         await _record(services, connection, AuditKind.WEBHOOK_CHANGED, account_id, changed)
         return (await _get(services, connection, account_id, webhook_id)).view
 
@@ -123,41 +126,41 @@ async def rotate(
     webhook_id: str,
     request: IdempotentRequest | None = None,
 ) -> WebhookMade:
-    """A new secret; the one before signs as well until the time for changing over has passed."""
+    """Creates a new secret; the previous one also signs during the transition period."""
     secret = _secret_for(services, request)
-    lasting = timedelta(seconds=services.settings.webhook_rotation_seconds)
+    duration = timedelta(seconds=services.settings.webhook_rotation_seconds)
     async with services.database.transaction() as connection:
         is_first = await idempotent_secret.is_first(connection, request)
-        found = await _lock(services, connection, account_id, webhook_id)
+        webhook = await _lock(services, connection, account_id, webhook_id)
         if not is_first:
-            return WebhookMade(secret, _rotated_before(found, secret))
-        until = await deliveries.moment(connection) + lasting
-        destination = replace(found.destination, secrets=(secret, found.destination.secrets[0]))
-        changed = replace(found.view, old_secret_until=until)
+            return WebhookMade(secret, _rotated_before(webhook, secret))
+        until = await deliveries.read_clock(connection) + duration
+        destination = replace(webhook.destination, secrets=(secret, webhook.destination.secrets[0]))
+        changed = replace(webhook.view, old_secret_until=until)
         await webhooks.change(connection, services.vault, Webhook(changed, destination))
         await _record(services, connection, AuditKind.WEBHOOK_ROTATED, account_id, changed)
         return WebhookMade(secret, (await _get(services, connection, account_id, webhook_id)).view)
 
 
-def _rotated_before(found: Webhook, secret: str) -> WebhookView:
-    """Only the newest secret is told once more: an older one is no longer what was asked for."""
-    if secret != found.destination.secrets[0]:
+def _rotated_before(webhook: Webhook, secret: str) -> WebhookView:
+    """Only the newest secret is returned again: an older one is no longer valid."""
+    if secret != webhook.destination.secrets[0]:
         raise idempotent_secret.gone("secret")
-    return found.view
+    return webhook.view
 
 
 async def remove(services: Services, account_id: AccountId, webhook_id: str) -> None:
     async with services.database.transaction() as connection:
-        found = await _lock(services, connection, account_id, webhook_id)
+        webhook = await _lock(services, connection, account_id, webhook_id)
         await webhooks.remove(connection, webhook_id, account_id)
-        await _record(services, connection, AuditKind.WEBHOOK_REMOVED, account_id, found.view)
+        await _record(services, connection, AuditKind.WEBHOOK_REMOVED, account_id, webhook.view)
 
 
 async def pause(services: Services, account_id: AccountId, webhook_id: str) -> WebhookView:
-    """Nothing is sent; what happens meanwhile waits among the events. Twice is as good as once."""
+    """Stops sending; events accumulate meanwhile. Idempotent."""
     async with services.database.transaction() as connection:
         await _lock(services, connection, account_id, webhook_id)
-        now = await deliveries.moment(connection)
+        now = await deliveries.read_clock(connection)
         await webhooks.pause(connection, webhook_id, now, PauseReason.OWNER, "")
         return (await _get(services, connection, account_id, webhook_id)).view
 
@@ -167,7 +170,7 @@ async def resume(
 ) -> WebhookView:
     async with services.database.transaction() as connection:
         await _lock(services, connection, account_id, webhook_id)
-        now = await deliveries.moment(connection)
+        now = await deliveries.read_clock(connection)
         await webhooks.resume(connection, webhook_id, now, skip_missed=skip_missed)
         shown = (await _get(services, connection, account_id, webhook_id)).view
     await services.live.wake(topics.WEBHOOKS)
@@ -175,18 +178,18 @@ async def resume(
 
 
 async def test(services: Services, account_id: AccountId, webhook_id: str) -> WebhookTried:
-    """Sends an event that says nothing, now and once, whether it is paused or not."""
+    """Sends a test event, once and now, even if the webhook is paused."""
     async with services.database.statement() as connection:
-        found = await _get(services, connection, account_id, webhook_id)
-        now = await deliveries.moment(connection)
-    data = {"webhook_id": webhook_id, "name": found.view.name}
+        webhook = await _get(services, connection, account_id, webhook_id)
+        now = await deliveries.read_clock(connection)
+    data = {"webhook_id": webhook_id, "name": webhook.view.name}
     event = EventView(new_event_id(), EventKind.WEBHOOK_TEST, now, data=data)
-    until = found.view.old_secret_until
+    until = webhook.view.old_secret_until
     try:
-        sent = await send_event(services, account_id, found.destination, until, event, now)
+        sent = await send_event(services, account_id, webhook.destination, until, event, now)
     except Busy:
         raise Unavailable(
-            "The server looks up too many names just now.", "Try again in a moment.", _BUSY_SECONDS
+            "The server is busy with name lookups.", "Try again in a moment.", _BUSY_SECONDS
         ) from None
     return WebhookTried(
         event.id,
@@ -194,7 +197,7 @@ async def test(services: Services, account_id: AccountId, webhook_id: str) -> We
         round(sent.seconds, 3),
         sent.status,
         sent.detail,
-        sent.answer[:_SHOWN_ANSWER].decode("utf-8", "replace"),
+        sent.answer[:_SHOWN_BYTES].decode("utf-8", "replace"),
     )
 
 
@@ -203,72 +206,64 @@ async def deliveries_of(
 ) -> DeliveryPage:
     async with services.database.transaction() as connection:
         await _get(services, connection, account_id, webhook_id)
-        found = await deliveries.newest(connection, webhook_id, before, limit)
-    return DeliveryPage(found, found[-1].id if len(found) == limit else None)
+        rows = await deliveries.newest(connection, webhook_id, before, limit)
+    return DeliveryPage(rows, rows[-1].id if len(rows) == limit else None)
 
 
 async def redeliver(
     services: Services, account_id: AccountId, webhook_id: str, delivery_id: str
 ) -> DeliveryView:
-    """The same event with the same id once more; what still waits is only hurried."""
+    """Sends the same event with the same id again; a delivery that still waits is made due now."""
     async with services.database.transaction() as connection:
         await _lock(services, connection, account_id, webhook_id)
-        is_one = is_id(delivery_id, "delivery")
-        if not is_one or await deliveries.get(connection, webhook_id, delivery_id) is None:
+        is_valid = is_id(delivery_id, "delivery")
+        if not is_valid or await deliveries.get(connection, webhook_id, delivery_id) is None:
             raise NotFound(
                 f"This webhook has no delivery {delivery_id[:64]!r}.",
                 "`potluck webhooks deliveries` lists them.",
             )
-        now = await deliveries.moment(connection)
-        sent_id = await deliveries.hurry(
+        now = await deliveries.read_clock(connection)
+        sent_id = await deliveries.make_due(
             connection, webhook_id, delivery_id, now
-        ) or await deliveries.again(connection, webhook_id, delivery_id, now, WAITING)
+        ) or await deliveries.redeliver(connection, webhook_id, delivery_id, now, WAITING)
         if sent_id is None:
             raise QuotaExceeded(
-                f"{WAITING} deliveries wait for this webhook already.",
-                "Wait until some are over, or skip them: `potluck webhooks resume --skip`.",
+                f"{WAITING} deliveries are already queued for this webhook.",
+                "Wait until some are done, or skip them: `potluck webhooks resume --skip`.",
             )
-        await deliveries.hurry_webhook(connection, webhook_id, now)
+        await deliveries.make_webhook_due(connection, webhook_id, now)
         shown = await deliveries.get(connection, webhook_id, sent_id)
     await services.live.wake(topics.WEBHOOKS)
-    assert shown is not None, "its row is there, and its webhook is locked"
+    assert shown is not None, "the row exists, and its webhook is locked"
     return shown
 
 
-async def _check_room(services: Services, connection: Connection, account_id: AccountId) -> None:
+async def _check_quota(services: Services, connection: Connection, account_id: AccountId) -> None:
     most = services.settings.webhooks_per_account
     if await webhooks.count(connection, account_id) >= most:
         raise QuotaExceeded(
-            f"An account has at most {most} webhooks here.", "Remove one, or let one serve more."
+            f"An account can have at most {most} webhooks.", "Remove one, or reuse an existing one."
         )
 
 
 async def _get(
-    services: Services, connection: Connection, account_id: AccountId, webhook_id: str
+    services: Services,
+    connection: Connection,
+    account_id: AccountId,
+    webhook_id: str,
+    read: Callable[..., Awaitable[Webhook | None]] = webhooks.get,
 ) -> Webhook:
-    is_one = is_id(webhook_id, "webhook")
-    found = (
-        await webhooks.get(connection, services.vault, webhook_id, account_id) if is_one else None
-    )
-    return _there(found, webhook_id)
+    if is_id(webhook_id, "webhook"):
+        webhook = await read(connection, services.vault, webhook_id, account_id)
+        if webhook is not None:
+            return webhook
+    raise NotFound(f"You have no webhook {webhook_id[:64]!r}.", "`potluck webhooks` lists yours.")
 
 
 async def _lock(
     services: Services, connection: Connection, account_id: AccountId, webhook_id: str
 ) -> Webhook:
-    is_one = is_id(webhook_id, "webhook")
-    found = (
-        await webhooks.lock(connection, services.vault, webhook_id, account_id) if is_one else None
-    )
-    return _there(found, webhook_id)
-
-
-def _there(found: Webhook | None, webhook_id: str) -> Webhook:
-    if found is None:
-        raise NotFound(
-            f"You have no webhook {webhook_id[:64]!r}.", "`potluck webhooks` lists yours."
-        )
-    return found
+    return await _get(services, connection, account_id, webhook_id, webhooks.lock)
 
 
 async def _record(
@@ -278,13 +273,13 @@ async def _record(
     account_id: AccountId,
     view: WebhookView,
 ) -> None:
-    """The host, and nothing else of the address: that may be a secret."""
-    told = {"name": view.name, "host": _host(services, view.url)}
-    await audit.append(connection, services.keys.audit, kind, account_id, view.id, told)
+    """Only the host of the address: the rest may be secret."""
+    data = {"name": view.name, "host": _host(services, view.url)}
+    await audit.append(connection, services.keys.audit, kind, account_id, view.id, data)
 
 
 def _host(services: Services, url: str) -> str:
     try:
         return services.outward.check(url)[:100]
-    except DestinationRefused:  # the operator allows it no longer
+    except DestinationRefused:  # the operator no longer allows it
         return ""

@@ -1,8 +1,7 @@
-"""Values: what functions gave is kept in the transaction that accepts it.
+"""Stores function results in the transaction that accepts them.
 
-Of a call: once the task is over, so that a try which is repeated leaves nothing. Of an array: with
-the items that it is of, and an error for each item that failed for good. Only of functions: what
-other kinds leave are files and logs.
+For a call: when the task ends, so that a repeated try leaves nothing. For an array: with its items,
+and an error for each item that failed permanently. Other task kinds leave only files and logs.
 """
 
 from collections.abc import Sequence
@@ -18,47 +17,52 @@ from potluck.store.files import blobs
 from potluck.wire.provider import Finished, ItemsDone, ReturnedItems
 
 
-def check(value: Value | None) -> None:
+def check_value(value: Value | None) -> None:
     if value is not None and value.blob is not None and value.data:
-        raise InvalidInput("A value is given twice, as data and as a blob.")
+        raise InvalidInput("A value has both data and a blob.")
 
 
-def misfit(attempt: LockedAttempt, each: Finished) -> str:
-    """Why an attempt can not end with the value that it has, or lacks; empty if it can."""
+def find_mismatch(attempt: LockedAttempt, report: Finished) -> str:
+    """Why an attempt cannot end with, or without, this value; empty if it can."""
     is_call = attempt.kind is TaskKind.FUNCTION and attempt.array is None
-    if each.value is not None and not (is_call and each.reason.facts.has_value):
-        return "Only a function that is no array ends with a value or an error."
-    if each.value is None and is_call and each.reason is EndReason.COMPLETED:
-        return "A function that completed ends with what it returned."
+    if report.value is not None and not (is_call and report.reason.facts.has_value):
+        return "Only a function that is not an array ends with a value or an error."
+    if report.value is None and is_call and report.reason is EndReason.COMPLETED:
+        return "A completed function must end with its return value."
     return ""
 
 
-def of_items(
+def item_results(
     attempt: LockedAttempt,
-    told: ItemsDone,
+    report: ItemsDone,
     returned: Sequence[ReturnedItems],
     failures: Sequence[ItemFailure],
 ) -> list[NewResult]:
-    """Of a part of a range: what was returned, and what those raised that failed for good."""
+    """The results of some items: returned values, and the errors of permanent failures."""
     is_function = attempt.kind is TaskKind.FUNCTION
     if returned and not is_function:
         raise InvalidInput("Only functions return values.")
     for run in returned:
-        check(run.values)
+        check_value(run.values)
     if not is_function:
         return []
-    if any(outcome.reason is EndReason.COMPLETED for outcome in told.outcomes):
-        raise InvalidInput("An item of a function that succeeded comes with what it returned.")
+    if any(outcome.reason is EndReason.COMPLETED for outcome in report.outcomes):
+        raise InvalidInput("A succeeded item of a function must include its return value.")
     pieces = [
         NewResult(attempt.task_id, attempt.id, run.start, run.end, run.values) for run in returned
     ]
-    errors = {outcome.item: outcome.error for outcome in reversed(told.outcomes)}
+    errors = {outcome.item: outcome.error for outcome in reversed(report.outcomes)}
     pieces += [
         NewResult(
-            attempt.task_id, attempt.id, one.item, one.item + 1, Value(errors[one.item]), True
+            attempt.task_id,
+            attempt.id,
+            failure.item,
+            failure.item + 1,
+            Value(errors[failure.item]),
+            True,
         )
-        for one in failures
-        if one.is_final
+        for failure in failures
+        if failure.is_final
     ]
     return pieces
 
@@ -66,7 +70,7 @@ def of_items(
 async def hold_blobs(
     connection: Connection, attempt: LockedAttempt, pieces: Sequence[NewResult]
 ) -> None:
-    """Those of one attempt, which must have sent them. After all else: blobs are locked last."""
+    """Claims blobs that the attempt uploaded. Call last: blobs come last in the lock order."""
     large = [(piece.start, piece.value.blob) for piece in pieces if piece.value.blob is not None]
     if large:
         consumer_id = attempt.billable.consumer_id

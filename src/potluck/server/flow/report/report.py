@@ -1,12 +1,12 @@
-"""Report: a node says how an attempt goes and how it ended. Many at once, an answer for each.
+"""Report: a node reports progress and ends of attempts, many per request, with an answer for each.
 
-Fenced by (attempt, token, node); idempotent: the same final report again gets the same answer,
-another one a conflict, and an item of an array counts once. An attempt that was given up for lost,
-and whose work nobody else has been granted since, is taken back by whatever its node says.
+Fenced by (attempt, token, node) and idempotent: repeating a final report gets the same answer, a
+different one a conflict, and an array item counts once. An attempt that was given up for lost is
+re-adopted by any report, if its work has not been granted again.
 
-All that a request says of one attempt is taken in one transaction, and starts and ends of many
-attempts in one for each hundred; whatever is in the way of one of them is found out in a
-transaction of its own, so that nobody fails for another.
+All reports of one attempt in a request share a transaction; starts and ends of many attempts are
+taken a hundred per transaction. A report that cannot be taken this way gets its own transaction, so
+that none fails because of another.
 """
 
 import hashlib
@@ -25,11 +25,11 @@ from potluck.model.task import EndReason, Reporter, TaskState
 from potluck.server import topics
 from potluck.server.auth.tokens import is_lease_token
 from potluck.server.flow.batch import try_batch_then_each
-from potluck.server.flow.lease.adopt import find_live, stale
-from potluck.server.flow.lease.lease import check_token, hear
+from potluck.server.flow.lease.adopt import find_or_readopt, stale_lease
+from potluck.server.flow.lease.lease import check_token, mark_node_seen
 from potluck.server.flow.notify.notify import hurry
 from potluck.server.flow.report import function_results
-from potluck.server.flow.settle.settle import next_wait, write
+from potluck.server.flow.settle.settle import retry_wait, write_changes
 from potluck.server.services import Services
 from potluck.store.attempts import attempts
 from potluck.store.database import Connection
@@ -47,61 +47,61 @@ from potluck.wire.provider import (
     Started,
 )
 
-# Their rows are locked for as long as all of them take.
-_TOGETHER = 100
+# All rows of a batch stay locked until it commits.
+_BATCH = 100
 
 
 async def report(
     services: Services, owner: Owner, node_id: NodeId, reports: Reports
 ) -> ReportAnswers:
-    await hear(services, owner, node_id)
-    said = reports.reports
+    await mark_node_seen(services, owner, node_id)
+    items = reports.reports
     answers: dict[int, ReportAnswer] = {}
 
-    async def whole(places: Sequence[int]) -> dict[int, ReportAnswer]:
-        await _take_in_turn(services, node_id, said)
-        return {place: _accepted(said[place]) for place in places}
+    async def take_all(places: Sequence[int]) -> dict[int, ReportAnswer]:
+        await _take_reports(services, node_id, items)
+        return {place: _accepted(items[place]) for place in places}
 
-    async def together(places: Sequence[int]) -> dict[int, ReportAnswer]:
-        taken = await _take_together(services, node_id, [said[place] for place in places])
-        return {p: _accepted(said[p]) for p in places if said[p].lease.attempt_id in taken}
+    async def take_batch(places: Sequence[int]) -> dict[int, ReportAnswer]:
+        taken = await _take_together(services, node_id, [items[place] for place in places])
+        return {p: _accepted(items[p]) for p in places if items[p].lease.attempt_id in taken}
 
-    async def alone(place: int) -> ReportAnswer:
-        return await _answer(services, node_id, said[place])
+    async def take_one(place: int) -> ReportAnswer:
+        return await _answer(services, node_id, items[place])
 
-    if _is_of_one_attempt(services, said):
+    if _is_of_one_attempt(services, items):
         refused = (Conflict, InvalidInput)
-        answers = await try_batch_then_each(range(len(said)), whole, alone, catch=refused)
+        answers = await try_batch_then_each(range(len(items)), take_all, take_one, catch=refused)
     else:
-        for batch in _batches(said):
-            answers |= await try_batch_then_each(batch, together, alone, but=PotluckError)
+        for batch in _batches(items):
+            answers |= await try_batch_then_each(batch, take_batch, take_one, but=PotluckError)
     await hurry(services)
-    return ReportAnswers([answers[place] for place in range(len(said))])
+    return ReportAnswers([answers[place] for place in range(len(items))])
 
 
-def _is_of_one_attempt(services: Services, said: Sequence[Report]) -> bool:
-    """Whether all of it is taken in one transaction: a short call is started and finished at once.
+def _is_of_one_attempt(services: Services, items: Sequence[Report]) -> bool:
+    """Whether one transaction takes them all, such as start and end of a short call.
 
-    Of one attempt only: rows of several are locked kind by kind. What is said after its end is for
-    one at a time too.
+    Only for a single attempt, since rows of several are locked kind by kind, and only if nothing
+    follows its end.
     """
-    is_one = len(said) > 1 and len({each.lease.attempt_id for each in said}) == 1
-    is_over = any(isinstance(each, Finished) for each in said[:-1])
-    return is_one and not is_over and all(_has_true_token(services, each) for each in said)
+    is_one = len(items) > 1 and len({item.lease.attempt_id for item in items}) == 1
+    ends_early = any(isinstance(item, Finished) for item in items[:-1])
+    return is_one and not ends_early and all(_has_valid_token(services, item) for item in items)
 
 
 def _batches(reports: Sequence[Report]) -> Iterator[list[int]]:
-    """Places of reports of one kind, each attempt once; those of one attempt stay in order."""
+    """Indexes of reports of one kind, each attempt once; the order per attempt is kept."""
     waiting = list(range(len(reports)))
     while waiting:
-        kind, said = type(reports[waiting[0]]), set[AttemptId]()
+        kind, seen = type(reports[waiting[0]]), set[AttemptId]()
         batch: list[int] = []
         later: list[int] = []
         for place in waiting:
             attempt_id = reports[place].lease.attempt_id
-            fits = type(reports[place]) is kind and len(batch) < _TOGETHER
-            (batch if fits and attempt_id not in said else later).append(place)
-            said.add(attempt_id)
+            fits = type(reports[place]) is kind and len(batch) < _BATCH
+            (batch if fits and attempt_id not in seen else later).append(place)
+            seen.add(attempt_id)
         yield batch
         waiting = later
 
@@ -109,11 +109,11 @@ def _batches(reports: Sequence[Report]) -> Iterator[list[int]]:
 async def _take_together(
     services: Services, node_id: NodeId, batch: Sequence[Report]
 ) -> set[AttemptId]:
-    """Those attempts of which the report was taken; the others are for one at a time."""
-    good = [each for each in batch if _has_true_token(services, each)]
-    started = [each for each in good if isinstance(each, Started)]
-    finished = [each for each in good if isinstance(each, Finished)]
-    if len(good) < 2 or not (started or finished):
+    """Returns the attempts whose report was taken; the others are taken one by one."""
+    valid = [item for item in batch if _has_valid_token(services, item)]
+    started = [item for item in valid if isinstance(item, Started)]
+    finished = [item for item in valid if isinstance(item, Finished)]
+    if len(valid) < 2 or not (started or finished):
         return set()
     async with services.database.transaction() as connection:
         if started:
@@ -124,160 +124,164 @@ async def _take_together(
     return set(ended)
 
 
-def _has_true_token(services: Services, each: Report) -> bool:
-    return is_lease_token(services.keys.lease, each.lease.attempt_id, each.lease.token)
+def _has_valid_token(services: Services, item: Report) -> bool:
+    return is_lease_token(services.keys.lease, item.lease.attempt_id, item.lease.token)
 
 
-async def _answer(services: Services, node_id: NodeId, each: Report) -> ReportAnswer:
-    """One report in a transaction of its own."""
+async def _answer(services: Services, node_id: NodeId, item: Report) -> ReportAnswer:
+    """Takes one report in its own transaction."""
     try:
-        check_token(services, each.lease)
-        await _take_in_turn(services, node_id, [each])
-    except (Conflict, InvalidInput) as refused:
-        return ReportAnswer(each.lease.attempt_id, accepted=False, code=refused.code)
-    return _accepted(each)
+        check_token(services, item.lease)
+        await _take_reports(services, node_id, [item])
+    except (Conflict, InvalidInput) as error:
+        return ReportAnswer(item.lease.attempt_id, accepted=False, code=error.code)
+    return _accepted(item)
 
 
-def _accepted(each: Report) -> ReportAnswer:
-    return ReportAnswer(each.lease.attempt_id, accepted=True)
+def _accepted(item: Report) -> ReportAnswer:
+    return ReportAnswer(item.lease.attempt_id, accepted=True)
 
 
-async def _take_in_turn(services: Services, node_id: NodeId, said: Sequence[Report]) -> None:
-    """All that is said of one attempt, in one transaction."""
+async def _take_reports(services: Services, node_id: NodeId, items: Sequence[Report]) -> None:
+    """Takes all reports of one attempt in one transaction."""
     async with services.database.transaction() as connection:
-        task_id = await _take(services, connection, node_id, said)
+        task_id = await _take(services, connection, node_id, items)
     if task_id is not None:
         await _wake(services, task_id)
 
 
 async def _wake(services: Services, task_id: TaskId) -> None:
-    """Whoever waits for what it gives, and whoever follows it."""
+    """Wakes those that wait for its results or follow it."""
     await services.live.wake(topics.results(task_id))
     await services.live.wake(topics.task(task_id))
 
 
 async def _take(
-    services: Services, connection: Connection, node_id: NodeId, said: Sequence[Report]
+    services: Services, connection: Connection, node_id: NodeId, items: Sequence[Report]
 ) -> TaskId | None:
-    """All that is said of one attempt, of which nothing is behind its end: decided one by one, and
-    written once. Answers the task, if somebody may wait for just this: he is not kept until all is
-    told.
+    """Takes reports of one attempt, with nothing after its end; decided in order, written once.
+    Returns the task if a client may wait for this result, so that it is woken before the outbox
+    runs.
     """
-    for each in said:
-        _check(each)
-    change = AttemptChange(await _held(services, connection, node_id, said[0]))
+    for item in items:
+        _check(item)
+    change = AttemptChange(await _held(services, connection, node_id, items[0]))
     is_awaited = False
-    for each in said:
+    for item in items:
         if change.is_open:
-            await write(services, connection, [change])
-            change = AttemptChange(await _held(services, connection, node_id, each))
-        match each:
+            await write_changes(services, connection, [change])
+            change = AttemptChange(await _held(services, connection, node_id, item))
+        match item:
             case Preparing():
                 change = _prepare(change)
             case Started():
                 change = start(_live(change))
             case ItemsDone():
                 is_awaited = True
-                change = await _accept(connection, _live(change), each)
+                change = await _accept(connection, _live(change), item)
             case Finished():
                 if change.attempt.state.is_live:
-                    await write(services, connection, [_finish(services, change, each)])
+                    await write_changes(services, connection, [_finish(services, change, item)])
                 else:
-                    _check_repeated(change.attempt, each)
+                    _check_repeated(change.attempt, item)
                 return change.attempt.task_id
-    await write(services, connection, [change])
+    await write_changes(services, connection, [change])
     return change.attempt.task_id if is_awaited else None
 
 
-def _check(each: Report) -> None:
-    """What can be told without looking."""
-    match each:
+def _check(item: Report) -> None:
+    """Checks that need no lookup."""
+    match item:
         case ItemsDone():
-            _check_items(each)
+            _check_items(item)
         case Finished():
-            if each.reason.facts.reporter is Reporter.SERVER:
-                raise InvalidInput(f"A node can not say that an attempt ended by {each.reason}.")
-            _check_consistent(each.reason, each.exit_code)
-            function_results.check(each.value)
+            if item.reason.facts.reporter is Reporter.SERVER:
+                raise InvalidInput(f"A node cannot report {item.reason}.")
+            _check_consistent(item.reason, item.exit_code)
+            function_results.check_value(item.value)
 
 
 async def _held(
     services: Services, connection: Connection, node_id: NodeId, first: Report
 ) -> LockedAttempt:
-    """The attempt under lock: live, or ended, or taken back if it was given up."""
+    """Locks the attempt: live, ended, or re-adopted if it was given up."""
     attempt_id = first.lease.attempt_id
 
-    async def look() -> LockedAttempt | None:
+    async def lookup() -> LockedAttempt | None:
         attempt = await attempts.lock_for_end(connection, attempt_id)
         if attempt is None or attempt.node_id != node_id:
-            raise stale(attempt_id)
+            raise stale_lease(attempt_id)
         if attempt.reason is not EndReason.LEASE_EXPIRED:
             return attempt
         if isinstance(first, Finished) and _is_incomplete(attempt, first):
-            raise stale(attempt_id)  # its outcomes came too late
+            raise stale_lease(attempt_id)  # its outcomes came too late
         return None
 
     is_over = isinstance(first, Finished)
-    return await find_live(services, connection, attempt_id, node_id, look, is_over=is_over)
+    return await find_or_readopt(services, connection, attempt_id, node_id, lookup, is_over=is_over)
 
 
 def _live(change: AttemptChange) -> AttemptChange:
     if not change.attempt.state.is_live:
-        raise stale(change.attempt.id)
+        raise stale_lease(change.attempt.id)
     return change
 
 
 def _prepare(change: AttemptChange) -> AttemptChange:
     if change.attempt.state not in (AttemptState.GRANTED, AttemptState.PREPARING):
-        raise stale(change.attempt.id)
+        raise stale_lease(change.attempt.id)
     return prepare(change)
 
 
 async def _start_together(
-    services: Services, connection: Connection, node_id: NodeId, told: Sequence[Started]
+    services: Services, connection: Connection, node_id: NodeId, reports: Sequence[Started]
 ) -> set[AttemptId]:
-    """Answers those that are live."""
-    attempt_ids = [each.lease.attempt_id for each in told]
-    decided: list[AttemptChange] = []
-    begun: set[TaskId] = set()
+    """Returns those that are live."""
+    attempt_ids = [item.lease.attempt_id for item in reports]
+    changes: list[AttemptChange] = []
+    started_tasks: set[TaskId] = set()
     for attempt in await attempts.lock_many_for_end(connection, attempt_ids):
         if attempt.node_id != node_id or not attempt.state.is_live:
             continue
-        if attempt.task_id in begun:
+        if attempt.task_id in started_tasks:
             attempt = replace(attempt, task_state=TaskState.RUNNING)
-        decided.append(start(AttemptChange(attempt)))
-        begun.add(attempt.task_id)
-    await write(services, connection, decided)
-    return {change.attempt.id for change in decided}
+        changes.append(start(AttemptChange(attempt)))
+        started_tasks.add(attempt.task_id)
+    await write_changes(services, connection, changes)
+    return {change.attempt.id for change in changes}
 
 
-async def _accept(connection: Connection, change: AttemptChange, each: ItemsDone) -> AttemptChange:
+async def _accept(
+    connection: Connection, change: AttemptChange, report: ItemsDone
+) -> AttemptChange:
     attempt = change.attempt
     if attempt.held is None:
-        raise stale(attempt.id)
-    told = sort_out(each.returned, attempt.held.remaining)
-    if told is None:
-        raise InvalidInput("Some of the items that were returned together count, and some do not.")
-    returned = [each.returned[place] for place in told.runs]
-    held = replace(attempt.held, remaining=told.remaining)
-    failed = [one.item for one in each.outcomes if one.reason is not EndReason.COMPLETED]
-    before = await item_failures.failures(connection, attempt.task_id, failed)
-    accepted = judge(each.outcomes, held, before, returned)
+        raise stale_lease(attempt.id)
+    sorted_items = sort_out(report.returned, attempt.held.remaining)
+    if sorted_items is None:
+        raise InvalidInput("Some of the items returned together are open, and some are not.")
+    returned = [report.returned[place] for place in sorted_items.runs]
+    held = replace(attempt.held, remaining=sorted_items.remaining)
+    failed = [
+        outcome.item for outcome in report.outcomes if outcome.reason is not EndReason.COMPLETED
+    ]
+    before = await item_failures.count_failures(connection, attempt.task_id, failed)
+    accepted = judge(report.outcomes, held, before, returned)
     if not accepted.done:
         return change
-    await item_failures.fail(connection, attempt.task_id, attempt.id, accepted.failures)
-    results = function_results.of_items(attempt, each, returned, accepted.failures)
+    await item_failures.record_failures(connection, attempt.task_id, attempt.id, accepted.failures)
+    results = function_results.item_results(attempt, report, returned, accepted.failures)
     return accept(change, accepted, results)
 
 
-def _check_items(each: ItemsDone) -> None:
-    for outcome in each.outcomes:
+def _check_items(report: ItemsDone) -> None:
+    for outcome in report.outcomes:
         if outcome.reason.facts.reporter is not Reporter.ITEM:
-            raise InvalidInput(f"An item can not have ended by {outcome.reason}.")
+            raise InvalidInput(f"An item cannot end with {outcome.reason}.")
         _check_consistent(outcome.reason, outcome.exit_code)
-    for run in each.returned:
+    for run in report.returned:
         if run.end <= run.start:
-            raise InvalidInput("Items were returned of which there are none.")
+            raise InvalidInput("A returned range is empty.")
 
 
 def _check_consistent(reason: EndReason, exit_code: int | None) -> None:
@@ -286,63 +290,63 @@ def _check_consistent(reason: EndReason, exit_code: int | None) -> None:
 
 
 async def _finish_together(
-    services: Services, connection: Connection, node_id: NodeId, told: Sequence[Finished]
+    services: Services, connection: Connection, node_id: NodeId, reports: Sequence[Finished]
 ) -> dict[AttemptId, TaskId]:
-    """Ends those that nothing is in the way of, one of each task."""
-    said = {each.lease.attempt_id: each for each in told if _is_reportable(each)}
-    locked = await attempts.lock_many_for_end(connection, list(said))
+    """Ends the attempts without obstacles, one per task."""
+    by_attempt = {item.lease.attempt_id: item for item in reports if _is_reportable(item)}
+    locked = await attempts.lock_many_for_end(connection, list(by_attempt))
     ready = {
         attempt.task_id: attempt
         for attempt in locked
         if attempt.node_id == node_id and attempt.state.is_live
-        if not _is_incomplete(attempt, said[attempt.id])
-        and not function_results.misfit(attempt, said[attempt.id])
+        if not _is_incomplete(attempt, by_attempt[attempt.id])
+        and not function_results.find_mismatch(attempt, by_attempt[attempt.id])
     }
-    decided = [_end(services, AttemptChange(one), said[one.id]) for one in ready.values()]
-    await write(services, connection, decided)
+    changes = [_end(services, AttemptChange(a), by_attempt[a.id]) for a in ready.values()]
+    await write_changes(services, connection, changes)
     return {attempt.id: attempt.task_id for attempt in ready.values()}
 
 
-def _finish(services: Services, change: AttemptChange, each: Finished) -> AttemptChange:
-    if _is_incomplete(change.attempt, each):
-        raise InvalidInput("A range is complete when each of its items has an outcome.")
-    if misfit := function_results.misfit(change.attempt, each):
-        raise InvalidInput(misfit)
-    return _end(services, change, each)
+def _finish(services: Services, change: AttemptChange, report: Finished) -> AttemptChange:
+    if _is_incomplete(change.attempt, report):
+        raise InvalidInput("A range completes only when each item has an outcome.")
+    if mismatch := function_results.find_mismatch(change.attempt, report):
+        raise InvalidInput(mismatch)
+    return _end(services, change, report)
 
 
-def _end(services: Services, change: AttemptChange, each: Finished) -> AttemptChange:
+def _end(services: Services, change: AttemptChange, report: Finished) -> AttemptChange:
     return end(
         change,
-        each.reason,
-        next_wait(services),
-        exit_code=each.exit_code,
-        detail=each.detail,
-        # A node that restarted has measured nothing, which is not the same as having used nothing.
-        usage=None if each.reason is EndReason.NODE_RESTARTED else each.usage,
-        report_hash=_hash(each),
-        value=each.value,
+        report.reason,
+        retry_wait(services),
+        exit_code=report.exit_code,
+        detail=report.detail,
+        # A restarted node has measured nothing, which differs from no usage.
+        usage=None if report.reason is EndReason.NODE_RESTARTED else report.usage,
+        report_hash=_hash(report),
+        value=report.value,
     )
 
 
-def _is_reportable(each: Finished) -> bool:
-    is_nodes = each.reason.facts.reporter is not Reporter.SERVER
-    is_usual = is_nodes and is_consistent(each.reason, each.exit_code)
-    # What was uploaded may be in the way of one, and not of the others.
-    return is_usual and (each.value is None or each.value.blob is None)
+def _is_reportable(report: Finished) -> bool:
+    is_node_reason = report.reason.facts.reporter is not Reporter.SERVER
+    is_plain = is_node_reason and is_consistent(report.reason, report.exit_code)
+    # An uploaded blob may be missing, which must not fail the others.
+    return is_plain and (report.value is None or report.value.blob is None)
 
 
-def _is_incomplete(attempt: LockedAttempt, each: Finished) -> bool:
+def _is_incomplete(attempt: LockedAttempt, report: Finished) -> bool:
     has_rest = attempt.array is not None and bool(attempt.array.remaining)
-    return each.reason is EndReason.COMPLETED and has_rest
+    return report.reason is EndReason.COMPLETED and has_rest
 
 
-def _hash(each: Finished) -> bytes:
-    return hashlib.sha256(codec.encode_json(each)).digest()
+def _hash(report: Finished) -> bytes:
+    return hashlib.sha256(codec.encode_json(report)).digest()
 
 
-def _check_repeated(attempt: LockedAttempt, each: Finished) -> None:
+def _check_repeated(attempt: LockedAttempt, report: Finished) -> None:
     if attempt.report_hash is None:
-        raise stale(attempt.id)
-    if attempt.report_hash != _hash(each):
+        raise stale_lease(attempt.id)
+    if attempt.report_hash != _hash(report):
         raise Conflict(f"{attempt.id} was reported differently before.")

@@ -1,6 +1,6 @@
-"""Results: whoever called functions waits here for what they gave, of many tasks at once.
+"""Result poll: waits for the results of many function tasks, without a database connection.
 
-The truth is read; wake-ups only hurry. Nobody holds a database connection while waiting.
+Data always comes from the database; wake-ups only speed it up.
 """
 
 import asyncio
@@ -13,23 +13,23 @@ from potluck.store.tasks import function_results
 from potluck.store.tasks.function_results import ResultProgress
 from potluck.wire.results import AskResults, Results, TaskResult
 
-# An answer has its measure; the rest is for the next.
+# Limits per response; the rest follows with the next.
 _PAGE_BYTES = 4 * 2**20
 _PAGE_PIECES = 10_000
 
 
-async def ask(services: Services, account_id: AccountId, asked: AskResults) -> Results:
-    """Answers at once if a task is over or has something new, else when one is or has."""
-    behind = {each.task_id: each.behind for each in asked.tasks}
+async def ask(services: Services, account_id: AccountId, request: AskResults) -> Results:
+    """Returns as soon as a task has ended or has new results."""
+    behind = {task.task_id: task.behind for task in request.tasks}
     clock, settings = asyncio.get_running_loop(), services.settings
-    deadline = clock.time() + min(asked.wait_seconds, settings.poll_seconds)
-    names = [topics.results(task_id) for task_id in behind]
-    async with services.live.listen(*names, topics.shutdown(services.instance)) as listener:
+    deadline = clock.time() + min(request.wait_seconds, settings.poll_seconds)
+    result_topics = [topics.results(task_id) for task_id in behind]
+    async with services.live.listen(*result_topics, topics.shutdown(services.instance)) as listener:
         while True:
-            found = await _look(services, account_id, behind)
+            results = await _look(services, account_id, behind)
             rest_seconds = deadline - clock.time()
-            if found or rest_seconds <= 0 or services.stopping.is_set():
-                return Results(found)
+            if results or rest_seconds <= 0 or services.stopping.is_set():
+                return Results(results)
             await listener.wait(min(rest_seconds, settings.follow_poll_seconds))
 
 
@@ -37,30 +37,30 @@ async def _look(
     services: Services, account_id: AccountId, behind: dict[TaskId, int]
 ) -> list[TaskResult]:
     async with services.database.statement() as connection:
-        known = await function_results.look(
+        progress = await function_results.load_progress(
             connection, services.vault, account_id, behind, _PAGE_BYTES, _PAGE_PIECES
         )
     for task_id in behind:
-        if task_id not in known:
+        if task_id not in progress:
             raise NotFound(
                 f"There is no task {task_id} of yours.", "`potluck ps` lists your tasks."
             )
     return [
-        _told(known[task_id], seen)
-        for task_id, seen in behind.items()
-        if known[task_id].result_count > seen or known[task_id].state.is_final
+        _task_result(progress[task_id], offset)
+        for task_id, offset in behind.items()
+        if progress[task_id].result_count > offset or progress[task_id].state.is_final
     ]
 
 
-def _told(task: ResultProgress, seen: int) -> TaskResult:
-    behind = seen + len(task.pieces)
-    gone = "what it gave is kept no longer" if task.is_cleared else ""
+def _task_result(task: ResultProgress, offset: int) -> TaskResult:
+    behind = offset + len(task.pieces)
+    note = "its results have been deleted" if task.is_cleared else ""
     return TaskResult(
         task.task_id,
         task.state,
         behind,
         task.pieces,
         task.reason,
-        task.detail or gone,
+        task.detail or note,
         has_more=behind < task.result_count,
     )

@@ -1,6 +1,6 @@
-"""Makes plans come true: a batch in one short transaction, guarded, told of, with its holds.
+"""Applies plans: a batch in one short transaction, guarded, with its holds and events.
 
-A batch that fails as a whole is tried one by one, so that one bad assignment fails alone.
+A batch that fails is tried one by one, so that one bad assignment fails alone.
 """
 
 from collections.abc import Sequence
@@ -18,33 +18,35 @@ from potluck.store.ledger.ledger import Movement
 from potluck.store.new_ids import new_attempt_id
 from potluck.store.scheduler.leader import Leadership, TermOver
 
-# Its rows are locked for as long as the whole batch takes.
+# All rows of a batch stay locked until it commits.
 BATCH = 50
 
 
-async def apply(
+async def apply_assignments(
     services: Services, leadership: Leadership, assignments: Sequence[Assignment]
 ) -> list[Assigned]:
-    """Those of a batch that came true; the others no longer hold."""
+    """Returns the assignments that were applied; the others no longer hold."""
     answers = await try_batch_then_each(
         assignments, partial(_apply, services, leadership), but=(PotluckError, TermOver)
     )
-    return [each for each in answers.values() if each is not None]
+    return [answer for answer in answers.values() if answer is not None]
 
 
 async def _apply(
     services: Services, leadership: Leadership, assignments: Sequence[Assignment]
 ) -> dict[Assignment, Assigned | None]:
-    planned = [PlannedAttempt(new_attempt_id(), each) for each in assignments]
+    planned = [PlannedAttempt(new_attempt_id(), assignment) for assignment in assignments]
     async with services.database.transaction() as connection:
         assigned = await assign(connection, planned, leadership, services.settings.fetch_seconds)
         await _hold(connection, assigned)
-    return {**dict.fromkeys(assignments), **{each.assignment: each for each in assigned}}
+    return {**dict.fromkeys(assignments), **{applied.assignment: applied for applied in assigned}}
 
 
 async def _hold(connection: Connection, assigned: Sequence[Assigned]) -> None:
     movements = [
-        Movement(hold_entries(each.consumer_id, each.assignment.hold_micro), each.attempt_id)
-        for each in assigned
+        Movement(
+            hold_entries(applied.consumer_id, applied.assignment.hold_micro), applied.attempt_id
+        )
+        for applied in assigned
     ]
     await ledger.append_many(connection, movements)

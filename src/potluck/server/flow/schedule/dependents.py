@@ -1,46 +1,48 @@
-"""Depend: what comes after others is let go when all of them succeeded, or called off.
+"""Dependents: a task is released when all its dependencies succeeded, or else cancelled.
 
-Whoever ends a task that others wait for writes down how; here the leader acts on that, a batch at a
-time, so that rounds have their turn. A chain falls as a whole.
+The transaction that ends a dependency records its outcome; the leader acts on it here, in batches
+between rounds. A chain of dependents is cancelled as a whole.
 """
 
 from potluck.model.ids import TaskId
 from potluck.model.task import EndReason, TaskState
-from potluck.server.flow.notify.notify import ended_in_queue, tell
+from potluck.server.flow.notify.notify import queue_end_event, record_events
 from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.scheduler import leader
 from potluck.store.scheduler.leader import Leadership
 from potluck.store.tasks import dependencies, tasks
-from potluck.store.tasks.dependencies import Decided
+from potluck.store.tasks.dependencies import EndedDependency
 
 _BATCH = 1000
-_MOST_FALLEN = 5000
+_MAX_CANCELLED = 5000
 
 
-async def decide_once(services: Services, leadership: Leadership) -> int:
-    """Answers how many waits are over. Unless that is none, there may be more."""
+async def resolve_dependencies_once(services: Services, leadership: Leadership) -> int:
+    """Returns the number of resolved dependencies. If it is not 0, there may be more."""
     async with services.database.transaction() as connection:
-        told = await dependencies.decided(connection, _BATCH)
-        if not told or not await leader.holds(connection, leadership):
+        decided = await dependencies.list_decided(connection, _BATCH)
+        if not decided or not await leader.is_current(connection, leadership):
             return 0
-        doomed = {each.task_id for each in told if each.outcome is not TaskState.SUCCEEDED}
-        told += await dependencies.fallen(connection, sorted(doomed), _MOST_FALLEN)
-        await dependencies.release(connection, told)
-        await call_off(connection, told)
-    return len(told)
+        doomed = {item.task_id for item in decided if item.outcome is not TaskState.SUCCEEDED}
+        decided += await dependencies.list_transitive(connection, sorted(doomed), _MAX_CANCELLED)
+        await dependencies.release(connection, decided)
+        await cancel_dependents(connection, decided)
+    return len(decided)
 
 
-async def call_off(connection: Connection, told: list[Decided]) -> None:
-    """Those that came after one that did not succeed."""
+async def cancel_dependents(connection: Connection, decided: list[EndedDependency]) -> None:
+    """Cancels tasks that depend on one that did not succeed."""
     details: dict[TaskId, str] = {}
-    for each in told:
-        if each.outcome is not TaskState.SUCCEEDED:
-            sentence = f"{each.after_id}, which it was to come after, has {_ENDED[each.outcome]}."
-            details.setdefault(each.task_id, sentence)
-    how = TaskState.CANCELLED, EndReason.DEPENDENCY
-    ended = await tasks.end_queued(connection, details, *how)
-    await tell(connection, *(ended_in_queue(owner, task_id, *how) for task_id, owner in ended))
+    for item in decided:
+        if item.outcome is not TaskState.SUCCEEDED:
+            sentence = f"{item.after_id}, which it depends on, has {_ENDED[item.outcome]}."
+            details.setdefault(item.task_id, sentence)
+    end = TaskState.CANCELLED, EndReason.DEPENDENCY
+    ended = await tasks.end_queued(connection, details, *end)
+    await record_events(
+        connection, *(queue_end_event(owner, task_id, *end) for task_id, owner in ended)
+    )
 
 
 _ENDED = {

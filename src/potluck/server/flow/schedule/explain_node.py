@@ -1,7 +1,6 @@
-"""Explain a node: why it gets no work, for its owner, from the scheduler's own mouth.
+"""Explains to its owner why a node gets no work.
 
-What the scheduler does not plan with is told from the database: a node that is silent or does not
-ask for work, and devices that are not its own to offer.
+Asks the scheduler; nodes it does not plan with are explained from the database.
 """
 
 from datetime import UTC, datetime
@@ -20,16 +19,16 @@ from potluck.store.nodes.node_conditions import OwnNode
 from potluck.wire import codec
 from potluck.wire.own_machines import AwayDevice, NodeExplanation, NodeReason
 
-_UNREACHED = {
-    NodeState.SILENT: "It has not been heard for a while, so it gets no work until it is back.",
-    NodeState.LEFT: "It has left the pool, and gets no work until it registers again.",
+_UNREACHABLE = {
+    NodeState.SILENT: "It has been silent for a while and gets no work until it is back.",
+    NodeState.LEFT: "It has left the pool and gets no work until it registers again.",
 }
-_DOES_NOT_ASK = (
-    "It has not asked for work since it came back, or let some lie that it was given; it gets none"
-    " until it asks."
+_NOT_POLLING = (
+    "It has not polled for work since it came back, or did not fetch an assignment; it gets no"
+    " work until it polls."
 )
-_HAS_NONE = "It has no device to offer."
-_NOT_ITS_OWN = "None of its devices is its own to offer: they are bound to other nodes or wallets."
+_NO_DEVICES = "It has no device to offer."
+_BOUND_ELSEWHERE = "All of its devices are bound to other nodes or wallets."
 
 
 async def explain_node(
@@ -37,58 +36,62 @@ async def explain_node(
 ) -> NodeExplanation:
     async with services.database.transaction() as connection:
         node = await node_conditions.own_node(connection, node_id, account_id)
-    known = _unplanned(node)
-    if known is None and await scheduler_health.is_in_trouble(services):
-        known = scheduler_health.REASON.sentence
-    said = await leader_rpc.ask(services, node_id) if known is None else None
-    if said is None:
-        sentence = known or "The scheduler does not answer just now; ask again in a moment."
+    sentence_known = _unplanned(node)
+    if sentence_known is None and await scheduler_health.is_in_trouble(services):
+        sentence_known = scheduler_health.REASON.sentence
+    encoded = await leader_rpc.ask(services, node_id) if sentence_known is None else None
+    if encoded is None:
+        sentence = sentence_known or "The scheduler is not answering; try again in a moment."
         answer = NodeExplanation(node_id, node.state, sentence)
     else:
-        answer = codec.decode_json(said, NodeExplanation)
+        answer = codec.decode_json(encoded, NodeExplanation)
     return replace(answer, state=node.state, running=node.running, away=_away(node))
 
 
 def _unplanned(node: OwnNode) -> str | None:
-    """Why the scheduler does not know the node, if it does not."""
-    if node.state in _UNREACHED:
-        return _UNREACHED[node.state]
+    """Why the scheduler does not plan with the node, if it does not."""
+    if node.state in _UNREACHABLE:
+        return _UNREACHABLE[node.state]
     if not node.is_polling:
-        return _DOES_NOT_ASK
+        return _NOT_POLLING
     if not node.devices:
-        return _HAS_NONE
-    if all(each.standing is not Standing.BOUND for each in node.devices):
-        return _NOT_ITS_OWN
+        return _NO_DEVICES
+    if all(device.standing is not Standing.BOUND for device in node.devices):
+        return _BOUND_ELSEWHERE
     return None
 
 
 def _away(node: OwnNode) -> list[AwayDevice]:
     return [
-        AwayDevice(each.id, each.model, each.availability, each.why)
-        for each in node.devices
-        if each.availability is not Availability.AVAILABLE
+        AwayDevice(device.id, device.model, device.availability, device.why)
+        for device in node.devices
+        if device.availability is not Availability.AVAILABLE
     ]
 
 
-def answer(memory: LeaderMemory, node_id: NodeId) -> NodeExplanation:
+def answer_about_node(memory: LeaderMemory, node_id: NodeId) -> NodeExplanation:
     """The leader's part."""
-    found = memory.known.scheduler.explain_node(node_id)
-    if found is not None:
-        return _explanation(memory, node_id, found)
+    explained = memory.known.scheduler.explain_node(node_id)
+    if explained is not None:
+        return _explanation(memory, node_id, explained)
     return NodeExplanation(
-        node_id, NodeState.ONLINE, "The scheduler has not heard of it yet; ask again in a moment."
+        node_id, NodeState.ONLINE, "The scheduler does not know it yet; try again in a moment."
     )
 
 
-def _explanation(memory: LeaderMemory, node_id: NodeId, found: NodeExplained) -> NodeExplanation:
-    partly = "" if memory.is_loaded else " The scheduler is still reading the queue."
+def _explanation(
+    memory: LeaderMemory, node_id: NodeId, explained: NodeExplained
+) -> NodeExplanation:
+    note = "" if memory.is_loaded else " The scheduler is still reading the queue."
     return NodeExplanation(
         node_id=node_id,
         state=NodeState.ONLINE,
-        sentence=f"{found.sentence}{partly}",
-        running=found.running,
-        waiting=found.waiting,
-        reasons=[NodeReason(each.code, each.tasks, each.sentence) for each in found.reasons],
-        changes=found.changes,
+        sentence=f"{explained.sentence}{note}",
+        running=explained.running,
+        waiting=explained.waiting,
+        reasons=[
+            NodeReason(reason.code, reason.tasks, reason.sentence) for reason in explained.reasons
+        ],
+        changes=explained.changes,
         at=datetime.fromtimestamp(memory.now, UTC),
     )

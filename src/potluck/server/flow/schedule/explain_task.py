@@ -1,8 +1,4 @@
-"""Explain: why a task waits, from the scheduler's own mouth.
-
-Any instance may be asked. Only the one that leads knows the queue: without a leader the answer says
-less, and says so.
-"""
+"""Explains why a task waits. Only the leader knows the queue: without one the answer is shorter."""
 
 from datetime import UTC, datetime
 
@@ -21,37 +17,37 @@ from potluck.server.services import Services
 from potluck.wire import codec
 from potluck.wire.consumer import Explanation, ItemCounts, RefusalCount, TaskView
 
-# Reasons to which the scheduler has nothing to add.
-_SAY_ALL = ("delayed", "back_off", "declined", "dependency", scheduler_health.REASON.code)
+# Reasons that need no detail from the scheduler.
+_COMPLETE_REASONS = ("delayed", "back_off", "declined", "dependency", scheduler_health.REASON.code)
 
 
 async def explain(services: Services, account_id: AccountId, task_id: TaskId) -> Explanation:
     task = await view(services, account_id, task_id)
-    if not _is_in_line(task):
+    if not _is_in_queue(task):
         return Explanation(task.id, task.state, _sentence(task), nodes=0)
-    said = await leader_rpc.ask(services, task_id)
-    if said is not None:
-        answer = replace(codec.decode_json(said, Explanation), state=task.state)
-        return _of_what_is_left(answer, task.items)
-    known = task.waiting.sentence if task.waiting is not None else "It waits for a device."
-    sentence = f"{known} The scheduler does not answer just now; ask again in a moment."
+    encoded = await leader_rpc.ask(services, task_id)
+    if encoded is not None:
+        answer = replace(codec.decode_json(encoded, Explanation), state=task.state)
+        return _for_remaining_items(answer, task.items)
+    reason = task.waiting.sentence if task.waiting is not None else "It waits for a device."
+    sentence = f"{reason} The scheduler is not answering; try again in a moment."
     return Explanation(task.id, task.state, sentence, nodes=0)
 
 
-def _is_in_line(task: TaskView) -> bool:
-    """Not for a time or for other tasks; of an array, some items may run while others wait."""
+def _is_in_queue(task: TaskView) -> bool:
+    """Waits for capacity, not for a time or other tasks; an array may be partly running."""
     has_more = task.items is not None and not task.state.is_final and task.items.pending > 0
     if task.state is not TaskState.QUEUED and not has_more:
         return False
-    return task.waiting is None or task.waiting.code not in _SAY_ALL
+    return task.waiting is None or task.waiting.code not in _COMPLETE_REASONS
 
 
-def _of_what_is_left(said: Explanation, items: ItemCounts | None) -> Explanation:
-    """An array that has begun stands in no queue and need not start: its rest waits."""
+def _for_remaining_items(explanation: Explanation, items: ItemCounts | None) -> Explanation:
+    """An array that has started has no position or start time: only its rest waits."""
     if items is None or items.pending == items.total:
-        return said
-    sentence = f"{_progress(items)} {said.sentence}"
-    return replace(said, sentence=sentence, position=None, estimated_start=None, basis=None)
+        return explanation
+    sentence = f"{_progress(items)} {explanation.sentence}"
+    return replace(explanation, sentence=sentence, position=None, estimated_start=None, basis=None)
 
 
 def _progress(items: ItemCounts) -> str:
@@ -67,8 +63,8 @@ def _progress(items: ItemCounts) -> str:
 
 def _sentence(task: TaskView) -> str:
     where = task.attempts[-1].node_name if task.attempts else "a node"
-    is_told = task.reason is None or task.reason.value == task.state.value
-    reason = "" if is_told else f" ({task.reason})"
+    is_implied = task.reason is None or task.reason.value == task.state.value
+    reason = "" if is_implied else f" ({task.reason})"
     if task.items is not None and task.state in (TaskState.ASSIGNED, TaskState.RUNNING):
         return f"It does not wait: {_progress(task.items)}"
     match task.state:
@@ -76,55 +72,54 @@ def _sentence(task: TaskView) -> str:
             assert task.waiting is not None
             return task.waiting.sentence
         case TaskState.ASSIGNED:
-            return f"It does not wait: {where} was chosen, and prepares it."
+            return f"It does not wait: {where} was chosen and prepares it."
         case TaskState.RUNNING:
             return f"It does not wait: it runs on {where}."
         case TaskState.SUCCEEDED:
             return "It does not wait: it has succeeded."
         case TaskState.FAILED | TaskState.CANCELLED | TaskState.EXPIRED:
-            return f"It does not wait: it is over, {task.state}{reason}."
+            return f"It does not wait: it has ended, {task.state}{reason}."
 
 
 async def answer_once(services: Services, memory: LeaderMemory) -> int:
-    """The leader's part: answers what was asked, about tasks and nodes that there are and tasks
-    that there might be, and tells how much."""
+    """The leader's part: answers pending questions about tasks, nodes and estimates."""
     return await leader_rpc.answer_all(services, lambda about: _answer_about(memory, about))
 
 
 def _answer_about(memory: LeaderMemory, about: leader_rpc.About) -> msgspec.Struct:
-    if isinstance(about, leader_rpc.Supposed):
-        return estimate.answer(memory, about)
+    if isinstance(about, leader_rpc.HypotheticalTask):
+        return estimate.answer_estimate(memory, about)
     if is_id(about, "node"):
-        return explain_node.answer(memory, NodeId(about))
+        return explain_node.answer_about_node(memory, NodeId(about))
     return _answer(memory, TaskId(about))
 
 
 def _answer(memory: LeaderMemory, task_id: TaskId) -> Explanation:
-    found = memory.known.scheduler.explain(task_id, memory.now)
-    if found is not None:
-        return _explanation(memory, task_id, found)
+    explained = memory.known.scheduler.explain(task_id, memory.now)
+    if explained is not None:
+        return _explanation(memory, task_id, explained)
     sentence = (
-        "It is being placed at this moment, or has just left the queue; ask again."
+        "It is being placed, or has just left the queue; try again."
         if memory.is_loaded
-        else "The scheduler has just started and is still reading the queue; ask again."
+        else "The scheduler has just started and is still reading the queue; try again."
     )
     return Explanation(task_id, TaskState.QUEUED, sentence, len(memory.known.nodes))
 
 
-def _explanation(memory: LeaderMemory, task_id: TaskId, found: Explained) -> Explanation:
-    forecast = found.forecast
+def _explanation(memory: LeaderMemory, task_id: TaskId, explained: Explained) -> Explanation:
+    forecast = explained.forecast
     return Explanation(
         task_id=task_id,
         state=TaskState.QUEUED,
-        sentence=found.reason.sentence,
-        nodes=found.nodes,
+        sentence=explained.reason.sentence,
+        nodes=explained.nodes,
         refusals=[
             RefusalCount(refusal, nodes, refusal_sentence(refusal, nodes))
-            for refusal, nodes in found.refusals.items()
+            for refusal, nodes in explained.refusals.items()
         ],
-        changes=found.changes,
-        # While the queue is still being read, others may stand before it.
-        position=found.position if memory.is_loaded else None,
+        changes=explained.changes,
+        # While the queue is being loaded, tasks ahead may be unknown.
+        position=explained.position if memory.is_loaded else None,
         estimated_start=None if forecast is None else _moment(forecast.start),
         basis=None if forecast is None else forecast.basis,
         at=_moment(memory.now),

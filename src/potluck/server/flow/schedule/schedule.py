@@ -1,7 +1,6 @@
-"""Schedule: the leader catches up with what has changed, plans, and applies what still holds.
+"""Schedule: the leader reads changes, plans, and applies the plan, one slice at a time.
 
-One slice at a time: between two of them requests have their turn, and what has changed meanwhile is
-taken in.
+Between slices, requests get their turn and new changes are read.
 """
 
 from collections.abc import Sequence
@@ -13,7 +12,7 @@ from potluck.decide.explain.reason_updates import Waiting
 from potluck.decide.queue.task_groups import LineKey
 from potluck.decide.types import Assignment
 from potluck.server import topics
-from potluck.server.flow.schedule.assign import BATCH, apply
+from potluck.server.flow.schedule.assign import BATCH, apply_assignments
 from potluck.server.leader.memory import LeaderMemory
 from potluck.server.services import Services
 from potluck.store.attempts.assign import Assigned
@@ -23,13 +22,13 @@ log = structlog.get_logger()
 
 
 class Round(Struct, frozen=True):
-    """What a slice did, and why what is left waits, as far as that is new."""
+    """The result of a slice, with the waiting reasons that changed."""
 
     assigned: tuple[Assignment, ...]
     waiting: dict[LineKey, Waiting]
-    emptied: tuple[LineKey, ...]  # in which nobody waits any more
-    is_placed: bool  # False if there may be more to place at once
-    is_told: bool  # False if there may be more to tell
+    emptied: tuple[LineKey, ...]  # groups without waiting tasks
+    is_placed: bool  # False if there may be more to place now
+    is_told: bool  # False if there may be more reasons to publish
 
     @property
     def is_complete(self) -> bool:
@@ -37,13 +36,13 @@ class Round(Struct, frozen=True):
 
 
 async def schedule_once(services: Services, leadership: Leadership, memory: LeaderMemory) -> Round:
-    """Raises TermOver when another instance leads by now."""
+    """Raises TermOver when another instance leads."""
     await memory.catch_up()
     plan = memory.known.scheduler.plan(memory.now, services.settings.decisions_per_slice)
-    came_true = await _apply(services, leadership, memory, plan.assignments)
-    all_came_true = len(came_true) == len(plan.assignments)
-    is_placed = plan.is_complete and all_came_true
-    return Round(tuple(came_true), plan.waiting, plan.emptied, is_placed, plan.is_told)
+    applied = await _apply(services, leadership, memory, plan.assignments)
+    all_applied = len(applied) == len(plan.assignments)
+    is_placed = plan.is_complete and all_applied
+    return Round(tuple(applied), plan.waiting, plan.emptied, is_placed, plan.is_told)
 
 
 async def _apply(
@@ -52,20 +51,20 @@ async def _apply(
     memory: LeaderMemory,
     assignments: Sequence[Assignment],
 ) -> list[Assignment]:
-    """Whatever did not come true, or nobody knows of, is read again before the next plan."""
-    came_true: list[Assignment] = []
-    done_with = 0
+    """Everything not applied, or with an unknown outcome, is read again before the next plan."""
+    applied: list[Assignment] = []
+    done = 0
     try:
         for start in range(0, len(assignments), BATCH):
             batch = assignments[start : start + BATCH]
-            assigned = await apply(services, leadership, batch)
-            done_with = start + len(batch)
-            came_true += _remember(services, memory, batch, assigned)
+            assigned = await apply_assignments(services, leadership, batch)
+            done = start + len(batch)
+            applied += _remember(services, memory, batch, assigned)
             await _wake(services, assigned)
     finally:
-        for each in assignments[done_with:]:
-            memory.known.doubt(each, memory.now)
-    return came_true
+        for assignment in assignments[done:]:
+            memory.known.doubt(assignment, memory.now)
+    return applied
 
 
 def _remember(
@@ -74,31 +73,29 @@ def _remember(
     batch: Sequence[Assignment],
     assigned: Sequence[Assigned],
 ) -> list[Assignment]:
-    for each in assigned:
-        memory.known.came_true(each, memory.now)
-    held = {id(each.assignment) for each in assigned}
-    refused = [planned for planned in batch if id(planned) not in held]
-    for planned in refused:
-        memory.known.doubt(planned, memory.now)
+    for item in assigned:
+        memory.known.came_true(item, memory.now)
+    held = {id(item.assignment) for item in assigned}
+    refused = [assignment for assignment in batch if id(assignment) not in held]
+    for assignment in refused:
+        memory.known.doubt(assignment, memory.now)
     # Once for all ranges of an array: they were refused for one reason.
-    for planned in {each.task_id: each for each in refused}.values():
-        _refused(services, memory, planned)
-    return [each.assignment for each in assigned]
+    for assignment in {item.task_id: item for item in refused}.values():
+        _refused(services, memory, assignment)
+    return [item.assignment for item in assigned]
 
 
 def _refused(services: Services, memory: LeaderMemory, assignment: Assignment) -> None:
-    """Once is life: somebody was quicker. Again and again means that memory can not be right."""
+    """A single refusal is a normal race; repeated ones mean that the memory is wrong."""
     until = memory.now + services.settings.schedule_poll_seconds
     if memory.known.refuse(assignment.task_id, until):
         log.error(
-            "a plan was refused again and again",
-            task_id=assignment.task_id,
-            node_id=assignment.node_id,
+            "a plan was refused repeatedly", task_id=assignment.task_id, node_id=assignment.node_id
         )
 
 
 async def _wake(services: Services, assigned: Sequence[Assigned]) -> None:
-    for node_id in sorted({each.assignment.node_id for each in assigned}):
+    for node_id in sorted({item.assignment.node_id for item in assigned}):
         await services.live.wake(topics.node(node_id))
     if assigned:
         await services.live.wake(topics.OUTBOX)

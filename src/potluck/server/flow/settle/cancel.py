@@ -1,13 +1,13 @@
-"""Cancel, at every state: a waiting task ends at once, live attempts are settled and stopped."""
+"""Cancel in every state: a queued task ends now, live attempts are settled and stopped."""
 
 from potluck.decide import attempt_change
 from potluck.model.error import Conflict
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.model.task import EndReason, TaskState
 from potluck.server import topics
-from potluck.server.flow.notify.notify import ended_in_queue, hurry, tell
+from potluck.server.flow.notify.notify import hurry, queue_end_event, record_events
 from potluck.server.flow.notify.task_stream import as_shown
-from potluck.server.flow.settle.settle import write
+from potluck.server.flow.settle.settle import write_changes
 from potluck.server.services import Services
 from potluck.store.attempts import attempts
 from potluck.store.database import Connection
@@ -19,12 +19,12 @@ async def cancel(services: Services, account_id: AccountId, task_id: TaskId) -> 
     async with services.database.transaction() as connection:
         state = await tasks.lock(connection, task_id, account_id)
         nodes = await _cancel(services, connection, account_id, task_id, state)
-        found = await tasks.get(connection, task_id, account_id)
+        record = await tasks.get(connection, task_id, account_id)
     for node_id in sorted(nodes):
         await services.live.wake(topics.node(node_id))
     await hurry(services)
-    (shown,) = await as_shown(services, account_id, [found])
-    return shown
+    (view,) = await as_shown(services, account_id, [record])
+    return view
 
 
 async def _cancel(
@@ -34,17 +34,17 @@ async def _cancel(
     task_id: TaskId,
     state: TaskState,
 ) -> set[NodeId]:
-    """Answers the nodes that must be told."""
+    """Returns the nodes to wake."""
     if state is TaskState.CANCELLED:
         return set()
     if state.is_final:
-        raise Conflict(f"{task_id} has already {state}.", "A finished task can not be cancelled.")
+        raise Conflict(f"{task_id} has already {state}.", "A finished task cannot be cancelled.")
     if state is TaskState.QUEUED:
-        how = TaskState.CANCELLED, EndReason.CANCELLED
-        await tasks.end_queued(connection, {task_id: ""}, *how)
-        await tell(connection, ended_in_queue(account_id, task_id, *how))
+        end = TaskState.CANCELLED, EndReason.CANCELLED
+        await tasks.end_queued(connection, {task_id: ""}, *end)
+        await record_events(connection, queue_end_event(account_id, task_id, *end))
         return set()
     live = await attempts.lock_live_for_end(connection, task_id)
     assert live, "an assigned or running task has a live attempt"
-    await write(services, connection, attempt_change.cancel(live))
+    await write_changes(services, connection, attempt_change.cancel(live))
     return {attempt.node_id for attempt in live}

@@ -1,8 +1,8 @@
-"""Endings: many attempts that end at once, a hundred in a transaction.
+"""Ends many attempts, up to a hundred per transaction.
 
-One that can not be ended must not keep the others: if a hundred fail together, each is tried by
-itself, and what fails then is told and left for the next time. Nothing more is tried of a database
-that does not answer: each try may wait for long, and the next time comes by itself.
+A failing batch is retried one by one, so that one attempt cannot block the others; what fails then
+is logged and left for the next run. If the database does not answer, the rest is left too: each try
+may block for long, and the next run comes by itself.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from potluck.model.error import Unavailable
 from potluck.model.ids import AttemptId, NodeId, TaskId
 from potluck.model.task import EndReason
 from potluck.server.flow.batch import try_batch_then_each
-from potluck.server.flow.settle.settle import next_wait, write
+from potluck.server.flow.settle.settle import retry_wait, write_changes
 from potluck.server.services import Services
 from potluck.store.attempts import attempts
 from potluck.store.scheduler import leader
@@ -22,10 +22,10 @@ from potluck.store.scheduler.leader import Leadership
 
 log = structlog.get_logger()
 
-# Their rows are locked for as long as all of them take.
-_TOGETHER = 100
+# All rows of a batch stay locked until it commits.
+_BATCH = 100
 
-# Why a live attempt ends, seen under lock; None if it does not.
+# Why a locked live attempt ends; None if it does not.
 Choose = Callable[[LockedAttempt], EndReason | None]
 
 
@@ -36,7 +36,7 @@ async def end_many(
     leadership: Leadership | None = None,
     detail: str = "",
 ) -> list[LockedAttempt]:
-    """Those that ended: whoever ended one meanwhile wins. Of a term, only while it runs."""
+    """Returns those it ended, not those ended concurrently. With a term, only while it runs."""
     ended: list[LockedAttempt] = []
 
     async def end_batch(batch: Sequence[AttemptId]) -> dict[AttemptId, LockedAttempt | None]:
@@ -45,24 +45,28 @@ async def end_many(
         return answers
 
     try:
-        for start in range(0, len(attempt_ids), _TOGETHER):
-            batch = attempt_ids[start : start + _TOGETHER]
+        for start in range(0, len(attempt_ids), _BATCH):
+            batch = attempt_ids[start : start + _BATCH]
             await try_batch_then_each(batch, end_batch, but=Unavailable)
     except Unavailable as error:
         count = len(attempt_ids) - len(ended)
-        log.warning("attempts wait for the database", count=count, detail=str(error))
+        log.warning(
+            "attempts left for the next run: the database is unavailable",
+            count=count,
+            detail=str(error),
+        )
     return ended
 
 
-async def call_off(services: Services, node_id: NodeId) -> None:
-    """What a node has not fetched goes elsewhere, if a device of it takes nothing new by now."""
+async def withdraw_unfetched(services: Services, node_id: NodeId) -> None:
+    """Withdraws a node's unfetched attempts on devices that no longer take new work."""
     async with services.database.transaction() as connection:
-        closed = await attempts.unfetched(connection, node_id)
-    await end_many(services, closed, _withdrawal)
+        unfetched = await attempts.list_unfetched(connection, node_id)
+    await end_many(services, unfetched, _withdrawal)
 
 
 def _withdrawal(attempt: LockedAttempt) -> EndReason | None:
-    """Unless it was fetched or its devices were opened meanwhile."""
+    """None if it was fetched or its devices became available again meanwhile."""
     if attempt.was_fetched or attempt.is_available:
         return None
     return EndReason.WITHDRAWN
@@ -75,13 +79,13 @@ async def _end(
     leadership: Leadership | None,
     detail: str,
 ) -> dict[AttemptId, LockedAttempt | None]:
-    """Those that ended, and None for the others; but of each task only the first has an answer, as
-    what becomes of the task depends on the one before.
+    """The ended attempts, and None for the others. Only the first attempt of each task is answered:
+    the next one's outcome depends on it.
     """
     answers = dict[AttemptId, LockedAttempt | None].fromkeys(batch)
     ends: dict[TaskId, AttemptChange] = {}
     async with services.database.transaction() as connection:
-        if leadership is not None and not await leader.holds(connection, leadership):
+        if leadership is not None and not await leader.is_current(connection, leadership):
             return answers
         for attempt in await attempts.lock_many_for_end(connection, batch):
             reason = choose(attempt) if attempt.state.is_live else None
@@ -91,7 +95,7 @@ async def _end(
                 del answers[attempt.id]
             else:
                 change = AttemptChange(attempt)
-                ends[attempt.task_id] = end(change, reason, next_wait(services), detail=detail)
+                ends[attempt.task_id] = end(change, reason, retry_wait(services), detail=detail)
                 answers[attempt.id] = attempt
-        await write(services, connection, list(ends.values()))
+        await write_changes(services, connection, list(ends.values()))
     return answers

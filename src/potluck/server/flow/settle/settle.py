@@ -1,6 +1,6 @@
-"""Settle: what was decided about attempts is written; one that ends is paid for in the same step.
+"""Settle: writes decisions about attempts; one that ends is paid for in the same transaction.
 
-Report, cancel, expiry and shutdown all come through `write`; there is no other way out.
+Report, cancel, expiry and shutdown all go through `write_changes`.
 """
 
 import random
@@ -24,27 +24,25 @@ from potluck.store.ledger.ledger import Movement
 from potluck.store.tasks import item_failures
 
 
-def next_wait(services: Services) -> Wait:
-    """How the next try of a task is put off, with a jitter of its own."""
+def retry_wait(services: Services) -> Wait:
+    """The back-off before a task's next try, with fresh jitter."""
     settings = services.settings
     back_off = BackOff(settings.back_off_first_seconds, settings.back_off_longest_seconds)
     return Wait(back_off, random.random())
 
 
-async def write(
-    services: Services, connection: Connection, decided: Sequence[AttemptChange]
+async def write_changes(
+    services: Services, connection: Connection, all_changes: Sequence[AttemptChange]
 ) -> None:
-    """Of attempts that are locked in this transaction. Of several of one task the first says what
-    becomes of it.
-    """
-    news = [change for change in decided if change.is_news]
+    """For attempts locked in this transaction; the first one of a task decides about the task."""
+    news = [change for change in all_changes if change.is_news]
     await changes.write(connection, services.vault, news, _events(news))
     ended = [change for change in news if change.reason is not None]
     await ledger.append_many(connection, [_movement(change) for change in ended])
     for change in ended:
         if change.task is not None and change.task.given_up is not None:
             attempt = change.attempt
-            await item_failures.fail(
+            await item_failures.record_failures(
                 connection, attempt.task_id, attempt.id, [change.task.given_up]
             )
     for change in news:
@@ -58,7 +56,7 @@ def _movement(change: AttemptChange) -> Movement:
 
 
 def _events(news: Sequence[AttemptChange]) -> list[Event]:
-    """First how attempts went on, then which ended, then what became of their tasks."""
+    """Progress of attempts first, then their ends, then the tasks."""
     return [
         *(event for change in news for event in _progress_events(change)),
         *(event for change in news for event in _end_events(change)),
@@ -67,14 +65,14 @@ def _events(news: Sequence[AttemptChange]) -> list[Event]:
 
 
 def _progress_events(change: AttemptChange) -> list[Event]:
-    node_id, told = change.attempt.node_id, list[Event]()
+    node_id, events = change.attempt.node_id, list[Event]()
     if change.has_prepared:
-        told += [_event(change, EventKind.ATTEMPT_PREPARING, AttemptState.PREPARING, node_id)]
+        events += [_event(change, EventKind.ATTEMPT_PREPARING, AttemptState.PREPARING, node_id)]
     if change.has_begun:
-        told += [_event(change, EventKind.ATTEMPT_RUNNING, AttemptState.RUNNING, node_id)]
+        events += [_event(change, EventKind.ATTEMPT_RUNNING, AttemptState.RUNNING, node_id)]
     if change.has_task_begun:
-        told += [_event(change, EventKind.TASK_RUNNING, TaskState.RUNNING)]
-    return told
+        events += [_event(change, EventKind.TASK_RUNNING, TaskState.RUNNING)]
+    return events
 
 
 def _end_events(change: AttemptChange) -> list[Event]:
@@ -88,8 +86,8 @@ def _task_events(change: AttemptChange) -> list[Event]:
     task = change.task
     if task is None or task.state is change.attempt.task_state:
         return []
-    again = task.state is TaskState.QUEUED
-    kind = EventKind.TASK_QUEUED if again else EventKind.TASK_FINISHED
+    is_retry = task.state is TaskState.QUEUED
+    kind = EventKind.TASK_QUEUED if is_retry else EventKind.TASK_FINISHED
     return [_event(change, kind, task.state, reason=task.reason)]
 
 

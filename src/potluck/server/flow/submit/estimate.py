@@ -1,7 +1,7 @@
-"""Estimate: what a task would meet, admitted by the rules of a submission and then forgotten.
+"""Estimate: what a task would meet, under the rules of a submission, without storing anything.
 
-Nothing is stored and nothing sealed; its files need not be there. Only the leader knows the pool:
-without one there is no answer, and the caller may ask again.
+Its files need not exist. Only the leader knows the pool: without one there is no answer, and the
+caller may ask again.
 """
 
 from datetime import UTC, datetime
@@ -18,9 +18,9 @@ from potluck.model.error import UnaffordableTask, Unavailable
 from potluck.model.ids import AccountId, TaskId
 from potluck.model.task import ItemRange, TaskRequest, TaskState
 from potluck.model.task_spec import kind_of, name_of
-from potluck.server.flow.submit.submit import admitted, allowance, new_task
+from potluck.server.flow.submit.submit import admit_task, load_allowance, make_new_task
 from potluck.server.leader import leader_rpc, scheduler_health
-from potluck.server.leader.leader_rpc import Supposed
+from potluck.server.leader.leader_rpc import HypotheticalTask
 from potluck.server.leader.memory import LeaderMemory
 from potluck.server.services import Services
 from potluck.store.tasks import dependencies, tasks
@@ -36,11 +36,11 @@ class _LeaderEstimate(Struct, frozen=True):
 
     found: Estimated
     at: float
-    is_loaded: bool  # else others may stand before it that are not known yet
+    is_loaded: bool  # else tasks ahead of it may still be unknown
 
 
 class _EstimatedTask(Struct, frozen=True):
-    """A request as it would enter, and what else decides whether it starts."""
+    """The task as it would be queued, and what else decides whether it starts."""
 
     task_id: TaskId
     request: TaskRequest
@@ -50,40 +50,40 @@ class _EstimatedTask(Struct, frozen=True):
 
 
 async def estimate(services: Services, account_id: AccountId, request: TaskRequest) -> Estimate:
-    entry = await _entered(services, account_id, request)
+    entry = await _admit(services, account_id, request)
     if await scheduler_health.is_in_trouble(services):
         raise Unavailable(scheduler_health.REASON.sentence, "", _AGAIN_SECONDS)
-    said = await leader_rpc.ask(services, _supposed(account_id, entry))
-    if said is None:
+    answer = await leader_rpc.ask(services, _hypothetical(account_id, entry))
+    if answer is None:
         raise Unavailable(
-            "The scheduler does not answer just now.", "Ask again in a moment.", _AGAIN_SECONDS
+            "The scheduler is not answering.", "Try again in a moment.", _AGAIN_SECONDS
         )
-    return _answer(entry, codec.decode_json(said, _LeaderEstimate))
+    return _answer(entry, codec.decode_json(answer, _LeaderEstimate))
 
 
-async def _entered(
-    services: Services, account_id: AccountId, request: TaskRequest
-) -> _EstimatedTask:
-    """Whatever would keep it out is raised, but for an empty purse: that is what is asked about."""
-    asked = new_task(services, account_id, request, None)
+async def _admit(services: Services, account_id: AccountId, request: TaskRequest) -> _EstimatedTask:
+    """Raises what would refuse the submission, except for insufficient credit."""
+    new_request = make_new_task(services, account_id, request, None)
     async with services.database.transaction() as connection:
-        may = await allowance(services, connection, [asked])
-        new = admitted(asked, may, must_pay=False)
-        most = may.quotas.queued
-        if most is not None and await tasks.queued(connection, account_id, most) >= most:
+        allowance = await load_allowance(services, connection, [new_request])
+        task = admit_task(new_request, allowance, must_pay=False)
+        most = allowance.quotas.queued
+        if most is not None and await tasks.count_queued(connection, account_id, most) >= most:
             raise queue_is_full(most)
-        after = await dependencies.states(connection, request.after, account_id)
+        after = await dependencies.read_states(connection, request.after, account_id)
     admit_after(request.after, after)
     unaffordable = None
     try:
-        wanted = new.request.requirements
-        check_affordable(new.request, may.available_micro, may.cheapest_micro_per_hour(wanted))
+        requirements = task.request.requirements
+        check_affordable(
+            task.request, allowance.available_micro, allowance.cheapest_micro_per_hour(requirements)
+        )
     except UnaffordableTask as error:
         unaffordable = error
-    return _EstimatedTask(new.id, new.request, may.available_micro, unaffordable, after)
+    return _EstimatedTask(task.id, task.request, allowance.available_micro, unaffordable, after)
 
 
-def _supposed(account_id: AccountId, entry: _EstimatedTask) -> Supposed:
+def _hypothetical(account_id: AccountId, entry: _EstimatedTask) -> HypotheticalTask:
     request = entry.request
     task = WaitingTask(
         entry.task_id,
@@ -95,29 +95,29 @@ def _supposed(account_id: AccountId, entry: _EstimatedTask) -> Supposed:
         pending=() if request.items is None else (ItemRange(0, request.items),),
         kind=kind_of(request.spec),
     )
-    return Supposed(task, request.name or name_of(request.spec))
+    return HypotheticalTask(task, request.name or name_of(request.spec))
 
 
-def answer(memory: LeaderMemory, supposed: Supposed) -> _LeaderEstimate:
-    """The leader's part; it knows how long tasks of that name take, if nobody has said it."""
-    task = replace(supposed.task, submitted_at=memory.now)
+def answer_estimate(memory: LeaderMemory, question: HypotheticalTask) -> _LeaderEstimate:
+    """The leader's part; it estimates the duration from tasks of that name if none is given."""
+    task = replace(question.task, submitted_at=memory.now)
     if task.expected_seconds is None:
         learned = memory.tasks.expected_seconds(
-            task.account_id, supposed.name, of_items=bool(task.pending)
+            task.account_id, question.name, of_items=bool(task.pending)
         )
         task = replace(task, expected_seconds=learned)
-    found = memory.known.scheduler.estimate(task, memory.now)
-    return _LeaderEstimate(found, memory.now, memory.is_loaded)
+    estimated = memory.known.scheduler.estimate(task, memory.now)
+    return _LeaderEstimate(estimated, memory.now, memory.is_loaded)
 
 
-def _answer(entry: _EstimatedTask, said: _LeaderEstimate) -> Estimate:
-    found, market = said.found, said.found.market
-    costs = cost(entry.request, market, entry.available_micro, found.item_seconds)
+def _answer(entry: _EstimatedTask, answer: _LeaderEstimate) -> Estimate:
+    estimated, market = answer.found, answer.found.market
+    costs = cost(entry.request, market, entry.available_micro, estimated.item_seconds)
     can_pay = costs.can_pay and entry.unaffordable is None
-    told = Estimate(
-        outlook=Outlook.NOW if found.starts_now else Outlook.LATER,
-        sentence=found.sentence,
-        nodes=found.nodes,
+    result = Estimate(
+        outlook=Outlook.NOW if estimated.starts_now else Outlook.LATER,
+        sentence=estimated.sentence,
+        nodes=estimated.nodes,
         suitable_nodes=market.nodes,
         suitable_devices=market.devices,
         free_devices=market.free_devices,
@@ -128,72 +128,72 @@ def _answer(entry: _EstimatedTask, said: _LeaderEstimate) -> Estimate:
         expected_micro=costs.expected_micro,
         available_micro=entry.available_micro,
         can_pay=can_pay,
-        expected_seconds=found.item_seconds,
-        whole_seconds=found.whole_seconds,
+        expected_seconds=estimated.item_seconds,
+        whole_seconds=estimated.whole_seconds,
         refusals=[
             RefusalCount(refusal, nodes, refusal_sentence(refusal, nodes))
-            for refusal, nodes in found.refusals.items()
+            for refusal, nodes in estimated.refusals.items()
         ],
-        changes=found.changes,
-        at=_moment(said.at),
+        changes=estimated.changes,
+        at=_moment(answer.at),
     )
-    if not found.can_run:
-        return replace(told, outlook=Outlook.NEVER)
+    if not estimated.can_run:
+        return replace(result, outlook=Outlook.NEVER)
     if not can_pay:
-        return _without_credit(told, entry, costs)
-    return _in_time(told, entry, said)
+        return _without_credit(result, entry, costs)
+    return _in_time(result, entry, answer)
 
 
-def _without_credit(told: Estimate, entry: _EstimatedTask, costs: Cost) -> Estimate:
-    """The sentence of a submission that is refused, where it would be; else as good a one."""
+def _without_credit(estimate: Estimate, entry: _EstimatedTask, costs: Cost) -> Estimate:
+    """With the message of the submission's refusal, or an equivalent one."""
     error = entry.unaffordable or _too_dear(entry, costs)
     return replace(
-        told,
+        estimate,
         outlook=Outlook.NEVER,
-        sentence=f"The account can not pay for it. {error.detail}",
-        changes=[error.hint, *told.changes],
+        sentence=f"The account cannot pay for it. {error.detail}",
+        changes=[error.hint, *estimate.changes],
     )
 
 
 def _too_dear(entry: _EstimatedTask, costs: Cost) -> UnaffordableTask:
-    assert costs.hold_micro is not None, "who can not pay was told a price"
+    assert costs.hold_micro is not None, "an unaffordable task has a price"
     what = "Running" if entry.request.items is None else "Running one item"
     return UnaffordableTask(
-        f"{what} to its limit on the cheapest node that suits it would cost"
+        f"{what} to its limit on the cheapest suitable node would cost"
         f" {costs.hold_micro / 1e6:.6f} credits; the account has"
         f" {entry.available_micro / 1e6:.6f}.",
         "Lower the time limit (--time), or ask the operator for credit.",
     )
 
 
-def _in_time(told: Estimate, entry: _EstimatedTask, said: _LeaderEstimate) -> Estimate:
-    """With what it waits for besides devices: other tasks, a time, and not beyond its deadline."""
-    failed = [each for each in entry.after.values() if each.is_final and not _succeeded(each)]
+def _in_time(estimate: Estimate, entry: _EstimatedTask, answer: _LeaderEstimate) -> Estimate:
+    """Accounts for dependencies, the delay and the deadline."""
+    failed = [
+        state
+        for state in entry.after.values()
+        if state.is_final and state is not TaskState.SUCCEEDED
+    ]
     if failed:
-        sentence = "It would be called off at once: what it is to come after did not succeed."
-        return replace(told, outlook=Outlook.NEVER, sentence=sentence)
-    still_open = sum(not each.is_final for each in entry.after.values())
+        sentence = "It would be cancelled immediately: a task it depends on did not succeed."
+        return replace(estimate, outlook=Outlook.NEVER, sentence=sentence)
+    still_open = sum(not state.is_final for state in entry.after.values())
     if still_open:
-        sentence = f"{waits_for_tasks(still_open).sentence} Then: {told.sentence}"
-        return replace(told, outlook=Outlook.LATER, sentence=sentence)
-    forecast = said.found.forecast
-    if forecast is None or not (said.is_loaded or said.found.starts_now):
-        return told
+        sentence = f"{waits_for_tasks(still_open).sentence} Then: {estimate.sentence}"
+        return replace(estimate, outlook=Outlook.LATER, sentence=sentence)
+    forecast = answer.found.forecast
+    if forecast is None or not (answer.is_loaded or answer.found.starts_now):
+        return estimate
     delay = entry.request.delay_seconds or 0.0
-    start, basis = max(forecast.start, said.at + delay), forecast.basis
+    start, basis = max(forecast.start, answer.at + delay), forecast.basis
     if start > forecast.start:
-        sentence = f"It is not to start before its delay is over. Then: {told.sentence}"
-        told = replace(told, outlook=Outlook.LATER, sentence=sentence)
-        basis = "that is when its delay is over"
+        sentence = f"It does not start before its delay is over. Then: {estimate.sentence}"
+        estimate = replace(estimate, outlook=Outlook.LATER, sentence=sentence)
+        basis = "the end of its delay"
     within = entry.request.start_within_seconds
-    if within is not None and start > said.at + within:
-        sentence = f"It would probably miss its deadline. {told.sentence}"
-        told = replace(told, sentence=sentence)
-    return replace(told, estimated_start=_moment(start), basis=basis)
-
-
-def _succeeded(state: TaskState) -> bool:
-    return state is TaskState.SUCCEEDED
+    if within is not None and start > answer.at + within:
+        sentence = f"It would probably miss its deadline. {estimate.sentence}"
+        estimate = replace(estimate, sentence=sentence)
+    return replace(estimate, estimated_start=_moment(start), basis=basis)
 
 
 def _moment(seconds: float) -> datetime:

@@ -1,7 +1,7 @@
-"""Files: what tasks name, what attempts leave, and who may read it.
+"""Input and output files of tasks, and who may read them.
 
 A small file comes in the message itself, a large one was uploaded before. Either becomes a blob of
-the account whose task it is, and counts in its quota.
+the task's account, and counts towards its quota.
 """
 
 import asyncio
@@ -13,8 +13,8 @@ from potluck.model.blob import MOST_OUTPUT_FILES, BlobRef, NamedFile
 from potluck.model.error import PotluckError, TooLarge, Unavailable
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.model.lease import Lease
-from potluck.server.flow.execute.fence import hold_sender, sender_of
-from potluck.server.flow.submit.upload import check_room, new_object_key
+from potluck.server.flow.execute.fence import authenticate_sender, lock_sender
+from potluck.server.flow.submit.upload import check_quota, new_object_key
 from potluck.server.services import Services
 from potluck.store.files import blobs
 from potluck.store.files.blobs import SendingAttempt, Stored
@@ -24,7 +24,7 @@ from potluck.store.tasks import tasks
 from potluck.wire.files import AddedFile, AddFiles, KeepCheckpoint, TaskFiles
 
 _NOW = timedelta(0)
-_PUTS_AT_ONCE = 8
+_MAX_CONCURRENT_PUTS = 8
 
 
 async def of_account(services: Services, account_id: AccountId, sha256: str) -> Stored:
@@ -35,13 +35,13 @@ async def of_account(services: Services, account_id: AccountId, sha256: str) -> 
 async def of_attempt(
     services: Services, owner: Owner, node_id: NodeId, lease: Lease, sha256: str
 ) -> Stored:
-    """What the task names as an input, or goes on from."""
-    sender = await sender_of(services, owner, node_id, lease)
+    """An input of the task, or the checkpoint it resumes from."""
+    sender = await authenticate_sender(services, owner, node_id, lease)
     async with services.database.transaction() as connection:
-        found = await blobs.of_attempt(connection, sender.attempt_id, node_id, sha256)
-    if found is None:
+        stored = await blobs.of_attempt(connection, sender.attempt_id, node_id, sha256)
+    if stored is None:
         raise blobs.no_such_blob(sha256)
-    return found
+    return stored
 
 
 async def of_task(
@@ -52,38 +52,40 @@ async def of_task(
     cursor: str | None,
     limit: int,
 ) -> TaskFiles:
-    """Of the newest attempt that left any, or of the one with this number; of an array, of all."""
-    after, left, found = cursor or "", None, list[NamedFile]()
+    """Files of the newest attempt that left any, or of the numbered one; of an array, all."""
+    after, attempt, listed = cursor or "", None, list[NamedFile]()
     async with services.database.transaction() as connection:
         task = (await tasks.get(connection, task_id, account_id)).view
-        end = await blobs.end_of(connection, task_id, account_id)
+        end = await blobs.read_task_end(connection, task_id, account_id)
         if task.items is not None and number is None:
-            found = await blobs.files_of_all(connection, task_id, after, limit)
+            listed = await blobs.list_array_files(connection, task_id, after, limit)
         else:
-            left = await blobs.attempt_with_files(connection, task_id, number)
-            if left is not None:
-                found = await blobs.files(connection, task_id, left.attempt_id, after, limit)
+            attempt = await blobs.attempt_with_files(connection, task_id, number)
+            if attempt is not None:
+                listed = await blobs.list_files(
+                    connection, task_id, attempt.attempt_id, after, limit
+                )
     kept = timedelta(seconds=services.settings.keep_results_seconds)
     return TaskFiles(
-        None if left is None else left.number,
-        found,
+        None if attempt is None else attempt.number,
+        listed,
         kept_until=None if end.at is None else end.at + kept,
         cleared=end.is_cleared,
-        next_cursor=found[-1].path if len(found) == limit else None,
+        next_cursor=listed[-1].path if len(listed) == limit else None,
     )
 
 
-async def add(services: Services, owner: Owner, node_id: NodeId, asked: AddFiles) -> None:
-    """The same again changes nothing; the same path again takes the place of the first."""
-    sender = await sender_of(services, owner, node_id, asked.lease)
-    small = {_ref(each.data): each.data for each in asked.files if each.blob is None}
+async def add(services: Services, owner: Owner, node_id: NodeId, request: AddFiles) -> None:
+    """Idempotent; a repeated path replaces the first file."""
+    sender = await authenticate_sender(services, owner, node_id, request.lease)
+    small = {_ref(file.data): file.data for file in request.files if file.blob is None}
     stored = await _put(services, await _new_to(services, sender, small))
     try:
-        unneeded = await _leave(services, sender, stored, asked.files)
+        unneeded = await _leave(services, sender, stored, request.files)
     except Unavailable:
-        raise  # perhaps they were left all the same; if not, the objects are swept up
+        raise  # the commit may have succeeded; if not, the objects are swept up
     except PotluckError:
-        await services.blobs.delete([each.object_key for each in stored])
+        await services.blobs.delete([file.object_key for file in stored])
         raise
     await services.blobs.delete(unneeded)
 
@@ -95,18 +97,18 @@ def _ref(data: bytes) -> BlobRef:
 async def _new_to(
     services: Services, sender: SendingAttempt, small: dict[BlobRef, bytes]
 ) -> dict[BlobRef, bytes]:
-    """What this attempt has left before needs no second object."""
+    """Data that this attempt has not stored before."""
     async with services.database.transaction() as connection:
-        missing = await blobs.not_yet_sent(connection, sender.attempt_id, list(small))
-    return {each: small[each] for each in missing}
+        missing = await blobs.find_unsent(connection, sender.attempt_id, list(small))
+    return {blob: small[blob] for blob in missing}
 
 
 async def _put(services: Services, small: dict[BlobRef, bytes]) -> list[Stored]:
-    turns = asyncio.Semaphore(_PUTS_AT_ONCE)
+    slots = asyncio.Semaphore(_MAX_CONCURRENT_PUTS)
 
     async def put(blob: BlobRef, data: bytes) -> Stored:
         stored = Stored(blob, new_object_key(new_upload_id()))
-        async with turns:
+        async with slots:
             await services.blobs.put(stored.object_key, data)
         return stored
 
@@ -117,27 +119,27 @@ async def _leave(
     services: Services, sender: SendingAttempt, stored: Sequence[Stored], files: Sequence[AddedFile]
 ) -> list[str]:
     """Returns the objects that are not needed."""
-    named = [NamedFile(each.path, each.blob or _ref(each.data)) for each in files]
+    named = [NamedFile(file.path, file.blob or _ref(file.data)) for file in files]
     async with services.database.transaction() as connection:
-        await hold_sender(connection, sender)
-        sizes = [each.blob.size_bytes for each in stored]
-        check_room(services, await blobs.lock_use(connection, sender.account_id, sizes))
+        await lock_sender(connection, sender)
+        sizes = [file.blob.size_bytes for file in stored]
+        check_quota(services, await blobs.lock_use(connection, sender.account_id, sizes))
         unneeded = await blobs.add(connection, sender.account_id, stored, _NOW)
-        await blobs.hold_for(connection, sender, [each.blob for each in stored])
-        await blobs.check_sent(connection, sender.attempt_id, [each.blob for each in named])
+        await blobs.hold_sent(connection, sender, [file.blob for file in stored])
+        await blobs.check_sent(connection, sender.attempt_id, [file.blob for file in named])
         if await blobs.leave_files(connection, sender, named) > MOST_OUTPUT_FILES:
             raise TooLarge(
-                f"An attempt leaves {MOST_OUTPUT_FILES} files at most.",
+                f"An attempt can leave at most {MOST_OUTPUT_FILES} files.",
                 "Pack many small files into one.",
             )
     return unneeded
 
 
 async def keep_checkpoint(
-    services: Services, owner: Owner, node_id: NodeId, asked: KeepCheckpoint
+    services: Services, owner: Owner, node_id: NodeId, request: KeepCheckpoint
 ) -> None:
-    sender = await sender_of(services, owner, node_id, asked.lease)
+    sender = await authenticate_sender(services, owner, node_id, request.lease)
     async with services.database.transaction() as connection:
-        await hold_sender(connection, sender)
+        await lock_sender(connection, sender)
         await blobs.lock_use(connection, sender.account_id)
-        await blobs.keep_checkpoint(connection, sender, asked.blob)
+        await blobs.keep_checkpoint(connection, sender, request.blob)

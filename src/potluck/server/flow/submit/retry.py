@@ -1,7 +1,7 @@
-"""Retry: a task that has ended, submitted once more as a new one that names its origin.
+"""Retry: submits an ended task again, as a new task that names its origin.
 
-What it was made of is still here, and so are its files as long as they are kept. What it waited for
-is not waited for again, and its secrets were forgotten when it ended: they have to be given again.
+Its spec is still stored, and so are its files during the retention time. Its dependencies are not
+waited for again, and its secrets were deleted when it ended: they must be given again.
 """
 
 from msgspec.structs import replace
@@ -13,12 +13,12 @@ from potluck.model.task import TaskRequest
 from potluck.model.task_spec import blobs_of
 from potluck.server.flow.notify.notify import hurry
 from potluck.server.flow.notify.task_stream import add_pause_reason
-from potluck.server.flow.submit.submit import enter_without_files, new_task
+from potluck.server.flow.submit.submit import enqueue_without_files, make_new_task
 from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.files import blobs
 from potluck.store.tasks import retry_source, tasks
-from potluck.store.tasks.retry_source import TaskOnce
+from potluck.store.tasks.retry_source import RetrySource
 from potluck.store.tasks.tasks import NewTask, Origin
 from potluck.wire.consumer import RetryTask, TaskView
 
@@ -27,61 +27,61 @@ async def retry_task(
     services: Services,
     account_id: AccountId,
     task_id: TaskId,
-    asked: RetryTask,
+    request: RetryTask,
     idempotency_key: str | None,
 ) -> TaskView:
     async with services.database.transaction() as connection:
-        once = await retry_source.once(connection, services.vault, task_id, account_id)
-        new = _again(services, account_id, (task_id, once), asked, idempotency_key)
-        entered = await enter_without_files(services, connection, new)
-        if entered == new.id:
-            await _bring_along(connection, new, task_id)
-        found = await tasks.get(connection, entered, account_id)
+        source = await retry_source.load_source(connection, services.vault, task_id, account_id)
+        new = _retry_of(services, account_id, (task_id, source), request, idempotency_key)
+        queued_id = await enqueue_without_files(services, connection, new)
+        if queued_id == new.id:
+            await _claim_files(connection, new, task_id)
+        record = await tasks.get(connection, queued_id, account_id)
     await hurry(services)
-    return add_pause_reason(found)
+    return add_pause_reason(record)
 
 
-async def _bring_along(connection: Connection, new: NewTask, task_id: TaskId) -> None:
-    """Behind all else that is locked, as in every submission."""
+async def _claim_files(connection: Connection, new: NewTask, task_id: TaskId) -> None:
+    """Call last, as in every submission: blobs come last in the lock order."""
     named = blobs_of(new.request.spec)
-    if gone := await blobs.missing(connection, new.account_id, named):
-        files = "a file" if len(gone) == 1 else f"{len(gone)} files"
+    if missing := await blobs.find_missing(connection, new.account_id, named):
+        files = "a file" if len(missing) == 1 else f"{len(missing)} files"
         raise Conflict(
-            f"{task_id} took {files} along, no longer kept since it ended.",
-            "Submit it anew, with its files.",
+            f"{task_id} used {files}, deleted after it ended.",
+            "Submit it again with its files.",
         )
     await blobs.claim_inputs(connection, new.account_id, {new.id: named})
 
 
-def _again(
+def _retry_of(
     services: Services,
     account_id: AccountId,
-    origin: tuple[TaskId, TaskOnce],
-    asked: RetryTask,
+    origin: tuple[TaskId, RetrySource],
+    request: RetryTask,
     idempotency_key: str | None,
 ) -> NewTask:
-    task_id, once = origin
-    if not once.state.is_final:
+    task_id, source = origin
+    if not source.state.is_final:
         raise Conflict(
-            f"{task_id} has not ended yet: it is {once.state}.",
-            "Wait for its end, or call it off with `potluck cancel`, and then try it again.",
+            f"{task_id} has not ended yet: it is {source.state}.",
+            "Wait for its end, or cancel it with `potluck cancel`; then retry it.",
         )
-    request = _with_secrets(task_id, once, asked)
-    left = None if once.array is None else again(once.array, asked.all_items)
-    tried = Origin(task_id, left, asked.all_items)
-    return new_task(services, account_id, request, idempotency_key, tried)
+    new_request = _with_secrets(task_id, source, request)
+    left = None if source.array is None else again(source.array, request.all_items)
+    retried = Origin(task_id, left, request.all_items)
+    return make_new_task(services, account_id, new_request, idempotency_key, retried)
 
 
-def _with_secrets(task_id: TaskId, once: TaskOnce, asked: RetryTask) -> TaskRequest:
-    if once.secret_count and not asked.secrets:
-        many = "a secret" if once.secret_count == 1 else f"{once.secret_count} secrets"
+def _with_secrets(task_id: TaskId, source: RetrySource, request: RetryTask) -> TaskRequest:
+    if source.secret_count and not request.secrets:
+        many = "a secret" if source.secret_count == 1 else f"{source.secret_count} secrets"
         raise InvalidInput(
-            f"{task_id} had {many}, forgotten when it ended.",
+            f"{task_id} had {many}, deleted when it ended.",
             "Give them again: `potluck retry TASK --secret NAME`, or `secrets` in the request.",
         )
     return replace(
-        once.request,
-        secrets=asked.secrets,
-        trust=asked.trust,
-        secrets_to_strangers=asked.secrets_to_strangers,
+        source.request,
+        secrets=request.secrets,
+        trust=request.trust,
+        secrets_to_strangers=request.secrets_to_strangers,
     )

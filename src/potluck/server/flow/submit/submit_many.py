@@ -1,8 +1,8 @@
-"""Submit many: a list of tasks in one request, and where nothing is in the way in one transaction.
+"""Submits a list of tasks in one request, if possible in one transaction.
 
-One that is refused is no matter to the others: what can be seen of it alone is seen before, and if
-the rest can not be entered together each is entered by itself. With an Idempotency-Key each has a
-key of its own, made of that and of its place, so that all of it may be sent again.
+A refused task does not affect the others: each is checked alone first, and if the rest cannot be
+queued together, each is queued by itself. With an Idempotency-Key each task gets its own key from
+that and its index, so that the whole request can be repeated.
 """
 
 from collections.abc import Sequence
@@ -14,13 +14,13 @@ from potluck.model.task_spec import blobs_of
 from potluck.server.flow.batch import try_batch_then_each
 from potluck.server.flow.notify.notify import hurry
 from potluck.server.flow.submit.submit import (
-    admitted,
-    allowance,
-    check_room,
-    earlier,
-    enter,
-    enter_without_files,
-    new_task,
+    admit_task,
+    check_queue_room,
+    enqueue,
+    enqueue_without_files,
+    find_earlier,
+    load_allowance,
+    make_new_task,
 )
 from potluck.server.services import Services
 from potluck.store.database import Connection
@@ -37,13 +37,13 @@ async def submit_many(
     idempotency_key: str | None,
 ) -> TasksSubmitted:
     new = [
-        new_task(services, account_id, request, _key(idempotency_key, place))
+        make_new_task(services, account_id, request, _key(idempotency_key, place))
         for place, request in enumerate(requests)
     ]
     answers = await try_batch_then_each(
         range(len(new)),
-        lambda _: _enter_together(services, new),
-        lambda place: _enter_alone(services, new[place]),
+        lambda _: _enqueue_together(services, new),
+        lambda place: _enqueue_alone(services, new[place]),
         catch=PotluckError,
         but=Unavailable,
     )
@@ -52,59 +52,59 @@ async def submit_many(
 
 
 def _key(key: str | None, place: int) -> str | None:
-    """No key of a single task has a line break in it."""
+    """A single task's key never contains a line break."""
     return None if key is None else f"{key}\n{place}"
 
 
-async def _enter_alone(services: Services, new: NewTask) -> Submitted:
+async def _enqueue_alone(services: Services, new: NewTask) -> Submitted:
     try:
         async with services.database.transaction() as connection:
-            return Submitted(await enter(services, connection, new))
+            return Submitted(await enqueue(services, connection, new))
     except Unavailable:
         raise
-    except PotluckError as refused:
-        return _refused(refused)
+    except PotluckError as error:
+        return _refused(error)
 
 
-def _refused(refused: PotluckError) -> Submitted:
-    return Submitted(None, refused.code, refused.detail, refused.hint)
+def _refused(error: PotluckError) -> Submitted:
+    return Submitted(None, error.code, error.detail, error.hint)
 
 
-async def _enter_together(services: Services, new: Sequence[NewTask]) -> dict[int, Submitted]:
-    """Raises if what is in the way of one can only be told when the others are in, or not."""
+async def _enqueue_together(services: Services, new: Sequence[NewTask]) -> dict[int, Submitted]:
+    """Raises if one task can only be checked after the others are stored."""
     async with services.database.statement() as connection:
-        may = await allowance(services, connection, new)
+        allowance = await load_allowance(services, connection, new)
     answers: dict[int, Submitted] = {}
     fresh: dict[int, NewTask] = {}
-    for place, each in enumerate(new):
-        task_id = earlier(each, may)
+    for place, task in enumerate(new):
+        task_id = find_earlier(task, allowance)
         if task_id is not None:
             answers[place] = Submitted(task_id)
             continue
         try:
-            fresh[place] = admitted(each, may)
-        except PotluckError as refused:
-            answers[place] = _refused(refused)
+            fresh[place] = admit_task(task, allowance)
+        except PotluckError as error:
+            answers[place] = _refused(error)
     if fresh:
-        await _write(services, may, list(fresh.values()))
-    return answers | {place: Submitted(each.id) for place, each in fresh.items()}
+        await _write(services, allowance, list(fresh.values()))
+    return answers | {place: Submitted(task.id) for place, task in fresh.items()}
 
 
-async def _write(services: Services, may: Allowance, fresh: Sequence[NewTask]) -> None:
-    """Where nothing else is to be written it is one statement, and a transaction by itself: what of
-    it has entered if others are in the way is found by its keys.
+async def _write(services: Services, allowance: Allowance, fresh: Sequence[NewTask]) -> None:
+    """In the simple case a single statement, which is its own transaction: on a conflict, what was
+    stored is found by its keys.
     """
-    apart = [each for each in fresh if each.request.after]
-    together = [each for each in fresh if not each.request.after]
-    named = {each.id: blobs_of(each.request.spec) for each in fresh}
-    is_one_statement = may.quotas.queued is None and not apart and not any(named.values())
+    dependent = [task for task in fresh if task.request.after]
+    independent = [task for task in fresh if not task.request.after]
+    named = {task.id: blobs_of(task.request.spec) for task in fresh}
+    is_one_statement = allowance.quotas.queued is None and not dependent and not any(named.values())
     database = services.database
     async with database.statement() if is_one_statement else database.transaction() as connection:
-        await check_room(connection, may, fresh)
-        await _insert(services, connection, together)
-        for each in apart:
-            if await enter_without_files(services, connection, each) != each.id:
-                raise _at_this_moment()
+        await check_queue_room(connection, allowance, fresh)
+        await _insert(services, connection, independent)
+        for task in dependent:
+            if await enqueue_without_files(services, connection, task) != task.id:
+                raise _submitted_concurrently()
         await blobs.claim_inputs(connection, fresh[0].account_id, named)
 
 
@@ -113,8 +113,8 @@ async def _insert(services: Services, connection: Connection, new: Sequence[NewT
         return
     entered = await tasks.insert_many(connection, services.vault, new)
     if len(entered) < len(new):
-        raise _at_this_moment()
+        raise _submitted_concurrently()
 
 
-def _at_this_moment() -> Conflict:
-    return Conflict("The same list is being submitted at this moment.", "Send it again.")
+def _submitted_concurrently() -> Conflict:
+    return Conflict("The same list is being submitted concurrently.", "Send it again.")

@@ -1,8 +1,9 @@
-"""Upload: bytes come in parts, are put together, and belong to an account once their hash is right.
+"""Upload: receives bytes in parts, assembles them, and gives them to an account if the hash
+matches.
 
-A part is kept before it is counted, and never counted twice. What was put together is an object of
-its own, with a name that no other ever has; a row gives it to the account in the same transaction
-that ends the upload. So whatever is killed in between, the upload goes on where it was.
+A part is stored before it is counted, and never counted twice. The assembled object has a name that
+is never reused; one transaction gives it to the account and ends the upload. So an upload resumes
+after a crash at any point.
 """
 
 import secrets
@@ -20,8 +21,8 @@ from potluck.model.error import (
     Unavailable,
 )
 from potluck.model.ids import AccountId, AttemptId, NodeId
-from potluck.server.flow.execute.fence import hold_sender, sender_of
-from potluck.server.flow.lease.lease import hear
+from potluck.server.flow.execute.fence import authenticate_sender, lock_sender
+from potluck.server.flow.lease.lease import mark_node_seen
 from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.files import blobs, uploads
@@ -36,42 +37,43 @@ _NOW = timedelta(0)
 
 
 async def begin(services: Services, account_id: AccountId, blob: BlobRef) -> wire.Upload:
-    """What the account has already is not sent again, and stays for a while longer."""
+    """Bytes that the account already has are not sent again, and their pin is extended."""
     _check_size(blob)
     pin = timedelta(seconds=services.settings.pin_seconds)
     async with services.database.transaction() as connection:
-        if await blobs.renew(connection, account_id, blob, pin):
+        if await blobs.extend_pin(connection, account_id, blob, pin):
             return _COMPLETE
-        return _told(await _begin(services, connection, account_id, None, blob))
+        return _to_wire(await _begin(services, connection, account_id, None, blob))
 
 
 async def begin_for_node(
-    services: Services, owner: Owner, node_id: NodeId, asked: BeginNodeUpload
+    services: Services, owner: Owner, node_id: NodeId, request: BeginNodeUpload
 ) -> wire.Upload:
-    """Whether the account has the bytes already is none of a node's business.
+    """Does not reveal whether the account already has the bytes.
 
-    Only what the attempt itself has sent, or may read, is not sent again.
+    Only bytes that the attempt itself has sent, or may read, are not sent again.
     """
-    _check_size(asked.blob)
-    sender = await sender_of(services, owner, node_id, asked.lease)
+    _check_size(request.blob)
+    sender = await authenticate_sender(services, owner, node_id, request.lease)
     async with services.database.transaction() as connection:
-        await hold_sender(connection, sender)
-        if not await blobs.not_yet_sent(connection, sender.attempt_id, [asked.blob]):
+        await lock_sender(connection, sender)
+        if not await blobs.find_unsent(connection, sender.attempt_id, [request.blob]):
             return _COMPLETE
-        found = await blobs.of_attempt(connection, sender.attempt_id, node_id, asked.blob.sha256)
-        if found is not None and found.blob == asked.blob:
-            await blobs.hold_for(connection, sender, [asked.blob])
+        stored = await blobs.of_attempt(connection, sender.attempt_id, node_id, request.blob.sha256)
+        if stored is not None and stored.blob == request.blob:
+            await blobs.hold_sent(connection, sender, [request.blob])
             return _COMPLETE
         upload = await _begin(
-            services, connection, sender.account_id, sender.attempt_id, asked.blob
+            services, connection, sender.account_id, sender.attempt_id, request.blob
         )
-    return _told(upload)
+    return _to_wire(upload)
 
 
 def _check_size(blob: BlobRef) -> None:
     if blob.size_bytes > MOST_PARTS * PART_BYTES:
         raise InvalidInput(
-            f"A blob has {MOST_PARTS * PART_BYTES} bytes at most.", "Split it into several files."
+            f"A blob can have at most {MOST_PARTS * PART_BYTES} bytes.",
+            "Split it into several files.",
         )
 
 
@@ -83,85 +85,85 @@ async def _begin(
     blob: BlobRef,
 ) -> StoredUpload:
     use = await blobs.lock_use(connection, account_id, [blob.size_bytes])
-    if await uploads.under_way(connection, account_id, attempt_id, blob.sha256) is None:
-        check_room(services, use)
+    if await uploads.find_active(connection, account_id, attempt_id, blob.sha256) is None:
+        check_quota(services, use)
     upload = await uploads.begin(connection, account_id, attempt_id, blob, PART_BYTES)
     if upload.blob != blob:
         raise Conflict(
-            f"An upload of these bytes with a size of {upload.blob.size_bytes} is under way.",
+            f"An upload with this hash and a size of {upload.blob.size_bytes} is in progress.",
             "One of the two sizes is wrong.",
         )
     return upload
 
 
-def check_room(services: Services, use: StorageUse) -> None:
-    """Whether the account may have so much more; who adds nothing is not asked."""
+def check_quota(services: Services, use: StorageUse) -> None:
+    """Raises if the account may not store this much more; adding nothing is always allowed."""
     most = services.settings.quota_blob_bytes if use.max_blob_bytes is None else use.max_blob_bytes
     if use.added_bytes and most is not None and use.used_bytes + use.added_bytes > most:
         raise QuotaExceeded(
-            f"The account has {use.used_bytes} of the {most} bytes of files that it may have, and"
+            f"The account uses {use.used_bytes} of its {most} bytes of storage;"
             f" {use.added_bytes} more do not fit.",
-            "What tasks have left goes with time; ask the operator for more room.",
+            "Old results are deleted after a while; ask the operator for more storage.",
         )
 
 
 async def of_account(services: Services, account_id: AccountId, upload_id: str) -> StoredUpload:
     async with services.database.transaction() as connection:
-        found = await uploads.of_account(connection, upload_id, account_id)
-    if found is None:
+        upload = await uploads.of_account(connection, upload_id, account_id)
+    if upload is None:
         raise no_such_upload(upload_id)
-    return found
+    return upload
 
 
 async def of_node(
     services: Services, owner: Owner, node_id: NodeId, upload_id: str
 ) -> tuple[StoredUpload, SendingAttempt]:
-    await hear(services, owner, node_id)
+    await mark_node_seen(services, owner, node_id)
     async with services.database.transaction() as connection:
-        found = await uploads.of_node(connection, upload_id, node_id)
-        if found is None or found.attempt_id is None:
+        upload = await uploads.of_node(connection, upload_id, node_id)
+        if upload is None or upload.attempt_id is None:
             raise no_such_upload(upload_id)
-        sender = await blobs.sender(connection, found.attempt_id, node_id)
+        sender = await blobs.find_sender(connection, upload.attempt_id, node_id)
     if sender is None:
         raise no_such_upload(upload_id)
-    return found, sender
+    return upload, sender
 
 
 def no_such_upload(upload_id: str) -> NotFound:
     return NotFound(
-        f"There is no upload {upload_id[:64]!r} of yours under way.",
-        "Begin it again: if the bytes are there already, the answer says so.",
+        f"You have no upload {upload_id[:64]!r} in progress.",
+        "Start it again; the response says if the bytes are already there.",
     )
 
 
 async def take_part(
     services: Services, upload: StoredUpload, number: int, pieces: AsyncIterator[bytes]
 ) -> wire.Upload:
-    """Kept when this returns. One that is there already is not read at all."""
+    """The part is stored when this returns. A known part is not read at all."""
     if number < upload.parts_done:
-        return _told(upload)
+        return _to_wire(upload)
     if number >= upload.parts or number > upload.parts_done:
         raise Conflict(
-            f"{upload.parts_done} parts of {upload.parts} are there, and this is number {number}.",
-            "Send the parts one after the other, counted from 0.",
+            f"{upload.parts_done} of {upload.parts} parts have arrived; this is number {number}.",
+            "Send the parts in order, counted from 0.",
         )
     await services.blobs.put_stream(
         _part_key(upload, number), _exactly(pieces, upload.bytes_of(number))
     )
     async with services.database.transaction() as connection:
         counted = await uploads.count_part(connection, upload.id, number)
-    # Else the same part came twice at once, and the other one was counted.
-    return _told(counted or await _again(services, upload))
+    # Otherwise the same part arrived twice, and the other copy was counted.
+    return _to_wire(counted or await _again(services, upload))
 
 
 async def _again(services: Services, upload: StoredUpload) -> StoredUpload:
     async with services.database.transaction() as connection:
-        found = await uploads.under_way(
+        current = await uploads.find_active(
             connection, upload.account_id, upload.attempt_id, upload.blob.sha256
         )
-    if found is None or found.id != upload.id:
+    if current is None or current.id != upload.id:
         raise no_such_upload(upload.id)
-    return found
+    return current
 
 
 async def _exactly(pieces: AsyncIterator[bytes], size_bytes: int) -> AsyncIterator[bytes]:
@@ -173,22 +175,22 @@ async def _exactly(pieces: AsyncIterator[bytes], size_bytes: int) -> AsyncIterat
         yield piece
     if seen != size_bytes:
         raise InvalidInput(
-            f"This part has {size_bytes} bytes, and {'more' if seen > size_bytes else seen} came.",
-            "Send every part whole; only the last one is shorter.",
+            f"This part has {size_bytes} bytes; {'more' if seen > size_bytes else seen} arrived.",
+            "Send complete parts; only the last one is shorter.",
         )
 
 
 async def finish(
     services: Services, upload: StoredUpload, sender: SendingAttempt | None = None
 ) -> wire.Upload:
-    """Puts the parts together. Not complete yet: it takes a while, ask again."""
+    """Assembles the parts. If the result is not complete yet, ask again."""
     if upload.is_wrong:
         raise _wrong_bytes(upload)
     if upload.is_finished:
-        return _told(upload)
+        return _to_wire(upload)
     if upload.parts_done < upload.parts:
         raise Conflict(
-            f"{upload.parts_done} parts of {upload.parts} are there.", "Send the others first."
+            f"{upload.parts_done} of {upload.parts} parts have arrived.", "Send the others first."
         )
 
     async def work() -> None:
@@ -205,13 +207,13 @@ async def _assemble(
     key = new_object_key(upload.id)
     try:
         assembled = await services.blobs.assemble(keys, key)
-    except NotFound:  # another instance has finished it, or kept parts where nobody else sees them
+    except NotFound:  # finished by another instance, or its parts are on another instance's disk
         await _give_up(services, upload)
         raise no_such_upload(upload.id) from None
     try:
         unneeded = await _hand_over(services, upload, Stored(_ref(assembled), key), sender)
     except Unavailable:
-        raise  # perhaps it was handed over all the same; if not, the object is swept up
+        raise  # the commit may have succeeded; if not, the object is swept up
     except PotluckError:
         await services.blobs.delete([key])
         raise
@@ -227,20 +229,20 @@ def _ref(assembled: Assembled) -> BlobRef:
 
 def _wrong_bytes(upload: StoredUpload) -> InvalidInput:
     return InvalidInput(
-        f"The bytes that came do not have the hash {upload.blob.sha256}.",
-        "They were changed on the way or while they were read; upload them again.",
+        f"The uploaded bytes do not have the hash {upload.blob.sha256}.",
+        "They changed in transit or while they were read; upload them again.",
     )
 
 
 async def _hand_over(
     services: Services, upload: StoredUpload, stored: Stored, sender: SendingAttempt | None
 ) -> list[str]:
-    """The account has it from here on, if it is right. Returns the objects that nobody needs."""
+    """Gives correct bytes to the account. Returns the objects that are not needed."""
     pin = timedelta(seconds=services.settings.pin_seconds) if sender is None else _NOW
     is_wrong = stored.blob != upload.blob
     async with services.database.transaction() as connection:
         if sender is not None:
-            await hold_sender(connection, sender)
+            await lock_sender(connection, sender)
         await blobs.lock_use(connection, upload.account_id)
         if not await uploads.finish(connection, upload.id, is_wrong=is_wrong):
             raise no_such_upload(upload.id)
@@ -248,14 +250,14 @@ async def _hand_over(
             return [stored.object_key]
         unneeded = await blobs.add(connection, upload.account_id, [stored], pin)
         if sender is not None:
-            await blobs.hold_for(connection, sender, [upload.blob])
+            await blobs.hold_sent(connection, sender, [upload.blob])
     return unneeded
 
 
 async def _give_up(services: Services, upload: StoredUpload) -> None:
     async with services.database.transaction() as connection:
         await blobs.lock_use(connection, upload.account_id)
-        await uploads.give_up(connection, upload.id)
+        await uploads.abandon(connection, upload.id)
     await drop_parts(services, upload.id)
 
 
@@ -264,19 +266,19 @@ async def drop_parts(services: Services, upload_id: str) -> None:
 
 
 def new_object_key(upload_id: str) -> str:
-    """Never used twice: who removes an old object can not meet a new one.
+    """Never reused: removing an old object cannot hit a new one.
 
-    The last character is a directory of its own, so that none grows too large.
+    Sharded by the last character, so that no directory grows too large.
     """
     return f"{object_prefix(upload_id[-1])}{upload_id}.{secrets.token_hex(4)}"
 
 
-def object_prefix(shelf: str) -> str:
-    return f"objects/{shelf}/"
+def object_prefix(shard: str) -> str:
+    return f"objects/{shard}/"
 
 
-def upload_of(object_key: str) -> str:
-    """The upload, or what stood in for one, that an object came by."""
+def upload_id_of(object_key: str) -> str:
+    """The upload id, or its substitute for small files, in an object key."""
     return object_key.rpartition("/")[2].partition(".")[0]
 
 
@@ -288,5 +290,5 @@ def _part_key(upload: StoredUpload, number: int) -> str:
     return f"{parts_prefix(upload.id)}{number:07d}"
 
 
-def _told(upload: StoredUpload) -> wire.Upload:
+def _to_wire(upload: StoredUpload) -> wire.Upload:
     return wire.Upload(upload.id, upload.part_bytes, upload.parts_done, complete=upload.is_finished)
