@@ -8,7 +8,7 @@ import pytest
 
 from potluck.model.task import EndReason
 from potluck.provider.sandbox.bubblewrap import diagnose
-from potluck.provider.sandbox.driver import of_translated
+from potluck.provider.sandbox.driver import outcome_of_shell_code
 from tests.provider.sandbox.conftest import REPOSITORY
 
 APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
@@ -88,5 +88,5 @@ def test_settings_for_ordinary_users_are_no_excuse_for_root() -> None:
 def test_a_signal_hidden_in_an_exit_status(
     code: int, wait_status: int | None, reason: EndReason, exit_code: int
 ) -> None:
-    verdict = of_translated(code, wait_status)
+    verdict = outcome_of_shell_code(code, wait_status)
     assert (verdict.reason, verdict.exit_code) == (reason, exit_code)

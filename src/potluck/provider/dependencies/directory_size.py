@@ -85,7 +85,7 @@ def _children(directory: Path) -> Iterator[tuple[Path, os.stat_result]]:
         raise failed(f"The environment can not be inspected: {error.strerror}.") from error
 
 
-async def watch(directory: Path, settings: PrepareSettings) -> None:
+async def watch_size(directory: Path, settings: PrepareSettings) -> None:
     """Returns never; raises PrepareFailed when it is too large or the disk is almost full."""
     while True:
         started = time.monotonic()

@@ -23,7 +23,7 @@ from potluck.provider.dependencies.directory_size import DirectorySize
 _MARKER = "complete.json"
 
 
-class Shelf:
+class EnvironmentCache:
     """Names and moves files; never runs or imports anything that is in them."""
 
     def __init__(self, directory: Path):

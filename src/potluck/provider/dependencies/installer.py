@@ -14,7 +14,7 @@ from potluck.model.error import StartFailed
 from potluck.model.script import ScriptMetadata
 from potluck.model.task import MIB, EndReason
 from potluck.provider.dependencies import proxy_forwarder
-from potluck.provider.dependencies.directory_size import watch
+from potluck.provider.dependencies.directory_size import watch_size
 from potluck.provider.dependencies.egress_proxy import Proxy, ProxyLimits
 from potluck.provider.dependencies.lock import check_lock
 from potluck.provider.dependencies.outcome import PrepareFailed, failed
@@ -151,7 +151,7 @@ class Installer:
         self, stage: Stage, confinement: Confinement, transcript: Transcript
     ) -> RunOutcome:
         run = asyncio.create_task(self._driver.run(confinement, transcript.take))
-        guard = asyncio.create_task(watch(stage.environment, self._settings))
+        guard = asyncio.create_task(watch_size(stage.environment, self._settings))
         try:
             await asyncio.wait({run, guard}, return_when=asyncio.FIRST_COMPLETED)
             if guard.done():

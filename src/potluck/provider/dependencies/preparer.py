@@ -19,7 +19,7 @@ from msgspec import Struct
 from potluck.model.script import ScriptMetadata
 from potluck.model.task import EndReason, Limits
 from potluck.provider.dependencies.directory_size import check_room, check_size, missing_bytes
-from potluck.provider.dependencies.environment_cache import Shelf, digest
+from potluck.provider.dependencies.environment_cache import EnvironmentCache, digest
 from potluck.provider.dependencies.installer import INTERPRETER, Installer
 from potluck.provider.dependencies.lock import lock_hash
 from potluck.provider.dependencies.outcome import BARE, Environment, PrepareFailed
@@ -62,8 +62,8 @@ class Preparer:
         self._driver = driver
         self._index = index
         self._installer = Installer(driver, index, self._settings, throttle)
-        self._shelf = Shelf(directory)
-        self._turns = Turns()
+        self._shelf = EnvironmentCache(directory)
+        self._turns = KeyedLocks()
         self._python: PythonFacts | None = None
         self._in_use: dict[str, Path] = {}
 
@@ -183,7 +183,7 @@ class Preparer:
         return Environment(INTERPRETER, (Mount(path, ENVIRONMENT),))
 
 
-class Turns:
+class KeyedLocks:
     """One at a time for each key, so that what several ask for at once is done once.
 
     A lock lives as long as somebody holds or awaits it.

@@ -124,7 +124,7 @@ class Hash(Protocol):
     def hexdigest(self) -> str: ...
 
 
-class Damaged(Exception):
+class BlobDamaged(Exception):
     """What came is not what was named, however often it was asked for."""
 
 
@@ -142,7 +142,7 @@ async def fetch(courier: Courier, blob: BlobRef, path: Path) -> int:
             await asyncio.to_thread(_seal, part, path)
             return came_bytes
         part.unlink()
-    raise Damaged
+    raise BlobDamaged
 
 
 async def _complete(courier: Courier, blob: BlobRef, part: Path, digest: Hash) -> int:

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from potluck.model.blob import BlobRef
 from potluck.model.error import SandboxUnavailable
-from potluck.provider.files.blob_transfer import Courier, Damaged, fetch
+from potluck.provider.files.blob_transfer import BlobDamaged, Courier, fetch
 from potluck.provider.files.work_directory import InputFiles
 from potluck.provider.sandbox.driver import InputFailed
 
@@ -76,7 +76,7 @@ class FileCache:
             try:
                 await asyncio.to_thread(self._make_room, blob.size_bytes)
                 came_bytes = await fetch(courier, blob, path)
-            except Damaged:
+            except BlobDamaged:
                 raise InputFailed(
                     f"the file {blob.sha256[:12]}… came damaged, three times"
                 ) from None

@@ -49,7 +49,7 @@ class OutputRole(StrEnum):
     CHECKPOINT = "checkpoint"  # for the next attempt
 
 
-class Parcel(Struct, frozen=True, array_like=True):
+class OutboxEntry(Struct, frozen=True, array_like=True):
     """Something that is to reach the server, and where its bytes stand."""
 
     role: OutputRole
@@ -61,11 +61,11 @@ class Parcel(Struct, frozen=True, array_like=True):
 class Outbox:
     """Of one attempt. Added to from any thread; read by whoever sends it."""
 
-    def __init__(self, directory: Path, parcels: list[Parcel], shipped: int = 0) -> None:
+    def __init__(self, directory: Path, parcels: list[OutboxEntry], shipped: int = 0) -> None:
         self._directory = directory
         self.parcels = parcels
         self.shipped = shipped  # so many need not be asked for any more
-        self._unsynced: list[Parcel] = []
+        self._unsynced: list[OutboxEntry] = []
         self._content = -1
         # Whoever adds or reads may be in a thread when it is closed, and its number is soon
         # another file's.
@@ -82,7 +82,7 @@ class Outbox:
         own = directory / _DIRECTORY / attempt_id
         index, shipped = own / _INDEX, own / _SHIPPED
         content = index.read_bytes() if index.exists() else b""
-        parcels = [msgspec.msgpack.decode(each, type=Parcel) for _, each in frames(content)]
+        parcels = [msgspec.msgpack.decode(each, type=OutboxEntry) for _, each in frames(content)]
         return cls(own, parcels, int(shipped.read_bytes()) if shipped.exists() else 0)
 
     def __len__(self) -> int:
@@ -93,7 +93,7 @@ class Outbox:
         """Of the files that the task has left."""
         return sum(each.blob.size_bytes for each in self.parcels if each.role is OutputRole.OUTPUT)
 
-    def add(self, role: OutputRole, path: str, chunks: Iterable[bytes]) -> Parcel:
+    def add(self, role: OutputRole, path: str, chunks: Iterable[bytes]) -> OutboxEntry:
         """Takes the chunks as they come; `announce` when done, in the event loop. Raises NoRoom."""
         digest, size = hashlib.sha256(), 0
         with self._adding:
@@ -103,7 +103,7 @@ class Outbox:
                     write_all(content, chunk, self._end + size)
                 digest.update(chunk)
                 size += len(chunk)
-            parcel = Parcel(role, path, self._end, BlobRef(digest.hexdigest(), size))
+            parcel = OutboxEntry(role, path, self._end, BlobRef(digest.hexdigest(), size))
             self._end += size
             with self._lock:
                 self._unsynced.append(parcel)
@@ -139,7 +139,7 @@ class Outbox:
                 os.ftruncate(content, 0)
             self._given_back = self._end
 
-    def read(self, parcel: Parcel, start: int, size: int) -> bytes:
+    def read(self, parcel: OutboxEntry, start: int, size: int) -> bytes:
         left = parcel.blob.size_bytes - start
         with self._opened() as content:
             return os.pread(content, min(size, left), parcel.offset + start)
@@ -157,7 +157,7 @@ class Outbox:
             if fresh:
                 self._sync(fresh)
 
-    def _sync(self, fresh: list[Parcel]) -> None:
+    def _sync(self, fresh: list[OutboxEntry]) -> None:
         with self._opened() as content:
             own = os.dup(content)  # nobody else waits for the disk
         try:

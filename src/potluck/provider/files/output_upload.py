@@ -15,7 +15,7 @@ from potluck.model.ids import AttemptId
 from potluck.provider.attempt.log_buffer import LogBuffer
 from potluck.provider.event import Event, LeaseLost, ParcelsShipped, ValueRefused
 from potluck.provider.files.blob_transfer import Freight
-from potluck.provider.files.outbox import OutputRole, Parcel
+from potluck.provider.files.outbox import OutboxEntry, OutputRole
 from potluck.wire.files import AddedFile
 
 _MOST_FILES, _MOST_BYTES = 1_000, 2 * 2**20  # in one message
@@ -47,7 +47,7 @@ async def ship_parcels(
             await asyncio.to_thread(outbox.give_back, done)
 
 
-def _some(waiting: list[Parcel]) -> list[Parcel]:
+def _some(waiting: list[OutboxEntry]) -> list[OutboxEntry]:
     """From the first on, as many as one message should carry: at least one."""
     some, size = waiting[:1], waiting[0].blob.size_bytes
     for parcel in waiting[1:_MOST_FILES]:
@@ -71,12 +71,12 @@ class _Delivery:
         self._log = log
         self._tell = tell
 
-    async def send(self, parcels: list[Parcel]) -> None:
+    async def send(self, parcels: list[OutboxEntry]) -> None:
         """Returns when the server has each of them, or does not take it."""
         files = [await self._prepared(parcel) for parcel in parcels]
         await self._add([file for file in files if file is not None])
 
-    async def _prepared(self, parcel: Parcel) -> AddedFile | None:
+    async def _prepared(self, parcel: OutboxEntry) -> AddedFile | None:
         """What is to be said of it, once its bytes are where they should be."""
         if parcel.role is OutputRole.OUTPUT and parcel.blob.size_bytes <= INLINE_BYTES:
             data = await asyncio.to_thread(self._outbox.read, parcel, 0, INLINE_BYTES)

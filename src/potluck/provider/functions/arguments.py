@@ -87,7 +87,7 @@ class Arguments:
     def parts(self, batch: ItemBatch) -> Iterator[bytes]:
         yield batch.head
         start, end = batch.offsets[0], batch.offsets[-1]
-        yield from pieces(self._source, self._base + start, self._base + end)
+        yield from read_pieces(self._source, self._base + start, self._base + end)
 
     def size(self, batch: ItemBatch) -> int:
         return len(batch.head) + batch.offsets[-1] - batch.offsets[0]
@@ -143,7 +143,7 @@ def open_value(value: Value, inputs: InputFiles) -> _ArgumentBuffer | _ArgumentF
     )
 
 
-def pieces(source: _ArgumentBuffer | _ArgumentFile, start: int, end: int) -> Iterator[bytes]:
+def read_pieces(source: _ArgumentBuffer | _ArgumentFile, start: int, end: int) -> Iterator[bytes]:
     while start < end:
         data = source.read(start, min(_CHUNK_BYTES, end - start))
         if not data:

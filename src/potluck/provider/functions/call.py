@@ -10,18 +10,18 @@ from potluck.model.task_spec import FunctionSpec
 from potluck.provider.attempt.types import PreparedAttempt
 from potluck.provider.files.work_directory import Porter
 from potluck.provider.functions.arguments import Arguments
-from potluck.provider.functions.channel import Gone
-from potluck.provider.functions.failure import in_a_line
+from potluck.provider.functions.channel import ChannelClosed
+from potluck.provider.functions.failure import error_line
 from potluck.provider.functions.interpreter import Interpreter, InterpreterBroken
 from potluck.provider.functions.interpreter_key import WarmKey
 from potluck.provider.functions.interpreter_pool import Borrower, WarmPool
 from potluck.provider.functions.session import (
+    InterpreterSession,
     ItemsAnswer,
     NotLoaded,
-    Visit,
-    VisitLog,
+    SessionLog,
 )
-from potluck.provider.sandbox.driver import Confinement, RunOutcome, drop
+from potluck.provider.sandbox.driver import Confinement, RunOutcome, cancel_all
 from potluck.wire.item_file import index_bytes
 
 _ONE = ItemRange(0, 1)
@@ -38,7 +38,7 @@ class FunctionCall:
         self._arguments = arguments
         self._flush_seconds = flush_seconds
         self._porter = Porter(job, {})
-        self._log = VisitLog(job, self._wrote_too_much)
+        self._log = SessionLog(job, self._wrote_too_much)
         self._interpreter: Interpreter | None = None
 
     async def to_its_end(
@@ -55,7 +55,7 @@ class FunctionCall:
 
     async def _in(self, interpreter: Interpreter) -> RunOutcome:
         await self._job.started()
-        visit = Visit(self._job, self._spec, interpreter)
+        visit = InterpreterSession(self._job, self._spec, interpreter)
         try:
             ended, data = await interpreter.race(self._attend(interpreter, visit))
             interpreter.served_items += 1
@@ -63,18 +63,22 @@ class FunctionCall:
             return visit.account(broken.ended, self._log.total_bytes)
         return replace(ended, value=await self._kept(data))
 
-    async def _attend(self, interpreter: Interpreter, visit: Visit) -> tuple[RunOutcome, bytes]:
+    async def _attend(
+        self, interpreter: Interpreter, visit: InterpreterSession
+    ) -> tuple[RunOutcome, bytes]:
         keeping = asyncio.create_task(self._porter.during(interpreter.view.work))
         try:
             reason, data = await self._call(interpreter, visit)
         finally:
-            await drop(keeping)
-        detail = in_a_line(data) if reason is EndReason.EXCEPTION else ""
+            await cancel_all(keeping)
+        detail = error_line(data) if reason is EndReason.EXCEPTION else ""
         exit_code = 0 if reason is EndReason.COMPLETED else None
         ended = RunOutcome(reason, detail, exit_code)
         return visit.account_now(ended, self._log.total_bytes), data
 
-    async def _call(self, interpreter: Interpreter, visit: Visit) -> tuple[EndReason, bytes]:
+    async def _call(
+        self, interpreter: Interpreter, visit: InterpreterSession
+    ) -> tuple[EndReason, bytes]:
         try:
             await visit.begin(is_careful=False, flush_seconds=self._flush_seconds)
             (batch,) = self._arguments.batches(_ONE)
@@ -92,7 +96,7 @@ class FunctionCall:
             await self._porter.collect(interpreter.view.work)
         return reason, answer.data if answer.is_error else answer.data[index_bytes(1) :]
 
-    async def _answer(self, visit: Visit) -> ItemsAnswer:
+    async def _answer(self, visit: InterpreterSession) -> ItemsAnswer:
         while isinstance(heard := await visit.hear(), int):
             pass
         return heard
@@ -101,10 +105,10 @@ class FunctionCall:
         """One that was called back, or touched a wall, ends as that, whatever it has returned."""
         await interpreter.view.drained()
         if self._job.recall.said is not None:
-            raise Gone
+            raise ChannelClosed
         if (touched := interpreter.view.touched()) is not None:
             interpreter.touch(touched)
-            raise Gone
+            raise ChannelClosed
 
     async def _kept(self, data: bytes) -> Value:
         outbox = self._job.freight.outbox

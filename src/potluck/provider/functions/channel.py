@@ -33,7 +33,7 @@ class Frame(Struct, frozen=True):
     data: bytes
 
 
-class Gone(Exception):
+class ChannelClosed(Exception):
     """Nobody answers any more, or what answers makes no sense."""
 
 
@@ -63,14 +63,14 @@ class Channel:
             if begun:
                 await loop.sock_sendall(self._ours, begun)
         except OSError as error:
-            raise Gone from error
+            raise ChannelClosed from error
         self._is_sending = False
 
     async def receive(self) -> Frame:
         await self._gather(HEADER.size)
         kind, size = HEADER.unpack_from(self._unread)
         if size > _MOST_BYTES:
-            raise Gone
+            raise ChannelClosed
         end = HEADER.size + size
         await self._gather(end)
         data = bytes(memoryview(self._unread)[HEADER.size : end])
@@ -84,9 +84,9 @@ class Channel:
             try:
                 data = await loop.sock_recv(self._ours, _PIECE_BYTES)
             except OSError as error:
-                raise Gone from error
+                raise ChannelClosed from error
             if not data:
-                raise Gone
+                raise ChannelClosed
             self._unread += data
             if len(self._unread) < size:
                 await asyncio.sleep(0)  # much is coming, and others have a turn

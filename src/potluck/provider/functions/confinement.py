@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from potluck.provider.attempt.kinds import confine
 from potluck.provider.attempt.types import PreparedAttempt
 from potluck.provider.functions import interpreter_main
-from potluck.provider.functions.interpreter_key import OF_ATTEMPT
+from potluck.provider.functions.interpreter_key import ATTEMPT_VARIABLES
 from potluck.provider.sandbox.driver import CHECKPOINT, Confinement, Mount
 from potluck.wire import plain_values
 
@@ -23,7 +23,9 @@ def confine_function(job: PreparedAttempt) -> Confinement:
     ours = _ours()
     command = (job.environment.interpreter, "-u", *(mount.target for mount in ours))
     plain = confine(job, command)
-    given = {name: text for name, text in plain.environment.items() if name not in OF_ATTEMPT}
+    given = {
+        name: text for name, text in plain.environment.items() if name not in ATTEMPT_VARIABLES
+    }
     # Calls and items of one function use the same interpreter, so it is there for both.
     variables = {**given, "POTLUCK_CHECKPOINT": CHECKPOINT}
     return replace(

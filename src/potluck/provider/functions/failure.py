@@ -7,7 +7,7 @@ from potluck.wire.plain_values import PlainError, decode, encode
 _DETAIL_CHARACTERS = 200
 
 
-def in_a_line(error: bytes) -> str:
+def error_line(error: bytes) -> str:
     """Its type and message; nothing, where it is nonsense."""
     try:
         told = decode(error)
@@ -16,7 +16,7 @@ def in_a_line(error: bytes) -> str:
         return ""
 
 
-def masked(error: bytes, mask: Mask) -> bytes:
+def mask_error(error: bytes, mask: Mask) -> bytes:
     """Without secrets: it is written down here, and its first line is shown to the node's owner."""
     if not mask:
         return error
@@ -27,16 +27,16 @@ def masked(error: bytes, mask: Mask) -> bytes:
         return error
 
 
-def shortened(error: bytes) -> bytes:
+def shorten_error(error: bytes) -> bytes:
     """For those who share it with one who is told all of it."""
     try:
         told = decode(error)
         kind, message = (one_line(told[name], _DETAIL_CHARACTERS) for name in ("type", "message"))
-        return of_ours(kind, message)
+        return platform_error(kind, message)
     except (PlainError, KeyError, TypeError, AttributeError):
-        return of_ours("Exception", "")
+        return platform_error("Exception", "")
 
 
-def of_ours(kind: str, message: str) -> bytes:
+def platform_error(kind: str, message: str) -> bytes:
     """What kept the value of a call from its owner, in the same shape."""
     return encode({"type": kind, "message": message, "traceback": ""})

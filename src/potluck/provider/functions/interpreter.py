@@ -16,8 +16,8 @@ from potluck.model.task import EndReason
 from potluck.provider.functions.channel import (
     INTERFERED,
     Channel,
+    ChannelClosed,
     Frame,
-    Gone,
 )
 from potluck.provider.functions.interpreter_key import WarmKey
 from potluck.provider.sandbox.driver import (
@@ -30,7 +30,7 @@ from potluck.provider.sandbox.driver import (
     StopRequest,
     View,
     WorkDirectory,
-    drop,
+    cancel_all,
     unnoticed,
 )
 
@@ -119,7 +119,7 @@ class Interpreter:
                 return await self._channel.receive()
         except TimeoutError:
             self.touch(why)
-            raise Gone from None
+            raise ChannelClosed from None
 
     def touch(self, touched: RunOutcome) -> None:
         """Ends it, for this reason."""
@@ -137,8 +137,8 @@ class Interpreter:
         try:
             await asyncio.wait({doing, self._running}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            await drop(doing)
-        if not doing.cancelled() and not isinstance(doing.exception(), Gone):
+            await cancel_all(doing)
+        if not doing.cancelled() and not isinstance(doing.exception(), ChannelClosed):
             return doing.result()
         raise await self.broken()
 
@@ -155,7 +155,7 @@ class Interpreter:
     async def end(self) -> None:
         """Returns when nothing of it is left."""
         if self._running is not None:
-            await drop(self._running)
+            await cancel_all(self._running)
         self._channel.close()
 
     async def talk(self, view: View) -> RunOutcome | None:
@@ -176,7 +176,7 @@ class Interpreter:
         """What it has answered counts, and nobody is at work in the directory when that goes."""
         if self._doing is not None:
             await asyncio.wait({self._doing}, timeout=_LAST_WORDS_SECONDS)
-            await drop(self._doing)
+            await cancel_all(self._doing)
         await self._errand.after(work, reason)
 
     async def _hear(self, stream: str, data: bytes) -> None:

@@ -14,7 +14,7 @@ from potluck.provider.sandbox.driver import Confinement
 from potluck.wire.provider import Grant, GrantedDevice
 
 # Of the environment, what says which attempt it is: told anew for each, so it makes no difference.
-OF_ATTEMPT = ("POTLUCK_TASK_ID", "POTLUCK_ATTEMPT_ID", "POTLUCK_ITEM", "POTLUCK_ITEMS")
+ATTEMPT_VARIABLES = ("POTLUCK_TASK_ID", "POTLUCK_ATTEMPT_ID", "POTLUCK_ITEM", "POTLUCK_ITEMS")
 
 
 class WarmKey(Struct, frozen=True):
@@ -53,12 +53,12 @@ def key_of(job: PreparedAttempt, spec: FunctionSpec, confinement: Confinement) -
     return WarmKey(
         grant.account_id,
         hashlib.sha256(told).hexdigest(),
-        devices_of(grant),
+        device_uuids(grant),
         grant.requirements.memory_bytes,
     )
 
 
-def devices_of(grant: Grant) -> tuple[str, ...]:
+def device_uuids(grant: Grant) -> tuple[str, ...]:
     return tuple(device.uuid for device in grant.devices)
 
 

@@ -18,7 +18,7 @@ from potluck.local.shielded import undisturbed
 from potluck.provider.control.message import WarmNow
 from potluck.provider.event import DevicesClosed, DevicesWanted, Event, ShutdownAsked
 from potluck.provider.functions.interpreter import Interpreter
-from potluck.provider.functions.interpreter_key import WarmKey, devices_of
+from potluck.provider.functions.interpreter_key import WarmKey, device_uuids
 from potluck.provider.sandbox.driver import (
     Confinement,
     Driver,
@@ -84,7 +84,7 @@ class WarmPool:
         """While an attempt runs, nothing idle is in its way but what is warm for itself."""
         self._memory[grant.attempt_id] = grant.requirements.memory_bytes
         try:
-            await self._make_way(set(devices_of(grant)), key)
+            await self._make_way(set(device_uuids(grant)), key)
             yield
         finally:
             del self._memory[grant.attempt_id]

@@ -23,20 +23,25 @@ from potluck.provider.attempt.types import PreparedAttempt
 from potluck.provider.event import ItemsEnded
 from potluck.provider.files.work_directory import Porter
 from potluck.provider.functions.arguments import MOST_ITEMS, Arguments
-from potluck.provider.functions.channel import Gone
-from potluck.provider.functions.failure import in_a_line, of_ours, shortened
+from potluck.provider.functions.channel import ChannelClosed
+from potluck.provider.functions.failure import error_line, platform_error, shorten_error
 from potluck.provider.functions.interpreter import Interpreter, InterpreterBroken
 from potluck.provider.functions.interpreter_key import WarmKey
 from potluck.provider.functions.interpreter_main import COLLECTED
 from potluck.provider.functions.interpreter_pool import Borrower, WarmPool
 from potluck.provider.functions.session import (
+    InterpreterSession,
     ItemsAnswer,
     NotLoaded,
-    Visit,
-    VisitLog,
+    SessionLog,
 )
 from potluck.provider.one_line import one_line
-from potluck.provider.sandbox.driver import Confinement, Recalled, RunOutcome, drop
+from potluck.provider.sandbox.driver import (
+    Confinement,
+    Recalled,
+    RunOutcome,
+    cancel_all,
+)
 from potluck.wire.provider import ItemOutcome, ReturnedItems
 
 _DETAIL_CHARACTERS = 200
@@ -56,7 +61,7 @@ class FunctionRange:
         self._arguments = arguments
         self._flush_seconds = flush_seconds
         self._porter = Porter(job, {})
-        self._log = VisitLog(job, _nobody_is_to_blame)
+        self._log = SessionLog(job, _nobody_is_to_blame)
         self._outcomes = Outcomes(job.grant.attempt_id, self._tell, flush_seconds)
         self._left = deque(job.grant.items)
         self._is_careful = job.grant.limits.run_seconds < _SHORT_SECONDS
@@ -98,7 +103,7 @@ class FunctionRange:
         if not self._has_started:
             self._has_started = True
             await self._job.started()
-        visit = Visit(self._job, self._spec, interpreter)
+        visit = InterpreterSession(self._job, self._spec, interpreter)
         try:
             self._add(await interpreter.race(self._serve(interpreter, visit)))
         except InterpreterBroken as broken:
@@ -106,7 +111,7 @@ class FunctionRange:
             return broken.ended
         return None
 
-    async def _serve(self, interpreter: Interpreter, visit: Visit) -> RunOutcome:
+    async def _serve(self, interpreter: Interpreter, visit: InterpreterSession) -> RunOutcome:
         """What has been spent."""
         try:
             await visit.begin(self._is_careful, self._flush_seconds)
@@ -115,7 +120,7 @@ class FunctionRange:
             await self._fail_all(failure.error)
         return visit.account_now(self._spent)
 
-    async def _talk(self, interpreter: Interpreter, visit: Visit) -> None:
+    async def _talk(self, interpreter: Interpreter, visit: InterpreterSession) -> None:
         sending = asyncio.create_task(self._send(interpreter, list(self._left)))
         hearing = asyncio.create_task(self._hear_all(interpreter, visit))
         try:
@@ -125,7 +130,7 @@ class FunctionRange:
             await hearing
             await visit.in_time(sending)
         finally:
-            await drop(sending, hearing)
+            await cancel_all(sending, hearing)
         await interpreter.view.drained()
 
     async def _send(self, interpreter: Interpreter, left: list[ItemRange]) -> None:
@@ -133,7 +138,7 @@ class FunctionRange:
 
         Raises InputFailed. That nobody takes it any more is noticed by who hears the answers.
         """
-        with suppress(Gone):
+        with suppress(ChannelClosed):
             most_items = 1 if self._is_careful else MOST_ITEMS
             for part in left:
                 for batch in self._arguments.batches(part, most_items):
@@ -157,7 +162,7 @@ class FunctionRange:
             number = str(self._taken.popleft()).encode()
             await interpreter.send(b"D", len(number), (number,))
 
-    async def _hear_all(self, interpreter: Interpreter, visit: Visit) -> None:
+    async def _hear_all(self, interpreter: Interpreter, visit: InterpreterSession) -> None:
         visit.begin_clock()
         while self._left:
             heard = await visit.hear(0.0 if self._is_careful else 2 * self._flush_seconds)
@@ -183,7 +188,7 @@ class FunctionRange:
             with suppress(Recalled):
                 await self._job.recall.unless(backlog.room())
 
-    def _note(self, visit: Visit, item: int) -> None:
+    def _note(self, visit: InterpreterSession, item: int) -> None:
         """Its time begins; each is told once."""
         is_new = self._at is None or item > self._at
         if not is_new or not any(part.start <= item < part.end for part in self._left):
@@ -191,7 +196,7 @@ class FunctionRange:
         self._at = item
         visit.begin_clock()
 
-    def _count(self, visit: Visit, answer: ItemsAnswer) -> int:
+    def _count(self, visit: InterpreterSession, answer: ItemsAnswer) -> int:
         """How many items it is the answer of: the next ones, of which it must be."""
         count = 1 if answer.is_error else int.from_bytes(answer.data[:8], "little")
         is_next = answer.start == self._left[0].start and 0 < count <= len(self._left[0])
@@ -199,7 +204,7 @@ class FunctionRange:
             raise visit.nonsense()
         return count
 
-    async def _check_walls(self, interpreter: Interpreter, visit: Visit) -> None:
+    async def _check_walls(self, interpreter: Interpreter, visit: InterpreterSession) -> None:
         await interpreter.view.drained()
         if (touched := interpreter.view.touched()) is not None:
             interpreter.touch(touched)
@@ -220,7 +225,7 @@ class FunctionRange:
             except StaleLease:
                 pass  # whoever takes leases back says so
             except PotluckError as error:
-                told = of_ours(type(error).__name__, f"{error.detail} {error.hint}")
+                told = platform_error(type(error).__name__, f"{error.detail} {error.hint}")
                 for item in range(start, start + count):
                     self._add_failure(item, answer.seconds / count, told)
             else:
@@ -246,12 +251,12 @@ class FunctionRange:
         return Value(blob=blob)
 
     def _add_failure(self, item: int, seconds: float, error: bytes, line: str = "") -> None:
-        detail = line or in_a_line(error)
+        detail = line or error_line(error)
         self._outcomes.add(ItemOutcome(item, EndReason.EXCEPTION, seconds, None, detail, error))
 
     async def _fail_all(self, error: bytes) -> None:
         """None of them can be called. The whole of it is told once for each part."""
-        line, short = in_a_line(error), shortened(error)
+        line, short = error_line(error), shorten_error(error)
         for part in self._left:
             self._add_failure(part.start, 0.0, error, line)
             for item in range(part.start + 1, part.end):

@@ -14,11 +14,11 @@ from potluck.model.task_spec import FunctionSpec
 from potluck.provider.attempt.mask import Mask
 from potluck.provider.attempt.types import PreparedAttempt
 from potluck.provider.functions import interpreter_main
-from potluck.provider.functions.arguments import open_value, pieces
-from potluck.provider.functions.channel import INTERFERED, Frame, Gone
-from potluck.provider.functions.failure import masked
+from potluck.provider.functions.arguments import open_value, read_pieces
+from potluck.provider.functions.channel import INTERFERED, ChannelClosed, Frame
+from potluck.provider.functions.failure import mask_error
 from potluck.provider.functions.interpreter import Interpreter
-from potluck.provider.sandbox.driver import RunOutcome, Spent
+from potluck.provider.sandbox.driver import ResourceUse, RunOutcome
 
 _UNLOADED = RunOutcome(EndReason.EXCEPTION, "the function could not be loaded")
 
@@ -41,7 +41,7 @@ class ItemsAnswer(Struct, frozen=True):
     files: int  # number of the place where their files are; 0: they left none
 
 
-class Visit:
+class InterpreterSession:
     """Within `Interpreter.race`, all of it."""
 
     def __init__(self, job: PreparedAttempt, spec: FunctionSpec, interpreter: Interpreter) -> None:
@@ -50,7 +50,7 @@ class Visit:
         self._interpreter = interpreter
         self._began = time.monotonic()
         # To begin is the first one's; what was spent in between is nobody's.
-        self._before = interpreter.view.spent() if interpreter.has_served else Spent(0.0, 0)
+        self._before = interpreter.view.spent() if interpreter.has_served else ResourceUse(0.0, 0)
         self._mask = Mask(job.grant.secrets.values())
         seconds = job.grant.limits.run_seconds
         self._run_seconds = seconds
@@ -62,7 +62,7 @@ class Visit:
         interpreter, grant = self._interpreter, self._job.grant
         if not interpreter.has_served:
             with closing(open_value(self._spec.code, self._job.inputs)) as code:
-                await self.send(b"L", code.size, pieces(code, 0, code.size))
+                await self.send(b"L", code.size, read_pieces(code, 0, code.size))
             await self._loaded()
         is_array = grant.items_total is not None
         flags = (
@@ -92,14 +92,14 @@ class Visit:
                 await sending
         except TimeoutError:
             self._interpreter.touch(self._too_long)
-            raise Gone from None
+            raise ChannelClosed from None
 
     async def _loaded(self) -> None:
         self.begin_clock()
         frame = await self._next(0.0)
         if frame.kind == b"X" and len(frame.data) <= interpreter_main.MOST_ERROR_BYTES:
             self._interpreter.touch(_UNLOADED)
-            raise NotLoaded(masked(frame.data, self._mask))
+            raise NotLoaded(mask_error(frame.data, self._mask))
         if frame.kind != b"R":
             raise self.nonsense()
 
@@ -119,18 +119,22 @@ class Visit:
         if frame.kind == b"F" and len(data) > interpreter_main.MOST_ERROR_BYTES:
             raise self.nonsense()
         if frame.kind == b"F":
-            return ItemsAnswer(start, seconds, masked(data, self._mask), is_error=True, files=files)
+            return ItemsAnswer(
+                start, seconds, mask_error(data, self._mask), is_error=True, files=files
+            )
         return ItemsAnswer(start, seconds, data, is_error=False, files=files)
 
     def account(self, ended: RunOutcome, log_bytes: int = 0) -> RunOutcome:
         """What this attempt has spent in an interpreter that has ended so."""
-        return self._account(ended, Spent(ended.cpu_seconds, ended.memory_peak_bytes), log_bytes)
+        return self._account(
+            ended, ResourceUse(ended.cpu_seconds, ended.memory_peak_bytes), log_bytes
+        )
 
     def account_now(self, ended: RunOutcome, log_bytes: int = 0) -> RunOutcome:
         """What this attempt has spent up to now."""
         return self._account(ended, self._interpreter.view.spent(), log_bytes)
 
-    def _account(self, ended: RunOutcome, spent: Spent, log_bytes: int) -> RunOutcome:
+    def _account(self, ended: RunOutcome, spent: ResourceUse, log_bytes: int) -> RunOutcome:
         return replace(
             ended,
             run_seconds=time.monotonic() - self._began,
@@ -143,13 +147,13 @@ class Visit:
         left_seconds = self._until + spare_seconds - time.monotonic()
         return await self._interpreter.receive(left_seconds, self._too_long)
 
-    def nonsense(self) -> Gone:
+    def nonsense(self) -> ChannelClosed:
         """What was heard makes none; so it ends."""
         self._interpreter.touch(INTERFERED)
-        return Gone()
+        return ChannelClosed()
 
 
-class VisitLog:
+class SessionLog:
     """What is printed during a visit, up to the task's limit; what is over it is told once."""
 
     def __init__(self, job: PreparedAttempt, over: Callable[[RunOutcome], Awaitable[None]]) -> None:

@@ -114,9 +114,9 @@ def _driver(place: DriverSite, sandbox: str) -> Driver:
 
 def _containers(place: DriverSite, runtime: str | None) -> Driver:
     from potluck.provider.sandbox.docker.docker import DockerDriver
-    from potluck.provider.sandbox.docker.engine import need_socket
+    from potluck.provider.sandbox.docker.engine import require_socket
 
-    socket = need_socket(place.docker_url)
+    socket = require_socket(place.docker_url)
     return DockerDriver(place.directory, place.node_name, socket, runtime, place.may_pull)
 
 

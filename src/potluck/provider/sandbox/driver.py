@@ -18,7 +18,7 @@ from potluck.model.task import MIB, EndReason
 from potluck.model.terms import TaskKind
 
 
-async def readable(descriptor: int) -> None:
+async def wait_readable(descriptor: int) -> None:
     """Returns when a read would not block: data, end of file, or, for a pidfd, the end of life."""
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[None] = loop.create_future()
@@ -29,7 +29,7 @@ async def readable(descriptor: int) -> None:
         loop.remove_reader(descriptor)
 
 
-async def writable(descriptor: int) -> None:
+async def wait_writable(descriptor: int) -> None:
     """Returns when a write would not block, or the other end is gone."""
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[None] = loop.create_future()
@@ -45,7 +45,7 @@ def _resolve(ready: asyncio.Future[None]) -> None:
         ready.set_result(None)
 
 
-async def drop(*tasks: asyncio.Task[Any]) -> None:
+async def cancel_all(*tasks: asyncio.Task[Any]) -> None:
     """Cancels them and returns when they have let go of everything."""
     for task in tasks:
         task.cancel()
@@ -171,7 +171,7 @@ class StopRequest:
                 raise Recalled(asked.result())
             return working.result()
         finally:
-            await drop(working, asked)
+            await cancel_all(working, asked)
 
     async def grace_over(self) -> None:
         while (left_seconds := self._deadline - time.monotonic()) > 0:
@@ -235,7 +235,7 @@ class NoErrand:
 NO_ERRAND = NoErrand()
 
 
-class Spent(Struct, frozen=True):
+class ResourceUse(Struct, frozen=True):
     """What a run has used up to now."""
 
     cpu_seconds: float
@@ -247,7 +247,7 @@ class View(Struct, frozen=True):
 
     touched: Callable[[], RunOutcome | None]  # whether a wall is touched, asked now
     drained: Callable[[], Awaitable[None]]  # returns when all that was written has been passed on
-    spent: Callable[[], Spent]
+    spent: Callable[[], ResourceUse]
     work: WorkDirectory
 
 
@@ -309,7 +309,9 @@ class Driver(Protocol):
         ...
 
 
-async def outfit(errand: Errand, work: WorkDirectory, recall: StopRequest) -> RunOutcome | None:
+async def stage_inputs(
+    errand: Errand, work: WorkDirectory, recall: StopRequest
+) -> RunOutcome | None:
     """What the run ends with before it has begun; None when it can begin.
 
     Large inputs take a while, and whoever calls the run back does not wait for them.
@@ -333,7 +335,7 @@ def of_code(code: int) -> RunOutcome:
     return RunOutcome(EndReason.EXIT_STATUS, f"it ended with exit status {code}", code)
 
 
-def of_translated(code: int, wait_status: int | None) -> RunOutcome:
+def outcome_of_shell_code(code: int, wait_status: int | None) -> RunOutcome:
     """For a code in which a signal may hide as 128 + n.
 
     The wait status of the command itself settles it. Where the kernel does not tell that, a code

@@ -11,16 +11,16 @@ from pathlib import Path
 
 from potluck.model.task import EndReason
 from potluck.provider.one_line import one_line
-from potluck.provider.sandbox.bubblewrap.launch import Remains
+from potluck.provider.sandbox.bubblewrap.launch import ProcessRemains
 from potluck.provider.sandbox.cgroup import Group, GroupLimits
-from potluck.provider.sandbox.driver import Confinement, RunOutcome, Spent
+from potluck.provider.sandbox.driver import Confinement, ResourceUse, RunOutcome
 from potluck.provider.sandbox.hierarchy import Hierarchy
-from potluck.provider.sandbox.inspect_run import Inside
+from potluck.provider.sandbox.inspect_run import SandboxView
 from potluck.provider.sandbox.limits import (
-    Wall,
-    disk_wall,
-    memory_wall,
-    process_wall,
+    LimitCheck,
+    check_disk,
+    check_memory,
+    check_processes,
 )
 
 _OPEN_FILES = 65_536
@@ -61,33 +61,33 @@ class Enclosure:
         if self._needs_process_rlimit():
             _lower(pid, resource.RLIMIT_NPROC, self._most_processes() + _PROCESS_SLACK)
 
-    def walls(self, inside: Inside) -> list[Wall]:
+    def walls(self, inside: SandboxView) -> list[LimitCheck]:
         limit = self._confinement
         return [
             *self._memory_walls(inside),
             self._process_wall(inside),
-            disk_wall(inside.work_is_full, limit.disk_bytes),
+            check_disk(inside.work_is_full, limit.disk_bytes),
         ]
 
-    def cpu_seconds(self, remains: Remains, inside: Inside | None) -> float:
+    def cpu_seconds(self, remains: ProcessRemains, inside: SandboxView | None) -> float:
         """From the group, else from the kernel's account of what ended by itself and ours of what
         was killed."""
         told = self._group.cpu_seconds() if self._group else None
         seen = inside.cpu_seconds if inside else 0.0
         return max(remains.cpu_seconds, seen) if told is None else told
 
-    def memory_peak_bytes(self, remains: Remains, inside: Inside | None) -> int:
+    def memory_peak_bytes(self, remains: ProcessRemains, inside: SandboxView | None) -> int:
         told = self._group.memory_peak_bytes() if self._group else None
         seen = inside.memory_peak_bytes if inside else 0
         return max(remains.memory_peak_bytes, seen) if told is None else told
 
-    def spent(self, inside: Inside) -> Spent:
+    def spent(self, inside: SandboxView) -> ResourceUse:
         """Up to now, while it runs. Looks inside only for what the group does not tell."""
         cpu_seconds = self._group.cpu_seconds() if self._group else None
         peak_bytes = self._group.memory_peak_bytes() if self._group else None
         if cpu_seconds is None or peak_bytes is None:
             inside.glance()
-        return Spent(
+        return ResourceUse(
             inside.cpu_seconds if cpu_seconds is None else cpu_seconds,
             inside.memory_peak_bytes if peak_bytes is None else peak_bytes,
         )
@@ -104,24 +104,24 @@ class Enclosure:
             cores=limit.cores,
         )
 
-    def _memory_walls(self, inside: Inside) -> list[Wall]:
+    def _memory_walls(self, inside: SandboxView) -> list[LimitCheck]:
         limit_bytes = self._confinement.memory_bytes
         group = self._group
         if group is None or not group.limits_memory:
-            return [memory_wall(lambda: inside.uses_more_memory_than(limit_bytes), limit_bytes)]
+            return [check_memory(lambda: inside.uses_more_memory_than(limit_bytes), limit_bytes)]
         return [
-            memory_wall(group.was_out_of_memory, limit_bytes),
-            memory_wall(
+            check_memory(group.was_out_of_memory, limit_bytes),
+            check_memory(
                 lambda: group.memory_bytes().beyond(inside.work_bytes()) > limit_bytes, limit_bytes
             ),
         ]
 
-    def _process_wall(self, inside: Inside) -> Wall:
+    def _process_wall(self, inside: SandboxView) -> LimitCheck:
         limit = self._confinement.processes
         if self._group is not None and self._group.limits_processes:
-            return process_wall(self._group.refused_a_process, limit)
+            return check_processes(self._group.refused_a_process, limit)
         most = self._most_processes() + _OWN_PROCESSES
-        return process_wall(lambda: inside.glance().threads > most, limit)
+        return check_processes(lambda: inside.glance().threads > most, limit)
 
     def _most_processes(self) -> int:
         return self._confinement.processes + self._confinement.own_processes

@@ -24,7 +24,7 @@ def read_variables(path: str) -> dict[bytes, bytes]:
     return {name: value for name, _, value in pairs}
 
 
-def begin(variables: str, program: str, *arguments: str) -> int:
+def run_command(variables: str, program: str, *arguments: str) -> int:
     return become(program, arguments, read_variables(variables))
 
 
@@ -43,4 +43,4 @@ def become(program: str, arguments: "tuple[str, ...]", variables: "dict[bytes, b
 
 
 if __name__ == "__main__":
-    sys.exit(begin(*sys.argv[1:]))
+    sys.exit(run_command(*sys.argv[1:]))

@@ -49,7 +49,7 @@ def new_uid() -> int:
     return _FIRST_UID + secrets.randbelow(_UIDS)
 
 
-def mechanism() -> str:
+def user_mechanism() -> str:
     return "own uid" if os.geteuid() == 0 else "user namespace"
 
 

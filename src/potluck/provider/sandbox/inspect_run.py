@@ -21,7 +21,7 @@ _CPU_TICKS = slice(11, 15)  # its own and those of children that it has waited f
 _THREADS, _RESIDENT_PAGES = 17, 21
 
 
-class Glance(Struct, frozen=True):
+class ProcessTotals(Struct, frozen=True):
     """All processes of a sandbox at one moment."""
 
     threads: int = 0  # threads count, as in the kernel's own limits
@@ -40,7 +40,7 @@ class MemoryUse(Struct, frozen=True):
         return self.own_bytes + max(0, self.shared_bytes - work_bytes)
 
 
-class Inside:
+class SandboxView:
     """The view into one sandbox. `close` when done."""
 
     def __init__(self, pid: int) -> None:
@@ -68,11 +68,11 @@ class Inside:
         names = space.f_files - space.f_ffree
         return space.f_bavail == 0 or names * NAME_BYTES > space.f_blocks * space.f_frsize
 
-    def glance(self) -> Glance:
+    def glance(self) -> ProcessTotals:
         """Also keeps what was seen, for the account at the end."""
         stats = self._stats()
         ticks = sum(int(word) for words in stats for word in words[_CPU_TICKS])
-        glance = Glance(
+        glance = ProcessTotals(
             threads=sum(int(words[_THREADS]) for words in stats),
             resident_bytes=sum(int(words[_RESIDENT_PAGES]) for words in stats) * _PAGE_BYTES,
             cpu_seconds=ticks / _TICKS_PER_SECOND,

@@ -15,75 +15,75 @@ from potluck.model.task import MIB, EndReason
 from potluck.provider.sandbox.driver import (
     Companion,
     Errand,
+    ResourceUse,
     RunOutcome,
-    Spent,
     StopRequest,
     View,
     WorkDirectory,
-    drop,
+    cancel_all,
 )
 from potluck.provider.sandbox.output_pump import OutputPump
 
 WATCH_SECONDS = 0.05
 
 
-Wall = Callable[[], RunOutcome | None]
+LimitCheck = Callable[[], RunOutcome | None]
 
 
-class Guests(Struct, frozen=True):
+class RunHandles(Struct, frozen=True):
     """Who else has a say in a run, besides its walls."""
 
     recall: StopRequest
     terminate: Callable[[], None]  # sends SIGTERM to every process of the run
-    spent: Callable[[], Spent]
+    spent: Callable[[], ResourceUse]
     work: WorkDirectory
     errand: Errand
     companion: Companion | None = None
 
 
-async def watch(walls: Sequence[Wall], every_seconds: float) -> RunOutcome:
+async def watch_limits(walls: Sequence[LimitCheck], every_seconds: float) -> RunOutcome:
     """Returns as soon as a wall is touched."""
     while True:
-        touched = first_touched(walls)
+        touched = first_exceeded(walls)
         if touched is not None:
             return touched
         await asyncio.sleep(every_seconds)
 
 
-def first_touched(walls: Sequence[Wall]) -> RunOutcome | None:
+def first_exceeded(walls: Sequence[LimitCheck]) -> RunOutcome | None:
     return next((touched for wall in walls if (touched := wall()) is not None), None)
 
 
-def time_wall(seconds: float) -> Wall:
+def check_time(seconds: float) -> LimitCheck:
     """Counts from now on."""
     deadline = time.monotonic() + seconds
     touched = RunOutcome(EndReason.TIME_LIMIT, f"it ran longer than its {seconds:g} s")
     return lambda: touched if time.monotonic() >= deadline else None
 
 
-def memory_wall(is_over: Callable[[], bool], limit_bytes: int) -> Wall:
+def check_memory(is_over: Callable[[], bool], limit_bytes: int) -> LimitCheck:
     touched = RunOutcome(
         EndReason.MEMORY_LIMIT, f"it used more than its {limit_bytes / MIB:.0f} MiB of memory"
     )
     return lambda: touched if is_over() else None
 
 
-def process_wall(is_over: Callable[[], bool], limit: int) -> Wall:
+def check_processes(is_over: Callable[[], bool], limit: int) -> LimitCheck:
     touched = RunOutcome(EndReason.PROCESS_LIMIT, f"it started more than its {limit} processes")
     return lambda: touched if is_over() else None
 
 
-def disk_wall(is_full: Callable[[], bool], limit_bytes: int) -> Wall:
+def check_disk(is_full: Callable[[], bool], limit_bytes: int) -> LimitCheck:
     touched = RunOutcome(EndReason.DISK_LIMIT, f"it filled its {limit_bytes / MIB:.0f} MiB of disk")
     return lambda: touched if is_full() else None
 
 
 async def supervise(
     ended: Coroutine[Any, Any, None],
-    walls: Sequence[Wall],
+    walls: Sequence[LimitCheck],
     log: OutputPump,
     pumping: asyncio.Task[None],
-    guests: Guests,
+    guests: RunHandles,
     watch_seconds: float = WATCH_SECONDS,
 ) -> RunOutcome | None:
     """Returns the wall that was touched, or None when the command has ended by itself.
@@ -97,14 +97,17 @@ async def supervise(
 
 async def _until_over(
     ended: Coroutine[Any, Any, None],
-    walls: Sequence[Wall],
+    walls: Sequence[LimitCheck],
     log: OutputPump,
     pumping: asyncio.Task[None],
-    guests: Guests,
+    guests: RunHandles,
     watch_seconds: float,
 ) -> RunOutcome | None:
-    ending, watching = asyncio.create_task(ended), asyncio.create_task(watch(walls, watch_seconds))
-    view = View(lambda: first_touched(walls), log.drained, guests.spent, guests.work)
+    ending, watching = (
+        asyncio.create_task(ended),
+        asyncio.create_task(watch_limits(walls, watch_seconds)),
+    )
+    view = View(lambda: first_exceeded(walls), log.drained, guests.spent, guests.work)
     talking = asyncio.create_task(_talk(guests.companion, view))
     attending = asyncio.create_task(_attend(guests))
     recalling = asyncio.create_task(_say_farewell(guests))
@@ -115,7 +118,7 @@ async def _until_over(
             if pumping.done():
                 pumping.result()  # a receiver that fails ends the run
                 if log.is_cut:
-                    return log_limit(log)
+                    return log_limit_outcome(log)
             if talking.done() and (said := talking.result()) is not None:
                 return said
             if attending.done():
@@ -123,23 +126,23 @@ async def _until_over(
             awaited -= {each for each in (pumping, talking, attending) if each.done()}
         return watching.result() if watching.done() else None
     finally:
-        await drop(ending, watching, talking, attending, recalling)
+        await cancel_all(ending, watching, talking, attending, recalling)
 
 
 async def _talk(companion: Companion | None, view: View) -> RunOutcome | None:
     return None if companion is None else await companion.talk(view)
 
 
-async def _attend(guests: Guests) -> None:
+async def _attend(guests: RunHandles) -> None:
     await guests.errand.during(guests.work)
 
 
-async def _say_farewell(guests: Guests) -> None:
+async def _say_farewell(guests: RunHandles) -> None:
     """Returns when the grace is over, which begins with the wish."""
     await guests.recall.asked()
     guests.terminate()
     await guests.recall.grace_over()
 
 
-def log_limit(log: OutputPump) -> RunOutcome:
+def log_limit_outcome(log: OutputPump) -> RunOutcome:
     return RunOutcome(EndReason.LOG_LIMIT, log.cut_sentence)

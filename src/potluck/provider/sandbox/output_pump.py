@@ -11,7 +11,7 @@ import termios
 from array import array
 
 from potluck.model.task import MIB
-from potluck.provider.sandbox.driver import Output, drop, readable
+from potluck.provider.sandbox.driver import Output, cancel_all, wait_readable
 
 PIECE_BYTES = 65_536
 
@@ -38,11 +38,11 @@ class OutputPump:
             for stream in done:
                 stream.result()
         except _Cut:
-            await drop(*streams)
+            await cancel_all(*streams)
             await self._mark_cut()
         finally:
             self._descriptors = ()
-            await drop(*streams)
+            await cancel_all(*streams)
 
     async def drained(self) -> None:
         """Returns when all that was written until now has been passed on."""
@@ -53,7 +53,7 @@ class OutputPump:
     async def _pump_one(self, stream: str, descriptor: int) -> None:
         os.set_blocking(descriptor, False)
         while True:
-            await readable(descriptor)
+            await wait_readable(descriptor)
             try:
                 data = os.read(descriptor, PIECE_BYTES)
             except BlockingIOError:

@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from potluck.provider.sandbox.driver import readable
+from potluck.provider.sandbox.driver import wait_readable
 
 # From linux/pidfd.h and linux/prctl.h. Asking a pidfd for the exit status works since Linux 6.15.
 _PIDFD_GET_INFO = 0xC040FF0B
@@ -45,7 +45,7 @@ class HeldProcess:
         return not ready.poll(0)
 
     async def ended(self) -> None:
-        await readable(self._pidfd)
+        await wait_readable(self._pidfd)
 
     def kill(self) -> None:
         with suppress(ProcessLookupError):
@@ -84,7 +84,7 @@ def adopt_orphans() -> None:
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def tells_children(pid: int) -> bool:
+def can_list_children(pid: int) -> bool:
     """Whether the kernel was built to list children, and the process is there."""
     return _children(pid).exists()
 
@@ -100,7 +100,7 @@ def _children(pid: int) -> Path:
     return Path(f"/proc/{pid}/task/{pid}/children")
 
 
-def named(argument_zero: str) -> list[int]:
+def find_processes(argument_zero: str) -> list[int]:
     """Processes of our user that were started under this name."""
     return [int(entry.name) for entry in Path("/proc").glob("[0-9]*") if _is(entry, argument_zero)]
 

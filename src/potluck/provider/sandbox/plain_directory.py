@@ -21,7 +21,7 @@ _QUICK_SECONDS = 0.01
 _LONGEST_PATH = 3_000  # of the 4,096 characters that a kernel takes
 
 
-class Gauge:
+class DirectoryGauge:
     """Tells again and again whether such a directory is full.
 
     Where there is much to look at it is looked at in a thread, and the answer is that of the last
@@ -45,11 +45,11 @@ class Gauge:
 
     def _look(self) -> None:
         began = time.monotonic()
-        self._is_full = size_bytes(self._directory) > self._limit_bytes
+        self._is_full = directory_bytes(self._directory) > self._limit_bytes
         self._took_seconds = time.monotonic() - began
 
 
-def size_bytes(directory: Path) -> int:
+def directory_bytes(directory: Path) -> int:
     """What it takes on the disk, names too; what vanishes meanwhile is not counted."""
     total, waiting = 0, [str(directory)]
     while waiting:

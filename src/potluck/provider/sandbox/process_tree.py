@@ -11,7 +11,7 @@ from contextlib import suppress
 import psutil
 
 
-class Tree:
+class ProcessTree:
     """A process that leads a session, and what descends from it."""
 
     def __init__(self, pid: int) -> None:

@@ -29,29 +29,29 @@ from potluck.provider.sandbox.driver import (
     Confinement,
     Errand,
     Output,
+    ResourceUse,
     RunOutcome,
-    Spent,
     Started,
     StopRequest,
     WorkDirectory,
-    drop,
+    cancel_all,
     of_code,
-    outfit,
+    stage_inputs,
     unnoticed,
 )
 from potluck.provider.sandbox.limits import (
-    Guests,
-    Wall,
-    disk_wall,
-    log_limit,
-    memory_wall,
-    process_wall,
+    LimitCheck,
+    RunHandles,
+    check_disk,
+    check_memory,
+    check_processes,
+    check_time,
+    log_limit_outcome,
     supervise,
-    time_wall,
 )
 from potluck.provider.sandbox.output_pump import OutputPump
-from potluck.provider.sandbox.plain_directory import Gauge, remove_tree
-from potluck.provider.sandbox.process_tree import Tree, session_members
+from potluck.provider.sandbox.plain_directory import DirectoryGauge, remove_tree
+from potluck.provider.sandbox.process_tree import ProcessTree, session_members
 
 _WATCH_SECONDS = 0.2
 # A process that got away may hold the pipes open; its words are not waited for.
@@ -120,7 +120,7 @@ class UnconfinedRun:
         self._work = directory / "work"
         self._confinement = confinement
         self._log = OutputPump(output, confinement.log_bytes)
-        self._tree: Tree | None = None
+        self._tree: ProcessTree | None = None
         self._began = time.monotonic()
 
     async def to_its_end(self, started: Started) -> RunOutcome:
@@ -130,7 +130,7 @@ class UnconfinedRun:
         with ExitStack() as ours:
             work = WorkDirectory(os.open(self._work, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
             ours.callback(os.close, work.descriptor)
-            if (failed := await outfit(self._errand, work, self._recall)) is not None:
+            if (failed := await stage_inputs(self._errand, work, self._recall)) is not None:
                 return self._measured(failed)
             with ExitStack() as theirs:
                 stdout, stdout_theirs = _pipe(ours, theirs)
@@ -144,14 +144,14 @@ class UnconfinedRun:
     async def _live(
         self, process: Process, started: Started, streams: tuple[int, int], work: WorkDirectory
     ) -> RunOutcome:
-        self._tree = Tree(process.pid)
+        self._tree = ProcessTree(process.pid)
         pumping: asyncio.Task[None] | None = None
         try:
             self._remember(process.pid)
             await started()
             pumping = asyncio.create_task(self._log.pump(*streams))
             walls = self._walls(self._tree)
-            guests = Guests(
+            guests = RunHandles(
                 *(self._recall, self._tree.terminate, self._spent, work, self._errand),
                 self._companion,
             )
@@ -165,12 +165,12 @@ class UnconfinedRun:
         finally:
             await undisturbed(_kill(self._tree, process))
             if pumping is not None:
-                await drop(pumping)
+                await cancel_all(pumping)
 
-    def _spent(self) -> Spent:
+    def _spent(self) -> ResourceUse:
         assert self._tree is not None
         self._tree.glance()
-        return Spent(self._tree.cpu_seconds, self._tree.memory_peak_bytes)
+        return ResourceUse(self._tree.cpu_seconds, self._tree.memory_peak_bytes)
 
     def _write_files(self) -> None:
         (self._work / ".tmp").mkdir(parents=True)
@@ -223,14 +223,16 @@ class UnconfinedRun:
             leader = {"pid": pid, "created": psutil.Process(pid).create_time()}
             (self._directory / _LEADER).write_text(json.dumps(leader))
 
-    def _walls(self, tree: Tree) -> list[Wall]:
+    def _walls(self, tree: ProcessTree) -> list[LimitCheck]:
         limit = self._confinement
         most_processes = limit.processes + limit.own_processes
         return [
-            time_wall(limit.seconds),
-            memory_wall(lambda: tree.uses_more_memory_than(limit.memory_bytes), limit.memory_bytes),
-            process_wall(lambda: tree.thread_count() > most_processes, limit.processes),
-            disk_wall(Gauge(self._work, limit.disk_bytes).is_full, limit.disk_bytes),
+            check_time(limit.seconds),
+            check_memory(
+                lambda: tree.uses_more_memory_than(limit.memory_bytes), limit.memory_bytes
+            ),
+            check_processes(lambda: tree.thread_count() > most_processes, limit.processes),
+            check_disk(DirectoryGauge(self._work, limit.disk_bytes).is_full, limit.disk_bytes),
         ]
 
     def _outcome(self, touched: RunOutcome | None, process: Process) -> RunOutcome:
@@ -239,7 +241,7 @@ class UnconfinedRun:
         assert process.returncode is not None
         own = of_code(process.returncode)
         if self._log.is_cut:
-            return replace(log_limit(self._log), exit_code=own.exit_code)
+            return replace(log_limit_outcome(self._log), exit_code=own.exit_code)
         return own
 
     def _measured(self, outcome: RunOutcome) -> RunOutcome:
@@ -268,7 +270,7 @@ async def _until_ended(process: Process) -> None:
     await process.wait()
 
 
-async def _kill(tree: Tree, process: Process) -> None:
+async def _kill(tree: ProcessTree, process: Process) -> None:
     tree.kill()
     await process.wait()
 

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from potluck.model.node import SandboxReport
 from potluck.model.task import EndReason
-from potluck.provider.sandbox.bubblewrap.confined_run import ConfinedRun, Premises
+from potluck.provider.sandbox.bubblewrap.confined_run import BwrapSettings, ConfinedRun
 from potluck.provider.sandbox.bubblewrap.diagnose import no_binary, why_unavailable
-from potluck.provider.sandbox.bubblewrap.root_filesystem import Python, base_options, pythons
+from potluck.provider.sandbox.bubblewrap.root_filesystem import Python, base_options, find_pythons
 from potluck.provider.sandbox.cgroup import remove_all
 from potluck.provider.sandbox.driver import (
     NO_ERRAND,
@@ -32,8 +32,8 @@ from potluck.provider.sandbox.driver import (
 )
 from potluck.provider.sandbox.enclosure import process_rlimit_works
 from potluck.provider.sandbox.hierarchy import find_hierarchy
-from potluck.provider.sandbox.identity import mechanism
-from potluck.provider.sandbox.pidfd import HeldProcess, adopt_orphans, named
+from potluck.provider.sandbox.identity import user_mechanism
+from potluck.provider.sandbox.pidfd import HeldProcess, adopt_orphans, find_processes
 from potluck.provider.sandbox.seccomp import compile_filter, this_machine
 
 _SCOPE_HINT = (
@@ -57,7 +57,7 @@ class BubblewrapDriver:
         self._candidates = [
             self._premises(binary, python)
             for binary in bwrap_binaries()
-            for python in pythons(python_prefix)
+            for python in find_pythons(python_prefix)
         ]
         if not self._candidates:
             raise no_binary()
@@ -86,15 +86,15 @@ class BubblewrapDriver:
         return await run.to_its_end(started)
 
     async def reap(self) -> None:
-        for pid in named(self._name):
+        for pid in find_processes(self._name):
             with suppress(ProcessLookupError), HeldProcess(pid) as leftover:
                 leftover.kill()
                 await leftover.ended()
         if self._hierarchy is not None:
             await remove_all(self._hierarchy)
 
-    def _premises(self, binary: Path, python: Python) -> Premises:
-        return Premises(
+    def _premises(self, binary: Path, python: Python) -> BwrapSettings:
+        return BwrapSettings(
             binary=binary,
             name=self._name,
             python=python,
@@ -114,7 +114,7 @@ class BubblewrapDriver:
             disk="tmpfs",
             network="namespaces",
             syscalls="seccomp",
-            user=mechanism(),
+            user=user_mechanism(),
             kinds=PLAIN_KINDS,
             notes=() if groups else (_SCOPE_HINT,),
         )
@@ -126,7 +126,7 @@ def sandbox_name(state_directory: Path, node_name: str) -> str:
     return f"potluck-{hashlib.sha256(told).hexdigest()[:12]}"
 
 
-async def _try(premises: Premises) -> str | None:
+async def _try(premises: BwrapSettings) -> str | None:
     """What went wrong with the smallest possible run, or None."""
     said = bytearray()
 

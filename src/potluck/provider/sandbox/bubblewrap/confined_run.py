@@ -14,13 +14,13 @@ from potluck.model.task import EndReason
 from potluck.provider.sandbox.bubblewrap.launch import (
     BwrapCommand,
     Launch,
-    Remains,
-    Setup,
-    beginning_of,
+    ProcessRemains,
+    SetupFailed,
+    make_launch_command,
 )
 from potluck.provider.sandbox.bubblewrap.root_filesystem import (
     HOSTNAME,
-    Inlay,
+    InjectedFiles,
     Python,
     write_run_options,
 )
@@ -35,21 +35,21 @@ from potluck.provider.sandbox.driver import (
     Started,
     StopRequest,
     WorkDirectory,
-    drop,
-    of_translated,
-    outfit,
+    cancel_all,
+    outcome_of_shell_code,
+    stage_inputs,
 )
 from potluck.provider.sandbox.enclosure import Enclosure, sandbox_failed
 from potluck.provider.sandbox.hierarchy import Hierarchy
 from potluck.provider.sandbox.identity import Identity, groups_of, new_identity
-from potluck.provider.sandbox.inspect_run import Inside
+from potluck.provider.sandbox.inspect_run import SandboxView
 from potluck.provider.sandbox.limits import (
-    Guests,
-    Wall,
-    first_touched,
-    log_limit,
+    LimitCheck,
+    RunHandles,
+    check_time,
+    first_exceeded,
+    log_limit_outcome,
     supervise,
-    time_wall,
 )
 from potluck.provider.sandbox.output_pump import OutputPump
 from potluck.provider.sandbox.pidfd import HeldProcess
@@ -67,7 +67,7 @@ _NAMESPACES = (
 )
 
 
-class Premises(Struct, frozen=True):
+class BwrapSettings(Struct, frozen=True):
     """What a driver finds out or computes once, for all its runs. Containers have a Yard."""
 
     binary: Path
@@ -83,7 +83,7 @@ class ConfinedRun:
 
     def __init__(
         self,
-        premises: Premises,
+        premises: BwrapSettings,
         confinement: Confinement,
         output: Output,
         companion: Companion | None = None,
@@ -97,10 +97,10 @@ class ConfinedRun:
         self._confinement = confinement
         self._enclosure = Enclosure(confinement, premises.hierarchy)
         self._log = OutputPump(output, confinement.log_bytes)
-        self._walls: list[Wall] = []
+        self._walls: list[LimitCheck] = []
         self._run_seconds = 0.0
         self._launch: Launch | None = None
-        self._inside: Inside | None = None
+        self._inside: SandboxView | None = None
         self._work: WorkDirectory | None = None  # once the code has been let go
         self._command: HeldProcess | None = None
         self._enclosing: asyncio.Task[None] | None = None
@@ -110,7 +110,7 @@ class ConfinedRun:
         try:
             touched = self._recall.said or await self._prepare() or await self._live(started)
             assert self._launch is not None or touched is not None
-            remains = await undisturbed(self._launch.end()) if self._launch else Remains()
+            remains = await undisturbed(self._launch.end()) if self._launch else ProcessRemains()
             await self._drain()
             outcome = self._outcome(touched, remains)
             if self._work is not None:
@@ -133,15 +133,15 @@ class ConfinedRun:
             if (early := await self._launch.find_inner()) is not None:
                 self._enclosing = asyncio.create_task(self._follow(entering, early.pid))
             inner = await self._launch.ready()
-            self._inside = Inside(inner.pid)
+            self._inside = SandboxView(inner.pid)
             self._enclosure.restrict(inner.pid)
             await asyncio.shield(self._enclosing)
             owner = identity.uid if identity.owns_files_of_host else None
             work = WorkDirectory(self._inside.work, owner)
-            if (failed := await outfit(self._errand, work, self._recall)) is not None:
+            if (failed := await stage_inputs(self._errand, work, self._recall)) is not None:
                 return failed
             self._work = work
-        except (Setup, OSError) as failure:
+        except (SetupFailed, OSError) as failure:
             return sandbox_failed(f"the sandbox could not be set up: {failure}")
         return None
 
@@ -159,9 +159,9 @@ class ConfinedRun:
         self._pumping = asyncio.create_task(
             self._log.pump(self._launch.stdout, self._launch.stderr)
         )
-        walls = [time_wall(self._confinement.seconds), *self._walls]
+        walls = [check_time(self._confinement.seconds), *self._walls]
         spent = partial(self._enclosure.spent, self._inside)
-        guests = Guests(
+        guests = RunHandles(
             *(self._recall, self._inside.terminate, spent, self._work, self._errand),
             self._companion,
         )
@@ -176,20 +176,20 @@ class ConfinedRun:
         if self._pumping is not None:
             await self._pumping
 
-    def _outcome(self, touched: RunOutcome | None, remains: Remains) -> RunOutcome:
+    def _outcome(self, touched: RunOutcome | None, remains: ProcessRemains) -> RunOutcome:
         if touched is not None:
             return touched
         own = self._own_end(remains)
-        late = log_limit(self._log) if self._log.is_cut else first_touched(self._walls)
+        late = log_limit_outcome(self._log) if self._log.is_cut else first_exceeded(self._walls)
         return replace(late, exit_code=own.exit_code) if late else own
 
-    def _own_end(self, remains: Remains) -> RunOutcome:
+    def _own_end(self, remains: ProcessRemains) -> RunOutcome:
         code = os.waitstatus_to_exitcode(remains.wait_status)
         if self._launch is None or not self._launch.command_was_executed():
             return RunOutcome(EndReason.SANDBOX_FAILED, f"bwrap ended with status {code}")
-        return of_translated(code, self._command.wait_status() if self._command else None)
+        return outcome_of_shell_code(code, self._command.wait_status() if self._command else None)
 
-    def _measured(self, outcome: RunOutcome, remains: Remains) -> RunOutcome:
+    def _measured(self, outcome: RunOutcome, remains: ProcessRemains) -> RunOutcome:
         return replace(
             outcome,
             run_seconds=self._run_seconds,
@@ -201,7 +201,7 @@ class ConfinedRun:
     async def _clear(self) -> None:
         """Also after a cancellation or a failure half-way; then the rest of the log is dropped."""
         if self._pumping is not None:
-            await drop(self._pumping)
+            await cancel_all(self._pumping)
         if self._enclosing is not None:
             await asyncio.gather(self._enclosing, return_exceptions=True)
         if self._launch is not None:
@@ -215,14 +215,14 @@ class ConfinedRun:
 
 
 def _launch(
-    premises: Premises,
+    premises: BwrapSettings,
     confinement: Confinement,
     identity: Identity,
     companion: Companion | None,
 ) -> Launch:
     _hand_over(confinement.mounts, identity)
-    begun = beginning_of(premises.python, confinement)
-    inlay = Inlay()
+    begun = make_launch_command(premises.python, confinement)
+    inlay = InjectedFiles()
     try:
         for target, content in begun.files.items():
             inlay.put(target, content, "0444")

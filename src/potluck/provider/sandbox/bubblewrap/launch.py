@@ -21,9 +21,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from potluck.provider.sandbox import exec_env
-from potluck.provider.sandbox.bubblewrap.root_filesystem import VARIABLES, Inlay, Python
-from potluck.provider.sandbox.driver import PYTHON, Confinement, readable
-from potluck.provider.sandbox.pidfd import HeldProcess, first_child, tells_children
+from potluck.provider.sandbox.bubblewrap.root_filesystem import VARIABLES, InjectedFiles, Python
+from potluck.provider.sandbox.driver import PYTHON, Confinement, wait_readable
+from potluck.provider.sandbox.pidfd import HeldProcess, can_list_children, first_child
 
 _ENV = "/usr/bin/env"
 _BEGIN = "/etc/potluck-exec-env.py"
@@ -52,7 +52,7 @@ class LaunchCommand(Struct, frozen=True):
     files: dict[str, bytes] = {}
 
 
-def beginning_of(python: Python, confinement: Confinement) -> LaunchCommand:
+def make_launch_command(python: Python, confinement: Confinement) -> LaunchCommand:
     first, *rest = confinement.command
     program = python.path if first == PYTHON else first
     variables = {**VARIABLES, **python.environment, **confinement.environment}
@@ -92,11 +92,11 @@ class BwrapCommand(Struct, frozen=True):
     command: Sequence[str]
 
 
-class Setup(Exception):
+class SetupFailed(Exception):
     """bwrap ended before the command could begin; says what it said."""
 
 
-class Remains(Struct, frozen=True):
+class ProcessRemains(Struct, frozen=True):
     """What is known once all is dead: bwrap's wait status, and what its processes used."""
 
     wait_status: int = 0
@@ -116,7 +116,7 @@ class Remains(Struct, frozen=True):
 class Launch:
     """One bwrap: its outer process, its inner one (pid 1 inside), and our ends of its pipes."""
 
-    def __init__(self, words: BwrapCommand, inlay: Inlay, stdin: int | None = None) -> None:
+    def __init__(self, words: BwrapCommand, inlay: InjectedFiles, stdin: int | None = None) -> None:
         self._closing = ExitStack()
         self._stdin = subprocess.DEVNULL if stdin is None else stdin
         self._status_text = b""
@@ -127,7 +127,7 @@ class Launch:
             self.outer = self._spawn(words, inlay, theirs)
             on_failure.pop_all()
 
-    def _spawn(self, words: BwrapCommand, inlay: Inlay, theirs: ExitStack) -> HeldProcess:
+    def _spawn(self, words: BwrapCommand, inlay: InjectedFiles, theirs: ExitStack) -> HeldProcess:
         gate_theirs = self._open_gate(theirs)
         status_theirs = self._open_status(theirs)
         filter_theirs = self._open_filter(theirs)
@@ -155,10 +155,10 @@ class Launch:
     async def ready(self) -> HeldProcess:
         """Waits until the command is held at the gate; raises Setup when bwrap failed."""
         inner = await self.find_inner()
-        await readable(self._gate.fileno())
+        await wait_readable(self._gate.fileno())
         if inner is None or not self._passed_the_byte():
             await self.outer.ended()
-            raise Setup(self._last_words())
+            raise SetupFailed(self._last_words())
         return inner
 
     async def find_inner(self) -> HeldProcess | None:
@@ -180,7 +180,7 @@ class Launch:
     async def command(self) -> HeldProcess | None:
         """The command's process, once there is one; None when it has ended already."""
         assert self.inner is not None
-        while self.outer.is_alive and tells_children(self.inner.pid):
+        while self.outer.is_alive and can_list_children(self.inner.pid):
             pid = first_child(self.inner.pid)
             if pid is not None:
                 with suppress(ProcessLookupError):
@@ -188,7 +188,7 @@ class Launch:
             await asyncio.sleep(_GLANCE_SECONDS)
         return None
 
-    async def end(self) -> Remains:
+    async def end(self) -> ProcessRemains:
         """Ends whatever still lives, and returns when nothing does."""
         inner = await self.find_inner()
         if inner is not None:
@@ -196,10 +196,10 @@ class Launch:
         await self.outer.ended()
         status, outer_used = self.outer.reap() or (0, None)
         if inner is None:
-            return Remains(status, outer_used)
+            return ProcessRemains(status, outer_used)
         await inner.ended()
         _, inner_used = inner.reap() or (0, None)
-        return Remains(status, outer_used, inner_used)
+        return ProcessRemains(status, outer_used, inner_used)
 
     def command_was_executed(self) -> bool:
         """bwrap tells an exit code only when it got as far as executing the command."""
@@ -217,7 +217,7 @@ class Launch:
 
     async def _inner_pid(self) -> int | None:
         while b"}" not in self._status_text:
-            await readable(self._status)
+            await wait_readable(self._status)
             if not self._read_status():
                 return None
         first = self._status_text.split(b"}")[0] + b"}"

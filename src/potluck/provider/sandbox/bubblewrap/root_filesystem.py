@@ -73,7 +73,7 @@ class Python(Struct, frozen=True):
     trial: str = "pass"  # source that fails inside where this way does not work
 
 
-def pythons(prefix: Path) -> tuple[Python, ...]:
+def find_pythons(prefix: Path) -> tuple[Python, ...]:
     """Ways to start the Python that is installed at `prefix`, the plainest first."""
     prefix = prefix.resolve()
     if prefix.is_relative_to("/usr"):
@@ -96,7 +96,7 @@ def _program(prefix: Path) -> str:
     return next((name for name in names if (prefix / "bin" / name).exists()), "python3")
 
 
-class Inlay:
+class InjectedFiles:
     """Options that put bytes into files, and the descriptors that bwrap reads them from."""
 
     def __init__(self) -> None:
@@ -152,11 +152,11 @@ def base_options(python: Python) -> list[str]:
     return options
 
 
-def write_run_options(inlay: Inlay, confinement: Confinement, uid: int) -> None:
+def write_run_options(inlay: InjectedFiles, confinement: Confinement, uid: int) -> None:
     """What belongs to one run: its sizes, its files, its mounts, its name in passwd."""
     for target, text in TEXTS.items():
         inlay.put(target, text.encode(), "0444")
-    for target, text in names(uid).items():
+    for target, text in account_files(uid).items():
         inlay.put(target, text.encode(), "0444")
     inlay.options += _tmpfs("/dev/shm", confinement.memory_bytes)  # noqa: S108
     inlay.options += _tmpfs(WORK, confinement.disk_bytes)
@@ -174,7 +174,7 @@ def write_run_options(inlay: Inlay, confinement: Confinement, uid: int) -> None:
     inlay.options += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", WORK]
 
 
-def names(uid: int) -> dict[str, str]:
+def account_files(uid: int) -> dict[str, str]:
     """What the run's user and group are called inside."""
     return {
         "/etc/passwd": f"task:x:{uid}:{uid}:task:{WORK}:/bin/sh\n",

@@ -9,7 +9,7 @@ import struct
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from potluck.provider.sandbox.docker.engine import EngineError, said
+from potluck.provider.sandbox.docker.engine import EngineError, error_text
 
 _PIECE = struct.Struct(">BxxxI")
 _STDOUT, _STDERR = 1, 2
@@ -78,7 +78,7 @@ async def attach(socket: Path, container: str) -> Attachment:
         raise EngineError(f"the container can not be attached to: {error}") from error
     if not is_taken:
         writer.close()
-        raise EngineError(f"the container can not be attached to: {said(refusal)}")
+        raise EngineError(f"the container can not be attached to: {error_text(refusal)}")
     return Attachment(reader, writer)
 
 

@@ -12,8 +12,8 @@ from contextlib import suppress
 
 from potluck.provider.sandbox.docker import container_init
 from potluck.provider.sandbox.docker.attach import Attachment
-from potluck.provider.sandbox.docker.container_init import Frames, frame
-from potluck.provider.sandbox.driver import drop, writable
+from potluck.provider.sandbox.docker.container_init import FrameDecoder, frame
+from potluck.provider.sandbox.driver import cancel_all, wait_writable
 
 _PIECE_BYTES = 1_048_576
 
@@ -68,7 +68,7 @@ class Bridge:
 
     async def hang_up(self) -> None:
         """Hears no more of it, which ends it. An engine may wait for us to hear all."""
-        await drop(*self._tasks)
+        await cancel_all(*self._tasks)
         self._attachment.close()
 
     async def close(self) -> None:
@@ -86,7 +86,7 @@ class Bridge:
         return container_init.PACKETS if kind == socket.SOCK_SEQPACKET else container_init.STREAM
 
     async def _bring_out(self) -> None:
-        frames = Frames()
+        frames = FrameDecoder()
         try:
             async for data in self._attachment.stdout():
                 for kind, payload in frames.feed(data):
@@ -114,7 +114,7 @@ class Bridge:
         elif kind == container_init.SILENCE:
             self._fall_silent()
         elif kind == container_init.EXIT:
-            self.wait_status = wait_status(payload)
+            self.wait_status = parse_wait_status(payload)
             self._close_streams()
             self._is_over.set()
 
@@ -143,7 +143,7 @@ class Bridge:
         self._to_stdout = self._to_stderr = -1
 
 
-def wait_status(told: bytes) -> int:
+def parse_wait_status(told: bytes) -> int:
     """Raises ValueError for what no command ends with: others may speak for our first process."""
     status = int(told)
     if not 0 <= status < 2**16 or not (os.WIFEXITED(status) or os.WIFSIGNALED(status)):
@@ -162,6 +162,6 @@ async def _write(descriptor: int, data: bytes) -> None:
         try:
             rest = rest[os.write(descriptor, rest) :]
         except BlockingIOError:
-            await writable(descriptor)
+            await wait_writable(descriptor)
         except BrokenPipeError:
             return

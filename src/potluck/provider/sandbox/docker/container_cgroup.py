@@ -32,16 +32,16 @@ class ContainerGroup:
         return None
 
 
-def group_of(pid: int) -> ContainerGroup | None:
+def find_container_group(pid: int) -> ContainerGroup | None:
     """By its first process; None where its groups can not be seen from here."""
     try:
         told = Path(f"/proc/{pid}/cgroup").read_text()
     except OSError:
         return None
-    return find_group(told, controller_mounts(Path("/proc/self/mountinfo").read_text()))
+    return parse_container_group(told, controller_mounts(Path("/proc/self/mountinfo").read_text()))
 
 
-def find_group(told: str, mounts: dict[str, Path]) -> ContainerGroup | None:
+def parse_container_group(told: str, mounts: dict[str, Path]) -> ContainerGroup | None:
     """By what the kernel tells of a process, and where control groups are mounted."""
     lines = [line.split(":", 2)[1:] for line in told.splitlines()]
     found = {

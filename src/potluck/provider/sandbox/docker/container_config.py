@@ -10,10 +10,10 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from potluck.provider.sandbox.bubblewrap.root_filesystem import HOSTNAME, TEXTS, names
+from potluck.provider.sandbox.bubblewrap.root_filesystem import HOSTNAME, TEXTS, account_files
 from potluck.provider.sandbox.docker import nvidia
 from potluck.provider.sandbox.docker.engine import Image
-from potluck.provider.sandbox.docker.root import Footing
+from potluck.provider.sandbox.docker.root import InitCommand
 from potluck.provider.sandbox.docker.work_directory import Work
 from potluck.provider.sandbox.driver import WORK, Confinement, Mount
 from potluck.provider.sandbox.identity import groups_of
@@ -36,29 +36,29 @@ _NOT_MOUNTED = ("/proc/",)
 _PLACES_OF_IMAGE = ("/usr/", "/lib", "/opt/", "/etc/", *_NOT_MOUNTED)
 
 
-class Footprint(Struct, frozen=True):
+class RuntimeOverhead(Struct, frozen=True):
     """What a runtime itself takes of what is counted for a container."""
 
     memory_bytes: int = 0
     processes: int = 0
 
 
-class Hull(Struct, frozen=True):
+class ContainerDefaults(Struct, frozen=True):
     """What is the same for every run of a driver."""
 
     label: str
     security: tuple[str, ...]
     runtime: str | None = None
     user_namespace: str = ""
-    footprint: Footprint = Footprint()
+    footprint: RuntimeOverhead = RuntimeOverhead()
 
 
-class Casing(Struct, frozen=True):
+class ContainerConfig(Struct, frozen=True):
     """One container to be."""
 
     confinement: Confinement
-    hull: Hull
-    footing: Footing
+    hull: ContainerDefaults
+    footing: InitCommand
     image: Image
     user: int
     group: int
@@ -83,7 +83,7 @@ class Casing(Struct, frozen=True):
     def told(self) -> dict[str, object]:
         program, *arguments = self.footing.words
         config = self.image.config
-        steering = nvidia.without_steering((config and config.env) or ())
+        steering = nvidia.blank_steering_variables((config and config.env) or ())
         own = [f"{name}={value}" for name, value in self.footing.environment.items()]
         label, _, value = self.hull.label.partition("=")
         return {
@@ -151,7 +151,7 @@ class Casing(Struct, frozen=True):
         ]
 
     def _texts(self) -> list[Mount]:
-        texts = {**TEXTS, **names(self.user)}
+        texts = {**TEXTS, **account_files(self.user)}
         return [
             Mount(self.work.aside(target.rpartition("/")[2], text), target)
             for target, text in texts.items()
@@ -172,7 +172,7 @@ class Casing(Struct, frozen=True):
         nodes = self.confinement.device_nodes
         if self.confinement.image is not None and nvidia.wants_cards(nodes):
             visible = self.confinement.environment["NVIDIA_VISIBLE_DEVICES"]
-            return {"DeviceRequests": [nvidia.request(visible)]}
+            return {"DeviceRequests": [nvidia.device_request(visible)]}
         return {
             "Devices": [
                 {

@@ -43,7 +43,7 @@ def frame(kind: bytes, payload: bytes = b"") -> bytes:
     return HEADER.pack(kind, len(payload)) + payload
 
 
-class Frames:
+class FrameDecoder:
     """Puts frames together again from pieces of any size.
 
     The command could write some too: what no frame of ours can be is a ValueError.
@@ -67,11 +67,11 @@ class Frames:
         return whole
 
 
-class First:
+class ContainerInit:
     """One loop over all streams; nothing in it blocks but the end of the command's processes."""
 
     def __init__(self) -> None:
-        self._frames = Frames()
+        self._frames = FrameDecoder()
         self._out = bytearray()
         self._variables: dict[bytes, bytes] = {}
         self._streams: dict[int, bytes] = {}  # the command's pipes that are open
@@ -309,4 +309,4 @@ if __name__ == "__main__":
         sys.exit("It ends every process in sight, so it runs as the first one of a container.")
     # -I leaves out the script's own directory, and there is nothing of the task's in this one.
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
-    First().run()
+    ContainerInit().run()

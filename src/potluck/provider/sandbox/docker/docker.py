@@ -18,12 +18,17 @@ from potluck.model.task import MIB, EndReason
 from potluck.model.terms import TaskKind
 from potluck.provider.one_line import one_line
 from potluck.provider.sandbox.bubblewrap.bwrap import sandbox_name
-from potluck.provider.sandbox.bubblewrap.root_filesystem import Python, pythons
-from potluck.provider.sandbox.docker.container_config import Footprint, Hull
-from potluck.provider.sandbox.docker.engine import Engine, EngineError, Facts, Image
-from potluck.provider.sandbox.docker.root import LABEL, on_own_image, own_image
-from potluck.provider.sandbox.docker.run import ContainerRun, Person, Yard
-from potluck.provider.sandbox.docker.seccomp_profile import profile
+from potluck.provider.sandbox.bubblewrap.root_filesystem import Python, find_pythons
+from potluck.provider.sandbox.docker.container_config import ContainerDefaults, RuntimeOverhead
+from potluck.provider.sandbox.docker.engine import (
+    Engine,
+    EngineError,
+    EngineFacts,
+    Image,
+)
+from potluck.provider.sandbox.docker.root import LABEL, build_own_image, init_on_own_image
+from potluck.provider.sandbox.docker.run import ContainerRun, ContainerSettings, ContainerUser
+from potluck.provider.sandbox.docker.seccomp_profile import make_profile
 from potluck.provider.sandbox.docker.work_directory import DIRECTORY, remove_all
 from potluck.provider.sandbox.driver import (
     NO_ERRAND,
@@ -44,7 +49,7 @@ from potluck.provider.sandbox.seccomp import this_machine
 RUNSC = "runsc"
 _NODE_LABEL = "potluck.node"
 # gVisor's kernel is a process of the container's group, and so is a part of each of its tasks.
-_OF_GVISOR = Footprint(memory_bytes=64 * MIB, processes=512)
+_OF_GVISOR = RuntimeOverhead(memory_bytes=64 * MIB, processes=512)
 # What a run sees of its own walls, in one line.
 _TRIAL = """
 import json, os, socket
@@ -79,15 +84,15 @@ class DockerDriver:
         self._engine = Engine(socket)
         self._runtime = runtime
         self._may_pull = may_pull
-        self._pythons = pythons(python_prefix)
-        self._yard: Yard | None = None
+        self._pythons = find_pythons(python_prefix)
+        self._yard: ContainerSettings | None = None
 
     async def probe(self) -> SandboxReport:
         try:
             facts = await self._engine.facts()
             if self._runtime is not None and self._runtime not in facts.runtimes:
                 raise _no_runtime(facts)
-            image, archive = own_image()
+            image, archive = build_own_image()
             if await self._engine.image(image) is None:
                 await self._engine.import_image(archive, image, f"{LABEL}=1")
         except EngineError as error:
@@ -132,29 +137,29 @@ class DockerDriver:
             raise _unusable(error) from error
         await asyncio.to_thread(remove_all, self._directory)
 
-    def _make_yard(self, facts: Facts, python: Python, image: str) -> Yard:
-        hull = Hull(
+    def _make_yard(self, facts: EngineFacts, python: Python, image: str) -> ContainerSettings:
+        hull = ContainerDefaults(
             label=f"{_NODE_LABEL}={self._name}",
             security=("no-new-privileges", f"seccomp={self._filter(facts)}"),
             runtime=self._runtime,
             user_namespace="keep-id" if facts.name == "Podman" and facts.is_rootless else "",
-            footprint=_OF_GVISOR if self._runtime == RUNSC else Footprint(),
+            footprint=_OF_GVISOR if self._runtime == RUNSC else RuntimeOverhead(),
         )
-        return Yard(
+        return ContainerSettings(
             engine=self._engine,
             name=self._name,
             directory=self._directory,
             hull=hull,
             python=python,
-            footing=on_own_image(python),
+            footing=init_on_own_image(python),
             own_image=image,
             person=_person(facts),
             find_image=self._find_image,
         )
 
-    def _filter(self, facts: Facts) -> str:
+    def _filter(self, facts: EngineFacts) -> str:
         """Docker takes its text, Podman the name of a file."""
-        text = json.dumps(profile(this_machine(), is_for_gvisor=self._runtime == RUNSC))
+        text = json.dumps(make_profile(this_machine(), is_for_gvisor=self._runtime == RUNSC))
         if facts.name != "Podman":
             return text
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -182,7 +187,7 @@ class DockerDriver:
             raise InputFailed(f"the image {name} is not what was fetched under that name")
         return found
 
-    async def _try(self, yard: Yard, facts: Facts) -> SandboxReport:
+    async def _try(self, yard: ContainerSettings, facts: EngineFacts) -> SandboxReport:
         """Runs the interpreter inside, and holds what it sees against what was asked for."""
         said = bytearray()
         seen: dict[str, str] = {}
@@ -211,7 +216,11 @@ class DockerDriver:
         return self._report(facts, seen, json.loads(text.splitlines()[-1]), trial)
 
     def _report(
-        self, facts: Facts, seen: dict[str, str], inside: dict[str, object], trial: Confinement
+        self,
+        facts: EngineFacts,
+        seen: dict[str, str],
+        inside: dict[str, object],
+        trial: Confinement,
     ) -> SandboxReport:
         if inside["capabilities"] or inside["interfaces"] != ["lo"]:
             raise _TrialFailed(f"the engine does not keep to what it is told: {inside}")
@@ -257,14 +266,14 @@ def _unusable(error: EngineError) -> SandboxUnavailable:
     )
 
 
-def _no_runtime(facts: Facts) -> SandboxUnavailable:
+def _no_runtime(facts: EngineFacts) -> SandboxUnavailable:
     return SandboxUnavailable(
         f"{facts.name} does not know the runtime runsc.",
         "Install gVisor and name it in the engine's configuration (`runsc install` for Docker).",
     )
 
 
-def _person(facts: Facts) -> Callable[[], Person]:
+def _person(facts: EngineFacts) -> Callable[[], ContainerUser]:
     """As root a new one each time; else ourselves, so that what he leaves is ours to remove.
 
     An engine without root has a user namespace, in which we are root for Docker and keep our own
@@ -274,9 +283,9 @@ def _person(facts: Facts) -> Callable[[], Person]:
         return _new_person
     is_root_inside = facts.is_rootless and facts.name == "Docker"
     user, group = (0, 0) if is_root_inside else (os.geteuid(), os.getegid())
-    return lambda: Person(user, group, owns_files_of_host=False)
+    return lambda: ContainerUser(user, group, owns_files_of_host=False)
 
 
-def _new_person() -> Person:
+def _new_person() -> ContainerUser:
     uid = new_uid()
-    return Person(uid, uid, owns_files_of_host=True)
+    return ContainerUser(uid, uid, owns_files_of_host=True)

@@ -29,7 +29,7 @@ def find_socket(url: str, variables: Mapping[str, str] = os.environ) -> Path | N
     return next((path for path in _usual(variables) if os.access(path, os.R_OK | os.W_OK)), None)
 
 
-def need_socket(url: str, variables: Mapping[str, str] = os.environ) -> Path:
+def require_socket(url: str, variables: Mapping[str, str] = os.environ) -> Path:
     found = find_socket(url, variables)
     if found is None:
         raise SandboxUnavailable(
@@ -63,7 +63,7 @@ _SECONDS = 120.0
 _FACTS_SECONDS = 10.0
 _PULL_SECONDS = 86_400.0  # as long as a task may allow
 _GONE = 404
-TAKEN = 409  # the name of a container
+NAME_TAKEN = 409  # the name of a container
 _REMOVE_SECONDS = 30.0
 _AGAIN_SECONDS = 0.05
 
@@ -76,7 +76,7 @@ class EngineError(Exception):
         self.status = status
 
 
-class Facts(Struct, frozen=True):
+class EngineFacts(Struct, frozen=True):
     """What an engine says of itself."""
 
     name: str  # "Docker" or "Podman"
@@ -137,7 +137,7 @@ class Engine:
     def __init__(self, socket: Path) -> None:
         self.socket = socket
 
-    async def facts(self) -> Facts:
+    async def facts(self) -> EngineFacts:
         said, told = await asyncio.gather(
             self._ask("GET", "/version", seconds=_FACTS_SECONDS),
             self._ask("GET", "/info", seconds=_FACTS_SECONDS),
@@ -147,7 +147,7 @@ class Engine:
         components = [component.name for component in version.components or ()]
         is_podman = any("podman" in name.lower() for name in components)
         options = info.security_options or []
-        return Facts(
+        return EngineFacts(
             "Podman" if is_podman else "Docker",
             version.version,
             tuple(info.runtimes or ()),
@@ -235,7 +235,7 @@ class Engine:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise EngineError(f"{self.socket} does not answer: {error!r}") from error
         if response.status >= 400:
-            raise EngineError(said(answer), response.status)
+            raise EngineError(error_text(answer), response.status)
         return answer
 
     @asynccontextmanager
@@ -255,7 +255,7 @@ def _split(name: str) -> tuple[str, str]:
     return (head, tag) if colon and "/" not in tag else (name, "latest")
 
 
-def said(answer: bytes) -> str:
+def error_text(answer: bytes) -> str:
     """Why an engine refused, in its own words."""
     try:
         told = json.loads(answer)

@@ -21,7 +21,7 @@ _STEERING = re.compile(r"LD_|GLIBC_TUNABLES$|NVIDIA_|GCONV_PATH$")
 _SECONDS = 10.0
 
 
-def without_steering(variables: Iterable[str]) -> list[str]:
+def blank_steering_variables(variables: Iterable[str]) -> list[str]:
     """For those that an image brings along, as the engine is to know them: empty."""
     names = (each.partition("=")[0] for each in variables)
     return [f"{name}=" for name in names if _STEERING.match(name)]
@@ -31,7 +31,7 @@ def wants_cards(nodes: Sequence[Mount]) -> bool:
     return any(node.target.startswith("/dev/nvidia") for node in nodes)
 
 
-def request(uuids: str) -> dict[str, object]:
+def device_request(uuids: str) -> dict[str, object]:
     """As the engine is told of it; it passes it on to the toolkit."""
     return {
         "Driver": "nvidia",

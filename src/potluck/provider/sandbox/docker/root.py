@@ -31,7 +31,7 @@ _DIRECTORIES = ("usr", "etc", "etc/ssl", "etc/ssl/certs", "tmp", WORK[1:])
 _LOADER = re.compile(r"(/\S*/ld-(?:linux|musl)[^/\s]*|/\S*/ld64?[^/\s]*\.so\S*)$", re.MULTILINE)
 
 
-class Footing(Struct, frozen=True):
+class InitCommand(Struct, frozen=True):
     """How the first process is started, and what must be mounted for it."""
 
     words: tuple[str, ...]
@@ -39,7 +39,7 @@ class Footing(Struct, frozen=True):
     environment: dict[str, str] = {}
 
 
-def own_image() -> tuple[str, bytes]:
+def build_own_image() -> tuple[str, bytes]:
     """Its name, and the archive that it is made from."""
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w", format=tarfile.USTAR_FORMAT) as tar:
@@ -57,8 +57,8 @@ def _entry(path: str, kind: bytes, target: str = "") -> tarfile.TarInfo:
     return entry
 
 
-def on_own_image(python: Python) -> Footing:
-    return Footing(
+def init_on_own_image(python: Python) -> InitCommand:
+    return InitCommand(
         (python.path, "-I", "-S", f"{_OURS}/container_init.py"),
         (*base_mounts(python), *_programs()),
         python.environment,
@@ -66,7 +66,7 @@ def on_own_image(python: Python) -> Footing:
 
 
 @cache
-def on_any_image(prefix: Path = Path(sys.base_prefix)) -> Footing:
+def init_on_any_image(prefix: Path = Path(sys.base_prefix)) -> InitCommand:
     """Raises SandboxUnavailable where it can not be told how this Python is loaded."""
     loader = _loader(Path("/proc/self/maps").read_text())
     name = f"python{sys.version_info.major}.{sys.version_info.minor}"
@@ -76,7 +76,7 @@ def on_any_image(prefix: Path = Path(sys.base_prefix)) -> Footing:
     is_system = prefix.resolve() == Path("/usr")
     shown = Path("lib") / name if is_system else Path("lib")
     libraries = f"{_OURS}/python/lib:{_OURS}/lib"
-    return Footing(
+    return InitCommand(
         (
             *(f"{_OURS}/lib/{loader.name}", "--library-path", libraries),
             *(f"{_OURS}/python/bin/{name}", "-I", "-S", f"{_OURS}/container_init.py"),

@@ -17,10 +17,15 @@ from potluck.provider.sandbox.bubblewrap.root_filesystem import VARIABLES, Pytho
 from potluck.provider.sandbox.docker import nvidia
 from potluck.provider.sandbox.docker.attach import attach
 from potluck.provider.sandbox.docker.bridge import Bridge
-from potluck.provider.sandbox.docker.container_cgroup import ContainerGroup, group_of
-from potluck.provider.sandbox.docker.container_config import Casing, Hull
-from potluck.provider.sandbox.docker.engine import TAKEN, Engine, EngineError, Image
-from potluck.provider.sandbox.docker.root import Footing, on_any_image
+from potluck.provider.sandbox.docker.container_cgroup import ContainerGroup, find_container_group
+from potluck.provider.sandbox.docker.container_config import ContainerConfig, ContainerDefaults
+from potluck.provider.sandbox.docker.engine import (
+    NAME_TAKEN,
+    Engine,
+    EngineError,
+    Image,
+)
+from potluck.provider.sandbox.docker.root import InitCommand, init_on_any_image
 from potluck.provider.sandbox.docker.work_directory import Work
 from potluck.provider.sandbox.driver import (
     NO_ERRAND,
@@ -32,37 +37,37 @@ from potluck.provider.sandbox.driver import (
     InputFailed,
     Output,
     Recalled,
+    ResourceUse,
     RunOutcome,
-    Spent,
     Started,
     StopRequest,
     WorkDirectory,
-    drop,
-    of_translated,
-    outfit,
+    cancel_all,
+    outcome_of_shell_code,
+    stage_inputs,
 )
 from potluck.provider.sandbox.enclosure import sandbox_failed
 from potluck.provider.sandbox.limits import (
     WATCH_SECONDS,
-    Guests,
-    Wall,
-    disk_wall,
-    first_touched,
-    log_limit,
-    memory_wall,
-    process_wall,
+    LimitCheck,
+    RunHandles,
+    check_disk,
+    check_memory,
+    check_processes,
+    check_time,
+    first_exceeded,
+    log_limit_outcome,
     supervise,
-    time_wall,
 )
 from potluck.provider.sandbox.output_pump import OutputPump
 
 # Where the work directory has no size of its own, all of it is looked through each time.
 _SLOW_WATCH_SECONDS = 0.5
 _READY_SECONDS = 120.0  # for the first process, on a machine that is busy
-_NOTHING_SPENT = Spent(0.0, 0)
+_NOTHING_SPENT = ResourceUse(0.0, 0)
 
 
-class Person(Struct, frozen=True):
+class ContainerUser(Struct, frozen=True):
     """Who a run is on this machine."""
 
     user: int
@@ -70,17 +75,17 @@ class Person(Struct, frozen=True):
     owns_files_of_host: bool  # whether what is mounted writable must be handed to him
 
 
-class Yard(Struct, frozen=True):
+class ContainerSettings(Struct, frozen=True):
     """Of containers what Premises are of bubblewrap: found out once, for all runs."""
 
     engine: Engine
     name: str
     directory: Path
-    hull: Hull
+    hull: ContainerDefaults
     python: Python
-    footing: Footing
+    footing: InitCommand
     own_image: str
-    person: Callable[[], Person]
+    person: Callable[[], ContainerUser]
     find_image: Callable[[str], Awaitable[Image]]  # raises InputFailed
 
 
@@ -89,7 +94,7 @@ class ContainerRun:
 
     def __init__(
         self,
-        yard: Yard,
+        yard: ContainerSettings,
         confinement: Confinement,
         output: Output,
         companion: Companion | None = None,
@@ -104,12 +109,12 @@ class ContainerRun:
         self._log = OutputPump(output, confinement.log_bytes)
         self._short_name = re.sub(r"[^A-Za-z0-9_.-]", "_", confinement.name)
         self._name = f"{yard.name}-{self._short_name}"
-        self._casing: Casing | None = None
+        self._casing: ContainerConfig | None = None
         self._work: Work | None = None
         self._workplace: WorkDirectory | None = None  # once the code has been let go
         self._container: str | None = None
         self._bridge: Bridge | None = None
-        self._walls: list[Wall] = []
+        self._walls: list[LimitCheck] = []
         self._late: RunOutcome | None = None
         self._pumping: asyncio.Task[None] | None = None
         self._run_seconds = 0.0
@@ -117,7 +122,7 @@ class ContainerRun:
         self.group: ContainerGroup | None = None
 
     @property
-    def casing(self) -> Casing:
+    def casing(self) -> ContainerConfig:
         assert self._casing is not None
         return self._casing
 
@@ -150,11 +155,11 @@ class ContainerRun:
             if self._bridge is None or not await self._is_ready(self._bridge):
                 said = self._bridge.last_words if self._bridge else ""
                 return sandbox_failed(said or "the container ended without a word")
-            self.group = group_of(await self._yard.engine.pid(self._container or ""))
+            self.group = find_container_group(await self._yard.engine.pid(self._container or ""))
             work = self.casing.work
             person = self._casing.user if self._hands_over else None
             workplace = WorkDirectory(work.descriptor, person)
-            if (failed := await outfit(self._errand, workplace, self._recall)) is not None:
+            if (failed := await stage_inputs(self._errand, workplace, self._recall)) is not None:
                 return failed
             self._workplace = workplace
         except InputFailed as failure:
@@ -191,7 +196,7 @@ class ContainerRun:
             sentence = f"fetching the image {name} took longer than {seconds:g} s"
             raise InputFailed(sentence, EndReason.PREPARE_TIME_LIMIT) from None
 
-    def _encase(self, image: Image) -> Casing:
+    def _encase(self, image: Image) -> ContainerConfig:
         confinement, yard = self._confinement, self._yard
         person = yard.person()
         self._hands_over = person.owns_files_of_host
@@ -199,9 +204,9 @@ class ContainerRun:
         self._work.put(confinement.files)
         if self._hands_over:
             self._work.hand_over(person.user, [m.source for m in confinement.mounts if m.writable])
-        footing = yard.footing if confinement.image is None else on_any_image()
+        footing = yard.footing if confinement.image is None else init_on_any_image()
         parts = (confinement, yard.hull, footing, image, person.user, person.group, self._work)
-        return Casing(*parts)
+        return ContainerConfig(*parts)
 
     async def _create(self) -> None:
         """Not to be disturbed: what the engine has begun to make must be known to be removed."""
@@ -210,7 +215,7 @@ class ContainerRun:
         try:
             self._container = await engine.create(self._name, told)
         except EngineError as error:
-            if error.status != TAKEN:
+            if error.status != NAME_TAKEN:
                 raise
             # Names are unique among what runs, so it is an earlier life's.
             await engine.remove(self._name)
@@ -229,8 +234,8 @@ class ContainerRun:
         self._pumping = asyncio.create_task(
             self._log.pump(self._bridge.stdout, self._bridge.stderr)
         )
-        walls = [time_wall(self._confinement.seconds), *self._walls]
-        guests = Guests(
+        walls = [check_time(self._confinement.seconds), *self._walls]
+        guests = RunHandles(
             *(self._recall, self._bridge.terminate, self._ask_spent, self._workplace),
             *(self._errand, self._companion),
         )
@@ -240,16 +245,16 @@ class ContainerRun:
         # What the kernel has counted is forgotten with the container, so it is asked now.
         self._run_seconds = time.monotonic() - began
         self._ask_spent()
-        self._late = first_touched(self._walls)
+        self._late = first_exceeded(self._walls)
         return touched
 
-    def _limits(self, bridge: Bridge) -> list[Wall]:
+    def _limits(self, bridge: Bridge) -> list[LimitCheck]:
         limit, work = self._confinement, self.casing.work
-        walls = [disk_wall(work.is_full, limit.disk_bytes)]
+        walls = [check_disk(work.is_full, limit.disk_bytes)]
         footprint = self._yard.hull.footprint
         if footprint.processes:
             bridge.count(self.casing.processes - footprint.processes)
-            walls.append(process_wall(lambda: bridge.is_crowded, limit.processes))
+            walls.append(check_processes(lambda: bridge.is_crowded, limit.processes))
         if self.group is None:
             return walls
         group, most_bytes = self.group.counts, limit.memory_bytes + footprint.memory_bytes
@@ -260,16 +265,16 @@ class ContainerRun:
 
         return [
             *walls,
-            process_wall(group.refused_a_process, limit.processes),
-            memory_wall(group.was_out_of_memory, limit.memory_bytes),
-            memory_wall(is_over, limit.memory_bytes),
+            check_processes(group.refused_a_process, limit.processes),
+            check_memory(group.was_out_of_memory, limit.memory_bytes),
+            check_memory(is_over, limit.memory_bytes),
         ]
 
-    def _ask_spent(self) -> Spent:
+    def _ask_spent(self) -> ResourceUse:
         """Keeps what was seen: a container that ends by itself takes the counts along."""
         if self.group is not None:
             group = self.group.counts
-            self._spent = Spent(
+            self._spent = ResourceUse(
                 max(self._spent.cpu_seconds, group.cpu_seconds() or 0.0),
                 max(self._spent.memory_peak_bytes, group.memory_peak_bytes() or 0),
             )
@@ -300,7 +305,7 @@ class ContainerRun:
         if touched is not None:
             return touched
         own = self._own_end()
-        late = log_limit(self._log) if self._log.is_cut else self._late
+        late = log_limit_outcome(self._log) if self._log.is_cut else self._late
         return replace(late, exit_code=own.exit_code) if late else own
 
     def _own_end(self) -> RunOutcome:
@@ -310,7 +315,7 @@ class ContainerRun:
             why = f": {said}" if said else ""
             detail = f"the container ended before its command{why}"
             return RunOutcome(EndReason.SIGNAL, detail)
-        return of_translated(0, status)
+        return outcome_of_shell_code(0, status)
 
     def _measured(self, outcome: RunOutcome) -> RunOutcome:
         return replace(
@@ -332,7 +337,7 @@ class ContainerRun:
     async def _clear(self) -> None:
         """Also after a cancellation or a failure half-way; then the rest of the log is dropped."""
         if self._pumping is not None:
-            await drop(self._pumping)
+            await cancel_all(self._pumping)
         with suppress(EngineError):  # the next life looks for what is left
             await self._remove()
         if self._bridge is not None:

@@ -20,7 +20,7 @@ Condition = dict[str, int | str]
 Rule = dict[str, object]
 
 
-def profile(machine: Processor, is_for_gvisor: bool = False) -> dict[str, object]:
+def make_profile(machine: Processor, is_for_gvisor: bool = False) -> dict[str, object]:
     """gVisor knows one answer of a filter, EPERM, which programs that could do without clone3 take
     for the last word; so clone3 is left to gVisor, which has none, or one that stays inside."""
     absent = sorted(set(ABSENT) - ({"clone3"} if is_for_gvisor else set()))

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from potluck.provider.sandbox.plain_directory import NAME_BYTES, Gauge, remove_tree
+from potluck.provider.sandbox.plain_directory import NAME_BYTES, DirectoryGauge, remove_tree
 
 DIRECTORY = "docker"  # of all runs, below that of the sandbox
 _NO_SETUID, _NO_DEVICES, _DETACH = 2, 4, 2  # from linux/mount.h
@@ -22,8 +22,8 @@ class Work:
     def __init__(self, directory: Path, limit_bytes: int) -> None:
         self._directory = directory
         self.path = directory / "work"
-        self._gauge = Gauge(self.path, limit_bytes)
-        remove(directory)
+        self._gauge = DirectoryGauge(self.path, limit_bytes)
+        remove_run_directory(directory)
         # The engine mounts what is in it; no other user of this machine gets in.
         directory.mkdir(parents=True, mode=0o700)
         self.path.mkdir()
@@ -78,17 +78,17 @@ class Work:
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
-        remove(self._directory)
+        remove_run_directory(self._directory)
 
 
 def remove_all(directory: Path) -> None:
     """What any earlier run has left below it."""
     if directory.is_dir():
         for each in directory.iterdir():
-            remove(each)
+            remove_run_directory(each)
 
 
-def remove(directory: Path) -> None:
+def remove_run_directory(directory: Path) -> None:
     """Also what an earlier life has mounted there."""
     if not directory.exists():
         return
