@@ -18,7 +18,7 @@ from aiohttp import web
 from potluck.model.error import BadSettings, SandboxUnavailable
 from potluck.model.task import MIB, EndReason
 from potluck.provider.sandbox import seccomp
-from potluck.provider.sandbox.choose import DriverSite, _beside
+from potluck.provider.sandbox.choose import DriverSite, _find_containers
 from potluck.provider.sandbox.docker import container_init, nvidia
 from potluck.provider.sandbox.docker import engine as engines
 from potluck.provider.sandbox.docker.bridge import parse_wait_status
@@ -55,7 +55,7 @@ CARD = (Mount(Path("/dev/null"), "/dev/nvidia0"),)
 
 
 def encased(
-    tmp_path: Path, hull: ContainerDefaults | None = None, **changes: object
+    tmp_path: Path, defaults: ContainerDefaults | None = None, **changes: object
 ) -> dict[str, object]:
     """What the engine would be told of this run in an image with a volume."""
     wanted: Confinement = confinement(image="some", **changes)
@@ -63,11 +63,11 @@ def encased(
     work = Work(tmp_path / "run", wanted.disk_bytes)
     try:
         parts = (
-            hull or ContainerDefaults("potluck.node=n", ("no-new-privileges",)),
+            defaults or ContainerDefaults("potluck.node=n", ("no-new-privileges",)),
             init_on_any_image(),
             image,
         )
-        return ContainerConfig(wanted, *parts, 1234, 1234, work).told()
+        return ContainerConfig(wanted, *parts, 1234, 1234, work).to_json()
     finally:
         work.remove()
 
@@ -95,8 +95,8 @@ def test_every_wall_is_asked_for(tmp_path: Path) -> None:
 
 
 def test_a_runtime_with_a_kernel_of_its_own_gets_room_for_it(tmp_path: Path) -> None:
-    hull = ContainerDefaults("a=b", (), "runsc", footprint=RuntimeOverhead(64 * MIB, 512))
-    host = encased(tmp_path, hull)["HostConfig"]
+    defaults = ContainerDefaults("a=b", (), "runsc", overhead=RuntimeOverhead(64 * MIB, 512))
+    host = encased(tmp_path, defaults)["HostConfig"]
     assert isinstance(host, dict)
     assert (host["Runtime"], host["PidsLimit"]) == ("runsc", 545)
 
@@ -202,9 +202,9 @@ async def test_nobody_holds_a_device_for_an_image_that_does_not_come(
     async def unheard(_: str, __: bytes) -> None: ...
 
     none, recall = cast(Any, None), StopRequest()
-    yard = ContainerSettings(none, "test", tmp_path, none, none, none, "own", none, never)
+    settings = ContainerSettings(none, "test", tmp_path, none, none, none, "own", none, never)
     wanted = confinement(image="large", image_seconds=image_seconds)
-    run = ContainerRun(yard, wanted, unheard, recall=recall)
+    run = ContainerRun(settings, wanted, unheard, recall=recall)
     asyncio.get_running_loop().call_later(1.0, recall.ask, EndReason.RECLAIMED, 30.0)
     async with asyncio.timeout(10):
         assert (await run.to_its_end(unnoticed)).reason is reason
@@ -345,7 +345,7 @@ async def test_an_engine_that_says_it_removes_and_does_not_is_given_up(
         return web.Response(status=204)
 
     async with _engine(tmp_path, web.delete("/containers/{name}", agree)) as socket:
-        with pytest.raises(EngineError, match="still there"):
+        with pytest.raises(EngineError, match="still exists"):
             await Engine(socket).remove("it")
     assert asked < 10
 
@@ -364,7 +364,7 @@ async def test_an_engine_that_starts_nothing_is_told_in_its_own_words(tmp_path: 
 
     async with _engine(tmp_path, web.route("*", "/{path:.*}", answer)) as socket:
         with pytest.raises(SandboxUnavailable, match=f": {why}$") as refused:
-            await _beside(DriverSite(tmp_path / "data", "test", f"unix://{socket}"))
+            await _find_containers(DriverSite(tmp_path / "data", "test", f"unix://{socket}"))
     assert "`podman run" in refused.value.hint
     assert "POTLUCK_PROVIDER_DOCKER_URL" in refused.value.hint
 
