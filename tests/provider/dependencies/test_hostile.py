@@ -142,7 +142,7 @@ async def test_a_link_to_the_outside_is_refused(kitchen: Kitchen, index: Loopbac
     link = "import os; os.path.lexists('/environment/x') or os.symlink('/etc', '/environment/x')\n"
     index.add("link", *sdist("link", link))
     kitchen.restart(PrepareSettings(allow_builds=True))
-    with pytest.raises(PrepareFailed, match="a link to the outside"):
+    with pytest.raises(PrepareFailed, match="a link that leads out of it"):
         await kitchen.prepare("link")
     assert kitchen.staged() == [] and kitchen.shelved() == []
 
@@ -151,7 +151,7 @@ async def test_a_download_over_the_limit_is_ended(kitchen: Kitchen, index: Loopb
     noise = b"".join(number.to_bytes(8) for number in range(100_000))
     index.add("large", *wheel("large", {"large.bin": noise}))
     kitchen.restart(PrepareSettings(download_bytes=50_000))
-    with pytest.raises(PrepareFailed, match="larger than the download that this node allows"):
+    with pytest.raises(PrepareFailed, match="exceed the download limit of this node"):
         await kitchen.prepare("large")
 
 

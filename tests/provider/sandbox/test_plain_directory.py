@@ -58,7 +58,7 @@ def test_nobody_waits_while_much_is_looked_at(work: Path, monkeypatch: pytest.Mo
         assert may_end.wait(10)
         return MIB
 
-    monkeypatch.setattr(plain_directory, "size_bytes", look)
+    monkeypatch.setattr(plain_directory, "directory_bytes", look)
     gauge = DirectoryGauge(work, 1000)  # much may be there before the first look
     assert [gauge.is_full() for _ in range(3)] == [False] * 3
     may_end.set()
