@@ -96,7 +96,7 @@ async def test_an_index_can_not_send_us_elsewhere(
     index.redirect("/simple/away/", f"{elsewhere.url}/away/")
     index.add("linked", *wheel("linked", {}), base=f"http://127.0.0.1:{elsewhere.port}")
     for name in ("away", "linked"):
-        with pytest.raises(PrepareFailed, match=f"let through: 127.0.0.1:{elsewhere.port}"):
+        with pytest.raises(PrepareFailed, match=f"allow connections to 127.0.0.1:{elsewhere.port}"):
             await kitchen.prepare(name)
     assert elsewhere.requests == []
 

@@ -32,7 +32,7 @@ def test_pinned_names_with_hashes_pass(text: str) -> None:
     ],
 )
 def test_everything_else_that_requirements_can_say_is_refused(line: str) -> None:
-    with pytest.raises(PrepareFailed, match="no list of pinned packages"):
+    with pytest.raises(PrepareFailed, match="not a list of pinned packages"):
         check_lock(f"{PINNED}{line}\n{HASH}\n")
 
 

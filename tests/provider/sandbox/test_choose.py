@@ -19,8 +19,8 @@ CLONE = Path("/proc/sys/kernel/unprivileged_userns_clone")
 CHOOSE = """
 import asyncio, sys
 from pathlib import Path
-from potluck.provider.sandbox.choose import Place, choose
-chosen = asyncio.run(choose(Place(Path(sys.argv[1]), "node"), sys.argv[2]))
+from potluck.provider.sandbox.choose import DriverSite, choose
+chosen = asyncio.run(choose(DriverSite(Path(sys.argv[1]), "node"), sys.argv[2]))
 print(type(chosen.driver).__name__, chosen.report.driver)
 """
 

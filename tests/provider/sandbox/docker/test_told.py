@@ -267,7 +267,7 @@ def test_the_first_process_does_nothing_where_it_is_not_the_first() -> None:
     """It ends every process that it sees."""
     done = subprocess.run([sys.executable, container_init.__file__], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "first one of a container" in done.stderr
+    assert "init of a container" in done.stderr
 
 
 @pytest.mark.parametrize(
