@@ -62,8 +62,8 @@ def test_nobody_waits_while_much_is_looked_at(work: Path, monkeypatch: pytest.Mo
     gauge = DirectoryGauge(work, 1000)  # much may be there before the first look
     assert [gauge.is_full() for _ in range(3)] == [False] * 3
     may_end.set()
-    assert gauge._looking is not None
-    gauge._looking.result(10)
+    assert gauge._measuring is not None
+    gauge._measuring.result(10)
     assert len(looks) == 1, "one at a time"
     assert gauge.is_full()
 
