@@ -158,8 +158,8 @@ async def test_a_download_over_the_limit_is_ended(kitchen: Kitchen, index: Loopb
 _LIFE = """
 import asyncio, sys
 from pathlib import Path
-from potluck.provider.prepare.index import PackageIndex
-from tests.prepare.conftest import BubblewrapDriver, Kitchen
+from potluck.provider.dependencies.package_index import PackageIndex
+from tests.provider.dependencies.conftest import BubblewrapDriver, Kitchen
 directory, url = Path(sys.argv[1]), sys.argv[2]
 driver = BubblewrapDriver(directory / "sandbox", "node")
 asyncio.run(Kitchen(driver, directory / "environments", PackageIndex(url)).prepare("kind", "slow"))
