@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from potluck.provider.dependencies.directory_size import DirectorySize
-from potluck.provider.dependencies.environment_cache import Shelf
+from potluck.provider.dependencies.environment_cache import EnvironmentCache
 from potluck.provider.dependencies.lock import check_lock, lock_hash
 from potluck.provider.dependencies.outcome import PrepareFailed
 from potluck.provider.dependencies.python_facts import PythonFacts
@@ -32,7 +32,7 @@ def test_pinned_names_with_hashes_pass(text: str) -> None:
     ],
 )
 def test_everything_else_that_requirements_can_say_is_refused(line: str) -> None:
-    with pytest.raises(PrepareFailed, match="no list of pinned packages"):
+    with pytest.raises(PrepareFailed, match="not a list of pinned packages"):
         check_lock(f"{PINNED}{line}\n{HASH}\n")
 
 
@@ -48,7 +48,7 @@ def test_another_lock_python_or_platform_is_another_environment() -> None:
 
 
 def test_what_is_not_marked_complete_is_not_on_the_shelf(tmp_path: Path) -> None:
-    shelf = Shelf(tmp_path)
+    shelf = EnvironmentCache(tmp_path)
     staged = tmp_path / "stage"
     (staged / "environment").mkdir(parents=True)
     placed = shelf.place(staged, "account_a", "lock", DirectorySize(1, 1))

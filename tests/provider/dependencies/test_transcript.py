@@ -34,7 +34,7 @@ async def test_a_flood_keeps_its_beginning_and_its_end_and_says_what_is_missing(
     assert remarks.startswith(b"".join(lines)[:LIVE_BYTES])
     assert remarks.endswith(b"".join(lines)[-TAIL_BYTES:])
     missing = 8 * len(lines) - LIVE_BYTES - TAIL_BYTES
-    assert f"({missing:,} bytes of the installer's remarks left out)".encode() in remarks
+    assert f"({missing:,} bytes of the installer's output omitted)".encode() in remarks
 
 
 async def test_what_just_does_not_fit_is_not_told_twice() -> None:

@@ -98,7 +98,7 @@ async def test_what_is_damaged_is_fetched_anew_and_at_last_refused(
         assert inputs.path_of(ref).read_bytes() == DATA
         other = blob(server, b"other")
         server.files.damages = 9
-        with pytest.raises(InputFailed, match="came damaged, three times"):
+        with pytest.raises(InputFailed, match="arrived damaged three times"):
             await cache.hold("three", "account", [other], courier)
 
 

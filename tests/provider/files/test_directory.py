@@ -125,12 +125,12 @@ def test_no_link_is_followed_on_the_way_in(tmp_path: Path, work: WorkDirectory) 
     (tmp_path / "work/sub").symlink_to(outside)
     (tmp_path / "work/file").symlink_to(outside / "file")
     path = archived(tmp_path, ("sub/evil", b"x", 0o644))
-    with pytest.raises(InputFailed, match="two things would have the same path"):
+    with pytest.raises(InputFailed, match="two entries have the same path"):
         unpack(path, work, MIB)
-    with pytest.raises(InputFailed, match="file can not be a directory: two things would"):
+    with pytest.raises(InputFailed, match="file cannot be a directory: two entries have"):
         make_directory(work, "file", MIB)
     for name in ("sub/evil", "file"):
-        with pytest.raises(InputFailed, match="two things would have the same path"):
+        with pytest.raises(InputFailed, match="two entries have the same path"):
             put(work, name, b"x", MIB)
     assert list(outside.iterdir()) == []
 
@@ -167,7 +167,9 @@ def test_only_plain_files_are_collected(
     assert len(remarks) == 2
     assert "bad\\nname" in remarks[0]
     outbox.sync()
-    assert remarks[0].startswith("output: left out, as they are no plain files or no plain names: ")
+    assert remarks[0].startswith(
+        "output: left out, as they are not regular files or have unusable names: "
+    )
     assert remarks[0].endswith(" and 3 more")
     assert remarks[1] == "output: left out, as they are larger than the disk: 'holes'"
 
@@ -205,7 +207,7 @@ def test_what_the_task_keeps_from_everybody_is_passed_over(
     (tmp_path / "work/output").chmod(0o000)
     with nobody():
         assert collect(work, outbox, MIB) == [
-            "output: left out, as they are no plain files or no plain names: 'output'"
+            "output: left out, as they are not regular files or have unusable names: 'output'"
         ]
         assert b"".join(pack(work.descriptor, "checkpoint")) == bytes(1024)
 

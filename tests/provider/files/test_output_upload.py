@@ -143,7 +143,7 @@ async def test_what_the_server_does_not_take_is_left_out_and_said(
         dock.outbox.announce()
         await dock.until_shipped()
         lines = dock.text().splitlines(keepends=True)
-    said = "was not taken: The account has all that it may have.\n"
+    said = "was not accepted: The account has all that it may have.\n"
     assert sorted(lines) == sorted(
         f"{what} {said}" for what in ("output small", "output other", "output large", "the value")
     )

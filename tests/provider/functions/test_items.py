@@ -204,7 +204,7 @@ def test_an_item_that_was_told_is_answered_before_the_next_begins() -> None:
     with ours, theirs:
         answers = _Answers(theirs.fileno(), plain_values)
         answers.begin(is_careful=False, flush_seconds=0.3)
-        answers.at(7)
+        answers.start_item(7)
         answers.busy.set()
         told = ours.recv(HEADER.size + AT.size, socket.MSG_WAITALL)
         answers.busy.clear()

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from potluck.model.node import SandboxReport
 from potluck.model.task import MIB
 from potluck.provider.sandbox.bubblewrap.bwrap import sandbox_name
-from potluck.provider.sandbox.docker.work_directory import remove
+from potluck.provider.sandbox.docker.work_directory import remove_run_directory
 from potluck.provider.sandbox.driver import PYTHON, Confinement
 from potluck.provider.sandbox.hierarchy import find_hierarchy
 from tests.groups import remove_groups
@@ -116,7 +116,7 @@ def hosting(
         if state_directory is None:
             remove_groups(directory, "test")  # of a test that failed in the middle of a run
             for leftover in directory.glob("docker/*"):
-                remove(leftover)
+                remove_run_directory(leftover)
             shutil.rmtree(directory, ignore_errors=True)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from potluck.model.task import EndReason
 from potluck.provider.sandbox.bubblewrap import diagnose
-from potluck.provider.sandbox.driver import of_translated
+from potluck.provider.sandbox.driver import outcome_of_shell_code
 from tests.provider.sandbox.conftest import REPOSITORY
 
 APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
@@ -19,8 +19,8 @@ CLONE = Path("/proc/sys/kernel/unprivileged_userns_clone")
 CHOOSE = """
 import asyncio, sys
 from pathlib import Path
-from potluck.provider.sandbox.choose import Place, choose
-chosen = asyncio.run(choose(Place(Path(sys.argv[1]), "node"), sys.argv[2]))
+from potluck.provider.sandbox.choose import DriverSite, choose
+chosen = asyncio.run(choose(DriverSite(Path(sys.argv[1]), "node"), sys.argv[2]))
 print(type(chosen.driver).__name__, chosen.report.driver)
 """
 
@@ -88,5 +88,5 @@ def test_settings_for_ordinary_users_are_no_excuse_for_root() -> None:
 def test_a_signal_hidden_in_an_exit_status(
     code: int, wait_status: int | None, reason: EndReason, exit_code: int
 ) -> None:
-    verdict = of_translated(code, wait_status)
+    verdict = outcome_of_shell_code(code, wait_status)
     assert (verdict.reason, verdict.exit_code) == (reason, exit_code)

@@ -10,21 +10,22 @@ from tests.provider.sandbox.test_nothing_is_left import ending, eventually, is_a
 HELD = """
 import asyncio, signal, sys
 from pathlib import Path
-from potluck.provider.sandbox.bwrap import bwrap_binaries
+from potluck.provider.sandbox.bubblewrap.bwrap import bwrap_binaries
 from potluck.provider.sandbox.driver import Mount
-from potluck.provider.sandbox.root import pythons
-from potluck.provider.sandbox.launch import Launch, Words
-from potluck.provider.sandbox.root import Inlay, base_options, mount_options
+from potluck.provider.sandbox.bubblewrap.launch import BwrapCommand, Launch
+from potluck.provider.sandbox.bubblewrap.root_filesystem import InjectedFiles, base_options
+from potluck.provider.sandbox.bubblewrap.root_filesystem import find_pythons, mount_options
 
 async def main(shown):
     options = [
-        *base_options(pythons(Path(sys.base_prefix))[0]),
+        *base_options(find_pythons(Path(sys.base_prefix))[0]),
         *mount_options(Mount(Path(shown), "/shown", writable=True)),
         "--unshare-pid",
         "--die-with-parent",
     ]
     command = ("/bin/sh", "-c", "echo > /shown/ran")
-    launch = Launch(Words(bwrap_binaries()[0], "potluck-test-gate", options, command), Inlay())
+    words = BwrapCommand(bwrap_binaries()[0], "potluck-test-gate", options, command)
+    launch = Launch(words, InjectedFiles())
     inner = await launch.ready()
     print(launch.outer.pid, inner.pid, flush=True)
     signal.pause()

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from potluck.model.task import MIB
-from potluck.provider.sandbox.bubblewrap.launch import beginning_of
+from potluck.provider.sandbox.bubblewrap.launch import make_launch_command
 from potluck.provider.sandbox.bubblewrap.root_filesystem import Python
 from potluck.provider.sandbox.driver import PYTHON, Mount
 from tests.ordinary_user import NOBODY
@@ -122,10 +122,10 @@ def test_variables_of_a_task_are_set_when_root_has_been_dropped(own: dict[str, s
     python = Python("/usr/bin/python3")
     ours = {"POTLUCK_TASK_ID": "task", "CUDA_VISIBLE_DEVICES": ""}
     command = (PYTHON, "a.py")
-    plain = beginning_of(python, confinement(command=command, environment=ours))
+    plain = make_launch_command(python, confinement(command=command, environment=ours))
     assert plain.command == ["/usr/bin/env", "-u", "PWD", python.path, "a.py"] and not plain.files
     assert plain.options[-6:-3] == ["--setenv", "POTLUCK_TASK_ID", "task"]
-    careful = beginning_of(python, confinement(command=command, environment={**ours, **own}))
+    careful = make_launch_command(python, confinement(command=command, environment={**ours, **own}))
     assert not careful.options and careful.command[:3] == ["/usr/bin/env", "-i", python.path]
     (name,) = own
     assert f"{name}={own[name]}\0".encode() in careful.files["/etc/potluck-variables"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from potluck.model.task import EndReason
-from potluck.provider.sandbox.bubblewrap.root_filesystem import pythons
+from potluck.provider.sandbox.bubblewrap.root_filesystem import find_pythons
 from tests.provider.sandbox.conftest import hosting, nobody_for
 from tests.provider.sandbox.test_walls import EATS_MEMORY, FORKS_FOREVER
 
@@ -55,7 +55,7 @@ def test_an_interpreter_with_the_library_of_another_does_not_pass_the_trial(tmp_
     library = tmp_path / "libpython3.so"
     library.write_bytes(b"x")
     maps_it = f"import mmap; f = open({str(library)!r}, 'r+b'); held = mmap.mmap(f.fileno(), 1)"
-    trial = pythons(tmp_path)[0].trial
+    trial = find_pythons(tmp_path)[0].trial
     for source, status in ((trial, 0), (f"{maps_it}\n{trial}", 1)):
         done = subprocess.run([sys.executable, "-I", "-c", source], capture_output=True, text=True)
         assert done.returncode == status, done.stderr
@@ -65,7 +65,7 @@ def test_an_interpreter_with_the_library_of_another_does_not_pass_the_trial(tmp_
 def test_a_shared_library_elsewhere_is_searched_for_only_if_that_is_needed(tmp_path: Path) -> None:
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "libpython3.12.so.1.0").touch()
-    plain, with_path = pythons(tmp_path)
+    plain, with_path = find_pythons(tmp_path)
     assert plain.environment == {}
     assert with_path.environment == {"LD_LIBRARY_PATH": "/opt/python/lib"}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from potluck.provider.sandbox import plain_directory
-from potluck.provider.sandbox.plain_directory import Gauge, remove_tree, size_bytes
+from potluck.provider.sandbox.plain_directory import DirectoryGauge, directory_bytes, remove_tree
 
 MIB = 2**20
 
@@ -40,13 +40,13 @@ def test_files_count_by_their_blocks_and_their_names(work: Path) -> None:
     (work / "sub").mkdir()
     for number in range(100):
         (work / "sub" / str(number)).touch()
-    assert MIB + 100 * 1024 <= size_bytes(work) < 2 * MIB
+    assert MIB + 100 * 1024 <= directory_bytes(work) < 2 * MIB
 
 
 def test_what_a_link_leads_to_does_not_count(work: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_bytes(bytes(MIB))
     (work / "link").symlink_to(tmp_path)
-    assert size_bytes(work) < MIB
+    assert directory_bytes(work) < MIB
 
 
 def test_nobody_waits_while_much_is_looked_at(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -58,12 +58,12 @@ def test_nobody_waits_while_much_is_looked_at(work: Path, monkeypatch: pytest.Mo
         assert may_end.wait(10)
         return MIB
 
-    monkeypatch.setattr(plain_directory, "size_bytes", look)
-    gauge = Gauge(work, 1000)  # much may be there before the first look
+    monkeypatch.setattr(plain_directory, "directory_bytes", look)
+    gauge = DirectoryGauge(work, 1000)  # much may be there before the first look
     assert [gauge.is_full() for _ in range(3)] == [False] * 3
     may_end.set()
-    assert gauge._looking is not None
-    gauge._looking.result(10)
+    assert gauge._measuring is not None
+    gauge._measuring.result(10)
     assert len(looks) == 1, "one at a time"
     assert gauge.is_full()
 
@@ -71,14 +71,14 @@ def test_nobody_waits_while_much_is_looked_at(work: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(("levels", "name"), [(1_600, "d"), (30, "n" * 200)])
 def test_nothing_is_hidden_by_depth(work: Path, levels: int, name: str) -> None:
     dig(work, levels, name)
-    assert size_bytes(work) > 2**60
+    assert directory_bytes(work) > 2**60
 
 
 def test_what_is_shut_counts_as_too_much(work: Path) -> None:
     if os.geteuid() == 0:
         pytest.skip("nothing is shut for root")
     (work / "shut").mkdir(mode=0)
-    assert size_bytes(work) > 2**60
+    assert directory_bytes(work) > 2**60
 
 
 def test_trees_of_any_shape_are_removed_and_nothing_else(work: Path, tmp_path: Path) -> None:

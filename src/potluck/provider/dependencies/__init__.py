@@ -1,11 +1,11 @@
-"""The dependencies of a script, installed by a stranger's will inside a sandbox of their own.
+"""Installs the dependencies of scripts, in a sandbox of their own.
 
-preparer      the stage itself: a script's needs in, a read-only environment out
-├── python_facts  what the sandbox's Python is
-├── installer     uv, confined: resolve to a lock, install from the lock
-│   ├── forward   runs inside: the way from uv to the proxy's socket
-│   ├── proxy     runs outside: lets the package index through, and nothing else
-│   └── size      ends an installation that grows too large
-├── seal          what the sandbox left is made ours, or refused
-└── shelf         finished environments and remembered locks, for each account its own
+preparer               a script's requirements in, a read-only environment out
+├── python_facts       version and platform of the sandbox's Python
+├── installer          uv in a sandbox: resolves a lock, installs from the lock
+│   ├── proxy_forwarder  runs inside: forwards connections of uv to the proxy's socket
+│   ├── egress_proxy     runs outside: allows connections to the package index only
+│   └── directory_size   ends an installation that grows too large
+├── seal               takes over the files that the sandbox left, or refuses them
+└── environment_cache  finished environments and cached locks, separate for each account
 """

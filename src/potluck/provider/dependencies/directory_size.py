@@ -1,6 +1,7 @@
-"""How large a directory is that a stranger's code may be changing, and whether it is too large.
+"""Measures a directory that untrusted code may be changing, and checks it against the limits.
 
-No link is followed. A directory that can not be read hides its size, so it is an error, not zero.
+Follows no links. A directory that cannot be read is an error, since it hides its size. Also checks
+that the disk has enough free space.
 """
 
 import asyncio
@@ -23,24 +24,24 @@ _RESERVE_SHARE = 10
 
 
 def missing_bytes(directory: Path) -> int:
-    """How much must go before there is room; a tenth of the disk stays free, 5 GiB at most."""
+    """Bytes to free until a tenth of the disk, at most 5 GiB, is free."""
     disk = shutil.disk_usage(directory)
     reserve_bytes = min(disk.total // _RESERVE_SHARE, _RESERVE_BYTES)
     return max(0, reserve_bytes - disk.free)
 
 
 def check_room(directory: Path) -> None:
-    """Raises PrepareFailed; it is not the task's fault."""
+    """Raises PrepareFailed with a reason that does not blame the task."""
     if missing_bytes(directory):
         free_mib = shutil.disk_usage(directory).free // 2**20
         sentence = (
-            f"This node has no room for dependencies: only {free_mib:,} MiB of its disk are free."
-            " Try another node, or ask this one's owner to free some."
+            f"This node has no room for dependencies: its disk has only {free_mib:,} MiB free."
+            " Try another node, or ask its owner to free disk space."
         )
         raise PrepareFailed(EndReason.SANDBOX_FAILED, sentence)
 
 
-# A large environment takes long to measure; this share of the time at most goes into it.
+# Measuring a large environment is slow; the pause between two is this many times as long.
 _REST_FOR_WORK = 10
 
 
@@ -50,7 +51,7 @@ class DirectorySize(Struct, frozen=True):
 
 
 def measure(directory: Path) -> DirectorySize:
-    """The space on disk and the number of files and directories; raises PrepareFailed."""
+    """Disk space and number of files and directories; raises PrepareFailed."""
     counted: set[int] = set()
     blocks = files = 0
     for _, status in entries(directory):
@@ -63,7 +64,7 @@ def measure(directory: Path) -> DirectorySize:
 
 
 def entries(directory: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """Everything below, a directory before its content; what vanishes meanwhile is left out."""
+    """Everything below, directories before their content; files that vanish are left out."""
     waiting = [directory]
     while waiting:
         for path, status in _children(waiting.pop()):
@@ -74,7 +75,7 @@ def entries(directory: Path) -> Iterator[tuple[Path, os.stat_result]]:
 
 def _children(directory: Path) -> Iterator[tuple[Path, os.stat_result]]:
     try:
-        # Not iterdir, which keeps the whole listing, however long, in memory.
+        # Not iterdir, which keeps the whole listing in memory.
         with os.scandir(directory) as listing:
             for entry in listing:
                 with contextlib.suppress(FileNotFoundError):
@@ -82,11 +83,11 @@ def _children(directory: Path) -> Iterator[tuple[Path, os.stat_result]]:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise failed(f"The environment can not be inspected: {error.strerror}.") from error
+        raise failed(f"The environment cannot be inspected: {error.strerror}.") from error
 
 
-async def watch(directory: Path, settings: PrepareSettings) -> None:
-    """Returns never; raises PrepareFailed when it is too large or the disk is almost full."""
+async def watch_size(directory: Path, settings: PrepareSettings) -> None:
+    """Never returns; raises PrepareFailed when it is too large or the disk is almost full."""
     while True:
         started = time.monotonic()
         check_size(await asyncio.to_thread(measure, directory), settings)
@@ -98,7 +99,7 @@ async def watch(directory: Path, settings: PrepareSettings) -> None:
 def check_size(size: DirectorySize, settings: PrepareSettings) -> None:
     if size.bytes > settings.environment_bytes:
         limit = settings.environment_bytes
-        raise failed(f"The dependencies take more than the {limit:,} bytes that this node allows.")
+        raise failed(f"The dependencies need more than the {limit:,} bytes that this node allows.")
     if size.files > settings.environment_files:
         limit = settings.environment_files
         raise failed(f"The dependencies have more than the {limit:,} files that this node allows.")

@@ -1,10 +1,9 @@
-"""The only way out of an installation's sandbox: an HTTP proxy on a Unix socket.
+"""The only connection out of an installation's sandbox: an HTTP proxy on a Unix socket.
 
-Lets CONNECT, GET and HEAD through to the hosts and ports of the owner's package index; everything
-else gets 403 and is logged. The number of connections, the size of a request's head, the bytes in
-total and the time without any are limited, and the owner's limit of the line holds for both
-directions together. Encrypted traffic stays so: the sandbox checks the
-index's certificate itself.
+Allows CONNECT, GET and HEAD to the hosts and ports of the owner's package index; everything else
+gets 403 and is logged. Limits the number of connections, the size of a request's head, the total
+bytes and the idle time; the owner's bandwidth limit holds for both directions together. TLS is not
+intercepted: the sandbox verifies the index's certificate itself.
 """
 
 import asyncio
@@ -21,7 +20,7 @@ from potluck.model.task import GIB
 from potluck.provider.dependencies.package_index import Endpoint
 from potluck.provider.server.throttle import Throttle
 
-# Meant for the proxy alone, or about a body, which no request here has.
+# Meant for the proxy only, or about a body, which these requests do not have.
 _DROPPED = {
     *("connection", "keep-alive", "te", "trailer", "upgrade", "host"),
     *("proxy-authorization", "proxy-connection", "content-length", "transfer-encoding"),
@@ -29,7 +28,7 @@ _DROPPED = {
 
 
 class RequestRefused(Exception):
-    """The request gets this answer instead of a connection."""
+    """The request gets this response instead of a connection."""
 
     def __init__(self, status: HTTPStatus, sentence: str):
         self.status = status
@@ -46,7 +45,7 @@ class RequestRefused(Exception):
 
 
 class ProxyRequest(Struct, frozen=True):
-    """A tunnel to `endpoint`, or a GET or HEAD there, as `onward` is to be sent to it."""
+    """A tunnel to `endpoint` or, if `onward` is set, a GET or HEAD request to send there."""
 
     endpoint: Endpoint
     onward: bytes = b""
@@ -57,7 +56,7 @@ class ProxyRequest(Struct, frozen=True):
 
 
 def read_request(head: bytes) -> ProxyRequest:
-    """The request in this head, which ends with an empty line; raises Refused."""
+    """Parses a request head, which ends with an empty line; raises RequestRefused."""
     lines = head.decode("latin-1").removesuffix("\r\n\r\n").split("\r\n")
     words = lines[0].split(" ")
     if len(words) != 3 or any("\r" in line or "\n" in line for line in lines):
@@ -68,7 +67,7 @@ def read_request(head: bytes) -> ProxyRequest:
     if method in ("GET", "HEAD") and target.startswith("http://"):
         return ProxyRequest(_endpoint(target, 80), _onward(method, target, lines[1:]))
     raise RequestRefused(
-        HTTPStatus.METHOD_NOT_ALLOWED, "Only CONNECT, GET and HEAD are offered here."
+        HTTPStatus.METHOD_NOT_ALLOWED, "Only CONNECT, GET and HEAD are allowed here."
     )
 
 
@@ -84,7 +83,7 @@ def _endpoint(url: str, default_port: int | None) -> Endpoint:
 
 
 def _onward(method: str, target: str, headers: list[str]) -> bytes:
-    # The Host header is ours, so that the host which was checked is the host which is asked.
+    # We set the Host header, so that it is the host which was checked.
     authority, slash, path = target.removeprefix("http://").partition("/")
     kept = [line for line in headers if line.partition(":")[0].strip().lower() not in _DROPPED]
     lines = [f"{method} {slash or '/'}{path} HTTP/1.1", f"Host: {authority}", "Connection: close"]
@@ -104,7 +103,7 @@ class ProxyLimits(Struct, frozen=True):
 
 
 class Proxy:
-    """One for each installation, so that what it spent and tried is its own."""
+    """One proxy for each installation step."""
 
     def __init__(self, allowed: frozenset[Endpoint], limits: ProxyLimits, throttle: Throttle):
         self._allowed = allowed
@@ -112,7 +111,7 @@ class Proxy:
         self._throttle = throttle
         self._connections: set[asyncio.Task[None]] = set()
         self._spent_bytes = 0
-        # The first few endpoints that were asked for in vain, for the sentence that explains.
+        # The first few failed endpoints, for the error message.
         self.refused: list[str] = []
         self.unreachable: list[str] = []
 
@@ -122,7 +121,7 @@ class Proxy:
 
     @contextlib.asynccontextmanager
     async def serving(self, listener: socket.socket) -> AsyncIterator[None]:
-        """Serves on this listening socket; at the end every connection is closed."""
+        """Serves on this socket; closes every connection at the end."""
         limit = self._limits.head_bytes
         server = await asyncio.start_unix_server(self._accept, sock=listener, limit=limit)
         try:
@@ -139,7 +138,7 @@ class Proxy:
         assert connection is not None
         self._connections.add(connection)
         try:
-            # What goes wrong in one connection is its client's to see, and nobody else's.
+            # An error in one connection affects its client only.
             with contextlib.suppress(OSError, asyncio.IncompleteReadError):
                 await self._answer(reader, writer)
         finally:
@@ -150,9 +149,9 @@ class Proxy:
         try:
             if len(self._connections) > self._limits.connections:
                 raise RequestRefused(HTTPStatus.SERVICE_UNAVAILABLE, "Too many connections.")
-            async with asyncio.timeout(self._limits.idle_seconds) as patience:
+            async with asyncio.timeout(self._limits.idle_seconds) as timeout:
                 request = await self._admit(reader)
-                await self._connect(request, _Pipe(self, self._throttle, patience, reader, writer))
+                await self._connect(request, _Pipe(self, self._throttle, timeout, reader, writer))
         except RequestRefused as refused:
             writer.write(refused.answer())
             await writer.drain()
@@ -190,7 +189,7 @@ class Proxy:
             writer.close()
 
     def spend(self, size_bytes: int) -> float:
-        """Counts bytes in either direction; says for how long the next ones are waited for."""
+        """Counts bytes in either direction; returns the timeout for the next ones."""
         self._spent_bytes += size_bytes
         if not self.is_exhausted:
             return self._limits.idle_seconds
@@ -205,19 +204,19 @@ def _note(endpoints: list[str], endpoint: Endpoint) -> None:
 
 
 class _Pipe:
-    """Both ends of one connection. Every chunk in either direction renews its patience."""
+    """Both ends of one connection. Every chunk in either direction restarts the timeout."""
 
     def __init__(
         self,
         proxy: Proxy,
         throttle: Throttle,
-        patience: asyncio.Timeout,
+        timeout: asyncio.Timeout,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ):
         self._proxy = proxy
         self._throttle = throttle
-        self._patience = patience
+        self._timeout = timeout
         self._reader = reader
         self._writer = writer
 
@@ -234,19 +233,19 @@ class _Pipe:
         await self._copy(reader, self._writer)
 
     async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # A connection that breaks has ended; the other side is told by the end of its stream.
+        # A broken connection counts as closed; the other side sees the end of its stream.
         with contextlib.suppress(OSError):
             while chunk := await reader.read(self._throttle.piece_bytes(_CHUNK_BYTES)):
-                patience_seconds = self._proxy.spend(len(chunk))
-                self._renew(None)  # waiting for one's turn is not idleness
+                timeout_seconds = self._proxy.spend(len(chunk))
+                self._renew(None)  # waiting for the throttle is not idle time
                 await self._throttle.take(len(chunk))
-                self._renew(patience_seconds)
+                self._renew(timeout_seconds)
                 writer.write(chunk)
                 await writer.drain()
             writer.write_eof()
 
-    def _renew(self, patience_seconds: float | None) -> None:
-        """For so long from now on; without end where nothing is said."""
+    def _renew(self, timeout_seconds: float | None) -> None:
+        """Restarts the timeout; None disables it."""
         now = asyncio.get_running_loop().time()
-        if not self._patience.expired():
-            self._patience.reschedule(None if patience_seconds is None else now + patience_seconds)
+        if not self._timeout.expired():
+            self._timeout.reschedule(None if timeout_seconds is None else now + timeout_seconds)

@@ -1,13 +1,13 @@
-"""Finished environments and remembered locks on disk, for each account its own.
+"""Finished environments and cached locks on disk, separate for each account.
 
     DIRECTORY/staging/…                             unfinished; emptied at start
     DIRECTORY/accounts/ACCOUNT/LOCK/environment/    an environment, mounted read-only
     DIRECTORY/accounts/ACCOUNT/LOCK/complete.json   its size; touched at each use
-    DIRECTORY/accounts/ACCOUNT/locks/REQUIREMENTS   a remembered resolution
+    DIRECTORY/accounts/ACCOUNT/locks/REQUIREMENTS   a cached resolution
 
-An environment appears by one rename, after its bytes are on disk, and disappears by one: whatever
-is on the shelf is whole. Account ids come over the network, so it is their hashes that name
-directories.
+An environment appears by one rename, after its bytes are on disk, and disappears by one, so cached
+environments are always complete. Account ids come over the network, so directories are named by
+their hashes.
 """
 
 import hashlib
@@ -23,32 +23,32 @@ from potluck.provider.dependencies.directory_size import DirectorySize
 _MARKER = "complete.json"
 
 
-class Shelf:
-    """Names and moves files; never runs or imports anything that is in them."""
+class EnvironmentCache:
+    """Names and moves files; never runs or imports their content."""
 
     def __init__(self, directory: Path):
         self._accounts = directory / "accounts"
         self.staging = directory / "staging"
 
     def find(self, account_id: str, lock_hash: str) -> Path | None:
-        """The environment, marked as used now, if it is there."""
-        kept = self._account(account_id) / lock_hash
+        """The environment, marked as used now; None if it is not cached."""
+        directory = self._account(account_id) / lock_hash
         try:
-            os.utime(kept / _MARKER)
+            os.utime(directory / _MARKER)
         except FileNotFoundError:
             return None
-        return kept / "environment"
+        return directory / "environment"
 
     def place(self, staged: Path, account_id: str, lock_hash: str, size: DirectorySize) -> Path:
-        """Moves a finished stage here, at once. The bytes must have been synced before."""
-        kept = self._account(account_id) / lock_hash
-        kept.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        """Moves a finished stage here atomically; its bytes must have been synced."""
+        directory = self._account(account_id) / lock_hash
+        directory.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         (staged / _MARKER).write_bytes(msgspec.json.encode(size))
-        staged.rename(kept)
-        return kept / "environment"
+        staged.rename(directory)
+        return directory / "environment"
 
     def recall(self, account_id: str, requirements: str, max_age_seconds: float) -> str | None:
-        """The lock that these requirements gave before, unless that is too long ago."""
+        """The cached lock of these requirements, unless it is too old."""
         path = self._lock(account_id, requirements)
         try:
             age_seconds = time.time() - path.stat().st_mtime
@@ -66,14 +66,15 @@ class Shelf:
     def forget(self, account_id: str, requirements: str) -> None:
         self._lock(account_id, requirements).unlink(missing_ok=True)
 
-    def take_down(
-        self, capacity_bytes: int, missing_bytes: int, in_use: set[Path]
-    ) -> Iterator[Path]:
-        """Moves environments off the shelf, least recently used first, until the rest fits and so
-        many bytes are freed."""
-        kept = sorted(self._accounts.glob(f"*/*/{_MARKER}"), key=lambda each: each.stat().st_mtime)
+    def evict(self, capacity_bytes: int, missing_bytes: int, in_use: set[Path]) -> Iterator[Path]:
+        """Moves environments to staging, least recently used first, until the rest fits and
+        `missing_bytes` are freed."""
+        markers = sorted(
+            self._accounts.glob(f"*/*/{_MARKER}"), key=lambda path: path.stat().st_mtime
+        )
         sizes = {
-            each.parent: msgspec.json.decode(each.read_bytes(), type=DirectorySize) for each in kept
+            marker.parent: msgspec.json.decode(marker.read_bytes(), type=DirectorySize)
+            for marker in markers
         }
         total_bytes = sum(size.bytes for size in sizes.values())
         excess_bytes = max(total_bytes - capacity_bytes, missing_bytes)
@@ -89,7 +90,7 @@ class Shelf:
         return withdrawn
 
     def forget_before(self, moment: float) -> None:
-        """Removes remembered locks that are older than this."""
+        """Removes cached locks that are older than this."""
         for path in self._accounts.glob("*/locks/*"):
             if path.stat().st_mtime < moment:
                 path.unlink(missing_ok=True)
@@ -102,5 +103,5 @@ class Shelf:
 
 
 def digest(*texts: str) -> str:
-    """One hash for these texts in this order; different lists never give the same input."""
+    """A hash of these texts in this order; different lists are encoded differently."""
     return hashlib.sha256(msgspec.json.encode(texts)).hexdigest()

@@ -1,8 +1,8 @@
-"""uv, confined: turns requirements into a lock, and a lock into an environment.
+"""Runs uv in a sandbox: turns requirements into a lock, and a lock into an environment.
 
-Each step is a sandbox run of its own, with no secrets, no devices and no network but the proxy.
-Wheels only, unless the owner allows builds; no configuration files, no other sources. The cache
-lies beside the installed files, so that they are links and not copies, and ends with the step.
+Each step is a sandbox run of its own, without secrets, devices, or network except for the proxy.
+Wheels only, unless the owner allows builds; no configuration files, no other sources. uv's cache is
+next to the installed files, so that they are hard links, and is removed after the step.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from potluck.model.error import StartFailed
 from potluck.model.script import ScriptMetadata
 from potluck.model.task import MIB, EndReason
 from potluck.provider.dependencies import proxy_forwarder
-from potluck.provider.dependencies.directory_size import watch
+from potluck.provider.dependencies.directory_size import watch_size
 from potluck.provider.dependencies.egress_proxy import Proxy, ProxyLimits
 from potluck.provider.dependencies.lock import check_lock
 from potluck.provider.dependencies.outcome import PrepareFailed, failed
@@ -39,7 +39,11 @@ _DECORATION = str.maketrans(dict.fromkeys("×╰─▶│├╭╮╯·", " "))
 
 
 class Transcript:
-    """Takes the output of one step."""
+    """The output of one step: stdout is its result, stderr goes to the task's log.
+
+    The log gets the first part as it arrives and the last part at the end. Both steps of an
+    installation together stay below the 64 KiB that the server allows besides the task's output.
+    """
 
     def __init__(self, output: Output):
         self._output = output
@@ -47,7 +51,7 @@ class Transcript:
         self._tail = bytearray()
         self._unsent = bytearray()
         self._room_bytes = LIVE_BYTES
-        self._left_out_bytes = 0
+        self._omitted_bytes = 0
 
     async def take(self, stream: str, data: bytes) -> None:
         if stream == "stdout":
@@ -61,17 +65,17 @@ class Transcript:
             await self._send()
 
     async def finish(self) -> None:
-        """Sends what is left and, where remarks were left out, the last of them."""
+        """Sends the rest and, if output was omitted, the last part of it."""
         await self._send()
-        if self._left_out_bytes:
-            last = bytes(self._tail[-self._left_out_bytes :])
-            between_bytes = self._left_out_bytes - len(last)
-            mark = f"\n({between_bytes:,} bytes of the installer's remarks left out)\n"
+        if self._omitted_bytes:
+            last = bytes(self._tail[-self._omitted_bytes :])
+            skipped_bytes = self._omitted_bytes - len(last)
+            mark = f"\n({skipped_bytes:,} bytes of the installer's output omitted)\n"
             await self._output("potluck", mark.encode() + last)
 
     async def _send(self) -> None:
         data = bytes(self._unsent[: self._room_bytes])
-        self._left_out_bytes += len(self._unsent) - len(data)
+        self._omitted_bytes += len(self._unsent) - len(data)
         self._room_bytes -= len(data)
         self._unsent.clear()
         if data:
@@ -82,7 +86,7 @@ class Transcript:
         return self._answer.decode("utf-8", "replace")
 
     @property
-    def last_words(self) -> str:
+    def last_output(self) -> str:
         return self._tail.decode("utf-8", "replace").translate(_DECORATION).strip()
 
 
@@ -97,7 +101,7 @@ _RESOLVE = (
     *("--python", PYTHON, f"{WORK}/requirements.in"),
 )
 _MAKE_VENV = (_UV, "venv", "--quiet", "--allow-existing", "--python", PYTHON, ENVIRONMENT)
-# The environment is read-only later, so bytecode is compiled now or at each run anew.
+# The environment is read-only later, so bytecode is compiled now.
 _INSTALL = (
     *(_UV, "pip", "install", "--require-hashes", "--no-deps", "--compile-bytecode"),
     *("--python", INTERPRETER, "--requirements", f"{WORK}/lock.txt"),
@@ -119,13 +123,13 @@ class Installer:
         self._uv = find_uv()
 
     async def resolve(self, stage: Stage, metadata: ScriptMetadata, output: Output) -> str:
-        """The lock for these requirements; raises PrepareFailed."""
+        """Resolves the lock for these requirements; raises PrepareFailed."""
         files = {"requirements.in": "\n".join([*metadata.dependencies, ""]).encode()}
         run = self._confinement(stage, "resolve", files, self._only_wheels(_RESOLVE))
         return check_lock(await self._run(stage, run, output))
 
     async def install(self, stage: Stage, lock: str, output: Output) -> None:
-        """Fills the stage's environment with what the lock says; raises PrepareFailed."""
+        """Installs the lock into the stage's environment; raises PrepareFailed."""
         files = {"lock.txt": lock.encode()}
         commands = (_MAKE_VENV, self._only_wheels(_INSTALL))
         await self._run(stage, self._confinement(stage, "install", files, *commands), output)
@@ -151,7 +155,7 @@ class Installer:
         self, stage: Stage, confinement: Confinement, transcript: Transcript
     ) -> RunOutcome:
         run = asyncio.create_task(self._driver.run(confinement, transcript.take))
-        guard = asyncio.create_task(watch(stage.environment, self._settings))
+        guard = asyncio.create_task(watch_size(stage.environment, self._settings))
         try:
             await asyncio.wait({run, guard}, return_when=asyncio.FIRST_COMPLETED)
             if guard.done():
@@ -174,7 +178,7 @@ class Installer:
             disk_bytes=self._settings.work_bytes,
             processes=self._settings.processes,
             cores=self._settings.cores,
-            seconds=86_400.0,  # the preparer's own limit is for all steps together
+            seconds=86_400.0,  # the preparer limits the time of all steps together
             log_bytes=16 * MIB,
             environment=self._variables(),
             files=program | files,
@@ -204,20 +208,20 @@ def find_uv() -> Path:
         return Path(uv.find_uv_bin())
     except FileNotFoundError as error:
         raise StartFailed(
-            "The program uv, which installs the dependencies of scripts, is not there.",
-            "Install Potluck again, as you did before.",
+            "The program uv, which installs the dependencies of scripts, is not installed.",
+            "Reinstall Potluck.",
         ) from error
 
 
 def _explain(ended: RunOutcome, transcript: Transcript, proxy: Proxy) -> PrepareFailed:
     if ended.reason is EndReason.SANDBOX_FAILED:
         return PrepareFailed(ended.reason, ended.detail)
-    words = transcript.last_words if ended.reason is EndReason.EXIT_STATUS else ended.detail
-    remarks = [f"The dependencies could not be installed: {words}"]
+    cause = transcript.last_output if ended.reason is EndReason.EXIT_STATUS else ended.detail
+    sentences = [f"The dependencies could not be installed: {cause}"]
     if proxy.refused:
-        remarks.append(f"This node does not let through: {', '.join(proxy.refused)}.")
+        sentences.append(f"This node does not allow connections to {', '.join(proxy.refused)}.")
     if proxy.unreachable:
-        remarks.append(f"From this node there is no answer from: {', '.join(proxy.unreachable)}.")
+        sentences.append(f"This node cannot reach {', '.join(proxy.unreachable)}.")
     if proxy.is_exhausted:
-        remarks.append("They are larger than the download that this node allows.")
-    return failed(" ".join(remarks))
+        sentences.append("They exceed the download limit of this node.")
+    return failed(" ".join(sentences))

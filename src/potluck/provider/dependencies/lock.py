@@ -1,7 +1,7 @@
-"""A lock: the text that says exactly which files an environment is made of.
+"""A lock: the exact list of files that an environment consists of.
 
-It comes out of a sandbox, so it is read as data and must have this one shape: pinned names, each
-with the hashes of its files. Nothing else that a requirements file could say gets through.
+It comes from a sandbox, so it is parsed strictly: pinned names with the hashes of their files, and
+nothing else that a requirements file may contain.
 """
 
 import re
@@ -18,16 +18,14 @@ _LINE = re.compile(
 
 
 def check_lock(text: str) -> str:
-    """The same text, or PrepareFailed."""
+    """Returns the text; raises PrepareFailed if it is malformed."""
     lines = text.splitlines()
     if len(text) > MAX_CHARACTERS or not all(_LINE.fullmatch(line) for line in lines):
-        odd = next((line for line in lines if not _LINE.fullmatch(line)), "too long")
-        raise failed(
-            f"The package index gave no list of pinned packages with hashes: {odd[:200]!r}"
-        )
+        problem = next((line for line in lines if not _LINE.fullmatch(line)), "too long")
+        raise failed(f"The resolved lock is not a list of pinned packages: {problem[:200]!r}")
     return text
 
 
 def lock_hash(text: str, python: PythonFacts) -> str:
-    """Names the environment: the same files for the same Python on the same platform."""
+    """Identifies the environment: the same files for the same Python on the same platform."""
     return digest(text, python.version, python.platform)

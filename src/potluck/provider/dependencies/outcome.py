@@ -1,4 +1,4 @@
-"""How a preparation ends: an environment, or the reason why there is none."""
+"""The result of a preparation: an environment, or the reason why there is none."""
 
 from msgspec import Struct
 
@@ -8,7 +8,7 @@ from potluck.provider.sandbox.driver import PYTHON, Mount
 
 
 class Environment(Struct, frozen=True):
-    """What a script's sandbox needs: its interpreter's path inside, and what is mounted there."""
+    """A script's interpreter, as a path inside the sandbox, and the mounts that it needs."""
 
     interpreter: str
     mounts: tuple[Mount, ...] = ()
@@ -19,7 +19,7 @@ BARE = Environment(PYTHON)
 
 
 class PrepareFailed(Exception):
-    """The environment could not be made. `detail` is one printable line for the task's owner."""
+    """Preparation failed. `detail` is one printable line for the task's owner."""
 
     def __init__(self, reason: EndReason, detail: str):
         self.reason = reason

@@ -1,4 +1,4 @@
-"""The package index that the owner of a node lets installations reach."""
+"""The package index that installations on this node may reach."""
 
 from urllib.parse import SplitResult, urlsplit
 
@@ -24,9 +24,9 @@ class PackageIndex(Struct, frozen=True):
         if parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
             raise _bad(self.url, "is not an http or https address")
         if "@" in parts.netloc:
-            # Whoever installs could read it: a stranger's package, if builds are allowed.
+            # A package's build script could read it, if builds are allowed.
             raise _bad(self.url.split("@")[-1], "must not carry a name or password")
-        self.endpoints()  # a host that can not be read is told now, not to a stranger's task
+        self.endpoints()  # raises now for invalid hosts, rather than during a task
 
     def endpoints(self) -> frozenset[Endpoint]:
         """Every host and port that an installation may connect to."""
@@ -34,20 +34,20 @@ class PackageIndex(Struct, frozen=True):
         port = _DEFAULT_PORTS[parts.scheme]
         index = (parts.hostname or "", parts.port or port)
         files = _FILE_HOSTS.get(index[0], ()) + self.hosts
-        return frozenset({index, *(_endpoint(each, port) for each in files)})
+        return frozenset({index, *(_endpoint(host, port) for host in files)})
 
 
 def hosts_of(text: str) -> tuple[str, ...]:
-    """Hosts as the owner lists them, with commas between."""
-    return tuple(each.strip() for each in text.split(",") if each.strip())
+    """Parses a comma-separated list."""
+    return tuple(host.strip() for host in text.split(",") if host.strip())
 
 
 def _endpoint(text: str, default_port: int) -> Endpoint:
     parts = _split(f"//{text}")
     if not parts.hostname or parts.netloc != text:
         raise BadSettings(
-            f"{text!r} is not a host that serves an index's files.",
-            "Name it like --index-hosts files.example,cdn.example:8080.",
+            f"{text!r} is not a host name.",
+            "Write it like --index-hosts files.example,cdn.example:8080.",
         )
     return parts.hostname, parts.port or default_port
 
@@ -55,14 +55,14 @@ def _endpoint(text: str, default_port: int) -> Endpoint:
 def _split(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
-        _ = parts.port  # is read from the text only here, and may be no number
+        _ = parts.port  # parsed only on access; raises ValueError
     except ValueError as error:
-        raise _bad(url, "can not be read") from error
+        raise _bad(url, "is not a valid address") from error
     return parts
 
 
 def _bad(text: str, problem: str) -> BadSettings:
     return BadSettings(
         f"The package index {text!r} {problem}.",
-        "Give one such as --index-url https://pypi.org/simple.",
+        "Write it like --index-url https://pypi.org/simple.",
     )

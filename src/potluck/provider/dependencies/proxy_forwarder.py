@@ -1,11 +1,11 @@
-"""Runs inside the sandbox of an installation: the only way from there to the package index.
+"""Runs inside the sandbox of an installation, as its only connection to the package index.
 
     proxy_forwarder.py SOCKET -- COMMAND … [-- COMMAND …]
 
 Listens on loopback, pipes every connection to the proxy's Unix socket, and runs the commands in
-turn with the proxy variables set; ends with the status of the first that fails. The word {python}
-in a command is the interpreter that runs this. Nothing but the standard library is imported, so
-that `-I -S` starts it with no file of the environment read.
+turn with the proxy variables set; exits with the status of the first that fails. The word {python}
+in a command stands for the interpreter that runs this. Imports the standard library only, so that
+`-I -S` reads no file of the environment.
 """
 
 import asyncio
@@ -36,7 +36,8 @@ async def pipe(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
 
 
 async def run_all(commands: list[list[str]], proxy: str) -> int:
-    environment = os.environ | {name: proxy for each in _VARIABLES for name in (each, each.lower())}
+    names = (*_VARIABLES, *(name.lower() for name in _VARIABLES))
+    environment = os.environ | dict.fromkeys(names, proxy)
     for command in commands:
         words = [sys.executable if word == "{python}" else word for word in command]
         process = await asyncio.create_subprocess_exec(*words, env=environment)

@@ -1,4 +1,4 @@
-"""What the sandbox's own Python is. Only the sandbox can tell: it is not the one we run on."""
+"""Version and platform of the sandbox's own Python, which is not the one we run on."""
 
 import msgspec
 from msgspec import Struct
@@ -21,26 +21,27 @@ print(json.dumps({
 
 class PythonFacts(Struct, frozen=True):
     version: str
-    platform: str  # all else that decides which wheels fit
+    platform: str  # everything else that decides which wheels are compatible
     paths: frozenset[str]  # inside the sandbox
 
 
 async def find_python_facts(driver: Driver, name: str) -> PythonFacts:
-    """Asks the sandbox; raises PrepareFailed if it can not answer."""
-    said = bytearray()
+    """Runs it in the sandbox; raises PrepareFailed if that fails."""
+    stdout = bytearray()
 
-    async def listen(stream: str, data: bytes) -> None:
+    async def collect(stream: str, data: bytes) -> None:
         if stream == "stdout":
-            said.extend(data)
+            stdout.extend(data)
 
-    ended = await driver.run(small_trial(f"{name}-python", "-c", _PROGRAM), listen)
+    ended = await driver.run(small_trial(f"{name}-python", "-c", _PROGRAM), collect)
     if ended.reason is not EndReason.COMPLETED:
-        raise PrepareFailed(EndReason.SANDBOX_FAILED, f"The sandbox's Python: {ended.detail}")
-    return msgspec.json.decode(said, type=PythonFacts)
+        detail = f"The sandbox's Python does not work: {ended.detail}"
+        raise PrepareFailed(EndReason.SANDBOX_FAILED, detail)
+    return msgspec.json.decode(stdout, type=PythonFacts)
 
 
 def check_version(python: PythonFacts, requires_python: str | None) -> None:
-    """Raises PrepareFailed if the script wants another Python than the sandbox has."""
+    """Raises PrepareFailed if the script requires another Python version."""
     if requires_python is None:
         return
     if not SpecifierSet(requires_python).contains(python.version, prereleases=True):

@@ -1,9 +1,9 @@
-"""Makes what a sandbox left behind ours, or refuses it.
+"""Takes over an environment that a sandbox has filled, or refuses it.
 
-Afterwards everything belongs to the provider's own user, nobody else can change it, every sandbox
-can read it, and there is no device, socket, pipe or set-user-id bit in it. A link leads, through
-whatever other links, to a place inside or to the sandbox's own interpreter. Nothing that a sandbox
-started is alive when this runs, so nothing changes under it.
+Afterwards everything belongs to the provider's user, no other user can change it, every sandbox can
+read it, and it contains no devices, sockets, pipes or set-user-id bits. Every link leads, also
+through other links, to a path inside or to the sandbox's own interpreter. No process of the sandbox
+is alive when this runs, so nothing changes meanwhile.
 """
 
 import os
@@ -16,12 +16,12 @@ from potluck.provider.sandbox.driver import ENVIRONMENT
 
 _READABLE = 0o444
 _KEPT = 0o755
-# More than any honest link takes; those that lead round in circles end here.
+# More than any legitimate link needs; ends cycles.
 _MOST_STEPS = 64
 
 
 def seal(directory: Path, interpreters: frozenset[str]) -> DirectorySize:
-    """Its size; raises PrepareFailed. `interpreters` are paths that links may name inside."""
+    """Returns its size; raises PrepareFailed. Links may lead to `interpreters`, paths inside."""
     _make_ours(directory, directory.lstat())
     for path, status in entries(directory):
         _check(directory, path, status.st_mode, interpreters)
@@ -33,46 +33,46 @@ def _check(directory: Path, path: Path, mode: int, interpreters: frozenset[str])
     name = path.relative_to(directory).as_posix()
     if stat.S_ISLNK(mode):
         if not _stays_inside(directory, path, interpreters):
-            raise failed(f"The environment contains {name!r}, a link to the outside.")
+            raise failed(f"The environment contains {name!r}, a link that leads out of it.")
     elif not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         raise failed(f"The environment contains {name!r}, which is neither file nor directory.")
     elif mode & (stat.S_ISUID | stat.S_ISGID):
-        raise failed(f"The environment contains {name!r}, which would change its user when run.")
+        raise failed(f"The environment contains {name!r}, which has a set-user-id bit.")
 
 
 def _stays_inside(directory: Path, link: Path, interpreters: frozenset[str]) -> bool:
-    """Walks the link as the kernel would, step by step; `..` after a link is where that led to."""
-    here = list(link.parent.relative_to(directory).parts)
+    """Resolves the link as the kernel would, step by step; `..` applies to a link's target."""
+    position = list(link.parent.relative_to(directory).parts)
     steps = [link.name]
     for _ in range(_MOST_STEPS):
         if not steps:
             return True
         step = steps.pop(0)
         if step == "..":
-            if not here:
+            if not position:
                 return False
-            here.pop()
-        elif (target := _target(directory.joinpath(*here, step))) is None:
-            here.append(step)
+            position.pop()
+        elif (target := _target(directory.joinpath(*position, step))) is None:
+            position.append(step)
         elif target in interpreters:
             return not steps
         else:
-            here, further = _follow(here, PurePosixPath(target))
+            position, further = _follow(position, PurePosixPath(target))
             steps = [*further, *steps]
     return False
 
 
-def _follow(here: list[str], target: PurePosixPath) -> tuple[list[str], tuple[str, ...]]:
-    """Where a link's target begins, and the steps from there."""
+def _follow(position: list[str], target: PurePosixPath) -> tuple[list[str], tuple[str, ...]]:
+    """The start of a link's target, and the steps from there."""
     if not target.is_absolute():
-        return here, target.parts
+        return position, target.parts
     if target.is_relative_to(ENVIRONMENT):
         return [], target.relative_to(ENVIRONMENT).parts
     return [], ("..",)
 
 
 def _target(path: Path) -> str | None:
-    """Where a link leads; None for what is no link, or not there."""
+    """The target of a link; None if it is not a link or does not exist."""
     return str(path.readlink()) if path.is_symlink() else None
 
 

@@ -1,7 +1,7 @@
-"""A place to install into: thrown away at the end, unless it was moved to the shelf.
+"""Temporary directories for installations, removed at the end unless moved to the cache.
 
-Only the environment and the proxy's socket are shown inside the sandbox, which may run as another
-user. Both are open to everybody, below directories that only we can enter.
+Only the environment and the proxy's socket are visible inside the sandbox, which may run as another
+user. Both are accessible to all users, below directories that only we can enter.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from msgspec import Struct
 
 
 class Stage(Struct, frozen=True):
-    name: str  # of the attempt that it is for
+    name: str  # of the attempt
     directory: Path
     socket_directory: Path
 
@@ -31,16 +31,16 @@ class Stage(Struct, frozen=True):
         return self.socket_directory / "proxy.sock"
 
     async def empty(self) -> None:
-        """A new, empty environment: a run finds nothing of an earlier one, which was another user.
+        """Creates a new, empty environment, since each run has another user.
 
-        It is open to everybody, since nobody knows yet who that user will be.
+        It is accessible to all users, because the next run's user is not yet known.
         """
         await remove(self.environment)
         self.environment.mkdir()
         self.environment.chmod(0o777)
 
     def listen(self) -> socket.socket:
-        """A socket for the proxy, fresh for each run."""
+        """A new socket for the proxy of one run."""
         self.socket_path.unlink(missing_ok=True)
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(str(self.socket_path))
@@ -51,7 +51,7 @@ class Stage(Struct, frozen=True):
 @contextlib.asynccontextmanager
 async def staged(parent: Path, name: str) -> AsyncIterator[Stage]:
     parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    # A socket's path can not be long, so it does not lie below the parent, whose path may be.
+    # Socket paths are limited in length, so it is not below the parent, whose path may be long.
     sockets = tempfile.mkdtemp(prefix=socket_prefix(parent))
     stage = Stage(name, Path(tempfile.mkdtemp(dir=parent)), Path(sockets))
     try:
@@ -61,25 +61,25 @@ async def staged(parent: Path, name: str) -> AsyncIterator[Stage]:
 
 
 async def remove_all_stages(parent: Path) -> None:
-    """What earlier lives left there; nobody may be installing now.
+    """Removes leftovers of earlier processes; no installation may be running.
 
-    Everybody can make such a name among the temporary files, so only what is ours is touched.
+    Any user can create such a temporary name, so only directories of our user are touched.
     """
     sockets = Path(tempfile.gettempdir()).glob(f"{socket_prefix(parent)}*")
     await remove(parent, *filter(_is_our_directory, sockets))
 
 
 async def remove(*directories: Path) -> None:
-    """Removes trees that strangers have shaped: of any depth, and with any modes.
+    """Removes trees created by untrusted code, of any depth and with any modes.
 
-    No link is followed: `rm` follows none, and `chmod -R` none but those that it is given.
+    Follows no links: `rm` follows none, and `chmod -R` only those in its arguments.
     """
     if not directories or not await _run("rm", "-rf", "--", *map(str, directories)):
         return
-    shut = [str(directory) for directory in directories if _is_our_directory(directory)]
-    if shut:
-        await _run("chmod", "-R", "u+rwX", "--", *shut)
-        await _run("rm", "-rf", "--", *shut)
+    remaining = [str(directory) for directory in directories if _is_our_directory(directory)]
+    if remaining:
+        await _run("chmod", "-R", "u+rwX", "--", *remaining)
+        await _run("rm", "-rf", "--", *remaining)
 
 
 def _is_our_directory(path: Path) -> bool:
@@ -96,5 +96,5 @@ async def _run(*command: str) -> int:
 
 
 def socket_prefix(parent: Path) -> str:
-    """Tells the sockets of one provider from those of another on the same machine."""
+    """Different for each provider on a machine."""
     return f"potluck-{hashlib.sha256(str(parent.resolve()).encode()).hexdigest()[:12]}-"

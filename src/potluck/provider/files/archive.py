@@ -1,10 +1,9 @@
-"""Reads a tar archive by hand, and takes nothing in it on trust.
+"""Parses untrusted tar archives.
 
-Regular files and directories only; links, devices, sparse files and whatever else tar knows are
-refused, as are paths that lead elsewhere, that collide on some file system (in case or in Unicode's
-normal form), or that are a file and a directory at once. All of it is looked at before anything is
-written: an archive is unpacked whole, or not at all. It takes no more than a pass over the headers,
-which are counted.
+Accepts regular files and directories only. Refuses links, devices, sparse files and other types;
+paths that lead outside, that collide on some file system (by case or Unicode normalization), or
+that are both a file and a directory. All headers are checked, with bounded effort, before anything
+is written: an archive is unpacked completely or not at all.
 """
 
 import os
@@ -42,7 +41,7 @@ _KINDS = {
 
 
 class BadArchive(Exception):
-    """It is not unpacked; says why."""
+    """The archive is refused; the message says why."""
 
 
 class ArchiveEntry(Struct, frozen=True):
@@ -55,7 +54,7 @@ class ArchiveEntry(Struct, frozen=True):
 
 
 def read_entries(archive: BinaryIO) -> list[ArchiveEntry]:
-    """Everything in it, checked."""
+    """All entries, checked."""
     names, entries = EntryNames(), []
     for entry in _entries(archive, os.fstat(archive.fileno()).st_size):
         if entry.path and names.take(entry.path, entry.is_directory):
@@ -66,7 +65,7 @@ def read_entries(archive: BinaryIO) -> list[ArchiveEntry]:
 
 
 def _entries(archive: BinaryIO, size_bytes: int) -> Iterator[ArchiveEntry]:
-    said: dict[str, str] = {}
+    extended: dict[str, str] = {}
     ahead = 0  # of the next entry
     records = 0
     while (block := archive.read(_BLOCK)).strip(b"\0"):
@@ -77,12 +76,12 @@ def _entries(archive: BinaryIO, size_bytes: int) -> Iterator[ArchiveEntry]:
             if ahead > _MOST_EXTENDED or records > _MOST_RECORDS:
                 raise BadArchive("it is damaged: it has too many extended headers")
             if kind == _EXTENDED:
-                said |= _extended(content)
+                extended |= _extended(content)
             elif kind == _LONG_NAME:
-                said["path"] = _text(content.rstrip(b"\0"))
+                extended["path"] = _text(content.rstrip(b"\0"))
             continue
-        entry = _entry(block, kind, size, said, archive.tell())
-        said, ahead = {}, 0
+        entry = _entry(block, kind, size, extended, archive.tell())
+        extended, ahead = {}, 0
         if entry.offset + entry.size_bytes > size_bytes:
             raise BadArchive("it is cut off")
         yield entry
@@ -90,14 +89,16 @@ def _entries(archive: BinaryIO, size_bytes: int) -> Iterator[ArchiveEntry]:
             archive.seek(_padded(entry.size_bytes), os.SEEK_CUR)
 
 
-def _entry(block: bytes, kind: bytes, size: int, said: dict[str, str], offset: int) -> ArchiveEntry:
-    path = said.get("path") or _header_path(block)
-    if kind not in (*_REGULAR, _DIRECTORY) or any(key.startswith("GNU.") for key in said):
-        what = _KINDS.get(kind, "something that is no file")
-        raise BadArchive(f"{_shown(path)} is {what}; files and directories only are unpacked")
+def _entry(
+    block: bytes, kind: bytes, size: int, extended: dict[str, str], offset: int
+) -> ArchiveEntry:
+    path = extended.get("path") or _header_path(block)
+    if kind not in (*_REGULAR, _DIRECTORY) or any(key.startswith("GNU.") for key in extended):
+        what = _KINDS.get(kind, "of an unknown type")
+        raise BadArchive(f"{_shown(path)} is {what}; only files and directories are unpacked")
     is_directory = kind == _DIRECTORY or path.endswith("/")
-    if "size" in said:
-        size = _number(said["size"])
+    if "size" in extended:
+        size = _number(extended["size"])
     return ArchiveEntry(
         _plain(path),
         is_directory,
@@ -150,17 +151,17 @@ def _small(archive: BinaryIO, size: int) -> bytes:
 
 def _extended(content: bytes) -> dict[str, str]:
     """Records such as `18 path=some/where\\n`, each with its own length in front."""
-    said, start = {}, 0
+    extended, start = {}, 0
     while start < len(content):
         blank = content.find(b" ", start, start + _LENGTH_DIGITS + 1)
         end = start + _number(_text(content[start:blank])) if blank > 0 else 0
         keyword, equals, value = content[blank + 1 : end].partition(b"=")
         if not equals or not value.endswith(b"\n") or end > len(content):
-            raise BadArchive("it is damaged: an extended header can not be read")
+            raise BadArchive("it is damaged: an extended header is malformed")
         if keyword in _HEARD or keyword.startswith(_SPARSE):  # nothing else is kept
-            said[_text(keyword)] = _text(value[:-1])
+            extended[_text(keyword)] = _text(value[:-1])
         start = end
-    return said
+    return extended
 
 
 def _header_path(block: bytes) -> str:
@@ -177,18 +178,18 @@ def _text(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError as error:
-        raise BadArchive("it has a name that is no UTF-8") from error
+        raise BadArchive("it has a name that is not UTF-8") from error
 
 
 def _plain(path: str) -> str:
-    """As it is written here; empty for the directory that all is put into."""
+    """The normalized path; empty for the top directory."""
     while path.startswith("./"):
         path = path[2:].lstrip("/")
     path = path.rstrip("/") if path.strip("/") else path
     if path in ("", "."):
         return ""
     if not is_path(path):
-        raise BadArchive(f"{_shown(path)} is no path that it may be unpacked to")
+        raise BadArchive(f"{_shown(path)} is not an allowed path")
     return path
 
 
@@ -201,9 +202,9 @@ def _padded(size: int) -> int:
 
 
 class EntryNames:
-    """All that will be there, directories above included, as the pickiest file system sees it.
+    """All paths including parent directories, as seen by the most restrictive file system.
 
-    Whoever packs asks it too: what is refused here would be of no use to whoever unpacks.
+    Also used for packing, so that no archive is made that would be refused here.
     """
 
     def __init__(self) -> None:
@@ -212,7 +213,7 @@ class EntryNames:
         self._bytes = 0
 
     def take(self, path: str, is_directory: bool) -> bool:
-        """Whether it is something new."""
+        """Returns whether the path is new; raises BadArchive."""
         self._count(path)
         above = path.rpartition("/")[0]
         if above not in self._complete:
@@ -238,9 +239,9 @@ class EntryNames:
             self._known[key] = (path, is_directory)
             return True
         if known[0] != path:
-            raise BadArchive(f"{_shown(path)} and {_shown(known[0])} would be one on some systems")
+            raise BadArchive(f"{_shown(path)} and {_shown(known[0])} are the same on some systems")
         if known != (path, True) or not is_directory:
-            raise BadArchive(f"{_shown(path)} is there twice")
+            raise BadArchive(f"{_shown(path)} occurs twice")
         return False
 
 
@@ -249,7 +250,7 @@ def _parts_of_long(path: bytes) -> list[bytes]:
 
 
 def _key(path: str) -> str:
-    """The same for all paths that a file system might take for one."""
+    """Equal for all paths that some file system treats as the same."""
     if path.isascii():
         return path.lower()
     folded = unicodedata.normalize("NFD", path).casefold()

@@ -1,7 +1,7 @@
-"""Carries bytes between this node and the server, under the lease of one attempt.
+"""Transfers blobs between this node and the server, under the lease of one attempt.
 
-Both ways go on where they were cut. Whatever is a matter of the line is repeated until it works;
-what the server refuses is raised: StaleLease, QuotaExceeded, NotFound, InvalidInput.
+Both directions resume where they were interrupted, also after kill -9. Connection errors are
+retried without limit; refusals are raised: StaleLease, QuotaExceeded, NotFound, InvalidInput.
 """
 
 import asyncio
@@ -34,12 +34,12 @@ from potluck.wire.files import AddedFile, AddFiles, BeginNodeUpload, KeepCheckpo
 
 _MOST_BEGINNINGS = 10
 
-# Bytes of what is sent, from a position on, so many at most.
+# Reads from a position, at most so many bytes.
 Read = Callable[[int, int], bytes]
 
 
 class Courier:
-    """For one attempt."""
+    """The transfers of one attempt."""
 
     def __init__(self, link: Link, lease: Lease, throttle: Throttle) -> None:
         self._link = link
@@ -47,18 +47,18 @@ class Courier:
         self._throttle = throttle
 
     async def fetch(self, blob: BlobRef, start: int) -> AsyncGenerator[bytes, None]:
-        """Its bytes from a position on, as far as they come: who gets too few asks again."""
+        """Yields bytes from a position on; may end early, then call it again."""
         async with self._link.open_blob(self._lease, blob.sha256, start) as chunks:
             async for chunk in chunks:
                 await self._throttle.take(len(chunk))
                 yield chunk
 
     async def pause(self, tries: int) -> None:
-        """Before another try."""
+        """Waits before a retry."""
         await self._link.pause(tries)
 
     async def send(self, blob: BlobRef, read: Read) -> None:
-        """Returns when the task's account has it."""
+        """Uploads the blob; returns when the task's account has it."""
         tries = 0
         while True:
             upload = await self._link.begin_upload(BeginNodeUpload(self._lease, blob))
@@ -67,7 +67,7 @@ class Courier:
             except StaleLease:
                 raise
             except (NotFound, Conflict):
-                # It lay idle for too long, or the server is not where we thought: asked anew.
+                # The upload has expired, or the server has another position: start again.
                 tries += 1
                 if tries >= _MOST_BEGINNINGS:
                     raise
@@ -94,7 +94,7 @@ class Courier:
                 upload = await self._finish(upload)
 
     async def _finish(self, upload: Upload) -> Upload:
-        """A large one takes the server a while; it is asked again until it is done."""
+        """Polls until the server has assembled the upload."""
         tries = 0
         while not (done := await self._link.finish_upload(self._lease, upload.upload_id)).complete:
             tries += 1
@@ -103,8 +103,8 @@ class Courier:
 
 
 class Freight(Struct, frozen=True):
-    """What leaves is put into the outbox, which somebody carries to the server; what can not wait
-    for that is the courier's to bring or fetch at once. What goes with reports waits with them."""
+    """The transfers of one attempt: `outbox` is uploaded in the background, `courier` transfers
+    immediately, `backlog` holds results that are sent with reports."""
 
     outbox: Outbox
     courier: Courier
@@ -112,7 +112,7 @@ class Freight(Struct, frozen=True):
 
 
 _READ_BYTES = 2**20
-# Read-only, also for the user that the task is; and it may be a program.
+# Read-only, accessible to the task's user, and executable in case it is a program.
 _SHOWN = 0o555
 _WRONG_TRIES = 3
 _REFUSALS = (NotFound, Conflict, Forbidden, InvalidInput)
@@ -124,30 +124,30 @@ class Hash(Protocol):
     def hexdigest(self) -> str: ...
 
 
-class Damaged(Exception):
-    """What came is not what was named, however often it was asked for."""
+class BlobDamaged(Exception):
+    """The received bytes have a wrong hash, even after retries."""
 
 
 async def fetch(courier: Courier, blob: BlobRef, path: Path) -> int:
-    """The file is there when this returns, whole, checked and not to be written to.
+    """Downloads to `path`, complete, verified and read-only; returns the received bytes.
 
-    Answers how many bytes came for it. Raises what the server refuses, and Damaged.
+    Raises the server's refusals, and BlobDamaged.
     """
     part = path.with_name(f"{path.name}.part")
-    came_bytes = 0
+    received_bytes = 0
     for _ in range(_WRONG_TRIES):
         digest = hashlib.sha256()
-        came_bytes += await _complete(courier, blob, part, digest)
+        received_bytes += await _complete(courier, blob, part, digest)
         if digest.hexdigest() == blob.sha256:
             await asyncio.to_thread(_seal, part, path)
-            return came_bytes
+            return received_bytes
         part.unlink()
-    raise Damaged
+    raise BlobDamaged
 
 
 async def _complete(courier: Courier, blob: BlobRef, part: Path, digest: Hash) -> int:
-    """How many bytes came, once it is as long as it should be."""
-    size = first = await asyncio.to_thread(_take_up, part, blob.size_bytes, digest)
+    """Appends to the partial file until it has its full size; returns the received bytes."""
+    size = first = await asyncio.to_thread(_resume, part, blob.size_bytes, digest)
     tries = 0
     with part.open("ab") as file:
         while size < blob.size_bytes:
@@ -163,15 +163,15 @@ async def _complete(courier: Courier, blob: BlobRef, part: Path, digest: Hash) -
             except _REFUSALS:
                 raise
             except PotluckError:
-                pass  # silence is not death: it goes on where it was
+                pass  # a connection error: resumes at the current position
             tries = 0 if size > before else tries + 1
             if size < blob.size_bytes:
                 await courier.pause(tries)
     return size - first
 
 
-def _take_up(part: Path, most_bytes: int, digest: Hash) -> int:
-    """How much an earlier try has left; it is read again for the hash."""
+def _resume(part: Path, most_bytes: int, digest: Hash) -> int:
+    """Returns the size of an earlier partial file, and adds it to the hash."""
     part.touch(mode=0o600)
     os.truncate(part, min(part.stat().st_size, most_bytes))
     size = 0
@@ -188,6 +188,6 @@ def _append(descriptor: int, data: bytes, digest: Hash) -> None:
 
 
 def _seal(part: Path, path: Path) -> None:
-    """Not synced: what a lost power line leaves is hashed before it is used again."""
+    """Not synced: files are hashed again after a restart before they are used."""
     part.chmod(_SHOWN)
     part.replace(path)

@@ -1,9 +1,8 @@
-"""Blobs that tasks have named, kept on this node for the next task that does.
+"""Caches input blobs on this node for later tasks.
 
-One directory for each account: what two accounts have in common they do not share here, so that
-nothing of one can be noticed by the other. What is in use stays; of the rest the longest unused
-goes first when there is no room. A file of an earlier life is read once, and hashed, before it is
-used again.
+Each account has its own directory and shares no files with others, so that no account can notice
+another's files. Files in use stay; the least recently used of the rest are evicted first. A file of
+an earlier process is verified by its hash before it is used again.
 """
 
 import asyncio
@@ -17,7 +16,7 @@ from pathlib import Path
 
 from potluck.model.blob import BlobRef
 from potluck.model.error import SandboxUnavailable
-from potluck.provider.files.blob_transfer import Courier, Damaged, fetch
+from potluck.provider.files.blob_transfer import BlobDamaged, Courier, fetch
 from potluck.provider.files.work_directory import InputFiles
 from potluck.provider.sandbox.driver import InputFailed
 
@@ -26,29 +25,29 @@ _PART = ".part"
 
 
 class FileCache:
-    """One for a data directory. Whoever holds blobs, by a name of his own, must release them."""
+    """One for each data directory. Holders, identified by name, must release their blobs."""
 
     def __init__(self, directory: Path, most_bytes: int) -> None:
         self._directory = directory
         self._most_bytes = most_bytes
-        self._held: dict[str, frozenset[Path]] = {}  # read in threads, so nothing in it changes
+        self._held: dict[str, frozenset[Path]] = {}  # immutable sets, since threads read them
         self._turns: dict[Path, tuple[asyncio.Lock, int]] = {}
         self._checked: set[Path] = set()
-        self._coming: dict[Path, int] = {}  # what is being fetched takes its room in advance
-        self._removing = threading.Lock()  # nobody finds a file that is about to be removed
+        self._coming: dict[Path, int] = {}  # bytes reserved for running downloads
+        self._removing = threading.Lock()  # prevents finding a file that is about to be removed
 
     async def hold(
         self, name: str, account_id: str, blobs: Sequence[BlobRef], courier: Courier
     ) -> InputFiles:
-        """All of them, here and in use until they are released. Raises what the server refuses,
+        """Fetches missing blobs and holds all until `release`. Raises the server's refusals,
         InputFailed and SandboxUnavailable."""
-        wanted = {self._path(account_id, blob): blob for blob in blobs}
-        self._held[name] = self._held.get(name, frozenset()).union(wanted)
-        fetched = [await self._bring(path, blob, courier) for path, blob in wanted.items()]
-        return InputFiles({blob.sha256: path for path, blob in wanted.items()}, sum(fetched))
+        paths = {self._path(account_id, blob): blob for blob in blobs}
+        self._held[name] = self._held.get(name, frozenset()).union(paths)
+        fetched = [await self._bring(path, blob, courier) for path, blob in paths.items()]
+        return InputFiles({blob.sha256: path for path, blob in paths.items()}, sum(fetched))
 
     def share(self, name: str, other: str) -> None:
-        """What the one holds the other holds too, until that releases it."""
+        """Lets `other` hold what `name` holds, until `release(other)`."""
         self._held[other] = self._held.get(other, frozenset()).union(self._held.get(name, ()))
 
     def release(self, name: str) -> None:
@@ -56,7 +55,7 @@ class FileCache:
 
     @asynccontextmanager
     async def _turn(self, path: Path) -> AsyncIterator[None]:
-        """Two tasks that need the same file at once fetch it once."""
+        """Serializes concurrent requests for a file, so that it is fetched once."""
         lock, waiting = self._turns.get(path, (asyncio.Lock(), 0))
         self._turns[path] = (lock, waiting + 1)
         try:
@@ -68,22 +67,22 @@ class FileCache:
                 self._turns[path] = (lock, waiting - 1)
 
     async def _bring(self, path: Path, blob: BlobRef, courier: Courier) -> int:
-        """How many bytes had to be fetched for it."""
+        """Returns the number of fetched bytes."""
         async with self._turn(path):
             if await asyncio.to_thread(self._is_here, path, blob):
                 return 0
             self._coming[path] = blob.size_bytes
             try:
                 await asyncio.to_thread(self._make_room, blob.size_bytes)
-                came_bytes = await fetch(courier, blob, path)
-            except Damaged:
+                fetched_bytes = await fetch(courier, blob, path)
+            except BlobDamaged:
                 raise InputFailed(
-                    f"the file {blob.sha256[:12]}… came damaged, three times"
+                    f"the file {blob.sha256[:12]}… arrived damaged three times"
                 ) from None
             finally:
                 del self._coming[path]
             self._checked.add(path)
-            return came_bytes
+            return fetched_bytes
 
     def _is_here(self, path: Path, blob: BlobRef) -> bool:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -99,10 +98,10 @@ class FileCache:
         return True
 
     def _make_room(self, size_bytes: int) -> None:
-        """Removes the longest unused until all that is coming fits."""
-        files = [one for one in self._files() if _whole(one[0]) not in self._coming]
+        """Evicts the least recently used files until all running downloads fit."""
+        files = [file for file in self._files() if _final_path(file[0]) not in self._coming]
         needed_bytes = sum(list(self._coming.values())) + sum(status.st_size for _, status in files)
-        for other, status in sorted(files, key=lambda one: one[1].st_mtime):
+        for other, status in sorted(files, key=lambda file: file[1].st_mtime):
             if needed_bytes <= self._most_bytes:
                 break
             if self._remove(other):
@@ -114,9 +113,9 @@ class FileCache:
             )
 
     def _remove(self, path: Path) -> bool:
-        """Unless somebody holds it, as whoever looks for it does by then."""
+        """Removes the file unless it is held; requests hold a file before they look for it."""
         with self._removing:
-            if any(_whole(path) in held for held in list(self._held.values())):
+            if any(_final_path(path) in held for held in list(self._held.values())):
                 return False
             path.unlink(missing_ok=True)
         self._checked.discard(path)
@@ -132,8 +131,8 @@ class FileCache:
         return self._directory / account / blob.sha256
 
 
-def _whole(path: Path) -> Path:
-    """What a file is, or is a part of."""
+def _final_path(path: Path) -> Path:
+    """The path of the complete file, also for a partial one."""
     return path.with_name(path.name.removesuffix(_PART))
 
 

@@ -1,4 +1,4 @@
-"""Takes what a run has left in its output directory into the outbox."""
+"""Copies the files in a run's output directory into the outbox."""
 
 import os
 from collections.abc import Iterator
@@ -19,38 +19,38 @@ def collect(
     prefix: str = "",
     directory: str = OUTPUT_NAME,
 ) -> list[str]:
-    """Sentences for the task's owner about what was left out.
+    """Returns sentences for the task's owner about omitted files.
 
-    A file can be larger than all that the task may fill, if most of it is nothing; such a one is
-    left out, as it would fill this machine instead.
+    A sparse file can be larger than the task's disk; it is omitted, since it would fill this
+    machine's disk instead.
     """
-    passed, too_large, no_room = Passed(), Passed(), Passed()
+    skipped, too_large, no_room = Passed(), Passed(), Passed()
     most_files = MOST_OUTPUT_FILES - len(outbox)
     taken = left = 0
-    for found in walk(work.descriptor, directory, passed):
-        if found.is_directory:
+    for entry in walk(work.descriptor, directory, skipped):
+        if entry.is_directory:
             continue
         left += 1
         if left > most_files:
             break
-        if taken + found.status.st_size > most_bytes:
-            too_large.add(found.path)
+        if taken + entry.status.st_size > most_bytes:
+            too_large.add(entry.path)
             continue
         try:
-            descriptor = found.open()
+            descriptor = entry.open()
         except OSError:
-            passed.add(found.path)
+            skipped.add(entry.path)
             continue
-        taken += found.status.st_size
-        content = _content(descriptor, found.status.st_size)
+        taken += entry.status.st_size
+        content = _content(descriptor, entry.status.st_size)
         try:
-            outbox.add(OutputRole.OUTPUT, f"{prefix}{found.path}", content)
+            outbox.add(OutputRole.OUTPUT, f"{prefix}{entry.path}", content)
         except NoRoom:
-            no_room.add(found.path)
+            no_room.add(entry.path)
     remarks = [
         f"left out, as {why}: {some.listed()}"
         for why, some in (
-            ("they are no plain files or no plain names", passed),
+            ("they are not regular files or have unusable names", skipped),
             ("they are larger than the disk", too_large),
             ("this node's own disk is full", no_room),
         )
@@ -58,11 +58,11 @@ def collect(
     ]
     if left > most_files:
         remarks.append(f"only the first {MOST_OUTPUT_FILES} files are kept")
-    return [f"output: {each}" for each in remarks]
+    return [f"output: {remark}" for remark in remarks]
 
 
 def _content(descriptor: int, left: int) -> Iterator[bytes]:
-    """No more than it was said to be, should somebody still write to it."""
+    """Reads at most `left` bytes, in case the file still grows."""
     try:
         while left and (data := os.read(descriptor, min(left, _CHUNK_BYTES))):
             left -= len(data)

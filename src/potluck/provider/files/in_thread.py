@@ -1,4 +1,4 @@
-"""Works in a task's directory in a thread, past a run that is cleared away meanwhile."""
+"""Runs work on a task's directory in a thread, which may outlive the run."""
 
 import asyncio
 import os
@@ -12,11 +12,8 @@ T = TypeVar("T")
 
 
 async def beside(work: WorkDirectory, act: Callable[[WorkDirectory], T]) -> T:
-    """What `act` returns. Whoever cancels this does not stop the thread, which may go on for a
-    moment in a directory that is nowhere any more.
-
-    So it has a descriptor of its own: the number of the run's would soon be another directory's.
-    """
+    """Returns the result of `act`. Cancelling this does not stop the thread, so it has a
+    descriptor of its own: the number of the run's may soon refer to another directory."""
     own = WorkDirectory(os.dup(work.descriptor), work.uid)
 
     def run() -> T:

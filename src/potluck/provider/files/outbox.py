@@ -1,11 +1,10 @@
-"""What an attempt has left for its owner, on the provider's disk, until the server has all of it.
+"""Results of an attempt on the provider's disk, until the server has all of them.
 
-The bytes of everything stand one behind the other in one file, and an index says what is where, so
-that ten thousand small files cost one fsync. What was added survives kill -9 and a lost power line
-after `sync`; before that it is as if it had never been. Whoever adds syncs, in the thread that he
-adds in, before an outcome says that there is something. Nothing is made on disk for an attempt that
-leaves nothing. What an array leaves can be more than the disk holds at once, so what the server has
-is given back.
+One file contains all bytes in sequence, with an index, so that ten thousand small files cost one
+fsync. Entries survive kill -9 and power loss after `sync`; before that they do not exist. A thread
+that adds entries also syncs, before an outcome refers to them. Nothing is created on disk for an
+attempt without results. The results of an array can exceed the disk, so space is freed once the
+server has them.
 """
 
 import asyncio
@@ -31,26 +30,26 @@ from potluck.provider.attempt.journal import frame, frames
 
 _DIRECTORY = "outbox"
 _CONTENT, _INDEX, _SHIPPED = "content", "index", "shipped"
-# Of this machine's disk, for what must go on: the journal and the logs.
+# Disk space reserved for the journal and the logs.
 _SPARE_BYTES = 2**28
-# It is not worth the trouble for less.
+# Less is not worth freeing.
 _GIVEN_BACK_BYTES = 2**26
 
 
 class NoRoom(OSError):
-    """This machine's disk is as full as a task may make it."""
+    """This machine's disk has no space left for task results."""
 
 
 class OutputRole(StrEnum):
-    """What the server is to do with it."""
+    """How the server uses an entry."""
 
     OUTPUT = "output"  # a file by its path
     VALUE = "value"  # what a function returned; a report names it
     CHECKPOINT = "checkpoint"  # for the next attempt
 
 
-class Parcel(Struct, frozen=True, array_like=True):
-    """Something that is to reach the server, and where its bytes stand."""
+class OutboxEntry(Struct, frozen=True, array_like=True):
+    """A result to upload, and the position of its bytes."""
 
     role: OutputRole
     path: str
@@ -59,16 +58,15 @@ class Parcel(Struct, frozen=True, array_like=True):
 
 
 class Outbox:
-    """Of one attempt. Added to from any thread; read by whoever sends it."""
+    """The outbox of one attempt; thread-safe."""
 
-    def __init__(self, directory: Path, parcels: list[Parcel], shipped: int = 0) -> None:
+    def __init__(self, directory: Path, parcels: list[OutboxEntry], shipped: int = 0) -> None:
         self._directory = directory
         self.parcels = parcels
-        self.shipped = shipped  # so many need not be asked for any more
-        self._unsynced: list[Parcel] = []
+        self.shipped = shipped  # the number of entries that the server had before a restart
+        self._unsynced: list[OutboxEntry] = []
         self._content = -1
-        # Whoever adds or reads may be in a thread when it is closed, and its number is soon
-        # another file's.
+        # Threads may add or read while it is closed, after which the descriptor may be reused.
         self._lock = threading.Lock()
         self._adding, self._syncing = threading.Lock(), threading.Lock()
         self._is_closed = False
@@ -78,11 +76,11 @@ class Outbox:
 
     @classmethod
     def open(cls, directory: Path, attempt_id: AttemptId) -> Self:
-        """As an earlier life left it, or empty."""
+        """Opens the outbox of an earlier process, or an empty one."""
         own = directory / _DIRECTORY / attempt_id
         index, shipped = own / _INDEX, own / _SHIPPED
         content = index.read_bytes() if index.exists() else b""
-        parcels = [msgspec.msgpack.decode(each, type=Parcel) for _, each in frames(content)]
+        parcels = [msgspec.msgpack.decode(each, type=OutboxEntry) for _, each in frames(content)]
         return cls(own, parcels, int(shipped.read_bytes()) if shipped.exists() else 0)
 
     def __len__(self) -> int:
@@ -90,11 +88,11 @@ class Outbox:
 
     @property
     def size_bytes(self) -> int:
-        """Of the files that the task has left."""
+        """Size of the task's output files."""
         return sum(each.blob.size_bytes for each in self.parcels if each.role is OutputRole.OUTPUT)
 
-    def add(self, role: OutputRole, path: str, chunks: Iterable[bytes]) -> Parcel:
-        """Takes the chunks as they come; `announce` when done, in the event loop. Raises NoRoom."""
+    def add(self, role: OutputRole, path: str, chunks: Iterable[bytes]) -> OutboxEntry:
+        """Adds an entry; afterwards call `announce` in the event loop. Raises NoRoom."""
         digest, size = hashlib.sha256(), 0
         with self._adding:
             for chunk in chunks:
@@ -103,7 +101,7 @@ class Outbox:
                     write_all(content, chunk, self._end + size)
                 digest.update(chunk)
                 size += len(chunk)
-            parcel = Parcel(role, path, self._end, BlobRef(digest.hexdigest(), size))
+            parcel = OutboxEntry(role, path, self._end, BlobRef(digest.hexdigest(), size))
             self._end += size
             with self._lock:
                 self._unsynced.append(parcel)
@@ -111,11 +109,11 @@ class Outbox:
         return parcel
 
     def announce(self) -> None:
-        """Wakes whoever sends what is here."""
+        """Wakes the uploader."""
         self._grown.set()
 
     def keep_value(self, data: bytes) -> Value:
-        """Small ones as they are. A large one has to be with the server before it is named."""
+        """Returns small values inline; adds large ones, to be uploaded before a report."""
         if len(data) <= INLINE_BYTES:
             return Value(data)
         parcel = self.add(OutputRole.VALUE, "", [data])
@@ -123,13 +121,13 @@ class Outbox:
         return Value(blob=parcel.blob)
 
     def is_to_give_back(self, shipped: int) -> bool:
-        """Whether it is worth it, and may be: who names a value may have to ask for it again."""
+        """Whether freeing space is worthwhile and allowed; values may have to be read again."""
         is_all = shipped == len(self.parcels)
         is_much = self._end - self._given_back >= _GIVEN_BACK_BYTES
         return is_all and is_much and all(each.role is OutputRole.OUTPUT for each in self.parcels)
 
     def give_back(self, shipped: int) -> None:
-        """What the server has takes no room here. The places of all that comes later stay."""
+        """Frees the space of uploaded entries; offsets of later entries stay valid."""
         with self._adding:
             if not self.is_to_give_back(shipped):
                 return
@@ -139,27 +137,27 @@ class Outbox:
                 os.ftruncate(content, 0)
             self._given_back = self._end
 
-    def read(self, parcel: Parcel, start: int, size: int) -> bytes:
+    def read(self, parcel: OutboxEntry, start: int, size: int) -> bytes:
         left = parcel.blob.size_bytes - start
         with self._opened() as content:
             return os.pread(content, min(size, left), parcel.offset + start)
 
     def scratch(self) -> IO[bytes]:
-        """A file that nobody sees and that goes with whoever has it open."""
+        """An anonymous temporary file."""
         self._directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         return tempfile.TemporaryFile(dir=self._directory.parent)
 
     def sync(self) -> None:
-        """The bytes first: the index never says more than is there."""
+        """Syncs the bytes before the index, so that index entries are always complete."""
         with self._syncing:
             with self._lock:
                 fresh, self._unsynced = self._unsynced, []
             if fresh:
                 self._sync(fresh)
 
-    def _sync(self, fresh: list[Parcel]) -> None:
+    def _sync(self, fresh: list[OutboxEntry]) -> None:
         with self._opened() as content:
-            own = os.dup(content)  # nobody else waits for the disk
+            own = os.dup(content)  # so that fsync runs without the lock
         try:
             os.fsync(own)
         finally:
@@ -177,7 +175,7 @@ class Outbox:
             await self._grown.wait()
 
     def close(self) -> None:
-        """Whoever still adds to it or reads from it meets an OSError."""
+        """Later reads and additions raise OSError."""
         with self._lock:
             self._is_closed = True
             if self._content >= 0:
@@ -189,7 +187,7 @@ class Outbox:
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def _check_room(self, content: int, size_bytes: int) -> None:
-        """What was begun and does not fit takes no room either."""
+        """Raises NoRoom, and removes the entry's bytes written so far."""
         if shutil.disk_usage(self._directory).free - size_bytes < _SPARE_BYTES:
             os.ftruncate(content, self._end)
             raise NoRoom(errno.ENOSPC, "The disk of this node is full")
@@ -207,7 +205,7 @@ class Outbox:
 
 
 def remove_stray_outboxes(directory: Path, held: set[AttemptId]) -> None:
-    """Of attempts that the journal no longer knows."""
+    """Removes outboxes of attempts that are not in `held`."""
     for path in (directory / _DIRECTORY).glob("*"):
         if path.name not in held:
             shutil.rmtree(path, ignore_errors=True)

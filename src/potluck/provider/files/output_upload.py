@@ -1,8 +1,8 @@
-"""The duty that carries what an attempt has left to the server.
+"""Uploads the outbox of an attempt to the server.
 
-Small files travel in the message that names them, many in one; large ones are uploaded before they
-are named, and go on where they were cut, also after a restart. What the server does not take is
-left out, with a line in the log: the outcome counts all the same.
+Small files are sent inline, many in one message; large ones are uploaded before a message names
+them, and resume where they were interrupted, also after a restart. A refused file is left out, with
+a line in the log; the outcome counts all the same.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from potluck.model.ids import AttemptId
 from potluck.provider.attempt.log_buffer import LogBuffer
 from potluck.provider.event import Event, LeaseLost, ParcelsShipped, ValueRefused
 from potluck.provider.files.blob_transfer import Freight
-from potluck.provider.files.outbox import OutputRole, Parcel
+from potluck.provider.files.outbox import OutboxEntry, OutputRole
 from potluck.wire.files import AddedFile
 
 _MOST_FILES, _MOST_BYTES = 1_000, 2 * 2**20  # in one message
@@ -27,35 +27,35 @@ async def ship_parcels(
     log: LogBuffer,
     tell: Callable[[list[Event]], bool],
 ) -> None:
-    """Runs until the attempt is forgotten, which cancels it, or the server wants no more."""
+    """Runs until it is cancelled with its attempt, or the lease is lost."""
     delivery = _Delivery(freight, attempt_id, log, tell)
     outbox, done = freight.outbox, freight.outbox.shipped
     if done:
         tell([ParcelsShipped(attempt_id, done, log.pieces)])
     while True:
         await outbox.more_than(done)
-        some = _some(outbox.parcels[done:])
+        batch = _next_batch(outbox.parcels[done:])
         try:
-            await delivery.send(some)
+            await delivery.send(batch)
         except StaleLease:
             tell([LeaseLost(attempt_id)])
             return
-        done += len(some)
+        done += len(batch)
         log.flush()
         tell([ParcelsShipped(attempt_id, done, log.pieces)])
         if outbox.is_to_give_back(done):
             await asyncio.to_thread(outbox.give_back, done)
 
 
-def _some(waiting: list[Parcel]) -> list[Parcel]:
-    """From the first on, as many as one message should carry: at least one."""
-    some, size = waiting[:1], waiting[0].blob.size_bytes
+def _next_batch(waiting: list[OutboxEntry]) -> list[OutboxEntry]:
+    """The first entries, as many as fit into one message, at least one."""
+    batch, size = waiting[:1], waiting[0].blob.size_bytes
     for parcel in waiting[1:_MOST_FILES]:
         size += parcel.blob.size_bytes
         if size > _MOST_BYTES:
             break
-        some.append(parcel)
-    return some
+        batch.append(parcel)
+    return batch
 
 
 class _Delivery:
@@ -71,13 +71,13 @@ class _Delivery:
         self._log = log
         self._tell = tell
 
-    async def send(self, parcels: list[Parcel]) -> None:
-        """Returns when the server has each of them, or does not take it."""
+    async def send(self, parcels: list[OutboxEntry]) -> None:
+        """Returns when the server has accepted or refused each entry."""
         files = [await self._prepared(parcel) for parcel in parcels]
         await self._add([file for file in files if file is not None])
 
-    async def _prepared(self, parcel: Parcel) -> AddedFile | None:
-        """What is to be said of it, once its bytes are where they should be."""
+    async def _prepared(self, parcel: OutboxEntry) -> AddedFile | None:
+        """Uploads large entries; returns the file to announce, if it is one."""
         if parcel.role is OutputRole.OUTPUT and parcel.blob.size_bytes <= INLINE_BYTES:
             data = await asyncio.to_thread(self._outbox.read, parcel, 0, INLINE_BYTES)
             return AddedFile(parcel.path, data)
@@ -105,11 +105,11 @@ class _Delivery:
             if len(files) == 1:
                 await self._refused(OutputRole.OUTPUT, files[0].path, error)
                 return
-            for file in files:  # the others may be taken
+            for file in files:  # the others may be accepted
                 await self._add([file])
 
     async def _refused(self, role: OutputRole, path: str, error: PotluckError) -> None:
         if role is OutputRole.VALUE:
             self._tell([ValueRefused(self._attempt_id, error.detail)])
         what = {OutputRole.OUTPUT: f"output {path}", OutputRole.CHECKPOINT: "the checkpoint"}
-        await self._log.remark(f"{what.get(role, 'the value')} was not taken: {error.detail}")
+        await self._log.remark(f"{what.get(role, 'the value')} was not accepted: {error.detail}")

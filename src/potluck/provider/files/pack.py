@@ -1,4 +1,4 @@
-"""Makes an archive of a directory that a task has filled, as `unpack` takes it."""
+"""Packs a directory that a task has filled into an archive for `unpack`."""
 
 import os
 import tarfile
@@ -12,49 +12,48 @@ _END = bytes(2 * _BLOCK)
 
 
 class FileChanged(Exception):
-    """A file changed while it was read: what was packed is of no use."""
+    """A file changed while it was read, so the archive is unusable."""
 
 
 def pack(top: int, below: str) -> Iterator[bytes]:
-    """The archive, piece by piece, without what can not be read. Raises Moved where somebody still
-    writes."""
-    for found in walk(top, below, Passed()):
-        if found.is_directory:
-            yield _header(found)
+    """Yields the archive in pieces, without unreadable files; raises FileChanged."""
+    for walked in walk(top, below, Passed()):
+        if walked.is_directory:
+            yield _header(walked)
         else:
-            yield from _file(found)
+            yield from _file(walked)
     yield _END
 
 
-def _header(found: WalkedEntry) -> bytes:
-    entry = tarfile.TarInfo(found.path)
-    entry.mode = found.status.st_mode & 0o777
-    entry.mtime = int(found.status.st_mtime)
-    if found.is_directory:
+def _header(walked: WalkedEntry) -> bytes:
+    entry = tarfile.TarInfo(walked.path)
+    entry.mode = walked.status.st_mode & 0o777
+    entry.mtime = int(walked.status.st_mtime)
+    if walked.is_directory:
         entry.type = tarfile.DIRTYPE
     else:
-        entry.size = found.status.st_size
+        entry.size = walked.status.st_size
     return entry.tobuf(tarfile.PAX_FORMAT, "utf-8", "strict")
 
 
-def _file(found: WalkedEntry) -> Iterator[bytes]:
+def _file(walked: WalkedEntry) -> Iterator[bytes]:
     try:
-        descriptor = found.open()
+        descriptor = walked.open()
     except PermissionError:
         return
     except OSError as error:
         raise FileChanged from error
     size = 0
     try:
-        yield _header(found)
+        yield _header(walked)
         while data := os.read(descriptor, _CHUNK_BYTES):
             size += len(data)
-            if size > found.status.st_size:
+            if size > walked.status.st_size:
                 raise FileChanged
             yield data
         now = os.fstat(descriptor)
     finally:
         os.close(descriptor)
-    if (size, now.st_mtime_ns) != (found.status.st_size, found.status.st_mtime_ns):
+    if (size, now.st_mtime_ns) != (walked.status.st_size, walked.status.st_mtime_ns):
         raise FileChanged
     yield bytes(-size % _BLOCK)

@@ -1,7 +1,7 @@
-"""Puts an archive where a task works, or a file, and nothing anywhere else.
+"""Writes archives and files into a task's work directory, and nowhere else.
 
-Every step goes through a descriptor of the directory above, and no link is followed. What is put
-there belongs to the task.
+Every step uses a descriptor of the parent directory and follows no links. The files belong to the
+task's user.
 """
 
 import errno
@@ -23,7 +23,7 @@ _ANEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC | o
 
 
 def unpack(archive: Path, work: WorkDirectory, room_bytes: int, below: str = "") -> None:
-    """Into the directory `below` the work directory. Raises InputFailed with a sentence."""
+    """Unpacks into the directory `below` the work directory; raises InputFailed."""
     what = f"the archive of {below}" if below else "the folder"
     try:
         with archive.open("rb") as file:
@@ -32,13 +32,13 @@ def unpack(archive: Path, work: WorkDirectory, room_bytes: int, below: str = "")
             with opened(work, below) as top:
                 _write(file, entries, top, work.uid)
     except BadArchive as error:
-        raise InputFailed(f"{what} can not be unpacked: {error}") from error
+        raise InputFailed(f"{what} cannot be unpacked: {error}") from error
     except OSError as error:
-        raise _failed(f"{what} can not be unpacked", error, room_bytes) from error
+        raise _failed(f"{what} cannot be unpacked", error, room_bytes) from error
 
 
 def put(work: WorkDirectory, path: str, content: bytes, room_bytes: int) -> None:
-    """A file of the platform's own making, over whatever file of the task's is there."""
+    """Writes a file of the platform, replacing a file of the task."""
     above, _, name = path.rpartition("/")
     try:
         with opened(work, above) as directory:
@@ -47,21 +47,21 @@ def put(work: WorkDirectory, path: str, content: bytes, room_bytes: int) -> None
                 _own(descriptor, work.uid)
                 file.write(content)
     except OSError as error:
-        raise _failed(f"{path} can not be put where it belongs", error, room_bytes) from error
+        raise _failed(f"{path} cannot be written", error, room_bytes) from error
 
 
 def make_directory(work: WorkDirectory, path: str, room_bytes: int) -> None:
-    """Makes it, or makes it the task's own."""
+    """Creates the directory, or makes the task's user its owner."""
     try:
         with opened(work, path):
             pass
     except OSError as error:
-        raise _failed(f"{path} can not be a directory", error, room_bytes) from error
+        raise _failed(f"{path} cannot be a directory", error, room_bytes) from error
 
 
 @contextmanager
 def opened(work: WorkDirectory, path: str) -> Iterator[int]:
-    """A directory below the work directory, made if it is not there, as is each above it."""
+    """Opens a directory below the work directory; creates it and its parents if missing."""
     descriptor = os.dup(work.descriptor)
     try:
         for name in filter(None, path.split("/")):
@@ -77,7 +77,7 @@ def opened(work: WorkDirectory, path: str) -> Iterator[int]:
 
 
 def _write(archive: BinaryIO, entries: list[ArchiveEntry], top: int, uid: int | None) -> None:
-    """Neighbours in an archive are mostly neighbours in a directory, which stays open for them."""
+    """Keeps the current directory open: consecutive entries mostly share a directory."""
     work, current, directory = WorkDirectory(top, uid), "", os.dup(top)
     try:
         for entry in entries:
@@ -131,7 +131,7 @@ def _failed(what: str, error: OSError, room_bytes: int) -> InputFailed:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return _no_room(what, room_bytes)
     if error.errno in (errno.EEXIST, errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.EROFS):
-        return InputFailed(f"{what}: two things would have the same path")
+        return InputFailed(f"{what}: two entries have the same path")
     if error.errno in (errno.ENAMETOOLONG, errno.EINVAL, errno.EOVERFLOW):
         return InputFailed(f"{what}: {os.strerror(error.errno)}")
     raise error

@@ -1,7 +1,7 @@
-"""Goes through a directory that somebody else has filled, and perhaps still does.
+"""Walks a directory that a task has filled and may still be changing.
 
-Every step goes through a descriptor of the directory above and no link is followed, so whatever is
-moved about meanwhile, nothing outside is ever opened.
+Every step uses a descriptor of the parent directory and follows no links, so nothing outside is
+ever opened, even if the task moves directories meanwhile.
 """
 
 import os
@@ -18,12 +18,12 @@ MOST_DEPTH = 64
 _MOST_NAMES = 100_000
 _NAMED, _SHOWN_CHARACTERS = 3, 100
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# A pipe would keep us waiting, a terminal would become ours.
+# NONBLOCK because of pipes, NOCTTY because of terminals.
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 
 class WalkedEntry(Struct, frozen=True):
-    """A file or directory; `parent` is open until the next one is asked for."""
+    """A file or directory; `parent` stays open until the next iteration."""
 
     path: str
     parent: int
@@ -36,11 +36,11 @@ class WalkedEntry(Struct, frozen=True):
 
     @property
     def mark(self) -> tuple[str, int, int, int]:
-        """Another one when it has changed."""
+        """Differs if the file has changed."""
         return (self.path, self.status.st_ino, self.status.st_size, self.status.st_mtime_ns)
 
     def open(self) -> int:
-        """For reading; raises OSError also when it is no regular file any more."""
+        """Opens it for reading; raises OSError also if it is no longer a regular file."""
         descriptor = os.open(self.name, _FILE, dir_fd=self.parent)
         now = os.fstat(descriptor)
         if not stat.S_ISREG(now.st_mode) or now.st_ino != self.status.st_ino:
@@ -50,7 +50,7 @@ class WalkedEntry(Struct, frozen=True):
 
 
 class Passed(Struct):
-    """What was seen and is not taken along: how many, and the first few."""
+    """Skipped paths: their number and the first few."""
 
     count: int = 0
     first: list[str] = []
@@ -61,39 +61,39 @@ class Passed(Struct):
             self.first.append(path)
 
     def listed(self) -> str:
-        """For a line of the log, whatever they are called."""
+        """For a line of the log; escapes the names."""
         shown = ", ".join(repr(path[:_SHOWN_CHARACTERS]) for path in self.first)
         more = self.count - len(self.first)
         return f"{shown} and {more} more" if more else shown
 
 
-def walk(top: int, below: str, passed: Passed) -> Iterator[WalkedEntry]:
+def walk(top: int, below: str, skipped: Passed) -> Iterator[WalkedEntry]:
     """All regular files and directories in the directory `below` the open one, in order.
 
-    Directories come before what is in them. What is neither, can not be read, or has no name that
-    others could use is passed over and noted.
+    Directories come before their content. Other types, unreadable entries and unusable names are
+    skipped and noted.
     """
     try:
         descriptor = os.open(below, DIRECTORY, dir_fd=top)
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError:
-        passed.add(below)
+        skipped.add(below)
         return
     try:
-        yield from _walk(descriptor, "", passed)
+        yield from _walk(descriptor, "", skipped)
     finally:
         os.close(descriptor)
 
 
 def is_empty(top: int, below: str) -> bool:
-    """Whether there is nothing to go through, which costs next to nothing to ask."""
+    """Whether there is nothing to walk; cheap."""
     try:
         descriptor = os.open(below, DIRECTORY, dir_fd=top)
     except (FileNotFoundError, NotADirectoryError):
         return True
     except OSError:
-        return False  # which whoever goes through it notes
+        return False  # `walk` notes it
     try:
         with os.scandir(descriptor) as entries:
             return next(entries, None) is None
@@ -101,7 +101,7 @@ def is_empty(top: int, below: str) -> bool:
         os.close(descriptor)
 
 
-def _walk(directory: int, above: str, passed: Passed) -> Iterator[WalkedEntry]:
+def _walk(directory: int, above: str, skipped: Passed) -> Iterator[WalkedEntry]:
     for name in _names(directory):
         path = f"{above}{name}"
         try:
@@ -110,31 +110,31 @@ def _walk(directory: int, above: str, passed: Passed) -> Iterator[WalkedEntry]:
             continue
         is_directory = stat.S_ISDIR(status.st_mode)
         if not (is_directory or stat.S_ISREG(status.st_mode)) or not _is_sendable(path):
-            passed.add(path)
+            skipped.add(path)
             continue
         yield WalkedEntry(path, directory, name, status)
         if is_directory:
-            yield from _inside(directory, name, path, passed)
+            yield from _walk_into(directory, name, path, skipped)
 
 
 def _names(directory: int) -> list[str]:
-    """Not all of them where there are more than anybody can want."""
+    """Sorted, at most `_MOST_NAMES`."""
     with os.scandir(directory) as entries:
         return sorted(entry.name for entry in islice(entries, _MOST_NAMES))
 
 
-def _inside(parent: int, name: str, path: str, passed: Passed) -> Iterator[WalkedEntry]:
+def _walk_into(parent: int, name: str, path: str, skipped: Passed) -> Iterator[WalkedEntry]:
     try:
         descriptor = os.open(name, DIRECTORY, dir_fd=parent)
     except OSError:
-        passed.add(path)
+        skipped.add(path)
         return
     try:
-        yield from _walk(descriptor, f"{path}/", passed)
+        yield from _walk(descriptor, f"{path}/", skipped)
     finally:
         os.close(descriptor)
 
 
 def _is_sendable(path: str) -> bool:
-    """Also behind the number of an item, as that of an array is sent."""
+    """Whether the path is valid, also with an item number in front, as arrays need."""
     return path.count("/") < MOST_DEPTH and is_path(f"{MOST_ITEMS}/{path}")

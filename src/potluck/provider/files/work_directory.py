@@ -1,4 +1,4 @@
-"""Carries files into the directory that a task works in, and what it leaves out of it."""
+"""Brings inputs into a task's work directory, and collects its outputs and checkpoints."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -20,18 +20,18 @@ from potluck.provider.sandbox.driver import WorkDirectory
 
 
 class InputFiles(Struct, frozen=True):
-    """Whole files, each checked; they stay as they are until the attempt lets go of them."""
+    """Verified input files, which stay unchanged until the attempt releases them."""
 
     paths: dict[str, Path] = {}  # by sha256
-    fetched_bytes: int = 0  # of them, what was not here already
+    fetched_bytes: int = 0  # bytes that were not cached
 
     def path_of(self, blob: BlobRef) -> Path:
         return self.paths[blob.sha256]
 
 
 class Porter:
-    """The errand of one run. Of an array each item has its own files, and there are no
-    checkpoints: an item that has ended is one."""
+    """The Errand of one run. Items of an array have their own outputs and no checkpoints: a
+    finished item is one."""
 
     def __init__(self, job: PreparedAttempt, puts: dict[str, bytes]) -> None:
         grant = job.grant
@@ -45,12 +45,12 @@ class Porter:
         self.begin(None)
 
     def begin(self, item: int | None) -> None:
-        """From now on what is left is this item's."""
+        """Outputs belong to this item from now on."""
         self.item = item
-        self._taking: dict[str, asyncio.Task[None]] = {}  # what has begun to be, by directory
+        self._collecting: dict[str, asyncio.Task[None]] = {}  # by directory
 
     async def before(self, work: WorkDirectory) -> None:
-        """Small things at once; what has to be unpacked takes a while."""
+        """Unpacks archives in a thread, since that takes a while."""
         if self._job.grant.spec.folder is None and self._job.grant.checkpoint is None:
             self._bring(work)
         else:
@@ -61,8 +61,8 @@ class Porter:
             await self._checkpoints.keep(work)
 
     async def after(self, work: WorkDirectory, reason: EndReason) -> None:
-        for taking in list(self._taking.values()):
-            await asyncio.shield(taking)
+        for collecting in list(self._collecting.values()):
+            await asyncio.shield(collecting)
         if not self._is_array:
             await self.collect(work)
             await self._once(CHECKPOINT_NAME, self._checkpoints.keep_last(work, reason))
@@ -70,18 +70,18 @@ class Porter:
             await self.collect(work)
 
     async def collect(self, work: WorkDirectory, directory: str = OUTPUT_NAME) -> None:
-        """What is in the output directory now; of an array, as the files of the item that ran."""
-        if directory in self._taking or not is_empty(work.descriptor, directory):
+        """Collects the output directory; in an array, as the files of the current item."""
+        if directory in self._collecting or not is_empty(work.descriptor, directory):
             await self._once(directory, self._collect(work, directory))
 
-    async def _once(self, directory: str, taking: Coroutine[Any, Any, None]) -> None:
-        """A run that ends while its files are being taken waits for that, and takes none twice."""
-        if directory in self._taking:
-            taking.close()
+    async def _once(self, directory: str, collecting: Coroutine[Any, Any, None]) -> None:
+        """A run that ends during a collection waits for it, and collects nothing twice."""
+        if directory in self._collecting:
+            collecting.close()
         else:
-            self._taking[directory] = asyncio.create_task(taking)
-            self._taking[directory].add_done_callback(_heard)
-        await asyncio.shield(self._taking[directory])
+            self._collecting[directory] = asyncio.create_task(collecting)
+            self._collecting[directory].add_done_callback(_retrieve_exception)
+        await asyncio.shield(self._collecting[directory])
 
     async def _collect(self, work: WorkDirectory, directory: str) -> None:
         prefix = "" if self.item is None else f"{self.item}/"
@@ -110,7 +110,7 @@ class Porter:
             put(work, path, content, self._room_bytes)
 
 
-def _heard(taking: asyncio.Task[None]) -> None:
-    """One whose attempt was called off meets a closed outbox, and nobody waits for it."""
-    if not taking.cancelled():
-        taking.exception()
+def _retrieve_exception(collecting: asyncio.Task[None]) -> None:
+    """Retrieves the exception: after a cancellation the outbox is closed and nothing awaits it."""
+    if not collecting.cancelled():
+        collecting.exception()

@@ -1,6 +1,6 @@
-"""A function and what it is called with, piece by piece: they may be larger than our memory.
+"""Reads functions and arguments in pieces, since they may be larger than our memory.
 
-The bytes are pickles of the consumer's. Here they are passed on and never opened.
+The bytes are the consumer's pickles; the provider passes them on and never loads them.
 """
 
 import os
@@ -21,16 +21,16 @@ from potluck.wire.item_file import index_bytes
 
 _NUMBER_BYTES = 8
 _CHUNK_BYTES = 2**18
-# In one frame: so many that their number costs nothing, and little enough to be sent in one go.
+# In one frame: many enough to make its overhead negligible, small enough for one write.
 MOST_ITEMS, _MOST_BYTES = 16_384, 2**20
-_DO_NOT_FIT = "the arguments of the items do not fit together"
+_INCONSISTENT = "the arguments of the items are inconsistent"
 
 
 class ItemBatch(Struct, frozen=True):
-    """Some items in a row, and where their arguments stand."""
+    """Consecutive items, and the positions of their arguments."""
 
     start: int
-    offsets: tuple[int, ...]  # one more than there are items; from the beginning of the arguments
+    offsets: tuple[int, ...]  # one more than items; relative to the first argument
 
     @property
     def end(self) -> int:
@@ -43,7 +43,7 @@ class ItemBatch(Struct, frozen=True):
 
 
 class Arguments:
-    """Those of one call, or of all items of an array. `close` when done."""
+    """The arguments of one call, or of all items of an array; a context manager."""
 
     def __init__(self, value: Value, inputs: InputFiles, items_total: int | None) -> None:
         self._source = open_value(value, inputs)
@@ -67,19 +67,19 @@ class Arguments:
         self._source.close()
 
     def of(self, item: int, most_bytes: int) -> bytes:
-        """Those of one item, which may have so many."""
+        """The arguments of one item; raises InputFailed if they are larger than `most_bytes`."""
         start, end = self._offsets(item, item + 1)
         data = self._source.read(self._base + start, end - start)
         if end - start > most_bytes or len(data) != end - start:
-            raise InputFailed(_DO_NOT_FIT)
+            raise InputFailed(_INCONSISTENT)
         return data
 
     def batches(self, items: ItemRange, most_items: int = MOST_ITEMS) -> Iterator[ItemBatch]:
-        """In order, none of them large, unless an item alone is."""
+        """Splits items into batches of bounded size; a single item may be larger."""
         start = items.start
         while start < items.end:
             offsets = self._offsets(start, min(items.end, start + most_items))
-            fits = [each for each in offsets[2:] if each - offsets[0] <= _MOST_BYTES]
+            fits = [offset for offset in offsets[2:] if offset - offsets[0] <= _MOST_BYTES]
             batch = ItemBatch(start, offsets[: 2 + len(fits)])
             yield batch
             start = batch.end
@@ -87,15 +87,15 @@ class Arguments:
     def parts(self, batch: ItemBatch) -> Iterator[bytes]:
         yield batch.head
         start, end = batch.offsets[0], batch.offsets[-1]
-        yield from pieces(self._source, self._base + start, self._base + end)
+        yield from read_pieces(self._source, self._base + start, self._base + end)
 
     def size(self, batch: ItemBatch) -> int:
         return len(batch.head) + batch.offsets[-1] - batch.offsets[0]
 
     def _check(self) -> None:
-        told = self._source.read(0, _NUMBER_BYTES)
-        if int.from_bytes(told, "little") != self._count or self._size < self._base:
-            raise InputFailed(_DO_NOT_FIT)
+        count = int.from_bytes(self._source.read(0, _NUMBER_BYTES), "little")
+        if count != self._count or self._size < self._base:
+            raise InputFailed(_INCONSISTENT)
 
     def _offsets(self, start: int, end: int) -> tuple[int, ...]:
         if not self._base:
@@ -103,10 +103,10 @@ class Arguments:
         count = end - start + 1
         data = self._source.read(_NUMBER_BYTES * (start + 1), _NUMBER_BYTES * count)
         if end > self._count or len(data) != _NUMBER_BYTES * count:
-            raise InputFailed(_DO_NOT_FIT)
+            raise InputFailed(_INCONSISTENT)
         offsets = struct.unpack(f"<{count}Q", data)
         if list(offsets) != sorted(offsets) or offsets[-1] > self._size - self._base:
-            raise InputFailed(_DO_NOT_FIT)
+            raise InputFailed(_INCONSISTENT)
         return offsets
 
 
@@ -135,7 +135,7 @@ class _ArgumentFile:
 
 
 def open_value(value: Value, inputs: InputFiles) -> _ArgumentBuffer | _ArgumentFile:
-    """To be closed."""
+    """The caller closes it."""
     return (
         _ArgumentBuffer(value.data)
         if value.blob is None
@@ -143,10 +143,10 @@ def open_value(value: Value, inputs: InputFiles) -> _ArgumentBuffer | _ArgumentF
     )
 
 
-def pieces(source: _ArgumentBuffer | _ArgumentFile, start: int, end: int) -> Iterator[bytes]:
+def read_pieces(source: _ArgumentBuffer | _ArgumentFile, start: int, end: int) -> Iterator[bytes]:
     while start < end:
         data = source.read(start, min(_CHUNK_BYTES, end - start))
         if not data:
-            raise InputFailed(_DO_NOT_FIT)
+            raise InputFailed(_INCONSISTENT)
         yield data
         start += len(data)

@@ -10,25 +10,25 @@ from potluck.model.task_spec import FunctionSpec
 from potluck.provider.attempt.types import PreparedAttempt
 from potluck.provider.files.work_directory import Porter
 from potluck.provider.functions.arguments import Arguments
-from potluck.provider.functions.channel import Gone
-from potluck.provider.functions.failure import in_a_line
+from potluck.provider.functions.channel import ChannelClosed
+from potluck.provider.functions.failure import error_line
 from potluck.provider.functions.interpreter import Interpreter, InterpreterBroken
 from potluck.provider.functions.interpreter_key import WarmKey
 from potluck.provider.functions.interpreter_pool import Borrower, WarmPool
 from potluck.provider.functions.session import (
+    InterpreterSession,
     ItemsAnswer,
     NotLoaded,
-    Visit,
-    VisitLog,
+    SessionLog,
 )
-from potluck.provider.sandbox.driver import Confinement, RunOutcome, drop
+from potluck.provider.sandbox.driver import Confinement, RunOutcome, cancel_all
 from potluck.wire.item_file import index_bytes
 
 _ONE = ItemRange(0, 1)
 
 
 class FunctionCall:
-    """Used once: `to_its_end`."""
+    """A single call; run `to_its_end` once."""
 
     def __init__(
         self, job: PreparedAttempt, spec: FunctionSpec, arguments: Arguments, flush_seconds: float
@@ -38,7 +38,7 @@ class FunctionCall:
         self._arguments = arguments
         self._flush_seconds = flush_seconds
         self._porter = Porter(job, {})
-        self._log = VisitLog(job, self._wrote_too_much)
+        self._log = SessionLog(job, self._log_limit_reached)
         self._interpreter: Interpreter | None = None
 
     async def to_its_end(
@@ -49,42 +49,46 @@ class FunctionCall:
         try:
             async with pool.lend(key, confinement, borrower) as interpreter:
                 self._interpreter = interpreter
-                return await self._in(interpreter)
+                return await self._run(interpreter)
         except InterpreterBroken as broken:
             return broken.ended
 
-    async def _in(self, interpreter: Interpreter) -> RunOutcome:
+    async def _run(self, interpreter: Interpreter) -> RunOutcome:
         await self._job.started()
-        visit = Visit(self._job, self._spec, interpreter)
+        session = InterpreterSession(self._job, self._spec, interpreter)
         try:
-            ended, data = await interpreter.race(self._attend(interpreter, visit))
+            ended, data = await interpreter.race(self._call_with_checkpoints(interpreter, session))
             interpreter.served_items += 1
         except InterpreterBroken as broken:
-            return visit.account(broken.ended, self._log.total_bytes)
-        return replace(ended, value=await self._kept(data))
+            return session.account(broken.ended, self._log.total_bytes)
+        return replace(ended, value=await self._store_value(data))
 
-    async def _attend(self, interpreter: Interpreter, visit: Visit) -> tuple[RunOutcome, bytes]:
+    async def _call_with_checkpoints(
+        self, interpreter: Interpreter, session: InterpreterSession
+    ) -> tuple[RunOutcome, bytes]:
         keeping = asyncio.create_task(self._porter.during(interpreter.view.work))
         try:
-            reason, data = await self._call(interpreter, visit)
+            reason, data = await self._call(interpreter, session)
         finally:
-            await drop(keeping)
-        detail = in_a_line(data) if reason is EndReason.EXCEPTION else ""
+            await cancel_all(keeping)
+        detail = error_line(data) if reason is EndReason.EXCEPTION else ""
         exit_code = 0 if reason is EndReason.COMPLETED else None
         ended = RunOutcome(reason, detail, exit_code)
-        return visit.account_now(ended, self._log.total_bytes), data
+        return session.account_now(ended, self._log.total_bytes), data
 
-    async def _call(self, interpreter: Interpreter, visit: Visit) -> tuple[EndReason, bytes]:
+    async def _call(
+        self, interpreter: Interpreter, session: InterpreterSession
+    ) -> tuple[EndReason, bytes]:
         try:
-            await visit.begin(is_careful=False, flush_seconds=self._flush_seconds)
+            await session.begin(is_careful=False, flush_seconds=self._flush_seconds)
             (batch,) = self._arguments.batches(_ONE)
             arguments = self._arguments
-            visit.begin_clock()
-            await visit.send(b"I", arguments.size(batch), arguments.parts(batch))
-            answer = await self._answer(visit)
+            session.begin_clock()
+            await session.send(b"I", arguments.size(batch), arguments.parts(batch))
+            answer = await self._answer(session)
         except NotLoaded as failure:
             answer = ItemsAnswer(0, 0.0, failure.error, is_error=True, files=0)
-        await self._check_walls(interpreter)
+        await self._check_limits(interpreter)
         reason = EndReason.EXCEPTION if answer.is_error else EndReason.COMPLETED
         if answer.is_error:
             await self._porter.after(interpreter.view.work, reason)
@@ -92,21 +96,21 @@ class FunctionCall:
             await self._porter.collect(interpreter.view.work)
         return reason, answer.data if answer.is_error else answer.data[index_bytes(1) :]
 
-    async def _answer(self, visit: Visit) -> ItemsAnswer:
-        while isinstance(heard := await visit.hear(), int):
+    async def _answer(self, session: InterpreterSession) -> ItemsAnswer:
+        while isinstance(answer := await session.hear(), int):
             pass
-        return heard
+        return answer
 
-    async def _check_walls(self, interpreter: Interpreter) -> None:
-        """One that was called back, or touched a wall, ends as that, whatever it has returned."""
+    async def _check_limits(self, interpreter: Interpreter) -> None:
+        """A stop request or an exceeded limit takes precedence over the returned value."""
         await interpreter.view.drained()
         if self._job.recall.said is not None:
-            raise Gone
-        if (touched := interpreter.view.touched()) is not None:
-            interpreter.touch(touched)
-            raise Gone
+            raise ChannelClosed
+        if (exceeded := interpreter.view.touched()) is not None:
+            interpreter.touch(exceeded)
+            raise ChannelClosed
 
-    async def _kept(self, data: bytes) -> Value:
+    async def _store_value(self, data: bytes) -> Value:
         outbox = self._job.freight.outbox
         if len(data) <= INLINE_BYTES:
             return Value(data)
@@ -114,6 +118,6 @@ class FunctionCall:
         outbox.announce()
         return value
 
-    async def _wrote_too_much(self, touched: RunOutcome) -> None:
+    async def _log_limit_reached(self, exceeded: RunOutcome) -> None:
         if self._interpreter is not None:
-            self._interpreter.touch(touched)
+            self._interpreter.touch(exceeded)

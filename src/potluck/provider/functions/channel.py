@@ -1,16 +1,16 @@
-"""The frames between the provider and what serves a function inside: a letter, a size, the bytes.
+"""The frames between the provider and `interpreter_main` inside: a letter, a size, the bytes.
 
     to it     L code                                   load this function; once
-              J flags, seconds, variables              what comes now belongs to this attempt
-              I first, count, offsets, arguments       call it with each of these
-              D number                                 the files of this answer have been taken
+              J flags, seconds, variables              the next items belong to this attempt
+              I first, count, offsets, arguments       call the function with each of these
+              D number                                 the files of this answer were collected
     from it   R                                        loaded
               X error                                  not loaded, and why
-              A item                                   all before it have been answered; it runs
-              V files, seconds, first, values          these items returned these (an item file)
+              A item                                   this item runs; all before it are answered
+              V files, seconds, first, values          return values of items (an item file)
               F files, seconds, item, error            this item failed
 
-What comes from inside may be anything: sizes are bounded, and what makes no sense ends the run.
+Data from inside is untrusted: sizes are bounded, and a malformed frame ends the run.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from potluck.provider.sandbox.driver import RunOutcome
 
 _MOST_BYTES = MOST_VALUE_BYTES + 2**20
 _PIECE_BYTES = 2**18
-INTERFERED = RunOutcome(EndReason.SIGNAL, "it interfered with what calls the function")
+INTERFERED = RunOutcome(EndReason.SIGNAL, "it interfered with the process that calls the function")
 
 
 class Frame(Struct, frozen=True):
@@ -33,15 +33,15 @@ class Frame(Struct, frozen=True):
     data: bytes
 
 
-class Gone(Exception):
-    """Nobody answers any more, or what answers makes no sense."""
+class ChannelClosed(Exception):
+    """The other end is closed, or sent a malformed frame."""
 
 
 class Channel:
-    """Both ends of it, until the other one has been handed over.
+    """A socket pair; `theirs` is handed over to the interpreter.
 
-    What was said by one who has ended is still heard: so no stream of asyncio's, which forgets what
-    it holds when a write fails or the other end has left something unread.
+    Frames from a process that has ended are still received. So this uses no asyncio stream, which
+    drops its buffer when a write fails or the other end left data unread.
     """
 
     def __init__(self) -> None:
@@ -51,45 +51,45 @@ class Channel:
         self._is_sending = False
 
     async def send(self, kind: bytes, size: int, parts: Iterable[bytes]) -> None:
-        """`size` is that of all parts, which are sent as they come, and nothing in between: who is
-        kept from sending them all leaves a channel that nobody can use."""
-        assert not self._is_sending, "the rest of another frame is to come"
+        """Sends one frame; `size` is the total of `parts`. After an interrupted send the channel
+        is unusable."""
+        assert not self._is_sending, "another frame is incomplete"
         self._is_sending = True
-        loop, begun = asyncio.get_running_loop(), HEADER.pack(kind, size)
+        loop, header = asyncio.get_running_loop(), HEADER.pack(kind, size)
         try:
             for part in parts:
-                await loop.sock_sendall(self._ours, begun + part)
-                begun = b""
-            if begun:
-                await loop.sock_sendall(self._ours, begun)
+                await loop.sock_sendall(self._ours, header + part)
+                header = b""
+            if header:
+                await loop.sock_sendall(self._ours, header)
         except OSError as error:
-            raise Gone from error
+            raise ChannelClosed from error
         self._is_sending = False
 
     async def receive(self) -> Frame:
-        await self._gather(HEADER.size)
+        await self._receive_bytes(HEADER.size)
         kind, size = HEADER.unpack_from(self._unread)
         if size > _MOST_BYTES:
-            raise Gone
+            raise ChannelClosed
         end = HEADER.size + size
-        await self._gather(end)
+        await self._receive_bytes(end)
         data = bytes(memoryview(self._unread)[HEADER.size : end])
         del self._unread[:end]
         return Frame(kind, data)
 
-    async def _gather(self, size: int) -> None:
-        """Who is interrupted has lost nothing."""
+    async def _receive_bytes(self, size: int) -> None:
+        """Safe to cancel: received bytes are kept."""
         loop = asyncio.get_running_loop()
         while len(self._unread) < size:
             try:
                 data = await loop.sock_recv(self._ours, _PIECE_BYTES)
             except OSError as error:
-                raise Gone from error
+                raise ChannelClosed from error
             if not data:
-                raise Gone
+                raise ChannelClosed
             self._unread += data
             if len(self._unread) < size:
-                await asyncio.sleep(0)  # much is coming, and others have a turn
+                await asyncio.sleep(0)  # lets others run during a large frame
 
     def close(self) -> None:
         self.theirs.close()

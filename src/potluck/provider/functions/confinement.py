@@ -1,4 +1,4 @@
-"""The sandbox of an interpreter: that of its first attempt, and what serves functions in it."""
+"""The sandbox of an interpreter: that of its first attempt, plus `interpreter_main`."""
 
 import sys
 from pathlib import Path
@@ -8,41 +8,43 @@ from msgspec.structs import replace
 from potluck.provider.attempt.kinds import confine
 from potluck.provider.attempt.types import PreparedAttempt
 from potluck.provider.functions import interpreter_main
-from potluck.provider.functions.interpreter_key import OF_ATTEMPT
+from potluck.provider.functions.interpreter_key import ATTEMPT_VARIABLES
 from potluck.provider.sandbox.driver import CHECKPOINT, Confinement, Mount
 from potluck.wire import plain_values
 
-_PLACE = "/opt/potluck"
-# Each call has its own clock, and whoever lends interpreters ends them.
+_DIRECTORY = "/opt/potluck"
+# Effectively unlimited: each call has its own time limit, and the pool ends interpreters.
 _SECONDS = 366 * 86_400.0
-# The thread that sends what waits is not the function's.
+# The thread of `interpreter_main` that flushes results.
 _OWN_PROCESSES = 1
 
 
 def confine_function(job: PreparedAttempt) -> Confinement:
-    ours = _ours()
-    command = (job.environment.interpreter, "-u", *(mount.target for mount in ours))
+    own_mounts = _own_mounts()
+    command = (job.environment.interpreter, "-u", *(mount.target for mount in own_mounts))
     plain = confine(job, command)
-    given = {name: text for name, text in plain.environment.items() if name not in OF_ATTEMPT}
-    # Calls and items of one function use the same interpreter, so it is there for both.
+    given = {
+        name: text for name, text in plain.environment.items() if name not in ATTEMPT_VARIABLES
+    }
+    # Set for items too: calls and items of a function share an interpreter.
     variables = {**given, "POTLUCK_CHECKPOINT": CHECKPOINT}
     return replace(
         plain,
         environment=variables,
-        mounts=(*plain.mounts, *ours),
+        mounts=(*plain.mounts, *own_mounts),
         seconds=_SECONDS,
         log_bytes=sys.maxsize,
         own_processes=_OWN_PROCESSES,
     )
 
 
-def _ours() -> tuple[Mount, ...]:
-    """What is shown of us inside, which is source that anybody may read."""
+def _own_mounts() -> tuple[Mount, ...]:
+    """Our source files inside; they are public."""
     import cloudpickle
 
     folders = (plain_values.__file__, cloudpickle.__file__)
     assert all(folders)
     return (
-        Mount(Path(interpreter_main.__file__), f"{_PLACE}/serve.py"),
-        *(Mount(Path(file).parent, f"{_PLACE}/{Path(file).parent.name}") for file in folders),
+        Mount(Path(interpreter_main.__file__), f"{_DIRECTORY}/serve.py"),
+        *(Mount(Path(file).parent, f"{_DIRECTORY}/{Path(file).parent.name}") for file in folders),
     )

@@ -1,4 +1,4 @@
-"""What a function raised, as it comes from inside: plain data, of which we show the first line."""
+"""Exceptions of functions as they arrive from the sandbox: untrusted plain data."""
 
 from potluck.provider.attempt.mask import Mask
 from potluck.provider.one_line import one_line
@@ -7,36 +7,36 @@ from potluck.wire.plain_values import PlainError, decode, encode
 _DETAIL_CHARACTERS = 200
 
 
-def in_a_line(error: bytes) -> str:
-    """Its type and message; nothing, where it is nonsense."""
+def error_line(error: bytes) -> str:
+    """Type and message in one line; empty if the data is malformed."""
     try:
-        told = decode(error)
-        return one_line(f"{told['type']}: {told['message']}", _DETAIL_CHARACTERS)
+        fields = decode(error)
+        return one_line(f"{fields['type']}: {fields['message']}", _DETAIL_CHARACTERS)
     except (PlainError, KeyError, TypeError):
         return ""
 
 
-def masked(error: bytes, mask: Mask) -> bytes:
-    """Without secrets: it is written down here, and its first line is shown to the node's owner."""
+def mask_error(error: bytes, mask: Mask) -> bytes:
+    """Masks secrets: the error is stored here, and the node's owner sees its first line."""
     if not mask:
         return error
     try:
-        told = decode(error)
-        return encode({name: mask.text(told[name]) for name in ("type", "message", "traceback")})
+        fields = decode(error)
+        return encode({name: mask.text(fields[name]) for name in ("type", "message", "traceback")})
     except (PlainError, KeyError, TypeError, AttributeError):
         return error
 
 
-def shortened(error: bytes) -> bytes:
-    """For those who share it with one who is told all of it."""
+def shorten_error(error: bytes) -> bytes:
+    """A short form for items that share an error which is reported in full once."""
     try:
-        told = decode(error)
-        kind, message = (one_line(told[name], _DETAIL_CHARACTERS) for name in ("type", "message"))
-        return of_ours(kind, message)
+        fields = decode(error)
+        kind, message = (one_line(fields[name], _DETAIL_CHARACTERS) for name in ("type", "message"))
+        return platform_error(kind, message)
     except (PlainError, KeyError, TypeError, AttributeError):
-        return of_ours("Exception", "")
+        return platform_error("Exception", "")
 
 
-def of_ours(kind: str, message: str) -> bytes:
-    """What kept the value of a call from its owner, in the same shape."""
+def platform_error(kind: str, message: str) -> bytes:
+    """An error of the platform in the same format."""
     return encode({"type": kind, "message": message, "traceback": ""})

@@ -1,8 +1,8 @@
-"""One sandboxed interpreter with a function loaded in it.
+"""One sandboxed interpreter with a loaded function.
 
-It lives as long as its run in the sandbox does, and serves one attempt at a time: whoever has taken
-it from the pool talks with it alone. What it prints goes to the log of that attempt, and nowhere in
-between. When its run ends, for whatever reason, whoever waits for an answer is told how.
+It lives as long as its run in the sandbox, and serves one attempt at a time. Its output goes to the
+log of that attempt, and is dropped in between. When its run ends, pending calls raise
+InterpreterBroken with the outcome.
 """
 
 import asyncio
@@ -16,8 +16,8 @@ from potluck.model.task import EndReason
 from potluck.provider.functions.channel import (
     INTERFERED,
     Channel,
+    ChannelClosed,
     Frame,
-    Gone,
 )
 from potluck.provider.functions.interpreter_key import WarmKey
 from potluck.provider.sandbox.driver import (
@@ -30,21 +30,21 @@ from potluck.provider.sandbox.driver import (
     StopRequest,
     View,
     WorkDirectory,
-    drop,
+    cancel_all,
     unnoticed,
 )
 
 T = TypeVar("T")
-# Who has closed the channel is given so long to end as well.
-_FAREWELL_SECONDS = 2.0
-# What was answered before the end may be large, and is sent on before it counts.
-_LAST_WORDS_SECONDS = 10.0
-# Between two looks; even one who does nothing may be woken.
+# Time to exit after it has closed the channel.
+_EXIT_SECONDS = 2.0
+# Time to process the last answers, which may be large, after its end.
+_LAST_ANSWER_SECONDS = 10.0
+# Between two checks; an idle process may be woken now and then.
 _IDLE_CPU_SECONDS = 0.05
 
 
 class InterpreterBroken(Exception):
-    """It serves nobody any more; says how it ended."""
+    """The interpreter's run has ended, with this outcome."""
 
     def __init__(self, ended: RunOutcome) -> None:
         super().__init__(ended.detail)
@@ -52,7 +52,7 @@ class InterpreterBroken(Exception):
 
 
 class Interpreter:
-    """`start` it once, `end` it once."""
+    """Call `start` once and `end` once."""
 
     def __init__(self, key: WarmKey, driver: Driver, name: str) -> None:
         self.key = key
@@ -64,46 +64,46 @@ class Interpreter:
         self._driver = driver
         self._channel = Channel()
         self.stdin = self._channel.theirs.fileno()
-        self._output: Output = _nobody
+        self._output: Output = _discard
         self._errand: Errand = NO_ERRAND
         self._running: asyncio.Task[RunOutcome] | None = None
-        self._doing: asyncio.Task[Any] | None = None
+        self._work: asyncio.Task[Any] | None = None
 
     @property
     def is_sound(self) -> bool:
-        """Whether somebody else may still be served by it."""
+        """Whether it can serve another attempt."""
         is_alive = self._running is not None and not self._running.done()
         return is_alive and self.recall.said is None and not self._touched.done()
 
     @property
     def memory_bytes(self) -> int:
-        """The most that it has used."""
+        """The peak so far."""
         return self.view.spent().memory_peak_bytes if self.is_sound else 0
 
     async def start(self, confinement: Confinement) -> None:
-        """Returns when it has begun; raises Broken when it could not."""
+        """Returns when it has started; raises InterpreterBroken if it cannot."""
         loop = asyncio.get_running_loop()
         self._begun: asyncio.Future[None] = loop.create_future()
         self._touched: asyncio.Future[RunOutcome] = loop.create_future()
         self._running = asyncio.create_task(
-            self._driver.run(confinement, self._hear, unnoticed, self, self.recall, self)
+            self._driver.run(confinement, self._pass_on, unnoticed, self, self.recall, self)
         )
-        await self.race(_until(self._begun))
+        await self.race(_wait_for(self._begun))
 
     def serve(self, output: Output, errand: Errand, recall: StopRequest) -> None:
-        """From now on it is there for one attempt."""
+        """Assigns it to one attempt."""
         self._output, self._errand = output, errand
         recall.pass_on(self.recall)
 
     def rest(self) -> None:
-        """It is there for nobody."""
-        self._output, self._errand = _nobody, NO_ERRAND
+        """Ends the assignment."""
+        self._output, self._errand = _discard, NO_ERRAND
         self.has_served, self.since = True, time.monotonic()
         self._seen_cpu_seconds: float | None = None
 
     def computes_on(self) -> bool:
-        """Whether it has since the last look. There is none before the first: threads of libraries
-        wait busily for a moment when their work is done."""
+        """Whether it has used CPU since the last check. The first check after `rest` is always
+        False: threads of libraries spin for a moment when their work is done."""
         if not self.is_sound:
             return False
         before, self._seen_cpu_seconds = self._seen_cpu_seconds, self.view.spent().cpu_seconds
@@ -113,39 +113,39 @@ class Interpreter:
         await self._channel.send(kind, size, parts)
 
     async def receive(self, within_seconds: float, why: RunOutcome) -> Frame:
-        """What it says next; said nothing for so long, it is ended for that reason."""
+        """Its next frame; after the time limit it is ended with the outcome `why`."""
         try:
             async with asyncio.timeout(within_seconds):
                 return await self._channel.receive()
         except TimeoutError:
             self.touch(why)
-            raise Gone from None
+            raise ChannelClosed from None
 
     def touch(self, touched: RunOutcome) -> None:
-        """Ends it, for this reason."""
+        """Ends it with this outcome, unless another came first."""
         if not self._touched.done():
             self._touched.set_result(touched)
 
     async def race(self, work: Coroutine[Any, Any, T]) -> T:
-        """The work's result, unless the interpreter breaks before all is said; then raises Broken.
+        """The result of `work`; raises InterpreterBroken if the interpreter breaks before.
 
-        Where the work has to do with the run's directory, that is there as long as the work is.
+        The run's directory exists as long as the work does.
         """
         assert self._running is not None
-        doing: asyncio.Task[T] = asyncio.create_task(work)
-        self._doing = doing
+        working: asyncio.Task[T] = asyncio.create_task(work)
+        self._work = working
         try:
-            await asyncio.wait({doing, self._running}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({working, self._running}, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            await drop(doing)
-        if not doing.cancelled() and not isinstance(doing.exception(), Gone):
-            return doing.result()
+            await cancel_all(working)
+        if not working.cancelled() and not isinstance(working.exception(), ChannelClosed):
+            return working.result()
         raise await self.broken()
 
     async def broken(self) -> InterpreterBroken:
-        """How its run has ended, which it is about to; who lives on without a word is ended."""
+        """Waits for its run to end, and ends it if it does not exit soon."""
         assert self._running is not None
-        done, _ = await asyncio.wait({self._running}, timeout=_FAREWELL_SECONDS)
+        done, _ = await asyncio.wait({self._running}, timeout=_EXIT_SECONDS)
         if not done:
             self.touch(INTERFERED)
         ended = await self._running
@@ -153,13 +153,13 @@ class Interpreter:
         return InterpreterBroken(_interfered(ended) if is_quiet else ended)
 
     async def end(self) -> None:
-        """Returns when nothing of it is left."""
+        """Cancels its run; returns when all its processes are dead."""
         if self._running is not None:
-            await drop(self._running)
+            await cancel_all(self._running)
         self._channel.close()
 
     async def talk(self, view: View) -> RunOutcome | None:
-        """Others talk through the channel; this says only why it is to end."""
+        """Others use the channel; this only waits for the outcome that ends the run."""
         self._channel.theirs.close()
         self.view = view
         if not self._begun.done():
@@ -170,16 +170,16 @@ class Interpreter:
         await self._errand.before(work)
 
     async def during(self, work: WorkDirectory) -> None:
-        """Each attempt looks after its own."""
+        """Each attempt does this for itself."""
 
     async def after(self, work: WorkDirectory, reason: EndReason) -> None:
-        """What it has answered counts, and nobody is at work in the directory when that goes."""
-        if self._doing is not None:
-            await asyncio.wait({self._doing}, timeout=_LAST_WORDS_SECONDS)
-            await drop(self._doing)
+        """Answers already received count, and all work in the directory ends before its removal."""
+        if self._work is not None:
+            await asyncio.wait({self._work}, timeout=_LAST_ANSWER_SECONDS)
+            await cancel_all(self._work)
         await self._errand.after(work, reason)
 
-    async def _hear(self, stream: str, data: bytes) -> None:
+    async def _pass_on(self, stream: str, data: bytes) -> None:
         await self._output(stream, data)
 
 
@@ -187,9 +187,9 @@ def _interfered(ended: RunOutcome) -> RunOutcome:
     return replace(ended, reason=INTERFERED.reason, detail=INTERFERED.detail)
 
 
-async def _until(done: asyncio.Future[None]) -> None:
+async def _wait_for(done: asyncio.Future[None]) -> None:
     await asyncio.shield(done)
 
 
-async def _nobody(_: str, __: bytes) -> None:
-    """Between two attempts it has nothing to say to anybody."""
+async def _discard(_: str, __: bytes) -> None:
+    """Drops output between two attempts."""

@@ -1,4 +1,4 @@
-"""What an interpreter belongs to. Nobody is given one that was made for anything else."""
+"""The key of a warm interpreter: attempts reuse only interpreters with an equal key."""
 
 import hashlib
 from pathlib import Path
@@ -13,25 +13,25 @@ from potluck.provider.attempt.types import PreparedAttempt
 from potluck.provider.sandbox.driver import Confinement
 from potluck.wire.provider import Grant, GrantedDevice
 
-# Of the environment, what says which attempt it is: told anew for each, so it makes no difference.
-OF_ATTEMPT = ("POTLUCK_TASK_ID", "POTLUCK_ATTEMPT_ID", "POTLUCK_ITEM", "POTLUCK_ITEMS")
+# Variables that identify the attempt; each session sends them anew, so they are not in the key.
+ATTEMPT_VARIABLES = ("POTLUCK_TASK_ID", "POTLUCK_ATTEMPT_ID", "POTLUCK_ITEM", "POTLUCK_ITEMS")
 
 
 class WarmKey(Struct, frozen=True):
     """Two attempts with the same key may use one interpreter, one after the other."""
 
     account_id: str
-    digest: str  # of code, environment, variables, secrets, walls, devices, folder and files
+    digest: str  # of code, environment, variables, secrets, limits, devices, folder and files
     devices: tuple[str, ...]
     memory_bytes: int
 
 
 class _KeyParts(Struct, frozen=True):
-    """All of it; only its hash is kept, as it holds secrets."""
+    """Only the hash is kept, since this contains secrets."""
 
     account_id: str
     code: str
-    confinement: Confinement  # environment, variables, secrets, walls, files, what shows devices
+    confinement: Confinement  # environment, variables, secrets, limits, files, device mounts
     devices: list[GrantedDevice]
     folder: BlobRef | None
     alone: str = ""
@@ -46,19 +46,19 @@ def key_of(job: PreparedAttempt, spec: FunctionSpec, confinement: Confinement) -
         replace(confinement, name=""),
         grant.devices,
         spec.folder,
-        # What goes on from a checkpoint begins in a directory of its own.
+        # An attempt that resumes from a checkpoint needs a directory of its own.
         alone=grant.attempt_id if grant.checkpoint else "",
     )
-    told = msgspec.msgpack.encode(parts, enc_hook=_text, order="deterministic")
+    encoded = msgspec.msgpack.encode(parts, enc_hook=_text, order="deterministic")
     return WarmKey(
         grant.account_id,
-        hashlib.sha256(told).hexdigest(),
-        devices_of(grant),
+        hashlib.sha256(encoded).hexdigest(),
+        device_uuids(grant),
         grant.requirements.memory_bytes,
     )
 
 
-def devices_of(grant: Grant) -> tuple[str, ...]:
+def device_uuids(grant: Grant) -> tuple[str, ...]:
     return tuple(device.uuid for device in grant.devices)
 
 

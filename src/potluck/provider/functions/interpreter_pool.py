@@ -1,9 +1,9 @@
-"""The interpreters of this node: lent to one attempt at a time, kept warm for a while after it.
+"""The interpreters of this node: lent to one attempt at a time and kept warm for a while after it.
 
-An idle one is given up when its time is over, when it has served enough, when it goes on computing
-though nobody has asked, and at once when anything else is to run on one of its devices, when its
-memory is needed, and when its device closes. Who waits for that waits until nothing of it is left:
-what it held of the device is free by then.
+An idle interpreter is ended when its idle time is over, when it has served enough items, or when it
+keeps computing; and immediately when another attempt needs one of its devices or its memory, or
+when a device closes. Callers that wait for this wait until all its processes are dead, so that its
+device memory is free.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from potluck.local.shielded import undisturbed
 from potluck.provider.control.message import WarmNow
 from potluck.provider.event import DevicesClosed, DevicesWanted, Event, ShutdownAsked
 from potluck.provider.functions.interpreter import Interpreter
-from potluck.provider.functions.interpreter_key import WarmKey, devices_of
+from potluck.provider.functions.interpreter_key import WarmKey, device_uuids
 from potluck.provider.sandbox.driver import (
     Confinement,
     Driver,
@@ -30,27 +30,27 @@ from potluck.wire.provider import Grant
 
 
 class WarmSettings(Struct, frozen=True):
-    """How long an idle one is kept, and after what it has served long enough."""
+    """When an idle interpreter is ended."""
 
     idle_seconds: float = 60.0
     most_items: int = 100_000
     most_seconds: float = 3600.0
-    memory_bytes: int = 2**62  # of the node, for all tasks and all that is warm
-    look_seconds: float = 1.0  # between two looks whether an idle one is
+    memory_bytes: int = 2**62  # of the node, for all tasks and idle interpreters
+    look_seconds: float = 1.0  # between two checks whether an idle one computes
 
 
 USUAL = WarmSettings()
 
 
 class Pins(Struct, frozen=True):
-    """What was prepared for an attempt, and outlives it together with an interpreter."""
+    """Files prepared for an attempt that an interpreter needs beyond the attempt."""
 
-    share: Callable[[str, str], None]  # what the one holds the other holds too
+    share: Callable[[str, str], None]  # the second name holds what the first one holds
     release: Callable[[str], None]
 
 
 class Borrower(Struct, frozen=True):
-    """For whom an interpreter is there: whose log, files and recall."""
+    """The attempt that uses an interpreter: its log, files and stop request."""
 
     attempt_id: str
     output: Output
@@ -59,7 +59,7 @@ class Borrower(Struct, frozen=True):
 
 
 class WarmPool:
-    """One for each sandbox driver. `close` it."""
+    """One pool for each sandbox driver. Call `close` at the end."""
 
     def __init__(self, driver: Driver, settings: WarmSettings, pins: Pins) -> None:
         self._driver = driver
@@ -68,23 +68,23 @@ class WarmPool:
         self._idle: list[Interpreter] = []
         self._ending: dict[Interpreter, asyncio.Task[None]] = {}
         self._timers: dict[Interpreter, asyncio.TimerHandle] = {}
-        self._memory: dict[str, int] = {}  # that attempts have, by id
+        self._memory: dict[str, int] = {}  # bytes by attempt id
         self._numbers = itertools.count(1)
 
     def now(self) -> tuple[WarmNow, ...]:
         now = time.monotonic()
         return tuple(
-            WarmNow(one.key.devices, now - one.since, one.memory_bytes, one.served_items)
-            for one in self._idle
-            if one.is_sound
+            WarmNow(idle.key.devices, now - idle.since, idle.memory_bytes, idle.served_items)
+            for idle in self._idle
+            if idle.is_sound
         )
 
     @asynccontextmanager
     async def beside(self, grant: Grant, key: WarmKey | None = None) -> AsyncIterator[None]:
-        """While an attempt runs, nothing idle is in its way but what is warm for itself."""
+        """Frees the attempt's devices and memory of idle interpreters with other keys."""
         self._memory[grant.attempt_id] = grant.requirements.memory_bytes
         try:
-            await self._make_way(set(devices_of(grant)), key)
+            await self._free_resources(set(device_uuids(grant)), key)
             yield
         finally:
             del self._memory[grant.attempt_id]
@@ -93,7 +93,10 @@ class WarmPool:
     async def lend(
         self, key: WarmKey, confinement: Confinement, borrower: Borrower
     ) -> AsyncIterator[Interpreter]:
-        """A warm one, or a fresh one. Kept only if all went well; raises Broken if none begins."""
+        """Lends a warm interpreter or a new one, and keeps it afterwards if all went well.
+
+        Raises InterpreterBroken if a new one cannot start.
+        """
         interpreter = self._take(key)
         is_kept = False
         try:
@@ -106,7 +109,7 @@ class WarmPool:
             else:
                 interpreter.serve(borrower.output, borrower.errand, borrower.recall)
             yield interpreter
-            is_kept = self._is_good_for_more(interpreter)
+            is_kept = self._is_reusable(interpreter)
         finally:
             if interpreter is not None:
                 interpreter.rest()
@@ -116,78 +119,80 @@ class WarmPool:
                     await undisturbed(self._end(interpreter))
 
     def hear(self, event: Event) -> None:
-        """A device that closes, or is wanted back, is held by nothing of ours."""
+        """Ends idle interpreters on devices that close or that their owner needs."""
         match event:
             case DevicesClosed(refusals):
-                self._give_up(set(refusals))
+                self._end_on_devices(set(refusals))
             case DevicesWanted(grace_seconds):
-                self._give_up(set(grace_seconds))
+                self._end_on_devices(set(grace_seconds))
             case ShutdownAsked():
-                self._begin_to_end(list(self._idle))
+                self._start_ending(list(self._idle))
 
     async def close(self) -> None:
-        self._begin_to_end(list(self._idle))
-        await self._until_ended(list(self._ending))
+        self._start_ending(list(self._idle))
+        await self._wait_until_ended(list(self._ending))
 
     def _take(self, key: WarmKey) -> Interpreter | None:
-        found = next((one for one in self._idle if one.key == key and one.is_sound), None)
-        if found is not None:
-            self._forget(found)
-        return found
+        interpreter = next((idle for idle in self._idle if idle.key == key and idle.is_sound), None)
+        if interpreter is not None:
+            self._forget(interpreter)
+        return interpreter
 
     def _keep(self, interpreter: Interpreter) -> None:
         self._idle.append(interpreter)
-        self._look_later(interpreter)
+        self._schedule_check(interpreter)
 
-    def _look_later(self, interpreter: Interpreter) -> None:
+    def _schedule_check(self, interpreter: Interpreter) -> None:
         left_seconds = interpreter.since + self._settings.idle_seconds - time.monotonic()
         self._timers[interpreter] = asyncio.get_running_loop().call_later(
-            min(left_seconds, self._settings.look_seconds), self._look, interpreter
+            min(left_seconds, self._settings.look_seconds), self._check_idle, interpreter
         )
 
-    def _look(self, interpreter: Interpreter) -> None:
+    def _check_idle(self, interpreter: Interpreter) -> None:
         is_over = time.monotonic() >= interpreter.since + self._settings.idle_seconds
         if is_over or interpreter.computes_on():
-            self._begin_to_end([interpreter])
+            self._start_ending([interpreter])
         else:
-            self._look_later(interpreter)
+            self._schedule_check(interpreter)
 
-    def _is_good_for_more(self, interpreter: Interpreter) -> bool:
+    def _is_reusable(self, interpreter: Interpreter) -> bool:
         limits = self._settings
         is_young = time.monotonic() - interpreter.born < limits.most_seconds
         is_fresh = interpreter.served_items < limits.most_items and limits.idle_seconds > 0
         return interpreter.is_sound and is_young and is_fresh
 
-    async def _make_way(self, devices: set[str], key: WarmKey | None) -> None:
+    async def _free_resources(self, devices: set[str], key: WarmKey | None) -> None:
         in_the_way = [
-            one for one in self._idle if one.key != key and devices.intersection(one.key.devices)
+            idle
+            for idle in self._idle
+            if idle.key != key and devices.intersection(idle.key.devices)
         ]
-        self._begin_to_end(in_the_way)
-        too_large = self._too_large(key)
-        self._begin_to_end(too_large)
-        held = [one for one in self._ending if devices.intersection(one.key.devices)]
-        await self._until_ended([*held, *too_large])
+        self._start_ending(in_the_way)
+        to_free = self._find_memory_to_free(key)
+        self._start_ending(to_free)
+        held = [ending for ending in self._ending if devices.intersection(ending.key.devices)]
+        await self._wait_until_ended([*held, *to_free])
 
-    def _too_large(self, key: WarmKey | None) -> list[Interpreter]:
-        """The longest idle ones whose memory is needed now."""
+    def _find_memory_to_free(self, key: WarmKey | None) -> list[Interpreter]:
+        """The longest idle interpreters whose memory is needed now."""
         needed = sum(self._memory.values()) - self._settings.memory_bytes
-        others = [one for one in self._idle if one.key != key]
-        needed += sum(one.key.memory_bytes for one in others)
+        others = [idle for idle in self._idle if idle.key != key]
+        needed += sum(interpreter.key.memory_bytes for interpreter in others)
         ended = []
-        for one in others:
+        for interpreter in others:
             if needed <= 0:
                 break
-            needed -= one.key.memory_bytes
-            ended.append(one)
+            needed -= interpreter.key.memory_bytes
+            ended.append(interpreter)
         return ended
 
-    def _give_up(self, devices: set[str]) -> None:
-        self._begin_to_end([one for one in self._idle if devices.intersection(one.key.devices)])
+    def _end_on_devices(self, devices: set[str]) -> None:
+        self._start_ending([idle for idle in self._idle if devices.intersection(idle.key.devices)])
 
-    def _begin_to_end(self, interpreters: Iterable[Interpreter]) -> None:
-        for one in list(interpreters):
-            self._forget(one)
-            self._ending[one] = asyncio.create_task(self._end(one))
+    def _start_ending(self, interpreters: Iterable[Interpreter]) -> None:
+        for interpreter in list(interpreters):
+            self._forget(interpreter)
+            self._ending[interpreter] = asyncio.create_task(self._end(interpreter))
 
     def _forget(self, interpreter: Interpreter) -> None:
         self._idle.remove(interpreter)
@@ -200,7 +205,7 @@ class WarmPool:
             self._pins.release(interpreter.name)
             self._ending.pop(interpreter, None)
 
-    async def _until_ended(self, interpreters: Iterable[Interpreter]) -> None:
-        tasks = [self._ending[one] for one in interpreters if one in self._ending]
+    async def _wait_until_ended(self, interpreters: Iterable[Interpreter]) -> None:
+        tasks = [self._ending[ended] for ended in interpreters if ended in self._ending]
         if tasks:
             await asyncio.wait(tasks)

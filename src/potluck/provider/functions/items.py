@@ -1,9 +1,9 @@
-"""A range of a function's items: as many as possible in one interpreter, in few frames.
+"""Runs a range of a function's items: as many as possible in one interpreter, in few frames.
 
-Answers come in the order of the items. An item that breaks the interpreter gets the outcome of
-that, and the rest go on in a fresh one. Which item it was is known if the last thing that was heard
-is that it runs; else those that may have been it are done once more, with care: each is announced,
-and sent only when the one before it has its outcome.
+Answers arrive in the order of the items. An item that breaks the interpreter gets that outcome, and
+the rest continue in a new one. The item is known if the last frame announced it. Otherwise the
+candidates run again in careful mode: each is announced, and sent only when the one before it has
+its outcome.
 """
 
 import asyncio
@@ -23,30 +23,35 @@ from potluck.provider.attempt.types import PreparedAttempt
 from potluck.provider.event import ItemsEnded
 from potluck.provider.files.work_directory import Porter
 from potluck.provider.functions.arguments import MOST_ITEMS, Arguments
-from potluck.provider.functions.channel import Gone
-from potluck.provider.functions.failure import in_a_line, of_ours, shortened
+from potluck.provider.functions.channel import ChannelClosed
+from potluck.provider.functions.failure import error_line, platform_error, shorten_error
 from potluck.provider.functions.interpreter import Interpreter, InterpreterBroken
 from potluck.provider.functions.interpreter_key import WarmKey
 from potluck.provider.functions.interpreter_main import COLLECTED
 from potluck.provider.functions.interpreter_pool import Borrower, WarmPool
 from potluck.provider.functions.session import (
+    InterpreterSession,
     ItemsAnswer,
     NotLoaded,
-    Visit,
-    VisitLog,
+    SessionLog,
 )
 from potluck.provider.one_line import one_line
-from potluck.provider.sandbox.driver import Confinement, Recalled, RunOutcome, drop
+from potluck.provider.sandbox.driver import (
+    Confinement,
+    Recalled,
+    RunOutcome,
+    cancel_all,
+)
 from potluck.wire.provider import ItemOutcome, ReturnedItems
 
 _DETAIL_CHARACTERS = 200
-# Below this an item's clock is too short to be told late.
+# Items with a shorter time limit always run in careful mode.
 _SHORT_SECONDS = 1.0
 _ALL_DONE = "all items have an outcome"
 
 
 class FunctionRange:
-    """Used once: `to_its_end`."""
+    """A single range; call `to_its_end` once."""
 
     def __init__(
         self, job: PreparedAttempt, spec: FunctionSpec, arguments: Arguments, flush_seconds: float
@@ -56,159 +61,160 @@ class FunctionRange:
         self._arguments = arguments
         self._flush_seconds = flush_seconds
         self._porter = Porter(job, {})
-        self._log = VisitLog(job, _nobody_is_to_blame)
+        self._log = SessionLog(job, _ignore_log_limit)
         self._outcomes = Outcomes(job.grant.attempt_id, self._tell, flush_seconds)
         self._left = deque(job.grant.items)
         self._is_careful = job.grant.limits.run_seconds < _SHORT_SECONDS
-        self._at: int | None = None  # the item that runs, if it has been told
-        self._taken: deque[int] = deque()  # places whose files we have, and the interpreter still
-        self._heard = asyncio.Event()  # something that whoever sends may wait for
-        self._spent = RunOutcome(EndReason.COMPLETED, _ALL_DONE, 0)
-        self._has_started = self._has_concluded = False  # any; one in this interpreter
+        self._running: int | None = None  # the item that was announced last
+        self._collected: deque[int] = deque()  # file folders that the interpreter may remove
+        self._progress = asyncio.Event()  # set when items have an outcome
+        self._total = RunOutcome(EndReason.COMPLETED, _ALL_DONE, 0)
+        self._has_started = False
+        self._has_concluded = False  # whether an item has an outcome in this interpreter
 
     async def to_its_end(
         self, pool: WarmPool, key: WarmKey, confinement: Confinement
     ) -> RunOutcome:
-        """`completed` when every item has an outcome; otherwise what keeps the rest from one."""
+        """`completed` when every item has an outcome; otherwise why the rest have none."""
         attempt_id = self._job.grant.attempt_id
         borrower = Borrower(attempt_id, self._log.write, self._porter, self._job.recall)
         try:
             while self._left:
-                self._at, self._has_concluded = None, False
-                self._taken.clear()
-                self._porter.begin(None)  # a fresh one counts its places from the beginning
-                broken = await self._in_one(pool, key, confinement, borrower)
-                if broken is not None and not self._goes_on_after(broken):
-                    return self._all_spent(broken)
-            return self._all_spent()
+                self._running, self._has_concluded = None, False
+                self._collected.clear()
+                self._porter.begin(None)  # a new interpreter numbers its folders from 1 again
+                broken = await self._run_in_one(pool, key, confinement, borrower)
+                if broken is not None and not self._can_continue_after(broken):
+                    return self._outcome(broken)
+            return self._outcome()
         finally:
             self._outcomes.flush()
 
-    async def _in_one(
+    async def _run_in_one(
         self, pool: WarmPool, key: WarmKey, confinement: Confinement, borrower: Borrower
     ) -> RunOutcome | None:
-        """How the interpreter broke, if it did."""
+        """Returns how the interpreter broke, or None."""
         try:
             async with pool.lend(key, confinement, borrower) as interpreter:
-                return await self._in(interpreter)
+                return await self._run(interpreter)
         except InterpreterBroken as broken:
             return broken.ended
 
-    async def _in(self, interpreter: Interpreter) -> RunOutcome | None:
+    async def _run(self, interpreter: Interpreter) -> RunOutcome | None:
         if not self._has_started:
             self._has_started = True
             await self._job.started()
-        visit = Visit(self._job, self._spec, interpreter)
+        session = InterpreterSession(self._job, self._spec, interpreter)
         try:
-            self._add(await interpreter.race(self._serve(interpreter, visit)))
+            self._add(await interpreter.race(self._serve(interpreter, session)))
         except InterpreterBroken as broken:
-            self._add(visit.account(broken.ended))
+            self._add(session.account(broken.ended))
             return broken.ended
         return None
 
-    async def _serve(self, interpreter: Interpreter, visit: Visit) -> RunOutcome:
-        """What has been spent."""
+    async def _serve(self, interpreter: Interpreter, session: InterpreterSession) -> RunOutcome:
+        """Returns the usage of this session."""
         try:
-            await visit.begin(self._is_careful, self._flush_seconds)
-            await self._talk(interpreter, visit)
+            await session.begin(self._is_careful, self._flush_seconds)
+            await self._talk(interpreter, session)
         except NotLoaded as failure:
             await self._fail_all(failure.error)
-        return visit.account_now(self._spent)
+        return session.account_now(self._total)
 
-    async def _talk(self, interpreter: Interpreter, visit: Visit) -> None:
+    async def _talk(self, interpreter: Interpreter, session: InterpreterSession) -> None:
         sending = asyncio.create_task(self._send(interpreter, list(self._left)))
-        hearing = asyncio.create_task(self._hear_all(interpreter, visit))
+        receiving = asyncio.create_task(self._receive_all(interpreter, session))
         try:
-            await asyncio.wait({sending, hearing}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({sending, receiving}, return_when=asyncio.FIRST_COMPLETED)
             if sending.done():
                 sending.result()
-            await hearing
-            await visit.in_time(sending)
+            await receiving
+            await session.in_time(sending)
         finally:
-            await drop(sending, hearing)
+            await cancel_all(sending, receiving)
         await interpreter.view.drained()
 
     async def _send(self, interpreter: Interpreter, left: list[ItemRange]) -> None:
-        """All that is sent, one frame after the other, until every item has been answered.
+        """Sends all frames, until every item has been answered.
 
-        Raises InputFailed. That nobody takes it any more is noticed by who hears the answers.
+        Raises InputFailed. A closed channel is handled by `_receive_all`.
         """
-        with suppress(Gone):
+        with suppress(ChannelClosed):
             most_items = 1 if self._is_careful else MOST_ITEMS
             for part in left:
                 for batch in self._arguments.batches(part, most_items):
-                    await self._send_taken(interpreter)
+                    await self._release_collected(interpreter)
                     size = self._arguments.size(batch)
                     await interpreter.send(b"I", size, self._arguments.parts(batch))
                     if self._is_careful:
-                        await self._concluded(interpreter, batch.end)
-            await self._concluded(interpreter, left[-1].end)
-            await self._send_taken(interpreter)
+                        await self._wait_until_concluded(interpreter, batch.end)
+            await self._wait_until_concluded(interpreter, left[-1].end)
+            await self._release_collected(interpreter)
 
-    async def _concluded(self, interpreter: Interpreter, end: int) -> None:
-        """Returns when the items before this one have their outcome."""
+    async def _wait_until_concluded(self, interpreter: Interpreter, end: int) -> None:
+        """Returns when all items before `end` have an outcome."""
         while self._left and self._left[0].start < end:
-            self._heard.clear()
-            await self._send_taken(interpreter)
-            await self._heard.wait()
+            self._progress.clear()
+            await self._release_collected(interpreter)
+            await self._progress.wait()
 
-    async def _send_taken(self, interpreter: Interpreter) -> None:
-        while self._taken:
-            number = str(self._taken.popleft()).encode()
+    async def _release_collected(self, interpreter: Interpreter) -> None:
+        while self._collected:
+            number = str(self._collected.popleft()).encode()
             await interpreter.send(b"D", len(number), (number,))
 
-    async def _hear_all(self, interpreter: Interpreter, visit: Visit) -> None:
-        visit.begin_clock()
+    async def _receive_all(self, interpreter: Interpreter, session: InterpreterSession) -> None:
+        session.begin_clock()
         while self._left:
-            heard = await visit.hear(0.0 if self._is_careful else 2 * self._flush_seconds)
-            if isinstance(heard, int):
-                self._note(visit, heard)
+            answer = await session.hear(0.0 if self._is_careful else 2 * self._flush_seconds)
+            if isinstance(answer, int):
+                self._note_running(session, answer)
                 continue
-            count = self._count(visit, heard)
+            count = self._count(session, answer)
             if self._is_careful:
-                await self._check_walls(interpreter, visit)
-            self._at = None
-            if heard.files:
-                await self._take_files(interpreter, heard.files)
-            await self._conclude(heard, count)
-            await self._until_there_is_room()
-            self._heard.set()
+                await self._check_limits(interpreter, session)
+            self._running = None
+            if answer.files:
+                await self._take_files(interpreter, answer.files)
+            await self._conclude(answer, count)
+            await self._wait_for_room()
+            self._progress.set()
             interpreter.served_items += count
-            visit.begin_clock()
+            session.begin_clock()
 
-    async def _until_there_is_room(self) -> None:
-        """Whoever calls it back does not wait for the server: the rest inside is little."""
+    async def _wait_for_room(self) -> None:
+        """A stop request does not wait for the server, since few results are left."""
         backlog = self._job.freight.backlog
         if not backlog.has_room:
             with suppress(Recalled):
                 await self._job.recall.unless(backlog.room())
 
-    def _note(self, visit: Visit, item: int) -> None:
-        """Its time begins; each is told once."""
-        is_new = self._at is None or item > self._at
+    def _note_running(self, session: InterpreterSession, item: int) -> None:
+        """Starts the item's time limit; an item is announced at most once."""
+        is_new = self._running is None or item > self._running
         if not is_new or not any(part.start <= item < part.end for part in self._left):
-            raise visit.nonsense()
-        self._at = item
-        visit.begin_clock()
+            raise session.nonsense()
+        self._running = item
+        session.begin_clock()
 
-    def _count(self, visit: Visit, answer: ItemsAnswer) -> int:
-        """How many items it is the answer of: the next ones, of which it must be."""
+    def _count(self, session: InterpreterSession, answer: ItemsAnswer) -> int:
+        """The number of items in the answer, which must be the next ones."""
         count = 1 if answer.is_error else int.from_bytes(answer.data[:8], "little")
         is_next = answer.start == self._left[0].start and 0 < count <= len(self._left[0])
         if not is_next:
-            raise visit.nonsense()
+            raise session.nonsense()
         return count
 
-    async def _check_walls(self, interpreter: Interpreter, visit: Visit) -> None:
+    async def _check_limits(self, interpreter: Interpreter, session: InterpreterSession) -> None:
         await interpreter.view.drained()
-        if (touched := interpreter.view.touched()) is not None:
-            interpreter.touch(touched)
-            raise visit.nonsense()
+        if (exceeded := interpreter.view.touched()) is not None:
+            interpreter.touch(exceeded)
+            raise session.nonsense()
 
     async def _take_files(self, interpreter: Interpreter, number: int) -> None:
-        """Before the outcomes count; then there is room again, which whoever sends says."""
+        """Collects files before the outcomes count; `_send` then lets the folder be removed."""
         await self._porter.collect(interpreter.view.work, f"{COLLECTED}{number}")
-        self._taken.append(number)
+        self._collected.append(number)
 
     async def _conclude(self, answer: ItemsAnswer, count: int) -> None:
         start = answer.start
@@ -216,24 +222,24 @@ class FunctionRange:
             self._add_failure(start, answer.seconds, answer.data)
         else:
             try:
-                values = await self._kept(answer.data)
+                values = await self._store_values(answer.data)
             except StaleLease:
-                pass  # whoever takes leases back says so
+                pass  # handled by the lease's own loop
             except PotluckError as error:
-                told = of_ours(type(error).__name__, f"{error.detail} {error.hint}")
+                data = platform_error(type(error).__name__, f"{error.detail} {error.hint}")
                 for item in range(start, start + count):
-                    self._add_failure(item, answer.seconds / count, told)
+                    self._add_failure(item, answer.seconds / count, data)
             else:
                 returned = ReturnedItems(start, start + count, answer.seconds, values)
                 self._tell(ItemsEnded(self._job.grant.attempt_id, (), (returned,)))
         self._pop(count)
 
-    def _tell(self, told: ItemsEnded) -> None:
-        self._job.freight.backlog.add(told)
-        self._job.tell(told)
+    def _tell(self, event: ItemsEnded) -> None:
+        self._job.freight.backlog.add(event)
+        self._job.tell(event)
 
-    async def _kept(self, data: bytes) -> Value:
-        """Large ones have to be with the server before they are named."""
+    async def _store_values(self, data: bytes) -> Value:
+        """Uploads large values before a report names them."""
         if len(data) <= INLINE_BYTES:
             return Value(data)
         digest = await asyncio.to_thread(hashlib.sha256, data)
@@ -246,12 +252,12 @@ class FunctionRange:
         return Value(blob=blob)
 
     def _add_failure(self, item: int, seconds: float, error: bytes, line: str = "") -> None:
-        detail = line or in_a_line(error)
+        detail = line or error_line(error)
         self._outcomes.add(ItemOutcome(item, EndReason.EXCEPTION, seconds, None, detail, error))
 
     async def _fail_all(self, error: bytes) -> None:
-        """None of them can be called. The whole of it is told once for each part."""
-        line, short = in_a_line(error), shortened(error)
+        """Fails all items; the full error is reported once for each range."""
+        line, short = error_line(error), shorten_error(error)
         for part in self._left:
             self._add_failure(part.start, 0.0, error, line)
             for item in range(part.start + 1, part.end):
@@ -260,12 +266,12 @@ class FunctionRange:
                     await asyncio.sleep(0)
         self._left.clear()
 
-    def _goes_on_after(self, broken: RunOutcome) -> bool:
-        """Whether an item is to blame, or at least can be found."""
+    def _can_continue_after(self, broken: RunOutcome) -> bool:
+        """Whether one item is to blame, or can be found by careful mode."""
         blame = blamed(
             broken.reason,
             self._job.recall.said,
-            is_item_known=self._at is not None and self._at == self._left[0].start,
+            is_item_known=self._running is not None and self._running == self._left[0].start,
             can_go_on=self._has_started and (self._has_concluded or not self._is_careful),
         )
         if blame is Blame.ITEM:
@@ -282,23 +288,23 @@ class FunctionRange:
         if len(first) > count:
             self._left.appendleft(ItemRange(first.start + count, first.end))
 
-    def _add(self, one: RunOutcome) -> None:
-        total = self._spent
-        self._spent = replace(
+    def _add(self, outcome: RunOutcome) -> None:
+        total = self._total
+        self._total = replace(
             total,
-            run_seconds=total.run_seconds + one.run_seconds,
-            cpu_seconds=total.cpu_seconds + one.cpu_seconds,
-            memory_peak_bytes=max(total.memory_peak_bytes, one.memory_peak_bytes),
+            run_seconds=total.run_seconds + outcome.run_seconds,
+            cpu_seconds=total.cpu_seconds + outcome.cpu_seconds,
+            memory_peak_bytes=max(total.memory_peak_bytes, outcome.memory_peak_bytes),
         )
 
-    def _all_spent(self, broken: RunOutcome | None = None) -> RunOutcome:
-        spent = replace(self._spent, log_bytes=self._log.total_bytes)
+    def _outcome(self, broken: RunOutcome | None = None) -> RunOutcome:
+        total = replace(self._total, log_bytes=self._log.total_bytes)
         if broken is None:
-            return spent
+            return total
         return replace(
-            spent, reason=broken.reason, exit_code=broken.exit_code, detail=broken.detail
+            total, reason=broken.reason, exit_code=broken.exit_code, detail=broken.detail
         )
 
 
-async def _nobody_is_to_blame(_: RunOutcome) -> None:
-    """Items print into one log; where that is full the rest is dropped, and fails nobody."""
+async def _ignore_log_limit(_: RunOutcome) -> None:
+    """Items share one log; when it is full, the rest is dropped and no item fails."""

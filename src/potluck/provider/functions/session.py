@@ -1,4 +1,4 @@
-"""One attempt in one interpreter: what it says and hears there, and what it has spent."""
+"""One attempt's use of an interpreter: its frames, time limits, resource usage and log."""
 
 import asyncio
 import struct
@@ -14,17 +14,17 @@ from potluck.model.task_spec import FunctionSpec
 from potluck.provider.attempt.mask import Mask
 from potluck.provider.attempt.types import PreparedAttempt
 from potluck.provider.functions import interpreter_main
-from potluck.provider.functions.arguments import open_value, pieces
-from potluck.provider.functions.channel import INTERFERED, Frame, Gone
-from potluck.provider.functions.failure import masked
+from potluck.provider.functions.arguments import open_value, read_pieces
+from potluck.provider.functions.channel import INTERFERED, ChannelClosed, Frame
+from potluck.provider.functions.failure import mask_error
 from potluck.provider.functions.interpreter import Interpreter
-from potluck.provider.sandbox.driver import RunOutcome, Spent
+from potluck.provider.sandbox.driver import ResourceUse, RunOutcome
 
 _UNLOADED = RunOutcome(EndReason.EXCEPTION, "the function could not be loaded")
 
 
 class NotLoaded(Exception):
-    """The function could not be unpickled there; with what it raised, as plain data."""
+    """The function could not be unpickled; `error` is the exception as plain data."""
 
     def __init__(self, error: bytes) -> None:
         super().__init__()
@@ -32,25 +32,25 @@ class NotLoaded(Exception):
 
 
 class ItemsAnswer(Struct, frozen=True):
-    """Items from `start` on: what they returned, as an item file, or what the one item raised."""
+    """The values of items from `start` on, as an item file, or the error of one item."""
 
     start: int
     seconds: float
     data: bytes
     is_error: bool
-    files: int  # number of the place where their files are; 0: they left none
+    files: int  # number of the folder with their files; 0: none
 
 
-class Visit:
-    """Within `Interpreter.race`, all of it."""
+class InterpreterSession:
+    """Call its methods within `Interpreter.race`."""
 
     def __init__(self, job: PreparedAttempt, spec: FunctionSpec, interpreter: Interpreter) -> None:
         self._job = job
         self._spec = spec
         self._interpreter = interpreter
         self._began = time.monotonic()
-        # To begin is the first one's; what was spent in between is nobody's.
-        self._before = interpreter.view.spent() if interpreter.has_served else Spent(0.0, 0)
+        # The first attempt pays for the start; usage between attempts is not charged.
+        self._before = interpreter.view.spent() if interpreter.has_served else ResourceUse(0.0, 0)
         self._mask = Mask(job.grant.secrets.values())
         seconds = job.grant.limits.run_seconds
         self._run_seconds = seconds
@@ -58,12 +58,12 @@ class Visit:
         self._too_long = RunOutcome(EndReason.TIME_LIMIT, f"it ran longer than its {seconds:g} s")
 
     async def begin(self, is_careful: bool, flush_seconds: float) -> None:
-        """Loads the function if that is not done, and says whose items come now."""
+        """Loads the function if necessary, and announces the attempt."""
         interpreter, grant = self._interpreter, self._job.grant
         if not interpreter.has_served:
             with closing(open_value(self._spec.code, self._job.inputs)) as code:
-                await self.send(b"L", code.size, pieces(code, 0, code.size))
-            await self._loaded()
+                await self.send(b"L", code.size, read_pieces(code, 0, code.size))
+            await self._wait_until_loaded()
         is_array = grant.items_total is not None
         flags = (
             interpreter_main.CAREFUL * is_careful
@@ -75,37 +75,37 @@ class Visit:
         if is_array:
             variables["POTLUCK_ITEMS"] = str(grant.items_total)
         lines = "\0".join(f"{name}={value}" for name, value in variables.items()).encode()
-        told = interpreter_main.JOB.pack(flags, flush_seconds) + lines
-        await self.send(b"J", len(told), (told,))
+        payload = interpreter_main.JOB.pack(flags, flush_seconds) + lines
+        await self.send(b"J", len(payload), (payload,))
 
     def begin_clock(self) -> None:
-        """An item has its time from now on."""
+        """Restarts the time limit, for the next item."""
         self._until = time.monotonic() + self._run_seconds
 
     async def send(self, kind: bytes, size: int, parts: Iterable[bytes]) -> None:
         await self.in_time(self._interpreter.send(kind, size, parts))
 
     async def in_time(self, sending: Awaitable[None]) -> None:
-        """Whoever is sent something has the time of an item to take it."""
+        """Waits for a send within the time limit of an item."""
         try:
             async with asyncio.timeout(self._until - time.monotonic()):
                 await sending
         except TimeoutError:
             self._interpreter.touch(self._too_long)
-            raise Gone from None
+            raise ChannelClosed from None
 
-    async def _loaded(self) -> None:
+    async def _wait_until_loaded(self) -> None:
         self.begin_clock()
         frame = await self._next(0.0)
         if frame.kind == b"X" and len(frame.data) <= interpreter_main.MOST_ERROR_BYTES:
             self._interpreter.touch(_UNLOADED)
-            raise NotLoaded(masked(frame.data, self._mask))
+            raise NotLoaded(mask_error(frame.data, self._mask))
         if frame.kind != b"R":
             raise self.nonsense()
 
     async def hear(self, spare_seconds: float = 0.0) -> ItemsAnswer | int:
-        """An answer, or the item that runs by now; within the time of an item, and a little more
-        where what has been done is not told at once."""
+        """The next answer, or the number of the running item. Waits for the time limit of an item,
+        plus `spare_seconds` where answers are batched."""
         frame = await self._next(spare_seconds)
         try:
             if frame.kind == b"A":
@@ -119,18 +119,22 @@ class Visit:
         if frame.kind == b"F" and len(data) > interpreter_main.MOST_ERROR_BYTES:
             raise self.nonsense()
         if frame.kind == b"F":
-            return ItemsAnswer(start, seconds, masked(data, self._mask), is_error=True, files=files)
+            return ItemsAnswer(
+                start, seconds, mask_error(data, self._mask), is_error=True, files=files
+            )
         return ItemsAnswer(start, seconds, data, is_error=False, files=files)
 
     def account(self, ended: RunOutcome, log_bytes: int = 0) -> RunOutcome:
-        """What this attempt has spent in an interpreter that has ended so."""
-        return self._account(ended, Spent(ended.cpu_seconds, ended.memory_peak_bytes), log_bytes)
+        """Adds this attempt's usage of an interpreter that has ended."""
+        return self._account(
+            ended, ResourceUse(ended.cpu_seconds, ended.memory_peak_bytes), log_bytes
+        )
 
     def account_now(self, ended: RunOutcome, log_bytes: int = 0) -> RunOutcome:
-        """What this attempt has spent up to now."""
+        """Adds this attempt's usage so far."""
         return self._account(ended, self._interpreter.view.spent(), log_bytes)
 
-    def _account(self, ended: RunOutcome, spent: Spent, log_bytes: int) -> RunOutcome:
+    def _account(self, ended: RunOutcome, spent: ResourceUse, log_bytes: int) -> RunOutcome:
         return replace(
             ended,
             run_seconds=time.monotonic() - self._began,
@@ -143,14 +147,14 @@ class Visit:
         left_seconds = self._until + spare_seconds - time.monotonic()
         return await self._interpreter.receive(left_seconds, self._too_long)
 
-    def nonsense(self) -> Gone:
-        """What was heard makes none; so it ends."""
+    def nonsense(self) -> ChannelClosed:
+        """Ends the interpreter after a malformed frame; returns the exception to raise."""
         self._interpreter.touch(INTERFERED)
-        return Gone()
+        return ChannelClosed()
 
 
-class VisitLog:
-    """What is printed during a visit, up to the task's limit; what is over it is told once."""
+class SessionLog:
+    """The output of a session, up to the task's limit; calls `over` once when it is reached."""
 
     def __init__(self, job: PreparedAttempt, over: Callable[[RunOutcome], Awaitable[None]]) -> None:
         self._log = job.log

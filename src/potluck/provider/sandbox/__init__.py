@@ -1,1 +1,1 @@
-"""Where a stranger's code runs. One driver a file, on the interface in `driver.py`."""
+"""Sandboxes for untrusted code: the interface is in `driver.py`, each driver has its own module."""

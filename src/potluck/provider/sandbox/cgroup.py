@@ -1,8 +1,8 @@
-"""The control group of one run: its limits, what it used, and its removal.
+"""The control group of one run: its limits, its resource usage, and its removal.
 
-The kernel's wall for memory is memory and disk together, since the pages of the work directory are
-charged to the group as well; the watchdog holds the run to its memory alone. What is enforced is
-what the hierarchy offers, and every reading of a missing controller is zero or None.
+The kernel's memory limit covers memory plus disk, since pages of the work directory are charged to
+the group as well; the watchdog enforces the limit for memory alone. Only controllers that the
+hierarchy has are enforced; readings of missing ones are zero or None.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ _FILE_BYTES = 65_536
 
 
 class Dialect(Struct, frozen=True):
-    """What the two versions call the same things."""
+    """File names and keys that differ between the two versions."""
 
     memory_limit: tuple[str, ...]  # the later ones may be missing
     no_swap: tuple[str, ...]
-    memory_own: str  # the key of memory that is neither files nor shared, in memory.stat
+    memory_own: str  # key of anonymous memory in memory.stat
     memory_shared: str
     oom_events: str
     memory_peak: str
@@ -60,7 +60,7 @@ class GroupLimits(Struct, frozen=True):
 
 
 class Group:
-    """One directory for each controller; in version 2 they are all the same one."""
+    """One directory for each controller; version 2 has a single directory for all."""
 
     def __init__(self, hierarchy: Hierarchy, name: str) -> None:
         self._version = hierarchy.version
@@ -118,14 +118,14 @@ class Group:
         return None if microseconds is None else microseconds / 1e6
 
     async def remove(self) -> None:
-        """Ends what is still in it and removes it; the kernel may need a moment to let go."""
+        """Kills remaining processes and removes the group; retries while the kernel is busy."""
         deadline = time.monotonic() + _REMOVE_SECONDS
-        while not self._removed():
+        while not self._try_remove():
             if time.monotonic() > deadline:
-                raise TimeoutError(f"the control group {self._unique()[0]} can not be removed")
+                raise TimeoutError(f"the control group {self._unique()[0]} cannot be removed")
             await asyncio.sleep(0.005)
 
-    def _removed(self) -> bool:
+    def _try_remove(self) -> bool:
         for directory in self._unique():
             if not directory.exists():
                 continue
@@ -146,7 +146,7 @@ class Group:
         return list(dict.fromkeys(self._directories.values()))
 
     def _write(self, controller: str, file: str, value: int | str) -> None:
-        """Nothing where the kernel does not offer the file: swap is often not accounted for."""
+        """Does nothing if the file is missing: swap is often not accounted."""
         if controller not in self._directories:
             return
         path = self._directories[controller] / file
@@ -154,7 +154,7 @@ class Group:
             path.write_text(str(value))
 
     def _read(self, controller: str, file: str) -> str:
-        """Asked with every call of a function, so it takes no detour; such files are small."""
+        """Reads directly, since this happens on every function call; such files are small."""
         if controller not in self._directories:
             return ""
         try:
@@ -172,16 +172,15 @@ class Group:
 
 
 async def remove_all(hierarchy: Hierarchy) -> None:
-    """Ends and removes every group that an earlier life of this node left behind."""
+    """Removes all groups that an earlier process of this node left behind."""
     for name in sorted(hierarchy.leftovers()):
         await Group(hierarchy, name).remove()
 
 
 def _kill_members(directory: Path) -> None:
-    """All at once where the kernel offers it, else one after the other until none is left."""
-    at_once = directory / "cgroup.kill"
-    if at_once.exists():
-        at_once.write_text("1")
+    kill_file = directory / "cgroup.kill"  # kills all members atomically; newer kernels only
+    if kill_file.exists():
+        kill_file.write_text("1")
         return
     for pid in (directory / "cgroup.procs").read_text().split():
         with suppress(ProcessLookupError):

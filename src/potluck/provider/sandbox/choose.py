@@ -1,7 +1,7 @@
-"""Which sandbox this machine gets, by the name that its owner says, found out by trying.
+"""Opens the sandbox that the owner names, and probes it.
 
-What needs an image runs in containers, also where all else runs in bubblewrap, as long as there is
-an engine on this machine that works; that there is none keeps nobody from providing.
+Tasks with an image run in containers if this machine has a working engine, also where all other
+tasks run in bubblewrap. An engine is not required.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from potluck.provider.sandbox.unconfined_run import UnconfinedDriver
 
 
 class WithImages:
-    """Runs in `images` what names an image, and all else in `plain`."""
+    """Runs tasks with an image in `images`, all others in `plain`."""
 
     def __init__(self, plain: Driver, images: Driver | None, directory: Path) -> None:
         self.encloses_processes = plain.encloses_processes
@@ -56,8 +56,7 @@ class WithImages:
         return await driver.run(confinement, output, started, companion, recall, errand)
 
     async def reap(self) -> None:
-        """Where an earlier life had an engine and this one has none, what its runs worked in goes
-        all the same: it may be in memory."""
+        """Also removes container work directories, which may use memory, if the engine is gone."""
         await self._plain.reap()
         if self._images is not None:
             await self._images.reap()
@@ -70,7 +69,7 @@ _PROBE_SECONDS = 30.0
 
 
 class DriverSite(Struct, frozen=True):
-    """Where a driver keeps what it needs, whose it is, and how an engine may be used."""
+    """A driver's state directory and node, and how it may use a container engine."""
 
     directory: Path
     node_name: str
@@ -81,42 +80,42 @@ class DriverSite(Struct, frozen=True):
 class Chosen(Struct, frozen=True):
     driver: Driver
     report: SandboxReport
-    containers: SandboxReport | None = None  # where images are run, if not in the driver itself
+    containers: SandboxReport | None = None  # of the driver for images, if it is another one
 
 
 async def choose(place: DriverSite, sandbox: str) -> Chosen:
-    """SandboxUnavailable says why it does not work, and what helps."""
-    driver = _driver(place, sandbox)
+    """Raises SandboxUnavailable, with the cause and a hint."""
+    driver = _make_driver(place, sandbox)
     if sandbox == "none":
         return Chosen(WithImages(driver, None, place.directory), await driver.probe())
     if sandbox in _IN_CONTAINERS:
         return Chosen(driver, await driver.probe())
-    report, beside = await asyncio.gather(_probe(driver, place), _beside(place))
-    images, containers = beside or (None, None)
+    report, found = await asyncio.gather(_probe(driver, place), _find_containers(place))
+    images, containers = found or (None, None)
     return Chosen(WithImages(driver, images, place.directory), report, containers)
 
 
-def _driver(place: DriverSite, sandbox: str) -> Driver:
+def _make_driver(place: DriverSite, sandbox: str) -> Driver:
     if sandbox == "none":
         return UnconfinedDriver(place.directory, place.node_name)
     if sys.platform != "linux":
         raise SandboxUnavailable(
-            f"There is no sandbox for this system ({sys.platform}) yet.",
+            f"Potluck has no sandbox for this system ({sys.platform}) yet.",
             "Provide from Linux, or start with --unsafe-no-sandbox to run your own tasks only.",
         )
-    # These import what only Linux has.
+    # Imported here because they need Linux.
     if sandbox in _IN_CONTAINERS:
-        return _containers(place, "runsc" if sandbox == "runsc" else None)
+        return _docker_driver(place, "runsc" if sandbox == "runsc" else None)
     from potluck.provider.sandbox.bubblewrap.bwrap import BubblewrapDriver
 
     return BubblewrapDriver(place.directory, place.node_name)
 
 
-def _containers(place: DriverSite, runtime: str | None) -> Driver:
+def _docker_driver(place: DriverSite, runtime: str | None) -> Driver:
     from potluck.provider.sandbox.docker.docker import DockerDriver
-    from potluck.provider.sandbox.docker.engine import need_socket
+    from potluck.provider.sandbox.docker.engine import require_socket
 
-    socket = need_socket(place.docker_url)
+    socket = require_socket(place.docker_url)
     return DockerDriver(place.directory, place.node_name, socket, runtime, place.may_pull)
 
 
@@ -129,28 +128,28 @@ async def _probe(driver: Driver, place: DriverSite) -> SandboxReport:
         if find_socket(place.docker_url) is None:
             raise
         hint = "Or run everything in containers: `potluck provider set sandbox=docker`."
-        raise _also(unavailable, hint) from unavailable
+        raise _with_hint(unavailable, hint) from unavailable
 
 
-async def _beside(place: DriverSite) -> tuple[Driver, SandboxReport] | None:
+async def _find_containers(place: DriverSite) -> tuple[Driver, SandboxReport] | None:
     try:
-        driver = _containers(place, None)
+        driver = _docker_driver(place, None)
         async with asyncio.timeout(_PROBE_SECONDS):
             return driver, await driver.probe()
     except PotluckError as error:
-        _miss(place, error)
+        _raise_if_configured(place, error)
     except TimeoutError:
-        late = f"The container engine did not answer within {_PROBE_SECONDS:g} s."
-        _miss(place, SandboxUnavailable(late, "Start it again."))
+        detail = f"The container engine did not answer within {_PROBE_SECONDS:g} s."
+        _raise_if_configured(place, SandboxUnavailable(detail, "Restart it."))
     return None
 
 
-def _miss(place: DriverSite, error: PotluckError) -> None:
-    """Raises it, unless an engine was only looked for in the usual places."""
+def _raise_if_configured(place: DriverSite, error: PotluckError) -> None:
+    """Ignores the error if the owner did not configure an engine."""
     if place.docker_url:
-        hint = "Or take POTLUCK_PROVIDER_DOCKER_URL away: then images are not run here."
-        raise _also(error, hint) from error
+        hint = "Or unset POTLUCK_PROVIDER_DOCKER_URL; then this node runs no images."
+        raise _with_hint(error, hint) from error
 
 
-def _also(error: PotluckError, hint: str) -> SandboxUnavailable:
+def _with_hint(error: PotluckError, hint: str) -> SandboxUnavailable:
     return SandboxUnavailable(error.detail, f"{error.hint} {hint}".strip())

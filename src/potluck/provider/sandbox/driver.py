@@ -1,4 +1,7 @@
-"""The interface of every sandbox: what to run, the walls around it, and how it ended."""
+"""The interface of every sandbox driver: what to run, its limits, and how it ended.
+
+Also what all drivers share: waiting on descriptors, staging inputs, and outcomes of exit codes.
+"""
 
 import asyncio
 import math
@@ -18,8 +21,8 @@ from potluck.model.task import MIB, EndReason
 from potluck.model.terms import TaskKind
 
 
-async def readable(descriptor: int) -> None:
-    """Returns when a read would not block: data, end of file, or, for a pidfd, the end of life."""
+async def wait_readable(descriptor: int) -> None:
+    """Returns when a read would not block: data, end of file or, for a pidfd, process exit."""
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[None] = loop.create_future()
     loop.add_reader(descriptor, _resolve, ready)
@@ -29,8 +32,8 @@ async def readable(descriptor: int) -> None:
         loop.remove_reader(descriptor)
 
 
-async def writable(descriptor: int) -> None:
-    """Returns when a write would not block, or the other end is gone."""
+async def wait_writable(descriptor: int) -> None:
+    """Returns when a write would not block, or the other end is closed."""
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[None] = loop.create_future()
     loop.add_writer(descriptor, _resolve, ready)
@@ -45,8 +48,8 @@ def _resolve(ready: asyncio.Future[None]) -> None:
         ready.set_result(None)
 
 
-async def drop(*tasks: asyncio.Task[Any]) -> None:
-    """Cancels them and returns when they have let go of everything."""
+async def cancel_all(*tasks: asyncio.Task[Any]) -> None:
+    """Cancels the tasks and returns when all of them have finished."""
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)
@@ -54,20 +57,20 @@ async def drop(*tasks: asyncio.Task[Any]) -> None:
 
 T = TypeVar("T")
 
-# Where the task works inside every sandbox, what of that comes back and what survives the attempt,
-# and where a prepared environment is mounted.
+# Paths inside every sandbox: the work directory, the files that are returned, the files that
+# survive the attempt, and the prepared environment.
 WORK = "/work"
 OUTPUT = f"{WORK}/output"
 CHECKPOINT = f"{WORK}/checkpoint"
 ENVIRONMENT = "/environment"
-# Of tasks that run on the node's own system, and in no image.
+# Kinds of tasks that run on the node's own system, not in an image.
 PLAIN_KINDS = tuple(kind for kind in TaskKind if kind is not TaskKind.CONTAINER)
-# As the first word of a command: the sandbox's own interpreter.
+# As the first word of a command: the sandbox's own Python interpreter.
 PYTHON = "{python}"
 
 
 class Mount(Struct, frozen=True):
-    """A directory or file of the host that is shown inside."""
+    """A directory or file of the host that is visible inside."""
 
     source: Path
     target: str
@@ -75,10 +78,10 @@ class Mount(Struct, frozen=True):
 
 
 class Confinement(Struct, frozen=True):
-    """One command and the walls around it."""
+    """One command and its limits."""
 
     name: str  # unique on this machine while it runs: the attempt's id, or that plus a suffix
-    command: tuple[str, ...]  # PYTHON as first word: the sandbox's own interpreter
+    command: tuple[str, ...]
     memory_bytes: int
     disk_bytes: int
     processes: int
@@ -88,16 +91,16 @@ class Confinement(Struct, frozen=True):
     environment: dict[str, str] = {}
     files: dict[str, bytes] = {}  # relative to the work directory; plain names only
     mounts: tuple[Mount, ...] = ()
-    device_nodes: tuple[Mount, ...] = ()  # that may be used; all others are absent
-    own_processes: int = 0  # how many of the processes inside are ours, and not counted
-    image: str | None = None  # the container image that it runs in; None: the node's own system
-    image_seconds: float = 86_400.0  # how long that may take to come
+    device_nodes: tuple[Mount, ...] = ()  # all others are absent
+    own_processes: int = 0  # processes or threads inside that are ours and do not count
+    image: str | None = None  # container image; None: the node's own system
+    image_seconds: float = 86_400.0  # time limit for pulling the image
 
 
 class RunOutcome(Struct, frozen=True):
-    """How a run ended, or has to end: by its own exit status or signal, a limit, or a recall.
+    """How a run ended, or has to end: by exit status, signal, limit or stop request.
 
-    What it used is filled in once nothing of it runs, and the value once a function has given one.
+    Resource usage is filled in once none of its processes runs, `value` once a function returned.
     """
 
     reason: EndReason
@@ -110,15 +113,15 @@ class RunOutcome(Struct, frozen=True):
     value: Value | None = None  # what a function returned or raised
 
 
-# Called with "stdout" or "stderr" and the bytes as they come; awaiting it is the back-pressure.
-# Where the log is cut, called once more with "potluck" and a line that says so.
+# Called with "stdout" or "stderr" and bytes as they arrive; awaiting it applies back-pressure.
+# When the log is truncated, called once more with "potluck" and a line that says so.
 Output = Callable[[str, bytes], Awaitable[None]]
-# Called once, when the command itself has been started.
+# Called once, when the command has been started.
 Started = Callable[[], Awaitable[None]]
 
 
 class Recalled(Exception):
-    """It was called back before it was ready."""
+    """A stop request arrived before the run was ready."""
 
     def __init__(self, touched: RunOutcome) -> None:
         super().__init__(touched.detail)
@@ -126,11 +129,10 @@ class Recalled(Exception):
 
 
 class StopRequest:
-    """A wish from outside that a run end early, for a reason that is not its own.
+    """A request from outside to stop a run early.
 
-    Its processes get SIGTERM, and may come to an end of their own until the grace is over. The
-    first reason stays; a later wish can only bring the end nearer. A run that has not begun when
-    it is asked never does.
+    Its processes get SIGTERM and may exit by themselves during the grace period. The first reason
+    stays; a later request can only shorten the grace period. A run that has not started never does.
     """
 
     def __init__(self) -> None:
@@ -141,7 +143,7 @@ class StopRequest:
         self._others: list[StopRequest] = []
 
     def ask(self, reason: EndReason, grace_seconds: float, detail: str = "") -> None:
-        """The detail is a sentence for the owner of the task."""
+        """`detail` is a sentence for the task's owner."""
         if self.said is None:
             self.said = RunOutcome(reason, detail or reason.facts.meaning)
         self._deadline = min(self._deadline, time.monotonic() + grace_seconds)
@@ -151,7 +153,7 @@ class StopRequest:
             other.ask(reason, grace_seconds, detail)
 
     def pass_on(self, other: "StopRequest") -> None:
-        """Whoever asks this one asks the other too, also if that has been before."""
+        """Forwards this request to `other`, now if it has already been made, else later."""
         self._others.append(other)
         if self.said is not None:
             grace_seconds = self._deadline - time.monotonic()
@@ -163,7 +165,7 @@ class StopRequest:
         return self.said
 
     async def unless(self, work: Coroutine[Any, Any, T]) -> T:
-        """What the work gives. Raises Recalled, and drops it, if somebody asks meanwhile."""
+        """Returns the result of `work`; on a stop request cancels it and raises Recalled."""
         working, asked = asyncio.create_task(work), asyncio.create_task(self.asked())
         try:
             await asyncio.wait({working, asked}, return_when=asyncio.FIRST_COMPLETED)
@@ -171,7 +173,7 @@ class StopRequest:
                 raise Recalled(asked.result())
             return working.result()
         finally:
-            await drop(working, asked)
+            await cancel_all(working, asked)
 
     async def grace_over(self) -> None:
         while (left_seconds := self._deadline - time.monotonic()) > 0:
@@ -182,18 +184,18 @@ class StopRequest:
 
 
 class WorkDirectory(Struct, frozen=True):
-    """The directory that a run works in, from outside, as long as the run is not cleared away.
+    """A run's work directory seen from outside; valid until the run is cleaned up.
 
-    What is inside may be anything that the task's code has made of it: below the descriptor all is
-    opened step by step, and no link is followed.
+    The task's code controls its content: open everything below the descriptor step by step, and
+    follow no links.
     """
 
     descriptor: int
-    uid: int | None = None  # to whom what we put there must belong; None: it is his already
+    uid: int | None = None  # owner of files that we create there; None: already right
 
 
 class InputFailed(Exception):
-    """What the task needs can not be put where it works; says why."""
+    """An input cannot be placed in the work directory; the message says why."""
 
     def __init__(self, detail: str, reason: EndReason = EndReason.INPUT_FAILED) -> None:
         super().__init__(detail)
@@ -201,27 +203,25 @@ class InputFailed(Exception):
 
 
 class Errand(Protocol):
-    """What somebody outside has to do in the work directory of a run."""
+    """Hooks that work in a run's work directory from outside."""
 
     async def before(self, work: WorkDirectory) -> None:
-        """All is set up, and nothing runs yet. May raise InputFailed; then nothing ever does."""
+        """Called after setup and before the command starts; InputFailed prevents the start."""
         ...
 
     async def during(self, work: WorkDirectory) -> None:
-        """Beside the run; cancelled when that ends."""
+        """Runs concurrently with the command; cancelled when that ends."""
         ...
 
     async def after(self, work: WorkDirectory, reason: EndReason) -> None:
-        """Nothing runs any more, and this is how it ended; the directory goes away after it.
+        """Called when no process is left; the directory is removed afterwards.
 
-        Not called for a run that never began, nor for one that is cancelled.
+        Not called for a run that never started or was cancelled.
         """
         ...
 
 
 class NoErrand:
-    """For runs whose directory is nobody's concern."""
-
     async def before(self, work: WorkDirectory) -> None:
         pass
 
@@ -235,38 +235,38 @@ class NoErrand:
 NO_ERRAND = NoErrand()
 
 
-class Spent(Struct, frozen=True):
-    """What a run has used up to now."""
+class ResourceUse(Struct, frozen=True):
+    """What a run has used so far."""
 
     cpu_seconds: float
     memory_peak_bytes: int
 
 
 class View(Struct, frozen=True):
-    """What a companion may ask about the run."""
+    """What a companion can learn about the run."""
 
-    touched: Callable[[], RunOutcome | None]  # whether a wall is touched, asked now
-    drained: Callable[[], Awaitable[None]]  # returns when all that was written has been passed on
-    spent: Callable[[], Spent]
+    touched: Callable[[], RunOutcome | None]  # the limit that is exceeded now, if any
+    drained: Callable[[], Awaitable[None]]  # returns when all output so far has been passed on
+    spent: Callable[[], ResourceUse]
     work: WorkDirectory
 
 
 class Companion(Protocol):
-    """Somebody outside who talks with the command through its stdin, while it runs."""
+    """Talks with the command through its stdin while it runs."""
 
     stdin: int  # the command's end
 
     async def talk(self, view: View) -> RunOutcome | None:
-        """Returns what the run is to be ended with; None lets it end by itself."""
+        """Returns the outcome to end the run with; None lets it exit by itself."""
         ...
 
 
 async def unnoticed() -> None:
-    """For those who do not want to know."""
+    """A `Started` callback that does nothing."""
 
 
 def small_trial(name: str, *arguments: str) -> Confinement:
-    """The sandbox's own interpreter with these arguments, within walls that suit a question."""
+    """The sandbox's interpreter with these arguments, under small limits."""
     return Confinement(
         name=name,
         command=(PYTHON, "-I", "-S", *arguments),
@@ -280,13 +280,12 @@ def small_trial(name: str, *arguments: str) -> Confinement:
 
 
 class Driver(Protocol):
-    """A way to confine a command. Cancelling `run` ends all that it started, at once."""
+    """Confines commands. Cancelling `run` immediately ends everything that it started."""
 
-    # Whether all processes that a command can see are its own.
-    encloses_processes: bool
+    encloses_processes: bool  # whether a command sees its own processes only
 
     async def probe(self) -> SandboxReport:
-        """What is really enforced here, found out by trying; raises SandboxUnavailable."""
+        """Reports what is actually enforced, by a trial run; raises SandboxUnavailable."""
         ...
 
     async def run(
@@ -298,21 +297,23 @@ class Driver(Protocol):
         recall: StopRequest | None = None,
         errand: Errand = NO_ERRAND,
     ) -> RunOutcome:
-        """Runs the command to its end. Nothing of it is left behind, however this returns.
+        """Runs the command to its end, and leaves nothing of it behind, however this returns.
 
-        Recalled, it ends with the reason of that, whatever its exit status.
+        After a stop request the outcome has its reason, whatever the exit status.
         """
         ...
 
     async def reap(self) -> None:
-        """Removes what an earlier life of this provider left behind (it may have been killed)."""
+        """Removes what an earlier process of this provider left behind."""
         ...
 
 
-async def outfit(errand: Errand, work: WorkDirectory, recall: StopRequest) -> RunOutcome | None:
-    """What the run ends with before it has begun; None when it can begin.
+async def stage_inputs(
+    errand: Errand, work: WorkDirectory, recall: StopRequest
+) -> RunOutcome | None:
+    """Runs `errand.before`; returns the outcome that prevents the start, or None.
 
-    Large inputs take a while, and whoever calls the run back does not wait for them.
+    A stop request does not wait for large inputs.
     """
     try:
         await recall.unless(errand.before(work))
@@ -321,11 +322,11 @@ async def outfit(errand: Errand, work: WorkDirectory, recall: StopRequest) -> Ru
     return None
 
 
-_SIGNAL_OFFSET = 128  # shells and bwrap tell a signal n as the exit status 128 + n
+_SIGNAL_OFFSET = 128  # shells and bwrap report signal n as exit status 128 + n
 
 
 def of_code(code: int) -> RunOutcome:
-    """For a code as `subprocess` tells it: a signal is negative."""
+    """The outcome of a `subprocess` return code: a signal is negative."""
     if code < 0:
         return RunOutcome(EndReason.SIGNAL, f"it was killed by {_signal_name(-code)}", code)
     if code == 0:
@@ -333,19 +334,19 @@ def of_code(code: int) -> RunOutcome:
     return RunOutcome(EndReason.EXIT_STATUS, f"it ended with exit status {code}", code)
 
 
-def of_translated(code: int, wait_status: int | None) -> RunOutcome:
-    """For a code in which a signal may hide as 128 + n.
+def outcome_of_shell_code(code: int, wait_status: int | None) -> RunOutcome:
+    """The outcome of a code in which 128 + n may stand for signal n.
 
-    The wait status of the command itself settles it. Where the kernel does not tell that, a code
-    that can be a signal is taken for one: scripts rarely choose such an exit status.
+    The command's own wait status decides. Where the kernel does not provide it, a code that can
+    be a signal is taken for one: scripts rarely choose such an exit status.
     """
     if wait_status is not None:
         return of_code(os.waitstatus_to_exitcode(wait_status))
-    hidden = code - _SIGNAL_OFFSET
-    if hidden not in signal.valid_signals():
+    number = code - _SIGNAL_OFFSET
+    if number not in signal.valid_signals():
         return of_code(code)
-    detail = f"it was killed by {_signal_name(hidden)}, or ended with exit status {code}"
-    return RunOutcome(EndReason.SIGNAL, detail, -hidden)
+    detail = f"it was killed by {_signal_name(number)}, or ended with exit status {code}"
+    return RunOutcome(EndReason.SIGNAL, detail, -number)
 
 
 def _signal_name(number: int) -> str:

@@ -1,6 +1,5 @@
-"""What holds one confined run within its limits: its control group where there is one, else rlimits
-and looking into the sandbox. The driver's report says which, and nothing better than what is in
-force.
+"""Enforces the limits of one bubblewrap run: by a control group where available, else by rlimits
+and by inspecting the sandbox. The driver reports the mechanism that is actually in force.
 """
 
 import os
@@ -11,30 +10,30 @@ from pathlib import Path
 
 from potluck.model.task import EndReason
 from potluck.provider.one_line import one_line
-from potluck.provider.sandbox.bubblewrap.launch import Remains
+from potluck.provider.sandbox.bubblewrap.launch import ProcessRemains
 from potluck.provider.sandbox.cgroup import Group, GroupLimits
-from potluck.provider.sandbox.driver import Confinement, RunOutcome, Spent
+from potluck.provider.sandbox.driver import Confinement, ResourceUse, RunOutcome
 from potluck.provider.sandbox.hierarchy import Hierarchy
-from potluck.provider.sandbox.inspect_run import Inside
+from potluck.provider.sandbox.inspect_run import SandboxView
 from potluck.provider.sandbox.limits import (
-    Wall,
-    disk_wall,
-    memory_wall,
-    process_wall,
+    LimitCheck,
+    check_disk,
+    check_memory,
+    check_processes,
 )
 
 _OPEN_FILES = 65_536
-# Half way between never and always: should the machine itself run out of memory, a task goes first.
+# Of 1000, so that tasks are killed first if the machine itself runs out of memory.
 _OUT_OF_MEMORY_SCORE = 500
-# bwrap's own process inside lives within the same limits, and where there is a group its outer one.
+# bwrap's inner process counts towards the same limits, in a control group its outer one as well.
 _OWN_PROCESSES = 1
 _OUTER_PROCESSES = 1
-# The rlimit stands a little behind the watchdog's wall, so that the watchdog can see it crossed.
+# The rlimit is slightly above the watchdog's limit, so that the watchdog can see it exceeded.
 _PROCESS_SLACK = 8
 
 
 class Enclosure:
-    """What holds one run. `remove` when all its processes are dead."""
+    """Limits of one run. Call `remove` when all its processes are dead."""
 
     def __init__(self, confinement: Confinement, hierarchy: Hierarchy | None) -> None:
         self._confinement = confinement
@@ -42,52 +41,52 @@ class Enclosure:
         self._group = Group(hierarchy, name) if hierarchy else None
 
     def admit(self, outer: int) -> None:
-        """Makes the control group and puts bwrap into it. The kernel may take 20 ms over the first
-        process that enters one, and next to nothing over one that follows."""
+        """Creates the control group and adds bwrap. Adding the first process may take the kernel
+        20 ms, adding further ones next to nothing."""
         if self._group is not None:
             self._group.make(self._group_limits())
             self._group.add(outer)
 
     def admit_inner(self, pid: int) -> None:
-        """It may have been born before its parent was in the group."""
+        """Adds the inner process, which may have been forked before its parent was added."""
         if self._group is not None:
             self._group.add(pid)
 
     def restrict(self, pid: int) -> None:
-        """Sets the rlimits of the process; all that it starts inherits them."""
+        """Sets the rlimits of the process, which its children inherit."""
         Path(f"/proc/{pid}/oom_score_adj").write_text(str(_OUT_OF_MEMORY_SCORE))
         _lower(pid, resource.RLIMIT_CORE, 0)
         _lower(pid, resource.RLIMIT_NOFILE, _OPEN_FILES)
         if self._needs_process_rlimit():
             _lower(pid, resource.RLIMIT_NPROC, self._most_processes() + _PROCESS_SLACK)
 
-    def walls(self, inside: Inside) -> list[Wall]:
+    def checks(self, inside: SandboxView) -> list[LimitCheck]:
         limit = self._confinement
         return [
-            *self._memory_walls(inside),
-            self._process_wall(inside),
-            disk_wall(inside.work_is_full, limit.disk_bytes),
+            *self._memory_checks(inside),
+            self._process_check(inside),
+            check_disk(inside.work_is_full, limit.disk_bytes),
         ]
 
-    def cpu_seconds(self, remains: Remains, inside: Inside | None) -> float:
-        """From the group, else from the kernel's account of what ended by itself and ours of what
-        was killed."""
-        told = self._group.cpu_seconds() if self._group else None
+    def cpu_seconds(self, remains: ProcessRemains, inside: SandboxView | None) -> float:
+        """From the group, else the maximum of rusage, which misses killed children, and of our own
+        observations."""
+        counted = self._group.cpu_seconds() if self._group else None
         seen = inside.cpu_seconds if inside else 0.0
-        return max(remains.cpu_seconds, seen) if told is None else told
+        return max(remains.cpu_seconds, seen) if counted is None else counted
 
-    def memory_peak_bytes(self, remains: Remains, inside: Inside | None) -> int:
-        told = self._group.memory_peak_bytes() if self._group else None
+    def memory_peak_bytes(self, remains: ProcessRemains, inside: SandboxView | None) -> int:
+        counted = self._group.memory_peak_bytes() if self._group else None
         seen = inside.memory_peak_bytes if inside else 0
-        return max(remains.memory_peak_bytes, seen) if told is None else told
+        return max(remains.memory_peak_bytes, seen) if counted is None else counted
 
-    def spent(self, inside: Inside) -> Spent:
-        """Up to now, while it runs. Looks inside only for what the group does not tell."""
+    def spent(self, inside: SandboxView) -> ResourceUse:
+        """Usage so far. Inspects the sandbox only for values that the group does not have."""
         cpu_seconds = self._group.cpu_seconds() if self._group else None
         peak_bytes = self._group.memory_peak_bytes() if self._group else None
         if cpu_seconds is None or peak_bytes is None:
             inside.glance()
-        return Spent(
+        return ResourceUse(
             inside.cpu_seconds if cpu_seconds is None else cpu_seconds,
             inside.memory_peak_bytes if peak_bytes is None else peak_bytes,
         )
@@ -104,24 +103,24 @@ class Enclosure:
             cores=limit.cores,
         )
 
-    def _memory_walls(self, inside: Inside) -> list[Wall]:
+    def _memory_checks(self, inside: SandboxView) -> list[LimitCheck]:
         limit_bytes = self._confinement.memory_bytes
         group = self._group
         if group is None or not group.limits_memory:
-            return [memory_wall(lambda: inside.uses_more_memory_than(limit_bytes), limit_bytes)]
+            return [check_memory(lambda: inside.uses_more_memory_than(limit_bytes), limit_bytes)]
         return [
-            memory_wall(group.was_out_of_memory, limit_bytes),
-            memory_wall(
+            check_memory(group.was_out_of_memory, limit_bytes),
+            check_memory(
                 lambda: group.memory_bytes().beyond(inside.work_bytes()) > limit_bytes, limit_bytes
             ),
         ]
 
-    def _process_wall(self, inside: Inside) -> Wall:
+    def _process_check(self, inside: SandboxView) -> LimitCheck:
         limit = self._confinement.processes
         if self._group is not None and self._group.limits_processes:
-            return process_wall(self._group.refused_a_process, limit)
+            return check_processes(self._group.refused_a_process, limit)
         most = self._most_processes() + _OWN_PROCESSES
-        return process_wall(lambda: inside.glance().threads > most, limit)
+        return check_processes(lambda: inside.glance().threads > most, limit)
 
     def _most_processes(self) -> int:
         return self._confinement.processes + self._confinement.own_processes
@@ -133,22 +132,22 @@ class Enclosure:
 
 
 def process_rlimit_works() -> bool:
-    """Whether the rlimit counts one run alone: its own uid does that for root, and since Linux
-    5.14 a user namespace does. Before that it would count all processes of the user together."""
-    return os.geteuid() == 0 or _kernel() >= (5, 14)
+    """Whether the rlimit counts each run separately: by its own uid as root, or by its user
+    namespace since Linux 5.14. Otherwise it would count all processes of the user."""
+    return os.geteuid() == 0 or _kernel_version() >= (5, 14)
 
 
 def sandbox_failed(detail: str) -> RunOutcome:
     return RunOutcome(EndReason.SANDBOX_FAILED, one_line(detail))
 
 
-def _kernel() -> tuple[int, int]:
+def _kernel_version() -> tuple[int, int]:
     major, minor = os.uname().release.split(".")[:2]
     return int(major), int(re.sub(r"\D.*", "", minor))
 
 
 def _lower(pid: int, which: int, value: int) -> None:
-    """Never above what the provider itself may have."""
+    """Never sets more than the provider's own hard limit."""
     _, hard = resource.prlimit(pid, which)
     ceiling = value if hard == resource.RLIM_INFINITY else min(value, hard)
     with suppress(ProcessLookupError):

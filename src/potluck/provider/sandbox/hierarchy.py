@@ -1,9 +1,9 @@
-"""Where on this machine control groups can be made, found out by trying.
+"""Finds where this machine lets us create control groups, by trying.
 
-Version 2 is used where a subtree is ours: the root of the mount for root, else the group that this
-process runs in (`systemd-run --user --scope -p Delegate=yes` gives such a one). Version 1 is used
-as root. The names of all groups of one node begin the same, so that what an earlier life left
-behind is found without touching anybody else's.
+Version 2 is used where we own a subtree: the root of the mount as root, else the group of this
+process (`systemd-run --user --scope -p Delegate=yes` delegates one). Version 1 is used as root.
+All groups of one node share a name prefix, so leftovers of an earlier process are found without
+touching other programs' groups.
 """
 
 import os
@@ -12,14 +12,14 @@ from pathlib import Path
 
 from msgspec import Struct
 
-# What we would like to limit; each alone is worth having.
+# Controllers we use where they exist; none of them is required.
 CONTROLLERS = ("memory", "pids", "cpu", "cpuacct")
-# In a delegated subtree processes may live in leaves only, so this one moves into a leaf.
+# In a delegated subtree only leaves may contain processes, so this process moves into a leaf.
 _OWN_LEAF = "potluck-provider"
 
 
 class Hierarchy(Struct, frozen=True):
-    """The directory in which groups are made, for each controller, and how their names begin."""
+    """The parent directory of our groups for each controller, and their name prefix."""
 
     version: int
     parents: dict[str, Path]
@@ -33,7 +33,7 @@ class Hierarchy(Struct, frozen=True):
         return self.name if controller in self.parents else None
 
     def leftovers(self) -> set[str]:
-        """Names of groups of this node that exist now, without the prefix."""
+        """Names, without the prefix, of this node's existing groups."""
         return {
             entry.name.removeprefix(self.prefix)
             for parent in self.parents.values()
@@ -42,15 +42,15 @@ class Hierarchy(Struct, frozen=True):
 
 
 def find_hierarchy(prefix: str) -> Hierarchy | None:
-    """The best that there is, or None."""
+    """Returns version 2 if usable, else version 1, else None."""
     mounts = controller_mounts(Path("/proc/self/mountinfo").read_text())
-    return _version_2(mounts, prefix) or _version_1(mounts, prefix)
+    return _find_version_2(mounts, prefix) or _find_version_1(mounts, prefix)
 
 
-def _version_2(mounts: dict[str, Path], prefix: str) -> Hierarchy | None:
+def _find_version_2(mounts: dict[str, Path], prefix: str) -> Hierarchy | None:
     if "cgroup2" not in mounts:
         return None
-    for parent in _candidates(mounts["cgroup2"]):
+    for parent in _candidate_parents(mounts["cgroup2"]):
         with suppress(OSError):
             enabled = enable_controllers(parent)
             if "memory" in enabled and "pids" in enabled and _can_make_group(parent, prefix):
@@ -59,7 +59,7 @@ def _version_2(mounts: dict[str, Path], prefix: str) -> Hierarchy | None:
 
 
 def enable_controllers(parent: Path) -> list[str]:
-    """Passes what we want down to the groups made in `parent`; the controllers that took it."""
+    """Enables our controllers for groups created in `parent`; returns those that are enabled."""
     try:
         _pass_controllers_down(parent)
     except OSError:
@@ -70,14 +70,13 @@ def enable_controllers(parent: Path) -> list[str]:
 
 
 def _pass_controllers_down(directory: Path) -> None:
-    offered = (directory / "cgroup.controllers").read_text().split()
-    wanted = " ".join(f"+{name}" for name in CONTROLLERS if name in offered)
-    (directory / "cgroup.subtree_control").write_text(wanted)
+    available = (directory / "cgroup.controllers").read_text().split()
+    enabled = " ".join(f"+{name}" for name in CONTROLLERS if name in available)
+    (directory / "cgroup.subtree_control").write_text(enabled)
 
 
 def _move_into_leaf(parent: Path) -> None:
-    """Only when nobody else lives there: a group that we share, with a shell perhaps, is not ours
-    to change."""
+    """Raises PermissionError if the group has other members: then it is not ours to change."""
     own = str(os.getpid())
     if (parent / "cgroup.procs").read_text().split() != [own]:
         raise PermissionError(f"{parent} has other members")
@@ -86,19 +85,19 @@ def _move_into_leaf(parent: Path) -> None:
     (leaf / "cgroup.procs").write_text(own)
 
 
-def _candidates(mount: Path) -> list[Path]:
-    own = _own_group(Path("/proc/self/cgroup").read_text())
+def _candidate_parents(mount: Path) -> list[Path]:
+    own = _parse_own_group(Path("/proc/self/cgroup").read_text())
     group = mount / own.lstrip("/")
     delegated = group.parent if group.name == _OWN_LEAF else group
     return [mount, delegated] if os.geteuid() == 0 else [delegated]
 
 
-def _own_group(text: str) -> str:
-    """The version 2 line reads `0::/path`."""
+def _parse_own_group(text: str) -> str:
+    """Parses /proc/self/cgroup; the version 2 line reads `0::/path`."""
     return next((line[3:] for line in text.splitlines() if line.startswith("0::")), "/")
 
 
-def _version_1(mounts: dict[str, Path], prefix: str) -> Hierarchy | None:
+def _find_version_1(mounts: dict[str, Path], prefix: str) -> Hierarchy | None:
     parents = {
         controller: mounts[controller]
         for controller in CONTROLLERS
@@ -118,14 +117,14 @@ def _can_make_group(parent: Path, prefix: str) -> bool:
 
 
 def controller_mounts(mountinfo: str) -> dict[str, Path]:
-    """Version 1 controllers by name, and version 2 as "cgroup2", with where they are mounted."""
-    found: dict[str, Path] = {}
+    """Mount points of version 1 controllers by name, and of version 2 as "cgroup2"."""
+    mounts: dict[str, Path] = {}
     for line in mountinfo.splitlines():
-        place, _, kind = line.partition(" - ")
-        mount = Path(place.split()[4])
-        file_system, _, options = kind.split(maxsplit=2)
+        before, _, after = line.partition(" - ")
+        mount = Path(before.split()[4])
+        file_system, _, options = after.split(maxsplit=2)
         if file_system == "cgroup2":
-            found["cgroup2"] = mount
+            mounts["cgroup2"] = mount
         elif file_system == "cgroup":
-            found |= {name: mount for name in options.split(",") if name in CONTROLLERS}
-    return found
+            mounts |= {name: mount for name in options.split(",") if name in CONTROLLERS}
+    return mounts

@@ -1,9 +1,9 @@
-"""Who a run is on this machine: never root, never the owner of anything.
+"""The user that a run has on this machine: never root, never the owner of other files.
 
-An ordinary user gets a user namespace, in which nothing but that user exists. Root can not: what is
-mounted may lie in directories that only root may enter. So bwrap runs as root, and the first step
-inside drops to a random high uid, with no capability, before the command starts; and with no group
-but those that open its own device nodes.
+As an ordinary user, a run gets a user namespace with that user only. As root it cannot, because
+mounts may lie in directories that only root may enter. So bwrap runs as root, and the first step
+inside drops to a random high uid, without capabilities, and without groups except those that its
+device nodes need.
 """
 
 import os
@@ -16,40 +16,40 @@ from msgspec import Struct
 from potluck.model.error import SandboxUnavailable
 from potluck.provider.sandbox.driver import Mount
 
-# Above what systemd gives to containers and below the largest uid; nobody is anybody there.
+# Above systemd's range for containers and below the largest uid; no user is there.
 _FIRST_UID = 0x7000_0000
 _UIDS = 0x0FFF_0000
 _NAMESPACE_UID = 1000
-_FOR_OTHERS = 0o006  # to read and to write
+_OTHERS_READ_WRITE = 0o006
 
 
 class Identity(Struct, frozen=True):
-    """Options of bwrap, and the words that go before the command inside."""
+    """Options of bwrap, and the command prefix that drops privileges inside."""
 
-    uid: int  # as it looks inside
+    uid: int  # as seen inside
     options: tuple[str, ...]
     words: tuple[str, ...] = ()
-    owns_files_of_host: bool = False  # whether writable mounts must be handed to the uid
+    owns_files_of_host: bool = False  # whether writable mounts must be chowned to the uid
 
 
 def new_identity(groups: Sequence[int] = ()) -> Identity:
-    """A user's own groups go with him into the namespace; root's run must be given them."""
+    """`groups` matter for root only: in a user namespace the user keeps their own groups."""
     return _dropped_from_root(groups) if os.geteuid() == 0 else _namespaced()
 
 
 def groups_of(nodes: Sequence[Mount]) -> list[int]:
-    """That open these nodes, where not everybody may; never root's, who opens more than that."""
-    status = [node.source.stat() for node in nodes]
-    closed = {each.st_gid for each in status if each.st_mode & _FOR_OTHERS != _FOR_OTHERS}
-    return sorted(closed - {0})
+    """Groups that may open these nodes, unless all users may; never root's, which opens more."""
+    statuses = [node.source.stat() for node in nodes]
+    mask = _OTHERS_READ_WRITE
+    return sorted({status.st_gid for status in statuses if status.st_mode & mask != mask} - {0})
 
 
 def new_uid() -> int:
-    """Nobody's on this machine."""
+    """A random uid that no user of this machine has."""
     return _FIRST_UID + secrets.randbelow(_UIDS)
 
 
-def mechanism() -> str:
+def user_mechanism() -> str:
     return "own uid" if os.geteuid() == 0 else "user namespace"
 
 
@@ -63,7 +63,7 @@ def _dropped_from_root(groups: Sequence[int]) -> Identity:
     setpriv = shutil.which("setpriv", path="/usr/bin:/bin")
     if setpriv is None:
         raise SandboxUnavailable(
-            "As root the sandbox needs the program setpriv, which is not there.",
+            "As root the sandbox needs the program setpriv, which is not installed.",
             "Install util-linux, or run the provider as an ordinary user.",
         )
     uid = new_uid()

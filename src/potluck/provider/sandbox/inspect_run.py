@@ -1,8 +1,8 @@
-"""A look into a running sandbox from outside, through its own /work, /dev/shm and /proc.
+"""Inspects a running sandbox from outside, through its own /work, /dev/shm and /proc.
 
-The directories are opened while the command is still held back, so they are the ones that we made,
-and their sizes can be told even after the last process is dead. Listing the sandbox's /proc shows
-its processes and nobody else's.
+The directories are opened before the command starts, so they are the ones that we created, and
+their sizes can be read even after the last process is dead. The sandbox's /proc lists its own
+processes only.
 """
 
 import os
@@ -16,32 +16,32 @@ from potluck.provider.sandbox.plain_directory import NAME_BYTES
 _INIT = "1"  # bwrap's own process
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
-# Positions in /proc/<pid>/stat after the name, which may contain anything, brackets too.
-_CPU_TICKS = slice(11, 15)  # its own and those of children that it has waited for
+# Positions in /proc/<pid>/stat after the name, which may contain any character, even brackets.
+_CPU_TICKS = slice(11, 15)  # of the process and of children that it has waited for
 _THREADS, _RESIDENT_PAGES = 17, 21
 
 
-class Glance(Struct, frozen=True):
-    """All processes of a sandbox at one moment."""
+class ProcessTotals(Struct, frozen=True):
+    """Sums over all processes of a sandbox at one moment."""
 
-    threads: int = 0  # threads count, as in the kernel's own limits
-    resident_bytes: int = 0  # pages that several processes share count for each of them
+    threads: int = 0  # as in the kernel's own process limits
+    resident_bytes: int = 0  # shared pages count once for each process
     cpu_seconds: float = 0.0
 
 
 class MemoryUse(Struct, frozen=True):
-    """What is neither a file nor shared, and what is shared: tmpfs files and the like."""
+    """Anonymous memory, and shared memory such as tmpfs files."""
 
     own_bytes: int
     shared_bytes: int
 
     def beyond(self, work_bytes: int) -> int:
-        """What counts as memory: all but the files in the work directory, which are disk."""
+        """Everything but the files in the work directory, which count as disk."""
         return self.own_bytes + max(0, self.shared_bytes - work_bytes)
 
 
-class Inside:
-    """The view into one sandbox. `close` when done."""
+class SandboxView:
+    """Inspects one sandbox. Call `close` when done."""
 
     def __init__(self, pid: int) -> None:
         self._descriptors: list[int] = []
@@ -63,32 +63,32 @@ class Inside:
         return _used_bytes(self.work)
 
     def work_is_full(self) -> bool:
-        """Also of names: the kernel keeps each, however empty, in memory that nobody counts."""
+        """Also true for too many files: the kernel's memory for each name is not accounted."""
         space = os.fstatvfs(self.work)
         names = space.f_files - space.f_ffree
         return space.f_bavail == 0 or names * NAME_BYTES > space.f_blocks * space.f_frsize
 
-    def glance(self) -> Glance:
-        """Also keeps what was seen, for the account at the end."""
+    def glance(self) -> ProcessTotals:
+        """Also updates `cpu_seconds` and `memory_peak_bytes`, which are reported at the end."""
         stats = self._stats()
         ticks = sum(int(word) for words in stats for word in words[_CPU_TICKS])
-        glance = Glance(
+        totals = ProcessTotals(
             threads=sum(int(words[_THREADS]) for words in stats),
             resident_bytes=sum(int(words[_RESIDENT_PAGES]) for words in stats) * _PAGE_BYTES,
             cpu_seconds=ticks / _TICKS_PER_SECOND,
         )
-        self.cpu_seconds = max(self.cpu_seconds, glance.cpu_seconds)
-        self.memory_peak_bytes = max(self.memory_peak_bytes, glance.resident_bytes)
-        return glance
+        self.cpu_seconds = max(self.cpu_seconds, totals.cpu_seconds)
+        self.memory_peak_bytes = max(self.memory_peak_bytes, totals.resident_bytes)
+        return totals
 
     def uses_more_memory_than(self, limit_bytes: int) -> bool:
-        """Looks closer, which takes milliseconds, only when a glance is over the limit."""
+        """Takes the exact measure, which needs milliseconds, only if the rough one is over it."""
         if self.glance().resident_bytes + _used_bytes(self._shared) <= limit_bytes:
             return False
         return self.memory_bytes().beyond(self.work_bytes()) > limit_bytes
 
     def memory_bytes(self) -> MemoryUse:
-        """A page that several processes share counts once."""
+        """Counts each shared page once."""
         rollups = [self._rollup(pid) for pid in self._pids()]
         own = sum(rollup.get("Pss_Anon:", 0) for rollup in rollups)
         mapped = sum(rollup.get("Pss_Shmem:", 0) for rollup in rollups)
@@ -96,9 +96,9 @@ class Inside:
         return MemoryUse(own, max(mapped, in_files))
 
     def terminate(self) -> None:
-        """Asks every process of the run to end, so that none is killed without having been told.
+        """Sends SIGTERM to every process of the run.
 
-        The kernel takes a directory of /proc for a pidfd, so no signal goes to a stranger.
+        The kernel accepts a /proc directory as a pidfd, so no signal reaches a reused pid.
         """
         for pid in self._pids():
             if pid != _INIT:
@@ -133,7 +133,7 @@ class Inside:
         return {words[0]: int(words[1]) * 1024 for words in lines if words[-1] == "kB"}
 
     def _read(self, name: str) -> str:
-        """Empty for a process that is gone by now."""
+        """Returns an empty string if the process has ended."""
         with suppress(OSError):
             descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._processes)
             with os.fdopen(descriptor, encoding="utf-8", errors="replace") as file:

@@ -1,16 +1,15 @@
-"""Runs inside the sandbox: the items of an array in turn, each in a process of its own.
+"""Runs inside the sandbox: executes array items one after the other, each in its own process.
 
     item_loop.py SCOPE MANNER SCRIPT [ARGUMENT …]
 
-Started once for many items: what a sandbox and an interpreter take to start is paid once, and an
-item costs a fork. Through the socket that is its stdin it is told which item to run, and with which
-variables and arguments if it has some of its own, and answers how that ended, with the exit status
-or the signal as a negative number. Between items it ends what the last one left running and puts
-the work directory back as it was; where it can not, it says so instead of running an item. Whoever
-tells it to go on watches the clock and the walls, and ends all of it if need be: nothing here is
-trusted with more than the task itself. Asked to end (SIGTERM), the item alone hears it; whoever
-tells it to go on asks for no more. SCOPE says whether all processes in sight are the sandbox's own,
-and may be ended; MANNER, whether an item is a Python script or any program.
+Sandbox and interpreter start once for many items, so an item costs one fork. The provider sends
+each item, with its own variables and arguments if it has any, over the socket that is stdin. The
+answer is the exit status, or the signal as a negative number. Between items the loop kills leftover
+processes and restores the work directory; if it cannot, it answers SPOILT instead of running the
+item. The provider enforces time and resource limits: this program is trusted no more than the task.
+Only the item receives SIGTERM; the provider then sends no further items. SCOPE says whether all
+visible processes belong to the sandbox and may be killed; MANNER says whether an item is a Python
+script or any program.
 """
 
 import os
@@ -21,20 +20,20 @@ import time
 ENCLOSED = "enclosed"
 SCRIPT, PROGRAM = "script", "program"
 SPOILT = b"spoilt"
-_TOLD_BYTES = 2**18
+_REQUEST_BYTES = 2**18
 _KEPT_BYTES = 4 * 2**20
 _WAIT_SECONDS, _MOST_WAITS = 0.001, 1000
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108
 
 
 def run_items(scope: str, manner: str, script: str, *arguments: str) -> int:
-    # Pending until the item lets it through: none is lost between its fork and its first line.
+    # Blocked until the item unblocks it, so that no signal is lost between fork and unblocking.
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
     channel = os.dup(0)
     os.dup2(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), 0)
     work = _Directory(".")
-    while told := os.read(channel, _TOLD_BYTES):
-        # Not before: who told us looks first how much the last item has filled.
+    while request := os.read(channel, _REQUEST_BYTES):
+        # Not earlier: the provider first measures how much disk the last item has filled.
         if not _is_fresh(work, scope):
             os.write(channel, SPOILT)
             continue
@@ -42,37 +41,37 @@ def run_items(scope: str, manner: str, script: str, *arguments: str) -> int:
         if pid == 0:
             os.close(channel)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
-            words = _given(told, manner, script, arguments)
+            words = _item_command(request, manner, script, arguments)
             if manner == PROGRAM:
                 return _execute(*words)
-            _become(*words)
+            _run_script(*words)
             return 0
         _, status = os.waitpid(pid, 0)
         if scope == ENCLOSED:
-            _end_the_rest()
+            _kill_others()
         os.write(channel, b"%d" % os.waitstatus_to_exitcode(status))
     return 0
 
 
-def _given(
-    told: bytes, manner: str, script: str, arguments: tuple[str, ...]
+def _item_command(
+    request: bytes, manner: str, script: str, arguments: tuple[str, ...]
 ) -> tuple[str, tuple[str, ...]]:
-    """What is to be run, with the item's own variables in place."""
-    if told.isdigit():
-        os.environ["POTLUCK_ITEM"] = str(int(told))
+    """Sets the item's variables; returns its program or script, and the arguments."""
+    if request.isdigit():
+        os.environ["POTLUCK_ITEM"] = str(int(request))
         return script, arguments
     import json
 
-    said = json.loads(told)
-    os.environ.update(said["environment"], POTLUCK_ITEM=str(said["item"]))
-    own = said["arguments"]
+    item = json.loads(request)
+    os.environ.update(item["environment"], POTLUCK_ITEM=str(item["item"]))
+    own = item["arguments"]
     if own is None or (manner == PROGRAM and not own):
         return script, arguments
     return (own[0], tuple(own[1:])) if manner == PROGRAM else (script, tuple(own))
 
 
 def _is_fresh(work: "_Directory", scope: str) -> bool:
-    """What the last item left may be too deep for us, or shut."""
+    """Restores the initial state; False if leftovers are too deeply nested or inaccessible."""
     try:
         if scope == ENCLOSED:
             _clear(_SHARED_MEMORY)
@@ -82,16 +81,16 @@ def _is_fresh(work: "_Directory", scope: str) -> bool:
 
 
 def _execute(program: str, arguments: tuple[str, ...]) -> int:
-    """The program, or what a shell would answer."""
+    """Executes the program; returns a shell's exit status if that fails."""
     try:
         os.execvp(program, [program, *arguments])  # noqa: S606
     except OSError as error:
-        sys.stderr.write(f"potluck: {program} can not be started: {error.strerror}\n")
+        sys.stderr.write(f"potluck: {program} cannot be started: {error.strerror}\n")
         return 127 if isinstance(error, FileNotFoundError) else 126
 
 
-def _become(script: str, arguments: tuple[str, ...]) -> None:
-    """The script, as if it had been started by its name."""
+def _run_script(script: str, arguments: tuple[str, ...]) -> None:
+    """Runs the script as if the interpreter had been started with it."""
     sys.argv = [script, *arguments]
     sys.path[:1] = [os.path.dirname(os.path.abspath(script))]  # noqa: PTH100, PTH120
     main = type(sys)("__main__")
@@ -106,13 +105,13 @@ def _become(script: str, arguments: tuple[str, ...]) -> None:
     except BaseException as error:  # noqa: BLE001, as the interpreter does
         trace = error.__traceback__
         while trace is not None and trace.tb_frame.f_code.co_filename == "<string>":
-            trace = trace.tb_next  # what is ours is of no use to the script's author
+            trace = trace.tb_next  # our own frames do not help the script's author
         sys.excepthook(type(error), error.with_traceback(trace), trace)
         raise SystemExit(1) from None
 
 
-def _end_the_rest() -> None:
-    """Everything but this process and the first one, which the kernel spares."""
+def _kill_others() -> None:
+    """Kills all processes but this one and init, which the kernel spares."""
     ours = {"1", str(os.getpid())}
     for _ in range(_MOST_WAITS):
         if not [name for name in os.listdir("/proc") if name.isdigit() and name not in ours]:  # noqa: PTH208
@@ -125,10 +124,9 @@ def _end_the_rest() -> None:
 
 
 class _Directory:
-    """A directory and all that is in it, to be put back as it was.
+    """A snapshot of a directory tree that can be restored.
 
-    What is new is removed. What was changed is written anew, as far as it was small enough to be
-    kept in memory.
+    New files are removed; changed files are rewritten if they were small enough to keep in memory.
     """
 
     def __init__(self, path: str) -> None:
@@ -137,16 +135,16 @@ class _Directory:
         self._files = {}
         room = _KEPT_BYTES
         for name, (_, size, _) in self._marks.items():
-            if size is not None and size <= room and _is_plain(name):
+            if size is not None and size <= room and _is_regular_file(name):
                 self._files[name] = _read(name)
                 room -= size
 
     def restore(self) -> bool:
-        """False when it can not be as it was."""
+        """Returns False if the original state cannot be restored."""
         now = _marks(self._path)
         if now == self._marks:
             return True
-        for name in sorted(now, reverse=True):  # what is inside of it first
+        for name in sorted(now, reverse=True):  # content before its directory
             if now[name] != self._marks.get(name):
                 _remove(name)
         for name, (_, size, _) in sorted(self._marks.items()):
@@ -163,22 +161,22 @@ class _Directory:
 
 
 def _marks(path: str) -> dict[str, tuple[int, int | None, int]]:
-    """Of all that is below: another one when it has changed. A directory is one as long as it is
-    there: what is in it has marks of its own."""
+    """A mark for each path below, which differs if the file changed. That of a directory depends
+    on its inode only: its content has marks of its own."""
     marks: dict[str, tuple[int, int | None, int]] = {}
     with os.scandir(path) as entries:
         for entry in entries:
-            it = entry.stat(follow_symlinks=False)
+            status = entry.stat(follow_symlinks=False)
             if entry.is_dir(follow_symlinks=False):
-                _open_up(entry.path)
-                marks[entry.path] = (it.st_ino, None, 0)
+                _make_writable(entry.path)
+                marks[entry.path] = (status.st_ino, None, 0)
                 marks |= _marks(entry.path)
             else:
-                marks[entry.path] = (it.st_ino, it.st_size, it.st_mtime_ns)
+                marks[entry.path] = (status.st_ino, status.st_size, status.st_mtime_ns)
     return marks
 
 
-def _is_plain(path: str) -> bool:
+def _is_regular_file(path: str) -> bool:
     return os.path.isfile(path) and not os.path.islink(path)  # noqa: PTH113, PTH114
 
 
@@ -194,15 +192,15 @@ def _clear(path: str) -> None:
     with os.scandir(path) as entries:
         for entry in list(entries):
             if entry.is_dir(follow_symlinks=False):
-                _open_up(entry.path)
+                _make_writable(entry.path)
                 _clear(entry.path)
                 os.rmdir(entry.path)  # noqa: PTH106
             else:
                 os.unlink(entry.path)  # noqa: PTH108
 
 
-def _open_up(path: str) -> None:
-    """Caches of modules are read-only. What is not ours never was."""
+def _make_writable(path: str) -> None:
+    """Makes the directory writable: module caches are read-only. Ignores directories of others."""
     try:
         os.chmod(path, 0o700)  # noqa: PTH101
     except PermissionError:

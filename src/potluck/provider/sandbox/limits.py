@@ -1,7 +1,7 @@
-"""The walls around a run, and the watchdog that looks whether one was touched.
+"""The limits of a run, and the watchdog that checks them.
 
-A wall is a question that costs little to ask. It is asked again and again while the run lives, and
-once more when all is over, so that a run which touches a wall and ends at once is told so too.
+A limit check is cheap. It runs periodically during the run and once more after it, so that a run
+which exceeds a limit and exits immediately is reported as well.
 """
 
 import asyncio
@@ -15,131 +15,131 @@ from potluck.model.task import MIB, EndReason
 from potluck.provider.sandbox.driver import (
     Companion,
     Errand,
+    ResourceUse,
     RunOutcome,
-    Spent,
     StopRequest,
     View,
     WorkDirectory,
-    drop,
+    cancel_all,
 )
 from potluck.provider.sandbox.output_pump import OutputPump
 
 WATCH_SECONDS = 0.05
 
+LimitCheck = Callable[[], RunOutcome | None]
 
-Wall = Callable[[], RunOutcome | None]
 
-
-class Guests(Struct, frozen=True):
-    """Who else has a say in a run, besides its walls."""
+class RunHandles(Struct, frozen=True):
+    """What `supervise` needs of a run besides its limits."""
 
     recall: StopRequest
     terminate: Callable[[], None]  # sends SIGTERM to every process of the run
-    spent: Callable[[], Spent]
+    spent: Callable[[], ResourceUse]
     work: WorkDirectory
     errand: Errand
     companion: Companion | None = None
 
 
-async def watch(walls: Sequence[Wall], every_seconds: float) -> RunOutcome:
-    """Returns as soon as a wall is touched."""
+async def watch_limits(checks: Sequence[LimitCheck], every_seconds: float) -> RunOutcome:
+    """Returns as soon as a limit is exceeded."""
     while True:
-        touched = first_touched(walls)
-        if touched is not None:
-            return touched
+        exceeded = first_exceeded(checks)
+        if exceeded is not None:
+            return exceeded
         await asyncio.sleep(every_seconds)
 
 
-def first_touched(walls: Sequence[Wall]) -> RunOutcome | None:
-    return next((touched for wall in walls if (touched := wall()) is not None), None)
+def first_exceeded(checks: Sequence[LimitCheck]) -> RunOutcome | None:
+    return next((exceeded for check in checks if (exceeded := check()) is not None), None)
 
 
-def time_wall(seconds: float) -> Wall:
-    """Counts from now on."""
+def check_time(seconds: float) -> LimitCheck:
+    """The time starts now."""
     deadline = time.monotonic() + seconds
-    touched = RunOutcome(EndReason.TIME_LIMIT, f"it ran longer than its {seconds:g} s")
-    return lambda: touched if time.monotonic() >= deadline else None
+    exceeded = RunOutcome(EndReason.TIME_LIMIT, f"it ran longer than its {seconds:g} s")
+    return lambda: exceeded if time.monotonic() >= deadline else None
 
 
-def memory_wall(is_over: Callable[[], bool], limit_bytes: int) -> Wall:
-    touched = RunOutcome(
+def check_memory(is_over: Callable[[], bool], limit_bytes: int) -> LimitCheck:
+    exceeded = RunOutcome(
         EndReason.MEMORY_LIMIT, f"it used more than its {limit_bytes / MIB:.0f} MiB of memory"
     )
-    return lambda: touched if is_over() else None
+    return lambda: exceeded if is_over() else None
 
 
-def process_wall(is_over: Callable[[], bool], limit: int) -> Wall:
-    touched = RunOutcome(EndReason.PROCESS_LIMIT, f"it started more than its {limit} processes")
-    return lambda: touched if is_over() else None
+def check_processes(is_over: Callable[[], bool], limit: int) -> LimitCheck:
+    exceeded = RunOutcome(EndReason.PROCESS_LIMIT, f"it started more than its {limit} processes")
+    return lambda: exceeded if is_over() else None
 
 
-def disk_wall(is_full: Callable[[], bool], limit_bytes: int) -> Wall:
-    touched = RunOutcome(EndReason.DISK_LIMIT, f"it filled its {limit_bytes / MIB:.0f} MiB of disk")
-    return lambda: touched if is_full() else None
+def check_disk(is_full: Callable[[], bool], limit_bytes: int) -> LimitCheck:
+    exceeded = RunOutcome(
+        EndReason.DISK_LIMIT, f"it filled its {limit_bytes / MIB:.0f} MiB of disk"
+    )
+    return lambda: exceeded if is_full() else None
 
 
 async def supervise(
     ended: Coroutine[Any, Any, None],
-    walls: Sequence[Wall],
+    checks: Sequence[LimitCheck],
     log: OutputPump,
     pumping: asyncio.Task[None],
-    guests: Guests,
+    handles: RunHandles,
     watch_seconds: float = WATCH_SECONDS,
 ) -> RunOutcome | None:
-    """Returns the wall that was touched, or None when the command has ended by itself.
+    """Returns the outcome that ends the run, or None when the command has exited by itself.
 
-    One that was recalled never ends by itself: its exit status may be no more than its answer to
-    the signal. `pumping` stays with the caller, who lets it read the rest once everything is dead.
+    A stop request takes precedence over the exit status, which may only be the command's reaction
+    to the signal. The caller keeps `pumping`, to read the rest once all processes are dead.
     """
-    touched = await _until_over(ended, walls, log, pumping, guests, watch_seconds)
-    return guests.recall.said or touched
+    exceeded = await _wait_for_end(ended, checks, log, pumping, handles, watch_seconds)
+    return handles.recall.said or exceeded
 
 
-async def _until_over(
+async def _wait_for_end(
     ended: Coroutine[Any, Any, None],
-    walls: Sequence[Wall],
+    checks: Sequence[LimitCheck],
     log: OutputPump,
     pumping: asyncio.Task[None],
-    guests: Guests,
+    handles: RunHandles,
     watch_seconds: float,
 ) -> RunOutcome | None:
-    ending, watching = asyncio.create_task(ended), asyncio.create_task(watch(walls, watch_seconds))
-    view = View(lambda: first_touched(walls), log.drained, guests.spent, guests.work)
-    talking = asyncio.create_task(_talk(guests.companion, view))
-    attending = asyncio.create_task(_attend(guests))
-    recalling = asyncio.create_task(_say_farewell(guests))
+    ending, watching = (
+        asyncio.create_task(ended),
+        asyncio.create_task(watch_limits(checks, watch_seconds)),
+    )
+    view = View(lambda: first_exceeded(checks), log.drained, handles.spent, handles.work)
+    talking = asyncio.create_task(_talk(handles.companion, view))
+    attending = asyncio.create_task(handles.errand.during(handles.work))
+    recalling = asyncio.create_task(_stop_gracefully(handles))
     awaited: set[asyncio.Task[Any]] = {ending, watching, pumping, talking, attending, recalling}
     try:
-        while not any(each.done() for each in (ending, watching, recalling)):
+        while not any(task.done() for task in (ending, watching, recalling)):
             await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
             if pumping.done():
-                pumping.result()  # a receiver that fails ends the run
+                pumping.result()  # an exception of the receiver ends the run
                 if log.is_cut:
-                    return log_limit(log)
-            if talking.done() and (said := talking.result()) is not None:
-                return said
+                    return log_limit_outcome(log)
+            if talking.done() and (outcome := talking.result()) is not None:
+                return outcome
             if attending.done():
-                attending.result()  # a mistake of ours is not passed over
-            awaited -= {each for each in (pumping, talking, attending) if each.done()}
+                attending.result()  # raises our own errors
+            awaited -= {task for task in (pumping, talking, attending) if task.done()}
         return watching.result() if watching.done() else None
     finally:
-        await drop(ending, watching, talking, attending, recalling)
+        await cancel_all(ending, watching, talking, attending, recalling)
 
 
 async def _talk(companion: Companion | None, view: View) -> RunOutcome | None:
     return None if companion is None else await companion.talk(view)
 
 
-async def _attend(guests: Guests) -> None:
-    await guests.errand.during(guests.work)
+async def _stop_gracefully(handles: RunHandles) -> None:
+    """Returns when the grace period, which starts with the stop request, is over."""
+    await handles.recall.asked()
+    handles.terminate()
+    await handles.recall.grace_over()
 
 
-async def _say_farewell(guests: Guests) -> None:
-    """Returns when the grace is over, which begins with the wish."""
-    await guests.recall.asked()
-    guests.terminate()
-    await guests.recall.grace_over()
-
-
-def log_limit(log: OutputPump) -> RunOutcome:
+def log_limit_outcome(log: OutputPump) -> RunOutcome:
     return RunOutcome(EndReason.LOG_LIMIT, log.cut_sentence)

@@ -1,7 +1,7 @@
-"""What a run writes: passed on as it comes, up to a limit.
+"""Passes on the output of a run as it arrives, up to a limit.
 
-Bytes stay bytes. A slow receiver slows the run down (its pipe fills) and nothing else. Over the
-limit the log is cut at the exact byte, and the cut is marked once with a line of our own.
+Bytes are not decoded. A slow receiver slows down the run (its pipe fills) and nothing else. At the
+limit the log is truncated at the exact byte and marked once with a line of our own.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ import termios
 from array import array
 
 from potluck.model.task import MIB
-from potluck.provider.sandbox.driver import Output, drop, readable
+from potluck.provider.sandbox.driver import Output, cancel_all, wait_readable
 
 PIECE_BYTES = 65_536
 
@@ -37,23 +37,23 @@ class OutputPump:
             done, _ = await asyncio.wait(streams, return_when=asyncio.FIRST_EXCEPTION)
             for stream in done:
                 stream.result()
-        except _Cut:
-            await drop(*streams)
+        except _LimitReached:
+            await cancel_all(*streams)
             await self._mark_cut()
         finally:
             self._descriptors = ()
-            await drop(*streams)
+            await cancel_all(*streams)
 
     async def drained(self) -> None:
-        """Returns when all that was written until now has been passed on."""
-        # Only the kernel knows, so it is asked.
-        while any(_unread_bytes(each) for each in self._descriptors):  # noqa: ASYNC110
+        """Returns when all output written so far has been passed on."""
+        # Only the kernel knows, so this polls.
+        while any(map(_unread_bytes, self._descriptors)):  # noqa: ASYNC110
             await asyncio.sleep(0)
 
     async def _pump_one(self, stream: str, descriptor: int) -> None:
         os.set_blocking(descriptor, False)
         while True:
-            await readable(descriptor)
+            await wait_readable(descriptor)
             try:
                 data = os.read(descriptor, PIECE_BYTES)
             except BlockingIOError:
@@ -63,12 +63,12 @@ class OutputPump:
             await self._pass_on(stream, data)
 
     async def _pass_on(self, stream: str, data: bytes) -> None:
-        data, rest = _split(data, self._limit_bytes - self.total_bytes)
-        self.total_bytes += len(data)
-        if data:
-            await self._output(stream, data)
-        if rest:
-            raise _Cut
+        kept = data[: self._limit_bytes - self.total_bytes]
+        self.total_bytes += len(kept)
+        if kept:
+            await self._output(stream, kept)
+        if len(kept) < len(data):
+            raise _LimitReached
 
     async def _mark_cut(self) -> None:
         self.is_cut = True
@@ -79,15 +79,11 @@ class OutputPump:
         return f"the log limit of {self._limit_bytes / MIB:g} MiB was reached"
 
 
-class _Cut(Exception):
-    """One stream went over the limit; both are given up."""
+class _LimitReached(Exception):
+    """The streams together are over the limit; neither is read further."""
 
 
 def _unread_bytes(descriptor: int) -> int:
-    answer = array("i", [0])
-    fcntl.ioctl(descriptor, termios.FIONREAD, answer)
-    return answer[0]
-
-
-def _split(data: bytes, room_bytes: int) -> tuple[bytes, bytes]:
-    return data[:room_bytes], data[room_bytes:]
+    count = array("i", [0])
+    fcntl.ioctl(descriptor, termios.FIONREAD, count)
+    return count[0]

@@ -1,7 +1,7 @@
-"""Processes held by a pidfd, so that no signal ever goes to a stranger who got the pid after them.
+"""Processes held by a pidfd, so that no signal ever reaches a process that reuses the pid.
 
-A held process can be awaited and killed whoever its parent is; its exit status and its use of the
-CPU can be asked for afterwards as far as the kernel still knows them.
+A held process can be awaited and killed regardless of its parent. Its exit status and CPU usage
+can be read afterwards, as far as the kernel still has them.
 """
 
 import ctypes
@@ -16,9 +16,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
-from potluck.provider.sandbox.driver import readable
+from potluck.provider.sandbox.driver import wait_readable
 
-# From linux/pidfd.h and linux/prctl.h. Asking a pidfd for the exit status works since Linux 6.15.
+# From linux/pidfd.h and linux/prctl.h. PIDFD_INFO_EXIT works since Linux 6.15.
 _PIDFD_GET_INFO = 0xC040FF0B
 _PIDFD_INFO_EXIT = 1 << 3
 _PIDFD_INFO = struct.Struct("=QQ11Ii")
@@ -26,7 +26,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 class HeldProcess:
-    """One process. `close` when done; until then its pidfd names it and nobody else."""
+    """One process. Call `close` when done."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -45,14 +45,14 @@ class HeldProcess:
         return not ready.poll(0)
 
     async def ended(self) -> None:
-        await readable(self._pidfd)
+        await wait_readable(self._pidfd)
 
     def kill(self) -> None:
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
 
     def reap(self) -> tuple[int, resource.struct_rusage] | None:
-        """Its wait status and what it used; None when it was not ours to wait for."""
+        """Its wait status and resource usage; None if it is not our child."""
         try:
             pid, status, used = os.wait4(self.pid, os.WNOHANG)
         except ChildProcessError:
@@ -60,7 +60,7 @@ class HeldProcess:
         return (status, used) if pid == self.pid else None
 
     def wait_status(self) -> int | None:
-        """How it ended, though another process has reaped it; None on kernels that forget."""
+        """Its wait status even if another process has reaped it; None on older kernels."""
         answer = bytearray(_PIDFD_INFO.pack(_PIDFD_INFO_EXIT, *[0] * 13))
         try:
             fcntl.ioctl(self._pidfd, _PIDFD_GET_INFO, answer)
@@ -78,14 +78,14 @@ class HeldProcess:
 def adopt_orphans() -> None:
     """Makes this process the parent of its orphaned descendants, so that it can reap them.
 
-    bubblewrap's outer process ends before the inner one; without this the inner one's use of the
-    CPU would be told to the system's init, or, in a container without one, to nobody.
+    bubblewrap's outer process ends before the inner one. Without this, the inner one's CPU usage
+    would go to the system's init.
     """
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def tells_children(pid: int) -> bool:
-    """Whether the kernel was built to list children, and the process is there."""
+def can_list_children(pid: int) -> bool:
+    """Whether the kernel was built to list children, and the process exists."""
     return _children(pid).exists()
 
 
@@ -100,12 +100,13 @@ def _children(pid: int) -> Path:
     return Path(f"/proc/{pid}/task/{pid}/children")
 
 
-def named(argument_zero: str) -> list[int]:
-    """Processes of our user that were started under this name."""
-    return [int(entry.name) for entry in Path("/proc").glob("[0-9]*") if _is(entry, argument_zero)]
+def find_processes(argument_zero: str) -> list[int]:
+    """Processes of our user with this argv[0]."""
+    entries = Path("/proc").glob("[0-9]*")
+    return [int(entry.name) for entry in entries if _is_named(entry, argument_zero)]
 
 
-def _is(entry: Path, argument_zero: str) -> bool:
+def _is_named(entry: Path, argument_zero: str) -> bool:
     with suppress(OSError):
         is_ours = entry.stat().st_uid == os.geteuid()
         return is_ours and _first_word(entry) == argument_zero.encode()

@@ -1,7 +1,7 @@
-"""A directory of the host that a run works in, where it has no file system of its own.
+"""A work directory on the host, for runs without a file system of their own.
 
-Whoever works there may shape it against us: deeper than a path can say, shut, or full of names. So
-nothing here follows a link or recurses, and what can not be looked at counts as too much.
+A task may shape it against us: nested deeper than a path can be long, unreadable, or full of empty
+files. So nothing here follows links or recurses, and unreadable directories count as too large.
 """
 
 import math
@@ -16,41 +16,41 @@ from pathlib import Path
 from potluck.local.detached_thread import in_own_thread
 
 _BLOCK_BYTES = 512
-NAME_BYTES = 1024  # what the kernel needs for a file in memory, beside its bytes
+NAME_BYTES = 1024  # the kernel's own memory for a tmpfs file, besides its content
 _QUICK_SECONDS = 0.01
-_LONGEST_PATH = 3_000  # of the 4,096 characters that a kernel takes
+_LONGEST_PATH = 3_000  # of the 4,096 characters that the kernel accepts
 
 
-class Gauge:
-    """Tells again and again whether such a directory is full.
+class DirectoryGauge:
+    """Tells whether a directory is over its limit.
 
-    Where there is much to look at it is looked at in a thread, and the answer is that of the last
-    look: nobody else is to wait for it.
+    A large directory is measured in a thread, and the last result is returned meanwhile, so that
+    callers never wait.
     """
 
     def __init__(self, directory: Path, limit_bytes: int) -> None:
         self._directory = directory
         self._limit_bytes = limit_bytes
         self._is_full = False
-        self._took_seconds = math.inf  # a folder may have been unpacked there
-        self._looking: Future[None] | None = None
+        self._measure_seconds = math.inf  # a folder may have been unpacked there
+        self._measuring: Future[None] | None = None
 
     def is_full(self) -> bool:
-        if self._looking is None or self._looking.done():
-            if self._took_seconds < _QUICK_SECONDS:
+        if self._measuring is None or self._measuring.done():
+            if self._measure_seconds < _QUICK_SECONDS:
                 self._look()
             else:
-                self._looking = in_own_thread(self._look)
+                self._measuring = in_own_thread(self._look)
         return self._is_full
 
     def _look(self) -> None:
         began = time.monotonic()
-        self._is_full = size_bytes(self._directory) > self._limit_bytes
-        self._took_seconds = time.monotonic() - began
+        self._is_full = directory_bytes(self._directory) > self._limit_bytes
+        self._measure_seconds = time.monotonic() - began
 
 
-def size_bytes(directory: Path) -> int:
-    """What it takes on the disk, names too; what vanishes meanwhile is not counted."""
+def directory_bytes(directory: Path) -> int:
+    """Disk space including names; files that vanish meanwhile are not counted."""
     total, waiting = 0, [str(directory)]
     while waiting:
         path = waiting.pop()
@@ -70,7 +70,7 @@ def size_bytes(directory: Path) -> int:
 
 
 def remove_tree(directory: Path) -> None:
-    """Nothing runs there any more.
+    """Removes a tree in which nothing runs.
 
     Each directory is moved to the top before it is emptied, so that no path becomes too long.
     """
@@ -80,10 +80,10 @@ def remove_tree(directory: Path) -> None:
         with suppress(OSError):
             current.chmod(0o700)
             with os.scandir(current) as entries:
-                found = list(entries)
-            for entry in found:
+                children = list(entries)
+            for entry in children:
                 if entry.is_dir(follow_symlinks=False):
-                    waiting.append(_moved(Path(entry.path), directory))
+                    waiting.append(_move_to(directory, Path(entry.path)))
                 else:
                     _unlink(entry.path)
             if current != directory:
@@ -105,8 +105,8 @@ def _unlink(path: str) -> None:
         Path(path).unlink()
 
 
-def _moved(path: Path, top: Path) -> Path:
-    """Where it is now; a directory can be moved by whoever may write to it."""
+def _move_to(top: Path, path: Path) -> Path:
+    """Returns the new path, or the old one if it cannot be moved."""
     with suppress(OSError):
         path.chmod(0o700)
         return path.rename(top / secrets.token_hex(16))

@@ -1,7 +1,7 @@
-"""The processes of a run that nothing confines, as far as they can be found.
+"""The processes of an unconfined run, as far as they can be found.
 
-A process that makes a session of its own and lets its parent die gets away from this; that is one
-reason why such a run is for its owner's tasks only.
+A process that opens a new session and outlives its parent escapes. This is one reason why
+unconfined runs are for the owner's own tasks only.
 """
 
 import os
@@ -11,8 +11,8 @@ from contextlib import suppress
 import psutil
 
 
-class Tree:
-    """A process that leads a session, and what descends from it."""
+class ProcessTree:
+    """A session leader and its descendants."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
@@ -24,21 +24,21 @@ class Tree:
         return sum(_threads(process) for process in self._processes())
 
     def uses_more_memory_than(self, limit_bytes: int) -> bool:
-        """Looks closer, which takes milliseconds, only when what is resident is over the limit."""
+        """Takes the exact measure, which needs milliseconds, only if the rough one is over it."""
         if self.glance() <= limit_bytes:
             return False
         return sum(_own_bytes(process) for process in self._processes()) > limit_bytes
 
     def glance(self) -> int:
-        """How much is resident. Also keeps what was seen, for the account at the end."""
+        """Returns the resident bytes; also updates `cpu_seconds` and `memory_peak_bytes`."""
         processes = self._processes()
         resident_bytes = sum(_resident_bytes(process) for process in processes)
         self.memory_peak_bytes = max(self.memory_peak_bytes, resident_bytes)
-        self.cpu_seconds = max(self.cpu_seconds, sum(_cpu_seconds(each) for each in processes))
+        self.cpu_seconds = max(self.cpu_seconds, sum(map(_cpu_seconds, processes)))
         return resident_bytes
 
     def terminate(self) -> None:
-        """Asks all of them to end; on Windows there is no asking."""
+        """Sends SIGTERM to all processes; on Windows this kills them."""
         for process in self._processes():
             with suppress(psutil.Error):
                 process.terminate()
@@ -53,14 +53,14 @@ class Tree:
     def _processes(self) -> list[psutil.Process]:
         with suppress(psutil.Error):
             leader = psutil.Process(self._pid)
-            found = [leader, *leader.children(recursive=True)]
-            self._seen.update(found)
-            return found
+            processes = [leader, *leader.children(recursive=True)]
+            self._seen.update(processes)
+            return processes
         return []
 
 
 def session_members(leader_pid: int) -> list[psutil.Process]:
-    """Processes of the session that this process opened."""
+    """Processes of the session that this process leads."""
     return [process for process in psutil.process_iter() if _session(process.pid) == leader_pid]
 
 
@@ -83,7 +83,7 @@ def _resident_bytes(process: psutil.Process) -> int:
 
 
 def _own_bytes(process: psutil.Process) -> int:
-    """Its share of what it shares with others, where the system tells that."""
+    """Counts shared pages proportionally, where the system reports that."""
     with suppress(psutil.Error):
         memory = process.memory_full_info()
         return int(memory.pss if hasattr(memory, "pss") else memory.uss)

@@ -1,4 +1,4 @@
-"""The duty that changes the sandbox of a running provider, when its owner names another one."""
+"""Switches the sandbox of a running provider when its owner configures another one."""
 
 import asyncio
 import time
@@ -13,24 +13,25 @@ from potluck.provider.control.handler import Office
 from potluck.provider.execution import Workshop, sandbox_named
 
 _AGAIN_SECONDS = 60.0
-_WAITING = "Its node changes its sandbox when nothing runs."
-_REFUSED = "The sandbox that its owner asks for does not work on its node."
+_WAITING = "Its node switches to another sandbox once nothing runs."
+_REFUSED = "The sandbox that its owner configured does not work on its node."
 
 
 class Refit(Struct, frozen=True):
-    """What changing the sandbox asks of the rest of the provider. Sandboxes go by their names."""
+    """The provider's side of switching sandboxes, which are identified by name."""
 
     wanted: Callable[[], str]
     current: Callable[[], str]
     is_busy: Callable[[], bool]
-    close: Callable[[str], None]  # takes nothing new, with a sentence why; "": takes it again
-    change: Callable[[str], Awaitable[bool]]  # whether that sandbox works here
+    close: Callable[[str], None]  # accepts no new tasks, and why; "": accepts tasks again
+    change: Callable[[str], Awaitable[bool]]  # returns whether that sandbox works here
 
 
 async def suit_sandbox(refit: Refit, interval_seconds: float) -> None:
-    """Changes the sandbox when its owner names another one and nothing runs any more, unless the
-    owner has taken that back by then. Where it does not work nothing is taken until it does:
-    whoever asks for walls does not go on without.
+    """Switches once nothing runs, unless the owner has reverted the setting by then.
+
+    If the configured sandbox does not work, the node accepts no tasks until it does: it never
+    falls back to a weaker sandbox.
     """
     refused, refused_at = "", 0.0
     while True:
@@ -54,15 +55,13 @@ def refit_of(
     open_named: Callable[[str], Awaitable[Workshop]],
     runner_of: Callable[[Workshop], Runner],
 ) -> Refit:
-    """As the rest of this provider does it."""
-
     def close(why: str) -> None:
         if not why:
             office.offer.misfit = None
         office.watch.refit(why)
 
     async def change(name: str) -> bool:
-        """The server knows of it before anything runs in it."""
+        """Reports the new sandbox to the server before anything runs in it."""
         try:
             workshop = await open_named(name)
         except PotluckError as error:

@@ -1,13 +1,13 @@
-"""The system-call filter of the sandbox, assembled here so that no library is needed.
+"""The sandbox's system-call filter, assembled here so that no library is needed.
 
 The program is classic BPF over the kernel's `seccomp_data`. It guarantees that inside
 
-- no user or other namespace is made or entered, nothing is mounted, no process is traced;
-- sockets are local, IP or the routing table's, nothing else (so no vsock, packet or crypto ones);
-- no key is typed into a terminal, and the memory layout cannot be weakened;
-- a call of another architecture or of the x32 kind ends the process.
+- no namespace is created or entered, nothing is mounted, no process is traced;
+- sockets are Unix, IP or netlink routing sockets only (no vsock, packet or crypto sockets);
+- no input is injected into a terminal, and the memory layout cannot be weakened;
+- a system call of another architecture or of the x32 ABI kills the process.
 
-Everything else is allowed: the other walls are namespaces, the missing capabilities and the uid.
+Everything else is allowed: namespaces, missing capabilities and the uid confine the rest.
 """
 
 import errno
@@ -35,12 +35,12 @@ _AT_LEAST = 0x35
 _ANY_BIT = 0x45
 _RETURN = 0x06
 
-# Answers, as in linux/seccomp.h.
+# Return values, as in linux/seccomp.h.
 _ALLOW = 0x7FFF0000
 _KILL = 0x80000000
 _ERRNO = 0x00050000
 
-# Where `seccomp_data` keeps the number, the architecture and the low half of each argument.
+# Offsets in `seccomp_data` of the number, the architecture and the first argument's low half.
 _NUMBER = 0
 _ARCHITECTURE = 4
 _ARGUMENTS = 16
@@ -48,8 +48,8 @@ _ARGUMENTS = 16
 _AUDIT = {Processor.X86_64: 0xC000003E, Processor.AARCH64: 0xC00000B7}
 _X32_BIT = 0x40000000
 
-# CLONE_NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET. In clone(2) the low
-# byte is the exit signal, which NEWTIME would overlap; there it does not exist.
+# CLONE_NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID and NEWNET. clone(2) has no
+# NEWTIME, which would overlap with the exit signal in the low byte.
 CLONE_NAMESPACES = 0x7E020000
 UNSHARE_NAMESPACES = CLONE_NAMESPACES | 0x80
 
@@ -62,7 +62,7 @@ Instruction = tuple[int, int, int, int]
 
 
 def compile_filter(machine: Processor) -> bytes:
-    """The program for this processor, as `bwrap --seccomp` reads it."""
+    """The program in the format of `bwrap --seccomp`."""
     program = _entry(machine)
     for call in ABSENT.values():
         program += _when(call, machine, _refuse(errno.ENOSYS))
@@ -76,7 +76,7 @@ def compile_filter(machine: Processor) -> bytes:
     program += _when(
         PERSONALITY, machine, _only(0, (PLAIN_PERSONALITY, ASK_PERSONALITY), errno.EPERM)
     )
-    program.append(_answer(_ALLOW))
+    program.append(_return(_ALLOW))
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
 
 
@@ -85,26 +85,26 @@ def this_machine() -> Processor:
         return Processor(platform.machine())
     except ValueError as unknown:
         raise SandboxUnavailable(
-            f"The system-call filter does not know this processor ({platform.machine()}).",
+            f"The system-call filter does not support this processor ({platform.machine()}).",
             "Provide from a machine with x86_64 or aarch64.",
         ) from unknown
 
 
 def _entry(machine: Processor) -> list[Instruction]:
-    """Ends what speaks another architecture's numbers; leaves the number loaded."""
+    """Kills processes of other architectures; leaves the system call number loaded."""
     program = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_EQUAL, 1, 0, _AUDIT[machine]),
-        _answer(_KILL),
+        _return(_KILL),
         (_LOAD, 0, 0, _NUMBER),
     ]
     if machine is Processor.X86_64:
-        program += [(_AT_LEAST, 0, 1, _X32_BIT), _answer(_KILL)]
+        program += [(_AT_LEAST, 0, 1, _X32_BIT), _return(_KILL)]
     return program
 
 
 def _when(call: SystemCall, machine: Processor, verdict: list[Instruction]) -> list[Instruction]:
-    """The verdict, for this call only. It always returns, so the number stays loaded after it."""
+    """Applies `verdict` to this call only. It always returns, so the number stays loaded."""
     number = call.number(machine)
     if number is None:
         return []
@@ -112,35 +112,35 @@ def _when(call: SystemCall, machine: Processor, verdict: list[Instruction]) -> l
 
 
 def _refuse(number: int) -> list[Instruction]:
-    return [_answer(_ERRNO | number)]
+    return [_return(_ERRNO | number)]
 
 
 def _unless_any_bit(argument: int, bits: int) -> list[Instruction]:
     return [
         _load_argument(argument),
         (_ANY_BIT, 0, 1, bits),
-        _answer(_ERRNO | errno.EPERM),
-        _answer(_ALLOW),
+        _return(_ERRNO | errno.EPERM),
+        _return(_ALLOW),
     ]
 
 
 def _only(argument: int, values: tuple[int, ...], number: int) -> list[Instruction]:
-    """Allows these values of the argument and no other."""
+    """Allows these values of the argument only."""
     program = [_load_argument(argument)]
     for value in values:
-        program += [(_EQUAL, 0, 1, value), _answer(_ALLOW)]
-    return [*program, _answer(_ERRNO | number)]
+        program += [(_EQUAL, 0, 1, value), _return(_ALLOW)]
+    return [*program, _return(_ERRNO | number)]
 
 
 def _none_of(argument: int, values: tuple[int, ...], number: int) -> list[Instruction]:
     program = [_load_argument(argument)]
     for value in values:
-        program += [(_EQUAL, 0, 1, value), _answer(_ERRNO | number)]
-    return [*program, _answer(_ALLOW)]
+        program += [(_EQUAL, 0, 1, value), _return(_ERRNO | number)]
+    return [*program, _return(_ALLOW)]
 
 
 def _only_ordinary_sockets() -> list[Instruction]:
-    """Local and IP sockets of any kind; of netlink's only the routing table (`if_nameindex`)."""
+    """Unix and IP sockets of any kind; netlink for the routing table only (`if_nameindex`)."""
     netlink = _only(2, (NETLINK_ROUTE,), errno.EAFNOSUPPORT)
     return [
         _load_argument(0),
@@ -151,9 +151,9 @@ def _only_ordinary_sockets() -> list[Instruction]:
 
 
 def _load_argument(index: int) -> Instruction:
-    """The low half: the kernel itself looks at no more of flags, families and requests."""
+    """Loads the low half: the kernel uses no more of flags, families and requests."""
     return (_LOAD, 0, 0, _ARGUMENTS + 8 * index)
 
 
-def _answer(action: int) -> Instruction:
+def _return(action: int) -> Instruction:
     return (_RETURN, 0, 0, action)

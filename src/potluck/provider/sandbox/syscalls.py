@@ -1,7 +1,6 @@
-"""The numbers of the system calls that the filter names, for each processor it knows.
+"""System call numbers for each supported processor; None where its kernel has no such call.
 
-A number of None means that the processor's kernel has no such call. Numbers never change once a
-kernel has shipped them.
+Numbers never change once a kernel has shipped them.
 """
 
 from enum import StrEnum
@@ -10,15 +9,13 @@ from msgspec import Struct
 
 
 class Processor(StrEnum):
-    """Processors that the filter can be built for, as `uname -m` calls them."""
+    """Processors that the filter supports, by their `uname -m` name."""
 
     X86_64 = "x86_64"
     AARCH64 = "aarch64"
 
 
 class SystemCall(Struct, frozen=True):
-    """One system call on both processors."""
-
     x86_64: int | None
     aarch64: int | None
 
@@ -26,7 +23,7 @@ class SystemCall(Struct, frozen=True):
         return self.x86_64 if machine is Processor.X86_64 else self.aarch64
 
 
-# Calls that are looked at more closely: their arguments decide.
+# Allowed or refused depending on their arguments.
 CLONE = SystemCall(56, 220)
 CLONE3 = SystemCall(435, 435)
 UNSHARE = SystemCall(272, 97)
@@ -35,7 +32,7 @@ SOCKETPAIR = SystemCall(53, 199)
 IOCTL = SystemCall(16, 29)
 PERSONALITY = SystemCall(135, 92)
 
-# Programs fall back to plain system calls when these do not exist, so they do not.
+# Refused with ENOSYS, so that programs fall back to plain system calls.
 ABSENT = {
     "clone3": CLONE3,  # its flags lie in memory, where no filter can read them
     "io_uring_enter": SystemCall(426, 426),
@@ -43,7 +40,7 @@ ABSENT = {
     "io_uring_setup": SystemCall(425, 425),
 }
 
-# Nothing that computes needs these; kernel bugs have been reached through most of them.
+# Computations need none of these, and most of them have exposed kernel bugs.
 FORBIDDEN = {
     "_sysctl": SystemCall(156, None),
     "acct": SystemCall(163, 89),

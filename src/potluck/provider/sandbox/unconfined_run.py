@@ -1,7 +1,7 @@
 """The driver "none": a plain process, for the owner's own tasks on a machine without a sandbox.
 
-It works in a directory of its own with a clean environment, and ends at the same limits as far as
-watching can do that. It is no protection from what it runs, and its report says so.
+It has its own directory and a clean environment, and a watchdog enforces the limits as far as
+possible. It does not protect the machine from the task, and its report says so.
 """
 
 import asyncio
@@ -29,43 +29,43 @@ from potluck.provider.sandbox.driver import (
     Confinement,
     Errand,
     Output,
+    ResourceUse,
     RunOutcome,
-    Spent,
     Started,
     StopRequest,
     WorkDirectory,
-    drop,
+    cancel_all,
     of_code,
-    outfit,
+    stage_inputs,
     unnoticed,
 )
 from potluck.provider.sandbox.limits import (
-    Guests,
-    Wall,
-    disk_wall,
-    log_limit,
-    memory_wall,
-    process_wall,
+    LimitCheck,
+    RunHandles,
+    check_disk,
+    check_memory,
+    check_processes,
+    check_time,
+    log_limit_outcome,
     supervise,
-    time_wall,
 )
 from potluck.provider.sandbox.output_pump import OutputPump
-from potluck.provider.sandbox.plain_directory import Gauge, remove_tree
-from potluck.provider.sandbox.process_tree import Tree, session_members
+from potluck.provider.sandbox.plain_directory import DirectoryGauge, remove_tree
+from potluck.provider.sandbox.process_tree import ProcessTree, session_members
 
 _WATCH_SECONDS = 0.2
-# A process that got away may hold the pipes open; its words are not waited for.
+# An escaped process may hold the pipes open; its output is not awaited longer than this.
 _DRAIN_SECONDS = 1.0
 _LEADER = ".leader.json"
 
 
 class UnconfinedDriver:
-    """Runs commands as the provider's own user, with nothing between them and the machine."""
+    """Runs commands as the provider's own user, without isolation."""
 
     encloses_processes = False
 
     def __init__(self, state_directory: Path, node_name: str) -> None:
-        del node_name  # its directory alone tells its leftovers from those of other providers
+        del node_name  # the directory alone identifies this provider's leftovers
         self._directory = state_directory / "unconfined"
 
     async def probe(self) -> SandboxReport:
@@ -75,7 +75,7 @@ class UnconfinedDriver:
             processes="watchdog",
             disk="watchdog",
             kinds=PLAIN_KINDS,
-            notes=("tasks run without a sandbox; only those of the provider's owner are taken",),
+            notes=("tasks run without a sandbox; only the owner's own tasks are accepted",),
         )
 
     async def run(
@@ -102,7 +102,7 @@ class UnconfinedDriver:
 
 
 class UnconfinedRun:
-    """Used once: `to_its_end`."""
+    """A single run; call `to_its_end` once."""
 
     def __init__(
         self,
@@ -120,17 +120,17 @@ class UnconfinedRun:
         self._work = directory / "work"
         self._confinement = confinement
         self._log = OutputPump(output, confinement.log_bytes)
-        self._tree: Tree | None = None
+        self._tree: ProcessTree | None = None
         self._began = time.monotonic()
 
     async def to_its_end(self, started: Started) -> RunOutcome:
-        if (said := self._recall.said) is not None:
-            return self._measured(said)
+        if (stopped := self._recall.said) is not None:
+            return self._measured(stopped)
         self._write_files()
         with ExitStack() as ours:
             work = WorkDirectory(os.open(self._work, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
             ours.callback(os.close, work.descriptor)
-            if (failed := await outfit(self._errand, work, self._recall)) is not None:
+            if (failed := await stage_inputs(self._errand, work, self._recall)) is not None:
                 return self._measured(failed)
             with ExitStack() as theirs:
                 stdout, stdout_theirs = _pipe(ours, theirs)
@@ -144,33 +144,33 @@ class UnconfinedRun:
     async def _live(
         self, process: Process, started: Started, streams: tuple[int, int], work: WorkDirectory
     ) -> RunOutcome:
-        self._tree = Tree(process.pid)
+        self._tree = ProcessTree(process.pid)
         pumping: asyncio.Task[None] | None = None
         try:
             self._remember(process.pid)
             await started()
             pumping = asyncio.create_task(self._log.pump(*streams))
-            walls = self._walls(self._tree)
-            guests = Guests(
+            checks = self._checks(self._tree)
+            handles = RunHandles(
                 *(self._recall, self._tree.terminate, self._spent, work, self._errand),
                 self._companion,
             )
-            ended = _until_ended(process)
-            touched = await supervise(ended, walls, self._log, pumping, guests, _WATCH_SECONDS)
+            ended = _wait_for_exit(process)
+            exceeded = await supervise(ended, checks, self._log, pumping, handles, _WATCH_SECONDS)
             await undisturbed(_kill(self._tree, process))
             await asyncio.wait([pumping], timeout=_DRAIN_SECONDS)
-            outcome = self._outcome(touched, process)
+            outcome = self._outcome(exceeded, process)
             await self._errand.after(work, outcome.reason)
             return self._measured(outcome)
         finally:
             await undisturbed(_kill(self._tree, process))
             if pumping is not None:
-                await drop(pumping)
+                await cancel_all(pumping)
 
-    def _spent(self) -> Spent:
+    def _spent(self) -> ResourceUse:
         assert self._tree is not None
         self._tree.glance()
-        return Spent(self._tree.cpu_seconds, self._tree.memory_peak_bytes)
+        return ResourceUse(self._tree.cpu_seconds, self._tree.memory_peak_bytes)
 
     def _write_files(self) -> None:
         (self._work / ".tmp").mkdir(parents=True)
@@ -179,9 +179,9 @@ class UnconfinedRun:
             (self._work / name).write_bytes(content)
         for mount in self._confinement.mounts:
             if mount.target.startswith(f"{WORK}/"):
-                place = self._work / mount.target.removeprefix(f"{WORK}/")
-                place.parent.mkdir(parents=True, exist_ok=True)
-                place.symlink_to(mount.source)
+                path = self._work / mount.target.removeprefix(f"{WORK}/")
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.symlink_to(mount.source)
 
     async def _spawn(self, stdout: int, stderr: int) -> Process:
         first, *rest = self._confinement.command
@@ -201,19 +201,19 @@ class UnconfinedRun:
         return process
 
     def _environment(self) -> dict[str, str]:
-        """Nothing of the provider's own: its token is there."""
+        """Leaves out the provider's own variables, which include its token."""
         inherited = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
         own = {"HOME": str(self._work), "TMPDIR": str(self._work / ".tmp")}
-        asked = {
+        given = {
             name: self._outside(value) for name, value in self._confinement.environment.items()
         }
-        return {**inherited, **own, **asked}
+        return {**inherited, **own, **given}
 
     def _outside(self, word: str) -> str:
-        """Nothing is mounted here, so a path inside becomes the path that it stands for."""
-        mounts = [one for one in self._confinement.mounts if not one.target.startswith(WORK)]
-        places = {mount.target: mount.source for mount in mounts}
-        for target, source in {**places, WORK: self._work}.items():
+        """Translates a sandbox path to the host path, since nothing is mounted."""
+        mounts = self._confinement.mounts
+        sources = {m.target: m.source for m in mounts if not m.target.startswith(WORK)}
+        for target, source in {**sources, WORK: self._work}.items():
             if word == target or word.startswith(f"{target}/"):
                 return f"{source}{word.removeprefix(target)}"
         return word
@@ -223,23 +223,25 @@ class UnconfinedRun:
             leader = {"pid": pid, "created": psutil.Process(pid).create_time()}
             (self._directory / _LEADER).write_text(json.dumps(leader))
 
-    def _walls(self, tree: Tree) -> list[Wall]:
+    def _checks(self, tree: ProcessTree) -> list[LimitCheck]:
         limit = self._confinement
         most_processes = limit.processes + limit.own_processes
         return [
-            time_wall(limit.seconds),
-            memory_wall(lambda: tree.uses_more_memory_than(limit.memory_bytes), limit.memory_bytes),
-            process_wall(lambda: tree.thread_count() > most_processes, limit.processes),
-            disk_wall(Gauge(self._work, limit.disk_bytes).is_full, limit.disk_bytes),
+            check_time(limit.seconds),
+            check_memory(
+                lambda: tree.uses_more_memory_than(limit.memory_bytes), limit.memory_bytes
+            ),
+            check_processes(lambda: tree.thread_count() > most_processes, limit.processes),
+            check_disk(DirectoryGauge(self._work, limit.disk_bytes).is_full, limit.disk_bytes),
         ]
 
-    def _outcome(self, touched: RunOutcome | None, process: Process) -> RunOutcome:
-        if touched is not None:
-            return touched
+    def _outcome(self, exceeded: RunOutcome | None, process: Process) -> RunOutcome:
+        if exceeded is not None:
+            return exceeded
         assert process.returncode is not None
         own = of_code(process.returncode)
         if self._log.is_cut:
-            return replace(log_limit(self._log), exit_code=own.exit_code)
+            return replace(log_limit_outcome(self._log), exit_code=own.exit_code)
         return own
 
     def _measured(self, outcome: RunOutcome) -> RunOutcome:
@@ -253,7 +255,7 @@ class UnconfinedRun:
 
 
 def _interpreter() -> str:
-    """The one that the provider's environment was made from."""
+    """The interpreter that the provider's virtual environment is based on."""
     return str(getattr(sys, "_base_executable", sys.executable))
 
 
@@ -264,11 +266,11 @@ def _pipe(ours: ExitStack, theirs: ExitStack) -> tuple[int, int]:
     return reading, writing
 
 
-async def _until_ended(process: Process) -> None:
+async def _wait_for_exit(process: Process) -> None:
     await process.wait()
 
 
-async def _kill(tree: Tree, process: Process) -> None:
+async def _kill(tree: ProcessTree, process: Process) -> None:
     tree.kill()
     await process.wait()
 
@@ -284,14 +286,14 @@ def _lower_rlimits(pid: int, disk_bytes: int) -> None:
 
 
 def _end_leftovers(directory: Path) -> None:
-    """Ends the session whose leader an earlier life noted down, unless the pid is another's now."""
+    """Kills the session that an earlier process recorded, unless its pid has been reused."""
     with suppress(OSError, ValueError, psutil.Error):
         leader = json.loads((directory / _LEADER).read_text())
-        if _is_another_now(leader["pid"], leader["created"]):
+        if _is_pid_reused(leader["pid"], leader["created"]):
             return
         for process in session_members(leader["pid"]):
             process.kill()
 
 
-def _is_another_now(pid: int, created: float) -> bool:
+def _is_pid_reused(pid: int, created: float) -> bool:
     return psutil.pid_exists(pid) and bool(psutil.Process(pid).create_time() != created)

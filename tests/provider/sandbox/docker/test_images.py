@@ -80,7 +80,7 @@ async def test_a_command_takes_the_place_of_the_images_and_has_the_same_walls(bo
 async def test_an_image_without_a_command_needs_one(box: Box) -> None:
     ended = await box.run(image=BARE)
     assert (ended.reason, box.said) == (EndReason.INPUT_FAILED, b"")
-    assert ended.detail == f"the image {BARE} has no command of its own, and the task says none"
+    assert ended.detail == f"neither the image {BARE} nor the task has a command"
     assert (await box.run("/bin/true", image=BARE)).reason is EndReason.COMPLETED
 
 
@@ -112,7 +112,7 @@ async def test_an_image_that_is_not_there_is_declined_unless_it_may_be_fetched(
         name = f"127.0.0.1:{registry.port}/box"
         ended = await box.run(image=name)
         assert (ended.reason, ended.exit_code) == (EndReason.DECLINED, None)
-        assert ended.detail.startswith(f"The node has no image {name}, ")
+        assert ended.detail.startswith(f"The node does not have the image {name} ")
         assert "pull_images=yes" in ended.detail
         fetching = DockerDriver(tmp_path, "other", box.engine.socket, may_pull=lambda: True)
         await fetching.probe()

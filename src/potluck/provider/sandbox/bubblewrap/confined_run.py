@@ -1,4 +1,4 @@
-"""One run in bubblewrap, from the launch to the last trace of it."""
+"""One run in bubblewrap, from its launch to its cleanup."""
 
 import asyncio
 import os
@@ -14,13 +14,13 @@ from potluck.model.task import EndReason
 from potluck.provider.sandbox.bubblewrap.launch import (
     BwrapCommand,
     Launch,
-    Remains,
-    Setup,
-    beginning_of,
+    ProcessRemains,
+    SetupFailed,
+    make_launch_command,
 )
 from potluck.provider.sandbox.bubblewrap.root_filesystem import (
     HOSTNAME,
-    Inlay,
+    InjectedFiles,
     Python,
     write_run_options,
 )
@@ -35,21 +35,21 @@ from potluck.provider.sandbox.driver import (
     Started,
     StopRequest,
     WorkDirectory,
-    drop,
-    of_translated,
-    outfit,
+    cancel_all,
+    outcome_of_shell_code,
+    stage_inputs,
 )
 from potluck.provider.sandbox.enclosure import Enclosure, sandbox_failed
 from potluck.provider.sandbox.hierarchy import Hierarchy
 from potluck.provider.sandbox.identity import Identity, groups_of, new_identity
-from potluck.provider.sandbox.inspect_run import Inside
+from potluck.provider.sandbox.inspect_run import SandboxView
 from potluck.provider.sandbox.limits import (
-    Guests,
-    Wall,
-    first_touched,
-    log_limit,
+    LimitCheck,
+    RunHandles,
+    check_time,
+    first_exceeded,
+    log_limit_outcome,
     supervise,
-    time_wall,
 )
 from potluck.provider.sandbox.output_pump import OutputPump
 from potluck.provider.sandbox.pidfd import HeldProcess
@@ -67,8 +67,8 @@ _NAMESPACES = (
 )
 
 
-class Premises(Struct, frozen=True):
-    """What a driver finds out or computes once, for all its runs. Containers have a Yard."""
+class BwrapSettings(Struct, frozen=True):
+    """What a driver determines once for all its runs; containers have ContainerSettings."""
 
     binary: Path
     name: str
@@ -79,11 +79,11 @@ class Premises(Struct, frozen=True):
 
 
 class ConfinedRun:
-    """Used once: `to_its_end`."""
+    """A single run; call `to_its_end` once."""
 
     def __init__(
         self,
-        premises: Premises,
+        settings: BwrapSettings,
         confinement: Confinement,
         output: Output,
         companion: Companion | None = None,
@@ -93,26 +93,26 @@ class ConfinedRun:
         self._companion = companion
         self._recall = recall or StopRequest()
         self._errand = errand
-        self._premises = premises
+        self._settings = settings
         self._confinement = confinement
-        self._enclosure = Enclosure(confinement, premises.hierarchy)
+        self._enclosure = Enclosure(confinement, settings.hierarchy)
         self._log = OutputPump(output, confinement.log_bytes)
-        self._walls: list[Wall] = []
+        self._checks: list[LimitCheck] = []
         self._run_seconds = 0.0
         self._launch: Launch | None = None
-        self._inside: Inside | None = None
-        self._work: WorkDirectory | None = None  # once the code has been let go
+        self._inside: SandboxView | None = None
+        self._work: WorkDirectory | None = None  # set once the command may start
         self._command: HeldProcess | None = None
         self._enclosing: asyncio.Task[None] | None = None
         self._pumping: asyncio.Task[None] | None = None
 
     async def to_its_end(self, started: Started) -> RunOutcome:
         try:
-            touched = self._recall.said or await self._prepare() or await self._live(started)
-            assert self._launch is not None or touched is not None
-            remains = await undisturbed(self._launch.end()) if self._launch else Remains()
+            exceeded = self._recall.said or await self._prepare() or await self._live(started)
+            assert self._launch is not None or exceeded is not None
+            remains = await undisturbed(self._launch.end()) if self._launch else ProcessRemains()
             await self._drain()
-            outcome = self._outcome(touched, remains)
+            outcome = self._outcome(exceeded, remains)
             if self._work is not None:
                 await self._errand.after(self._work, outcome.reason)
             return self._measured(outcome, remains)
@@ -120,76 +120,76 @@ class ConfinedRun:
             await undisturbed(self._clear())
 
     async def _prepare(self) -> RunOutcome | None:
-        """Sets everything up, short of letting the command begin.
+        """Sets everything up except for starting the command.
 
-        The control group is entered while bwrap starts and mounts, since all of it takes a while.
+        The control group is created while bwrap starts and mounts, since both take a while.
         """
         try:
             identity = new_identity(groups_of(self._confinement.device_nodes))
-            self._launch = _launch(self._premises, self._confinement, identity, self._companion)
+            self._launch = _launch(self._settings, self._confinement, identity, self._companion)
             outer = self._launch.outer.pid
             entering = asyncio.create_task(asyncio.to_thread(self._enclosure.admit, outer))
             self._enclosing = entering
             if (early := await self._launch.find_inner()) is not None:
-                self._enclosing = asyncio.create_task(self._follow(entering, early.pid))
+                self._enclosing = asyncio.create_task(self._admit_inner(entering, early.pid))
             inner = await self._launch.ready()
-            self._inside = Inside(inner.pid)
+            self._inside = SandboxView(inner.pid)
             self._enclosure.restrict(inner.pid)
             await asyncio.shield(self._enclosing)
             owner = identity.uid if identity.owns_files_of_host else None
             work = WorkDirectory(self._inside.work, owner)
-            if (failed := await outfit(self._errand, work, self._recall)) is not None:
+            if (failed := await stage_inputs(self._errand, work, self._recall)) is not None:
                 return failed
             self._work = work
-        except (Setup, OSError) as failure:
+        except (SetupFailed, OSError) as failure:
             return sandbox_failed(f"the sandbox could not be set up: {failure}")
         return None
 
-    async def _follow(self, entering: asyncio.Task[None], inner: int) -> None:
+    async def _admit_inner(self, entering: asyncio.Task[None], inner: int) -> None:
         await entering
         await asyncio.to_thread(self._enclosure.admit_inner, inner)
 
     async def _live(self, started: Started) -> RunOutcome | None:
         assert self._launch is not None and self._inside is not None and self._work is not None
         began = time.monotonic()
-        self._launch.release(self._premises.seccomp_filter)
-        self._walls = self._enclosure.walls(self._inside)
+        self._launch.release(self._settings.seccomp_filter)
+        self._checks = self._enclosure.checks(self._inside)
         self._command = await self._launch.command()
         await started()
         self._pumping = asyncio.create_task(
             self._log.pump(self._launch.stdout, self._launch.stderr)
         )
-        walls = [time_wall(self._confinement.seconds), *self._walls]
+        checks = [check_time(self._confinement.seconds), *self._checks]
         spent = partial(self._enclosure.spent, self._inside)
-        guests = Guests(
+        handles = RunHandles(
             *(self._recall, self._inside.terminate, spent, self._work, self._errand),
             self._companion,
         )
-        touched = await supervise(
-            self._launch.outer.ended(), walls, self._log, self._pumping, guests
+        exceeded = await supervise(
+            self._launch.outer.ended(), checks, self._log, self._pumping, handles
         )
         self._run_seconds = time.monotonic() - began
-        return touched
+        return exceeded
 
     async def _drain(self) -> None:
-        """Nobody writes any more, so what is in the pipes is the rest."""
+        """Reads the rest from the pipes; no process writes any more."""
         if self._pumping is not None:
             await self._pumping
 
-    def _outcome(self, touched: RunOutcome | None, remains: Remains) -> RunOutcome:
-        if touched is not None:
-            return touched
+    def _outcome(self, exceeded: RunOutcome | None, remains: ProcessRemains) -> RunOutcome:
+        if exceeded is not None:
+            return exceeded
         own = self._own_end(remains)
-        late = log_limit(self._log) if self._log.is_cut else first_touched(self._walls)
+        late = log_limit_outcome(self._log) if self._log.is_cut else first_exceeded(self._checks)
         return replace(late, exit_code=own.exit_code) if late else own
 
-    def _own_end(self, remains: Remains) -> RunOutcome:
+    def _own_end(self, remains: ProcessRemains) -> RunOutcome:
         code = os.waitstatus_to_exitcode(remains.wait_status)
         if self._launch is None or not self._launch.command_was_executed():
             return RunOutcome(EndReason.SANDBOX_FAILED, f"bwrap ended with status {code}")
-        return of_translated(code, self._command.wait_status() if self._command else None)
+        return outcome_of_shell_code(code, self._command.wait_status() if self._command else None)
 
-    def _measured(self, outcome: RunOutcome, remains: Remains) -> RunOutcome:
+    def _measured(self, outcome: RunOutcome, remains: ProcessRemains) -> RunOutcome:
         return replace(
             outcome,
             run_seconds=self._run_seconds,
@@ -199,9 +199,9 @@ class ConfinedRun:
         )
 
     async def _clear(self) -> None:
-        """Also after a cancellation or a failure half-way; then the rest of the log is dropped."""
+        """Also after a cancellation or failure; then the rest of the log is dropped."""
         if self._pumping is not None:
-            await drop(self._pumping)
+            await cancel_all(self._pumping)
         if self._enclosing is not None:
             await asyncio.gather(self._enclosing, return_exceptions=True)
         if self._launch is not None:
@@ -215,31 +215,36 @@ class ConfinedRun:
 
 
 def _launch(
-    premises: Premises,
+    settings: BwrapSettings,
     confinement: Confinement,
     identity: Identity,
     companion: Companion | None,
 ) -> Launch:
     _hand_over(confinement.mounts, identity)
-    begun = beginning_of(premises.python, confinement)
-    inlay = Inlay()
+    command = make_launch_command(settings.python, confinement)
+    injected = InjectedFiles()
     try:
-        for target, content in begun.files.items():
-            inlay.put(target, content, "0444")
-        write_run_options(inlay, confinement, identity.uid)
+        for target, content in command.files.items():
+            injected.put(target, content, "0444")
+        write_run_options(injected, confinement, identity.uid)
         words = BwrapCommand(
-            binary=premises.binary,
-            name=premises.name,
-            options=(*_NAMESPACES, *identity.options, *begun.options, *premises.base_options),
-            command=(*identity.words, *begun.command),
+            binary=settings.binary,
+            name=settings.name,
+            options=(
+                *_NAMESPACES,
+                *identity.options,
+                *command.options,
+                *settings.base_options,
+            ),
+            command=(*identity.words, *command.command),
         )
-        return Launch(words, inlay, companion.stdin if companion else None)
+        return Launch(words, injected, companion.stdin if companion else None)
     finally:
-        inlay.close()
+        injected.close()
 
 
 def _hand_over(mounts: tuple[Mount, ...], identity: Identity) -> None:
-    """What is mounted writable belongs to the run's uid from now on (the top of it only)."""
+    """Changes the owner of writable mounts to the run's uid (not recursively)."""
     if identity.owns_files_of_host:
         for mount in mounts:
             if mount.writable:

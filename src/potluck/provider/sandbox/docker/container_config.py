@@ -1,8 +1,8 @@
-"""One run as the engine is told of it: what it stands on, what it sees, and all the walls.
+"""The engine's container configuration for one run: image, mounts, devices and all limits.
 
-There is no network and no capability, nothing gains a right by being executed, the root can not be
-written to, and the user is nobody's. What the engine would show of the host by itself is replaced:
-/sys by an empty directory, the names of hosts and servers by our own.
+A container has no network and no capabilities, no program gains privileges when executed, the root
+is read-only, and the user owns nothing else. Host details that the engine would show by default are
+replaced: /sys by an empty directory, hosts and resolv.conf by our own.
 """
 
 import resource
@@ -10,10 +10,10 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from potluck.provider.sandbox.bubblewrap.root_filesystem import HOSTNAME, TEXTS, names
+from potluck.provider.sandbox.bubblewrap.root_filesystem import HOSTNAME, TEXTS, account_files
 from potluck.provider.sandbox.docker import nvidia
 from potluck.provider.sandbox.docker.engine import Image
-from potluck.provider.sandbox.docker.root import Footing
+from potluck.provider.sandbox.docker.root import InitCommand
 from potluck.provider.sandbox.docker.work_directory import Work
 from potluck.provider.sandbox.driver import WORK, Confinement, Mount
 from potluck.provider.sandbox.identity import groups_of
@@ -21,44 +21,44 @@ from potluck.provider.sandbox.identity import groups_of
 _OPEN_FILES = 65_536
 _OUT_OF_MEMORY_SCORE = 500
 _PERIOD_MICROSECONDS = 100_000
-_FIRST = 1  # the first process is ours
-# Behind the kernel's other wall, so that that one is touched first.
+_INIT_PROCESSES = 1
+# The rlimit is above the control group's limit, so that the latter is exceeded first.
 _PROCESS_SLACK = 8
-# Docker's own list, and what drivers tell of devices.
+# Docker's own list, and what drivers reveal about devices.
 _MASKED = (
     *("/proc/acpi", "/proc/asound", "/proc/driver", "/proc/interrupts", "/proc/kcore"),
     *("/proc/keys", "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi"),
     *("/proc/timer_list", "/proc/timer_stats"),
 )
 _READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
-# A runtime mounts nothing below /proc; what lies in an image's own places is the image's.
+# Runtimes mount nothing below /proc; system directories of an image are not covered by mounts.
 _NOT_MOUNTED = ("/proc/",)
-_PLACES_OF_IMAGE = ("/usr/", "/lib", "/opt/", "/etc/", *_NOT_MOUNTED)
+_IMAGE_DIRECTORIES = ("/usr/", "/lib", "/opt/", "/etc/", *_NOT_MOUNTED)
 
 
-class Footprint(Struct, frozen=True):
-    """What a runtime itself takes of what is counted for a container."""
+class RuntimeOverhead(Struct, frozen=True):
+    """Resources of the runtime itself that count for the container."""
 
     memory_bytes: int = 0
     processes: int = 0
 
 
-class Hull(Struct, frozen=True):
-    """What is the same for every run of a driver."""
+class ContainerDefaults(Struct, frozen=True):
+    """Settings that all runs of a driver share."""
 
     label: str
     security: tuple[str, ...]
     runtime: str | None = None
     user_namespace: str = ""
-    footprint: Footprint = Footprint()
+    overhead: RuntimeOverhead = RuntimeOverhead()
 
 
-class Casing(Struct, frozen=True):
-    """One container to be."""
+class ContainerConfig(Struct, frozen=True):
+    """The configuration of one container."""
 
     confinement: Confinement
-    hull: Hull
-    footing: Footing
+    defaults: ContainerDefaults
+    init: InitCommand
     image: Image
     user: int
     group: int
@@ -66,26 +66,32 @@ class Casing(Struct, frozen=True):
 
     @property
     def memory_bytes(self) -> int:
-        """The kernel counts the work directory as memory too, where it lies there."""
+        """Includes the work directory if that is a tmpfs, which the kernel counts as memory."""
         limit = self.confinement
         disk_bytes = limit.disk_bytes if self.work.is_file_system else 0
-        return limit.memory_bytes + disk_bytes + self.hull.footprint.memory_bytes
+        return limit.memory_bytes + disk_bytes + self.defaults.overhead.memory_bytes
 
     @property
     def processes(self) -> int:
         limit = self.confinement
-        return limit.processes + limit.own_processes + _FIRST + self.hull.footprint.processes
+        return (
+            limit.processes
+            + limit.own_processes
+            + _INIT_PROCESSES
+            + self.defaults.overhead.processes
+        )
 
     @property
     def quota_microseconds(self) -> int:
         return self.confinement.cores * _PERIOD_MICROSECONDS
 
-    def told(self) -> dict[str, object]:
-        program, *arguments = self.footing.words
+    def to_json(self) -> dict[str, object]:
+        """The body of the engine's create request."""
+        program, *arguments = self.init.words
         config = self.image.config
-        steering = nvidia.without_steering((config and config.env) or ())
-        own = [f"{name}={value}" for name, value in self.footing.environment.items()]
-        label, _, value = self.hull.label.partition("=")
+        steering = nvidia.blank_steering_variables((config and config.env) or ())
+        own = [f"{name}={value}" for name, value in self.init.environment.items()]
+        label, _, value = self.defaults.label.partition("=")
         return {
             "Image": self.image.id,
             "Entrypoint": [program],
@@ -97,22 +103,22 @@ class Casing(Struct, frozen=True):
             "Labels": {label: value, "potluck.run": self.confinement.name},
             "Healthcheck": {"Test": ["NONE"]},
             "Tty": False,
-            # Once we are gone, or let go, stdin is closed, and with it everything ends.
+            # When we die or detach, stdin is closed, and everything ends.
             **dict.fromkeys(("OpenStdin", "StdinOnce"), True),
             **dict.fromkeys(("AttachStdin", "AttachStdout", "AttachStderr"), True),
             "HostConfig": self._host_config(),
         }
 
     def _host_config(self) -> dict[str, object]:
-        runtime = {"Runtime": self.hull.runtime} if self.hull.runtime else {}
+        runtime = {"Runtime": self.defaults.runtime} if self.defaults.runtime else {}
         return {
             **runtime,
             "NetworkMode": "none",
             "IpcMode": "private",
-            "UsernsMode": self.hull.user_namespace,
+            "UsernsMode": self.defaults.user_namespace,
             "ReadonlyRootfs": True,
             "CapDrop": ["ALL"],
-            "SecurityOpt": list(self.hull.security),
+            "SecurityOpt": list(self.defaults.security),
             "Memory": self.memory_bytes,
             "MemorySwap": self.memory_bytes,
             "PidsLimit": self.processes,
@@ -131,7 +137,7 @@ class Casing(Struct, frozen=True):
         }
 
     def _ulimits(self) -> list[dict[str, object]]:
-        """Never above our own: an engine without that right can not raise them."""
+        """Never above our own limits, which a rootless engine cannot raise."""
         _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
         files = _OPEN_FILES if most_files < 0 else min(_OPEN_FILES, most_files)
         limits = {"core": 0, "nofile": files, "nproc": self.processes + _PROCESS_SLACK}
@@ -139,40 +145,40 @@ class Casing(Struct, frozen=True):
 
     def _mounts(self) -> list[Mount]:
         work = self.work
-        foreign = _PLACES_OF_IMAGE if self.confinement.image else _NOT_MOUNTED
-        asked = [mount for mount in self.confinement.mounts if not mount.target.startswith(foreign)]
+        excluded = _IMAGE_DIRECTORIES if self.confinement.image else _NOT_MOUNTED
+        mounts = self.confinement.mounts
         return [
-            *self.footing.mounts,
+            *self.init.mounts,
             *self._texts(),
             Mount(work.path, WORK, writable=True),
             Mount(work.temporary, "/tmp", writable=True),  # noqa: S108
             *self._volumes(),
-            *asked,
+            *(mount for mount in mounts if not mount.target.startswith(excluded)),
         ]
 
     def _texts(self) -> list[Mount]:
-        texts = {**TEXTS, **names(self.user)}
+        texts = {**TEXTS, **account_files(self.user)}
         return [
             Mount(self.work.aside(target.rpartition("/")[2], text), target)
             for target, text in texts.items()
         ]
 
     def _volumes(self) -> list[Mount]:
-        """What an image wants to write to would else be a directory without a limit."""
+        """Puts the image's volumes below the work directory; the engine's would have no limit."""
         config = self.image.config
-        wanted = sorted((config and config.volumes) or ())
+        volumes = sorted((config and config.volumes) or ())
         reserved = (WORK, "/tmp", "/sys", "/proc", "/dev")  # noqa: S108
         return [
             Mount(self.work.subdirectory(f".volumes/{number}"), target, writable=True)
-            for number, target in enumerate(wanted)
-            if not f"{target}/".startswith(tuple(f"{place}/" for place in reserved))
+            for number, target in enumerate(volumes)
+            if not f"{target}/".startswith(tuple(f"{path}/" for path in reserved))
         ]
 
     def _devices(self) -> Mapping[str, object]:
         nodes = self.confinement.device_nodes
         if self.confinement.image is not None and nvidia.wants_cards(nodes):
             visible = self.confinement.environment["NVIDIA_VISIBLE_DEVICES"]
-            return {"DeviceRequests": [nvidia.request(visible)]}
+            return {"DeviceRequests": [nvidia.device_request(visible)]}
         return {
             "Devices": [
                 {
@@ -187,7 +193,7 @@ class Casing(Struct, frozen=True):
 
 
 def _bind(mount: Mount) -> dict[str, object]:
-    mount.source.stat()  # some engines make what is not there
+    mount.source.stat()  # raises; some engines would create a missing source
     return {
         "Type": "bind",
         "Source": str(mount.source),

@@ -1,16 +1,15 @@
-"""Runs inside a container as its first process: starts the command, and is its only way out.
+"""Runs inside a container as its init process: starts the command and relays all its communication.
 
-A container has three streams and no more, and some runtimes let nothing else through. So all that
-crosses goes in frames over stdin and stdout of this process: what the command writes, what its
-companion outside says to it and hears from it, how it ended. It waits at the gate until it is told
-the command, and variables travel the same way, so that the engine never knows them and writes them
-nowhere. Where nobody outside can count the command's processes, it does. It takes in orphans as the
-first process must. When the command has ended it ends all others, tells the status, and stays until
-its stdin is closed, so that outside the kernel's counts can be read; when the provider dies, stdin
-is closed too, and everything ends.
+Some runtimes let nothing but the three standard streams through. So everything crosses in frames
+over stdin and stdout of this process: the command's output, messages from and to its companion
+outside, its exit status. It waits until it receives the command; variables come the same way, so
+that the engine never sees or stores them. It counts the command's processes where that cannot be
+done from outside, and reaps orphans. When the command has ended, it kills all other processes,
+reports the status, and stays until stdin is closed, so that the kernel's counters can be read from
+outside. When the provider dies, stdin is closed too, and everything ends.
 
-It is the task's own user and is trusted with no more than the task itself. It imports only what
-any Python has, and its neighbour `begin`.
+It runs as the task's user and is trusted no more than the task. It imports only the standard
+library and `exec_env`, which is mounted next to it.
 """
 
 import os
@@ -21,21 +20,21 @@ import struct
 import sys
 from collections import deque
 
-HEADER = struct.Struct(">cI")  # a kind, and how many bytes follow
+HEADER = struct.Struct(">cI")  # kind, payload size
 # From outside.
 VARIABLES, CROWD, COMMAND, MESSAGE, SILENCE, TERMINATE = b"v", b"p", b"c", b"m", b"s", b"t"
 # From inside, besides CROWD, MESSAGE and SILENCE.
 READY, STDOUT, STDERR, EXIT = b"r", b"1", b"2", b"x"
-# The first word of COMMAND: what its stdin is.
+# The first word of COMMAND: the type of its stdin.
 NOTHING, STREAM, PACKETS = b"nothing", b"stream", b"packets"
 
 _SOCKETS = {STREAM: socket.SOCK_STREAM, PACKETS: socket.SOCK_SEQPACKET}
 _PIECE_BYTES = 65_536
 _MOST_WAITING_BYTES = 1_048_576
-_MOST_FRAME_BYTES = 16 * _MOST_WAITING_BYTES  # commands and variables are whole, all else is less
+_MOST_FRAME_BYTES = 16 * _MOST_WAITING_BYTES  # commands and variables are not split
 _COUNT_MILLISECONDS = 50
-_MOST_PIECES = 1 + _MOST_WAITING_BYTES // _PIECE_BYTES  # of the largest pipe
-# A process may make itself a likelier victim, never a less likely one: the command goes first.
+_MOST_PIECES = 1 + _MOST_WAITING_BYTES // _PIECE_BYTES  # in the largest pipe
+# Above our own, so that the kernel kills the command before this process; it cannot be lowered.
 _OUT_OF_MEMORY_SCORE = b"900"
 
 
@@ -43,10 +42,10 @@ def frame(kind: bytes, payload: bytes = b"") -> bytes:
     return HEADER.pack(kind, len(payload)) + payload
 
 
-class Frames:
-    """Puts frames together again from pieces of any size.
+class FrameDecoder:
+    """Reassembles frames from pieces of any size.
 
-    The command could write some too: what no frame of ours can be is a ValueError.
+    The command could forge frames; impossible ones raise ValueError.
     """
 
     def __init__(self) -> None:
@@ -54,7 +53,7 @@ class Frames:
 
     def feed(self, data: bytes) -> "list[tuple[bytes, bytes]]":
         self._waiting += data
-        whole = []
+        complete = []
         while len(self._waiting) >= HEADER.size:
             kind, size = HEADER.unpack_from(self._waiting)
             if size > _MOST_FRAME_BYTES:
@@ -62,51 +61,51 @@ class Frames:
             end = HEADER.size + size
             if len(self._waiting) < end:
                 break
-            whole.append((kind, bytes(self._waiting[HEADER.size : end])))
+            complete.append((kind, bytes(self._waiting[HEADER.size : end])))
             del self._waiting[:end]
-        return whole
+        return complete
 
 
-class First:
-    """One loop over all streams; nothing in it blocks but the end of the command's processes."""
+class ContainerInit:
+    """One loop over all streams; only killing the command's processes may block."""
 
     def __init__(self) -> None:
-        self._frames = Frames()
+        self._frames = FrameDecoder()
         self._out = bytearray()
         self._variables: dict[bytes, bytes] = {}
         self._streams: dict[int, bytes] = {}  # the command's pipes that are open
         self._channel: socket.socket | None = None
         self._to_channel: deque[bytes] = deque()
-        self._is_silent = False  # once all is said, the channel hears an end
+        self._is_silent = False  # the companion has closed: shut the channel once all is sent
         self._command = 0
-        self._most_processes = 0  # none: they are not counted
-        self._noticed, noticing = os.pipe()
-        for descriptor in (0, 1, self._noticed, noticing):
+        self._most_processes = 0  # 0: not counted
+        self._wakeup, wakeup_writer = os.pipe()
+        for descriptor in (0, 1, self._wakeup, wakeup_writer):
             os.set_blocking(descriptor, False)
-        signal.set_wakeup_fd(noticing, warn_on_full_buffer=False)
+        signal.set_wakeup_fd(wakeup_writer, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        self._say(READY)
+        self._queue(READY)
 
     def run(self) -> None:
         """Returns when stdin is closed."""
         while True:
-            self._count()
+            self._check_process_count()
             for descriptor, event in self._poll():
                 if descriptor == 0:
-                    if not self._hear():
+                    if not self._read_stdin():
                         return
                 elif descriptor == 1:
                     self._write()
                 elif descriptor in self._streams:
                     self._read(descriptor)
-                elif descriptor == self._noticed:
+                elif descriptor == self._wakeup:
                     self._reap()
                 elif self._channel is not None and descriptor == self._channel.fileno():
                     self._exchange(event)
 
     def _poll(self) -> "list[tuple[int, int]]":
         poll = select.poll()
-        poll.register(self._noticed, select.POLLIN)
+        poll.register(self._wakeup, select.POLLIN)
         is_full = len(self._out) >= _MOST_WAITING_BYTES
         if sum(map(len, self._to_channel)) < _MOST_WAITING_BYTES:
             poll.register(0, select.POLLIN)
@@ -115,16 +114,16 @@ class First:
         for descriptor in () if is_full else tuple(self._streams):
             poll.register(descriptor, select.POLLIN)
         if self._channel is not None:
-            wanted = 0 if is_full else select.POLLIN
-            poll.register(self._channel, wanted | (select.POLLOUT if self._to_channel else 0))
+            events = 0 if is_full else select.POLLIN
+            poll.register(self._channel, events | (select.POLLOUT if self._to_channel else 0))
         return poll.poll(_COUNT_MILLISECONDS if self._most_processes else None)
 
-    def _count(self) -> None:
-        if self._most_processes and _threads() > self._most_processes:
+    def _check_process_count(self) -> None:
+        if self._most_processes and _count_threads() > self._most_processes:
             self._most_processes = 0
-            self._say(CROWD)
+            self._queue(CROWD)
 
-    def _say(self, kind: bytes, payload: bytes = b"") -> None:
+    def _queue(self, kind: bytes, payload: bytes = b"") -> None:
         self._out += frame(kind, payload)
 
     def _write(self) -> None:
@@ -133,18 +132,18 @@ class First:
         except BlockingIOError:
             return
 
-    def _hear(self) -> bool:
+    def _read_stdin(self) -> bool:
         try:
             data = os.read(0, _PIECE_BYTES)
         except BlockingIOError:
             return True
         for kind, payload in self._frames.feed(data):
-            self._obey(kind, payload)
+            self._handle(kind, payload)
         return bool(data)
 
-    def _obey(self, kind: bytes, payload: bytes) -> None:
+    def _handle(self, kind: bytes, payload: bytes) -> None:
         if kind == VARIABLES:
-            pairs = (each.partition(b"=") for each in payload.split(b"\0") if each)
+            pairs = (entry.partition(b"=") for entry in payload.split(b"\0") if entry)
             self._variables = {name: value for name, _, value in pairs}
         elif kind == CROWD:
             self._most_processes = int(payload)
@@ -155,7 +154,7 @@ class First:
             self._to_channel.append(payload)
         elif kind == SILENCE:
             self._is_silent = True
-            self._fall_silent()
+            self._shut_channel()
         elif kind == TERMINATE:
             _signal_all(signal.SIGTERM)
 
@@ -171,7 +170,7 @@ class First:
             os.dup2(os.open(os.devnull, os.O_RDONLY) if theirs is None else theirs.fileno(), 0)
             os.dup2(stdout_theirs, 1)
             os.dup2(stderr_theirs, 2)
-            os._exit(_become(words, self._variables))
+            os._exit(_execute(words, self._variables))
         for descriptor in (stdout_theirs, stderr_theirs):
             os.close(descriptor)
         if theirs is not None:
@@ -181,20 +180,20 @@ class First:
             self._streams[descriptor] = kind
 
     def _read(self, descriptor: int) -> bool:
-        """Whether there may be more."""
+        """Returns whether there may be more data."""
         try:
             data = os.read(descriptor, _PIECE_BYTES)
         except BlockingIOError:
             return False
         if data:
-            self._say(self._streams[descriptor], data)
+            self._queue(self._streams[descriptor], data)
             return True
         os.close(descriptor)
         del self._streams[descriptor]
         return False
 
     def _read_all(self) -> None:
-        """All that was written until now; who writes on without end does not hold us here."""
+        """Reads all output so far; bounded, since the command may write endlessly."""
         for descriptor in tuple(self._streams):
             for _ in range(_MOST_PIECES):
                 if not self._read(descriptor):
@@ -203,45 +202,45 @@ class First:
     def _exchange(self, event: int) -> None:
         assert self._channel is not None
         if event & select.POLLOUT and self._to_channel:
-            self._tell_channel(self._channel)
+            self._write_channel(self._channel)
         if event & (select.POLLIN | select.POLLHUP | select.POLLERR):
-            self._hear_channel(self._channel)
+            self._read_channel(self._channel)
 
-    def _tell_channel(self, channel: socket.socket) -> None:
+    def _write_channel(self, channel: socket.socket) -> None:
         try:
             sent = channel.send(self._to_channel[0])
         except BlockingIOError:
             return
-        except OSError:  # nobody listens any more
+        except OSError:  # the command has closed its end
             self._to_channel.clear()
             return
         rest = self._to_channel.popleft()[sent:]
         if rest:
             self._to_channel.appendleft(rest)
-        self._fall_silent()
+        self._shut_channel()
 
-    def _fall_silent(self) -> None:
+    def _shut_channel(self) -> None:
         if self._is_silent and not self._to_channel and self._channel is not None:
             self._channel.shutdown(socket.SHUT_WR)
 
-    def _hear_channel(self, channel: socket.socket) -> None:
+    def _read_channel(self, channel: socket.socket) -> None:
         try:
             data = channel.recv(_MOST_WAITING_BYTES)
         except BlockingIOError:
             return
         except OSError:
             data = b""
-        # What the command wrote before it said this comes before it outside, too.
+        # Output that the command wrote before this message must arrive before it.
         self._read_all()
         if data:
-            self._say(MESSAGE, data)
+            self._queue(MESSAGE, data)
             return
-        self._say(SILENCE)
+        self._queue(SILENCE)
         channel.close()
         self._channel = None
 
     def _reap(self) -> None:
-        os.read(self._noticed, _PIECE_BYTES)
+        os.read(self._wakeup, _PIECE_BYTES)
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -250,17 +249,17 @@ class First:
             if pid == 0:
                 return
             if pid == self._command:
-                self._conclude(status)
+                self._report_exit(status)
                 return
 
-    def _conclude(self, status: int) -> None:
-        _end_the_rest()
+    def _report_exit(self, status: int) -> None:
+        _kill_others()
         self._read_all()
-        self._say(EXIT, b"%d" % status)
+        self._queue(EXIT, b"%d" % status)
 
 
-def _threads() -> int:
-    """Of all processes in sight, which are the container's; threads count, as for the kernel."""
+def _count_threads() -> int:
+    """Counts threads, as the kernel's limit does, of all visible processes."""
     count = 0
     for name in os.listdir("/proc"):  # noqa: PTH208
         if name.isdigit():
@@ -271,8 +270,8 @@ def _threads() -> int:
     return count
 
 
-def _end_the_rest() -> None:
-    """Everything but this process; none is left when it has no child any more."""
+def _kill_others() -> None:
+    """Kills and reaps all other processes: once none is left, this one has no children."""
     while True:
         _signal_all(signal.SIGKILL)
         try:
@@ -282,15 +281,15 @@ def _end_the_rest() -> None:
 
 
 def _signal_all(number: int) -> None:
-    """The kernel spares the first process and the caller, who are one here."""
+    """Signals all processes but this one, which the kernel spares as init and as the caller."""
     try:
         os.kill(-1, number)
     except ProcessLookupError:
         return
 
 
-def _become(words: "list[str]", variables: "dict[bytes, bytes]") -> int:
-    import exec_env  # type: ignore[import-not-found]  # its neighbour, inside
+def _execute(words: "list[str]", variables: "dict[bytes, bytes]") -> int:
+    import exec_env  # type: ignore[import-not-found]  # mounted next to this file
 
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
@@ -306,7 +305,7 @@ def _become(words: "list[str]", variables: "dict[bytes, bytes]") -> int:
 
 if __name__ == "__main__":
     if os.getpid() != 1:
-        sys.exit("It ends every process in sight, so it runs as the first one of a container.")
-    # -I leaves out the script's own directory, and there is nothing of the task's in this one.
+        sys.exit("It kills every visible process, so it runs only as init of a container.")
+    # -I leaves out the script's own directory, which contains no files of the task.
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
-    First().run()
+    ContainerInit().run()

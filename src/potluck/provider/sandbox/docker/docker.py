@@ -1,8 +1,8 @@
-"""The driver of containers, by the Docker API.
+"""The container driver, over the Docker API.
 
-Containers outlive whoever asked for them. So each is labelled with the node that it belongs to, its
-first process ends everything when the provider is gone, and `reap` of the next life removes what is
-left: the container, its directory, and what is mounted there.
+Containers outlive the process that created them. So each is labelled with its node, its init
+process ends everything when the provider is gone, and `reap` removes the container, its directory
+and the mounts there when the provider starts again.
 """
 
 import asyncio
@@ -18,12 +18,17 @@ from potluck.model.task import MIB, EndReason
 from potluck.model.terms import TaskKind
 from potluck.provider.one_line import one_line
 from potluck.provider.sandbox.bubblewrap.bwrap import sandbox_name
-from potluck.provider.sandbox.bubblewrap.root_filesystem import Python, pythons
-from potluck.provider.sandbox.docker.container_config import Footprint, Hull
-from potluck.provider.sandbox.docker.engine import Engine, EngineError, Facts, Image
-from potluck.provider.sandbox.docker.root import LABEL, on_own_image, own_image
-from potluck.provider.sandbox.docker.run import ContainerRun, Person, Yard
-from potluck.provider.sandbox.docker.seccomp_profile import profile
+from potluck.provider.sandbox.bubblewrap.root_filesystem import Python, find_pythons
+from potluck.provider.sandbox.docker.container_config import ContainerDefaults, RuntimeOverhead
+from potluck.provider.sandbox.docker.engine import (
+    Engine,
+    EngineError,
+    EngineFacts,
+    Image,
+)
+from potluck.provider.sandbox.docker.root import LABEL, build_own_image, init_on_own_image
+from potluck.provider.sandbox.docker.run import ContainerRun, ContainerSettings, ContainerUser
+from potluck.provider.sandbox.docker.seccomp_profile import make_profile
 from potluck.provider.sandbox.docker.work_directory import DIRECTORY, remove_all
 from potluck.provider.sandbox.driver import (
     NO_ERRAND,
@@ -43,9 +48,9 @@ from potluck.provider.sandbox.seccomp import this_machine
 
 RUNSC = "runsc"
 _NODE_LABEL = "potluck.node"
-# gVisor's kernel is a process of the container's group, and so is a part of each of its tasks.
-_OF_GVISOR = Footprint(memory_bytes=64 * MIB, processes=512)
-# What a run sees of its own walls, in one line.
+# gVisor's kernel runs in the container's control group, so it counts for each task.
+_GVISOR_OVERHEAD = RuntimeOverhead(memory_bytes=64 * MIB, processes=512)
+# Prints how a run sees its own confinement, in one line.
 _TRIAL = """
 import json, os, socket
 status = dict(line.split(":\\t", 1) for line in open("/proc/self/status") if ":\\t" in line)
@@ -61,7 +66,7 @@ print(json.dumps({
 
 
 class DockerDriver:
-    """Runs commands in containers of one engine, with its own runtime or with runsc."""
+    """Runs commands in containers of one engine, with its default runtime or with runsc."""
 
     encloses_processes = True
 
@@ -79,33 +84,33 @@ class DockerDriver:
         self._engine = Engine(socket)
         self._runtime = runtime
         self._may_pull = may_pull
-        self._pythons = pythons(python_prefix)
-        self._yard: Yard | None = None
+        self._pythons = find_pythons(python_prefix)
+        self._settings: ContainerSettings | None = None
 
     async def probe(self) -> SandboxReport:
         try:
             facts = await self._engine.facts()
             if self._runtime is not None and self._runtime not in facts.runtimes:
                 raise _no_runtime(facts)
-            image, archive = own_image()
+            image, archive = build_own_image()
             if await self._engine.image(image) is None:
                 await self._engine.import_image(archive, image, f"{LABEL}=1")
         except EngineError as error:
-            raise _unusable(error) from error
+            raise _engine_unusable(error) from error
         failures = []
         for python in self._pythons:
-            yard = self._make_yard(facts, python, image)
+            settings = self._make_settings(facts, python, image)
             try:
-                report = await self._try(yard, facts)
+                report = await self._try(settings, facts)
             except _TrialFailed as failure:
                 failures.append(str(failure))
                 continue
-            self._yard = yard
+            self._settings = settings
             return report
         raise SandboxUnavailable(
             f"Containers do not work here: {one_line(failures[0])}",
             f"Try `{facts.name.lower()} run --rm --network none --read-only IMAGE true`;"
-            " it should end well.",
+            " it should succeed.",
         )
 
     async def run(
@@ -117,44 +122,44 @@ class DockerDriver:
         recall: StopRequest | None = None,
         errand: Errand = NO_ERRAND,
     ) -> RunOutcome:
-        assert self._yard is not None, "probe comes first"
-        run = ContainerRun(self._yard, confinement, output, companion, recall, errand)
+        assert self._settings is not None, "probe comes first"
+        run = ContainerRun(self._settings, confinement, output, companion, recall, errand)
         try:
             return await run.to_its_end(started)
         except EngineError as error:
-            raise _unusable(error) from error
+            raise _engine_unusable(error) from error
 
     async def reap(self) -> None:
         try:
             for container in await self._engine.labelled(f"{_NODE_LABEL}={self._name}"):
                 await self._engine.remove(container)
         except EngineError as error:
-            raise _unusable(error) from error
+            raise _engine_unusable(error) from error
         await asyncio.to_thread(remove_all, self._directory)
 
-    def _make_yard(self, facts: Facts, python: Python, image: str) -> Yard:
-        hull = Hull(
+    def _make_settings(self, facts: EngineFacts, python: Python, image: str) -> ContainerSettings:
+        defaults = ContainerDefaults(
             label=f"{_NODE_LABEL}={self._name}",
             security=("no-new-privileges", f"seccomp={self._filter(facts)}"),
             runtime=self._runtime,
             user_namespace="keep-id" if facts.name == "Podman" and facts.is_rootless else "",
-            footprint=_OF_GVISOR if self._runtime == RUNSC else Footprint(),
+            overhead=_GVISOR_OVERHEAD if self._runtime == RUNSC else RuntimeOverhead(),
         )
-        return Yard(
+        return ContainerSettings(
             engine=self._engine,
             name=self._name,
             directory=self._directory,
-            hull=hull,
+            defaults=defaults,
             python=python,
-            footing=on_own_image(python),
+            init=init_on_own_image(python),
             own_image=image,
-            person=_person(facts),
+            new_user=_choose_user(facts),
             find_image=self._find_image,
         )
 
-    def _filter(self, facts: Facts) -> str:
-        """Docker takes its text, Podman the name of a file."""
-        text = json.dumps(profile(this_machine(), is_for_gvisor=self._runtime == RUNSC))
+    def _filter(self, facts: EngineFacts) -> str:
+        """The option's value: Docker expects the profile itself, Podman the path of a file."""
+        text = json.dumps(make_profile(this_machine(), is_for_gvisor=self._runtime == RUNSC))
         if facts.name != "Podman":
             return text
         self._directory.mkdir(parents=True, exist_ok=True)
@@ -163,70 +168,75 @@ class DockerDriver:
         return str(path)
 
     async def _find_image(self, name: str) -> Image:
-        found = await self._engine.image(name)
-        if found is not None:
-            return found
+        image = await self._engine.image(name)
+        if image is not None:
+            return image
         if not self._may_pull():
             raise InputFailed(
-                f"The node has no image {name}, and its owner lets it fetch none. Its owner can"
-                " load it into the engine (`docker load`, `podman load`), or let it be fetched"
+                f"The node does not have the image {name} and may not pull images. Its owner can"
+                " load it into the engine (`docker load`, `podman load`), or allow pulling"
                 " (`potluck provider set pull_images=yes`).",
                 EndReason.DECLINED,
             )
         try:
             await self._engine.pull(name)
         except EngineError as error:
-            raise InputFailed(f"the image {name} can not be had: {one_line(str(error))}") from error
-        found = await self._engine.image(name)
-        if found is None:
-            raise InputFailed(f"the image {name} is not what was fetched under that name")
-        return found
+            detail = f"the image {name} cannot be pulled: {one_line(str(error))}"
+            raise InputFailed(detail) from error
+        image = await self._engine.image(name)
+        if image is None:
+            raise InputFailed(f"the engine does not have the image {name} after pulling it")
+        return image
 
-    async def _try(self, yard: Yard, facts: Facts) -> SandboxReport:
-        """Runs the interpreter inside, and holds what it sees against what was asked for."""
-        said = bytearray()
-        seen: dict[str, str] = {}
+    async def _try(self, settings: ContainerSettings, facts: EngineFacts) -> SandboxReport:
+        """Runs the interpreter inside, and compares what it sees with the requested confinement."""
+        output = bytearray()
+        mechanisms: dict[str, str] = {}
 
-        async def listen(_: str, data: bytes) -> None:
-            said.extend(data)
+        async def collect(_: str, data: bytes) -> None:
+            output.extend(data)
 
-        trial = small_trial("probe", "-c", f"{yard.python.trial}\n{_TRIAL}")
-        run = ContainerRun(yard, trial, listen)
+        trial = small_trial("probe", "-c", f"{settings.python.trial}\n{_TRIAL}")
+        run = ContainerRun(settings, trial, collect)
 
-        async def look() -> None:
+        async def find_mechanisms() -> None:
             limits = {
-                "memory": run.casing.memory_bytes,
-                "pids": run.casing.processes,
-                "cpu": run.casing.quota_microseconds,
+                "memory": run.config.memory_bytes,
+                "pids": run.config.processes,
+                "cpu": run.config.quota_microseconds,
             }
             for controller, limit in limits.items():
-                found = run.group and run.group.mechanism(controller, limit)
-                seen[controller] = found or "none"
-            seen["disk"] = "tmpfs" if run.casing.work.is_file_system else "watchdog"
+                mechanism = run.group and run.group.mechanism(controller, limit)
+                mechanisms[controller] = mechanism or "none"
+            mechanisms["disk"] = "tmpfs" if run.config.work.is_file_system else "watchdog"
 
-        ended = await run.to_its_end(look)
-        text = said.decode(errors="replace").strip()
+        ended = await run.to_its_end(find_mechanisms)
+        text = output.decode(errors="replace").strip()
         if ended.reason is not EndReason.COMPLETED:
             raise _TrialFailed("; ".join(filter(None, (ended.detail, text))))
-        return self._report(facts, seen, json.loads(text.splitlines()[-1]), trial)
+        return self._report(facts, mechanisms, json.loads(text.splitlines()[-1]), trial)
 
     def _report(
-        self, facts: Facts, seen: dict[str, str], inside: dict[str, object], trial: Confinement
+        self,
+        facts: EngineFacts,
+        mechanisms: dict[str, str],
+        inside: dict[str, object],
+        trial: Confinement,
     ) -> SandboxReport:
         if inside["capabilities"] or inside["interfaces"] != ["lo"]:
-            raise _TrialFailed(f"the engine does not keep to what it is told: {inside}")
-        if seen["disk"] == "tmpfs" and inside["work_bytes"] != trial.disk_bytes:
-            raise _TrialFailed("the engine does not see what is mounted on this machine")
+            raise _TrialFailed(f"the engine does not confine containers as requested: {inside}")
+        if mechanisms["disk"] == "tmpfs" and inside["work_bytes"] != trial.disk_bytes:
+            raise _TrialFailed("the engine does not see the mounts of this machine")
         is_gvisor = self._runtime == RUNSC
         own = "own uid" if os.geteuid() == 0 else "the provider's user"
         return SandboxReport(
             driver=RUNSC if is_gvisor else "docker",
-            memory=seen["memory"],
-            processes=seen["pids"],
-            cpu=seen["cpu"],
-            disk=seen["disk"],
+            memory=mechanisms["memory"],
+            processes=mechanisms["pids"],
+            cpu=mechanisms["cpu"],
+            disk=mechanisms["disk"],
             network="namespaces",
-            syscalls=_filtered(inside, is_gvisor),
+            syscalls=_syscall_mechanism(inside, is_gvisor),
             user="user namespace" if facts.is_rootless else own,
             kinds=tuple(TaskKind),
             notes=(f"containers by {facts.name} {facts.version}", *_advice(inside, is_gvisor)),
@@ -234,10 +244,10 @@ class DockerDriver:
 
 
 class _TrialFailed(Exception):
-    """A trial did not end as it should have; says how it did."""
+    """A trial run did not confirm the confinement; the message says why."""
 
 
-def _filtered(inside: dict[str, object], is_gvisor: bool) -> str:
+def _syscall_mechanism(inside: dict[str, object], is_gvisor: bool) -> str:
     has_filter = inside["filter"] == "2"
     if is_gvisor:
         return "gVisor and seccomp" if has_filter else "gVisor"
@@ -247,36 +257,36 @@ def _filtered(inside: dict[str, object], is_gvisor: bool) -> str:
 def _advice(inside: dict[str, object], is_gvisor: bool) -> tuple[str, ...]:
     if not is_gvisor or inside["filter"] == "2":
         return ()
-    return ("runsc filters no system calls inside; give its runtime the option --oci-seccomp",)
+    return ("runsc filters no system calls inside; set its runtime option --oci-seccomp",)
 
 
-def _unusable(error: EngineError) -> SandboxUnavailable:
+def _engine_unusable(error: EngineError) -> SandboxUnavailable:
     return SandboxUnavailable(
-        f"The container engine can not be used: {one_line(str(error))}",
-        "Start it, and let this user open its socket.",
+        f"The container engine cannot be used: {one_line(str(error))}",
+        "Start it, and give this user access to its socket.",
     )
 
 
-def _no_runtime(facts: Facts) -> SandboxUnavailable:
+def _no_runtime(facts: EngineFacts) -> SandboxUnavailable:
     return SandboxUnavailable(
-        f"{facts.name} does not know the runtime runsc.",
-        "Install gVisor and name it in the engine's configuration (`runsc install` for Docker).",
+        f"{facts.name} has no runtime runsc.",
+        "Install gVisor and add it to the engine's configuration (`runsc install` for Docker).",
     )
 
 
-def _person(facts: Facts) -> Callable[[], Person]:
-    """As root a new one each time; else ourselves, so that what he leaves is ours to remove.
+def _choose_user(facts: EngineFacts) -> Callable[[], ContainerUser]:
+    """As root a new user for each run; else our own, so that we can remove the run's files.
 
-    An engine without root has a user namespace, in which we are root for Docker and keep our own
-    number for Podman.
+    A rootless engine has a user namespace, in which we are root for Docker and keep our uid for
+    Podman.
     """
     if os.geteuid() == 0:
-        return _new_person
+        return _new_user
     is_root_inside = facts.is_rootless and facts.name == "Docker"
     user, group = (0, 0) if is_root_inside else (os.geteuid(), os.getegid())
-    return lambda: Person(user, group, owns_files_of_host=False)
+    return lambda: ContainerUser(user, group, owns_files_of_host=False)
 
 
-def _new_person() -> Person:
+def _new_user() -> ContainerUser:
     uid = new_uid()
-    return Person(uid, uid, owns_files_of_host=True)
+    return ContainerUser(uid, uid, owns_files_of_host=True)

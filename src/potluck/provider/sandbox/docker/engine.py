@@ -1,7 +1,7 @@
-"""The Docker API over its Unix socket, as far as the driver needs it.
+"""The part of the Docker API that the driver needs, over the engine's Unix socket.
 
-Paths name no version: every engine then answers in its newest, and what is used here has not
-changed since 1.40. Docker 20.10 and Podman 4.3 are tried.
+Paths name no API version, so each engine uses its newest; the calls used here have not changed
+since 1.40. Tested with Docker 20.10 and Podman 4.3. Also finds the socket on this machine.
 """
 
 import asyncio
@@ -23,61 +23,63 @@ _UNIX = "unix://"
 
 
 def find_socket(url: str, variables: Mapping[str, str] = os.environ) -> Path | None:
-    """The one that the owner names, else the first of those that this user may open."""
+    """The configured socket, else the first usual one that this user may open."""
     if url:
-        return _named(url)
-    return next((path for path in _usual(variables) if os.access(path, os.R_OK | os.W_OK)), None)
+        return _parse_url(url)
+    return next(
+        (path for path in _usual_sockets(variables) if os.access(path, os.R_OK | os.W_OK)), None
+    )
 
 
-def need_socket(url: str, variables: Mapping[str, str] = os.environ) -> Path:
-    found = find_socket(url, variables)
-    if found is None:
+def require_socket(url: str, variables: Mapping[str, str] = os.environ) -> Path:
+    path = find_socket(url, variables)
+    if path is None:
         raise SandboxUnavailable(
-            "There is no container engine here that this user may talk to.",
-            "Install Docker or Podman and let this user open its socket (`sudo usermod -aG docker "
-            "USER`, or `systemctl --user start podman.socket`), or name it: "
+            "This user has no access to a container engine on this machine.",
+            "Install Docker or Podman and give this user access (`sudo usermod -aG docker USER`, "
+            "or `systemctl --user start podman.socket`), or name the socket: "
             "POTLUCK_PROVIDER_DOCKER_URL=unix:///path/to/its.sock.",
         )
-    return found
+    return path
 
 
-def _named(url: str) -> Path:
-    """Only on this machine: what is mounted into a container lies here."""
+def _parse_url(url: str) -> Path:
+    """Only local sockets: containers mount directories of this machine."""
     if not url.startswith(f"{_UNIX}/"):
         raise BadSettings(
-            f"docker_url {url!r} is no socket of this machine.",
+            f"docker_url {url!r} is not a socket of this machine.",
             "Write it like unix:///var/run/docker.sock.",
         )
     return Path(url.removeprefix(_UNIX))
 
 
-def _usual(variables: Mapping[str, str]) -> list[Path]:
+def _usual_sockets(variables: Mapping[str, str]) -> list[Path]:
     own = variables.get("XDG_RUNTIME_DIR")
-    places = [Path("/var/run/docker.sock"), Path("/run/podman/podman.sock")]
+    paths = [Path("/var/run/docker.sock"), Path("/run/podman/podman.sock")]
     if own:
-        places += [Path(own) / "docker.sock", Path(own) / "podman/podman.sock"]
-    return places
+        paths += [Path(own) / "docker.sock", Path(own) / "podman/podman.sock"]
+    return paths
 
 
-_SECONDS = 120.0
+_REQUEST_SECONDS = 120.0
 _FACTS_SECONDS = 10.0
-_PULL_SECONDS = 86_400.0  # as long as a task may allow
-_GONE = 404
-TAKEN = 409  # the name of a container
+_PULL_SECONDS = 86_400.0  # the most that a task may allow
+_NOT_FOUND = 404
+NAME_TAKEN = 409
 _REMOVE_SECONDS = 30.0
-_AGAIN_SECONDS = 0.05
+_RETRY_SECONDS = 0.05
 
 
 class EngineError(Exception):
-    """The engine refused, or is not there; says what it said."""
+    """The engine refused the request or does not response; the message is the engine's."""
 
     def __init__(self, detail: str, status: int = 0) -> None:
         super().__init__(detail)
         self.status = status
 
 
-class Facts(Struct, frozen=True):
-    """What an engine says of itself."""
+class EngineFacts(Struct, frozen=True):
+    """Version and features of an engine."""
 
     name: str  # "Docker" or "Podman"
     version: str
@@ -86,7 +88,7 @@ class Facts(Struct, frozen=True):
 
 
 class ImageConfig(Struct, frozen=True, rename="pascal"):
-    """What an image says of how it is run. Null and absent are the same to engines."""
+    """How to run an image. Engines treat null and absent alike."""
 
     entrypoint: list[str] | None = None
     cmd: list[str] | None = None
@@ -137,17 +139,17 @@ class Engine:
     def __init__(self, socket: Path) -> None:
         self.socket = socket
 
-    async def facts(self) -> Facts:
-        said, told = await asyncio.gather(
-            self._ask("GET", "/version", seconds=_FACTS_SECONDS),
-            self._ask("GET", "/info", seconds=_FACTS_SECONDS),
+    async def facts(self) -> EngineFacts:
+        version_response, info_response = await asyncio.gather(
+            self._request("GET", "/version", seconds=_FACTS_SECONDS),
+            self._request("GET", "/info", seconds=_FACTS_SECONDS),
         )
-        version = msgspec.json.decode(said, type=_Version)
-        info = msgspec.json.decode(told, type=_Info)
+        version = msgspec.json.decode(version_response, type=_Version)
+        info = msgspec.json.decode(info_response, type=_Info)
         components = [component.name for component in version.components or ()]
         is_podman = any("podman" in name.lower() for name in components)
         options = info.security_options or []
-        return Facts(
+        return EngineFacts(
             "Podman" if is_podman else "Docker",
             version.version,
             tuple(info.runtimes or ()),
@@ -155,73 +157,73 @@ class Engine:
         )
 
     async def image(self, name: str) -> Image | None:
-        """None when it is not here."""
+        """None if the engine does not have it."""
         try:
-            answer = await self._ask("GET", f"/images/{quote(name, safe='')}/json")
+            response = await self._request("GET", f"/images/{quote(name, safe='')}/json")
         except EngineError as error:
-            if error.status == _GONE:
+            if error.status == _NOT_FOUND:
                 return None
             raise
-        return msgspec.json.decode(answer, type=Image)
+        return msgspec.json.decode(response, type=Image)
 
     async def pull(self, name: str) -> None:
         repository, tag = _split(name)
         query = {"fromImage": repository, "tag": tag}
-        answer = await self._ask("POST", "/images/create", query, seconds=_PULL_SECONDS)
-        _check_progress(answer)
+        response = await self._request("POST", "/images/create", query, seconds=_PULL_SECONDS)
+        _check_progress(response)
 
     async def import_image(self, archive: bytes, name: str, label: str) -> None:
-        """An image with these files and nothing else. (Podman knows no tag here but `latest`.)"""
+        """Creates an image from these files. (Podman accepts only the tag `latest` here.)"""
         query = {"fromSrc": "-", "repo": name, "tag": "latest", "changes": f"LABEL {label}"}
-        _check_progress(await self._ask("POST", "/images/create", query, archive))
+        _check_progress(await self._request("POST", "/images/create", query, archive))
 
-    async def create(self, name: str, casing: Mapping[str, object]) -> str:
-        """The container's id."""
-        body = json.dumps(casing).encode()
-        answer = await self._ask("POST", "/containers/create", {"name": name}, body)
-        return msgspec.json.decode(answer, type=_Made).id
+    async def create(self, name: str, config: Mapping[str, object]) -> str:
+        """Returns the container's id."""
+        body = json.dumps(config).encode()
+        response = await self._request("POST", "/containers/create", {"name": name}, body)
+        return msgspec.json.decode(response, type=_Made).id
 
     async def start(self, container: str) -> None:
-        await self._ask("POST", f"/containers/{container}/start")
+        await self._request("POST", f"/containers/{container}/start")
 
     async def pid(self, container: str) -> int:
-        """Of its first process, as this machine counts; 0 when it does not run."""
-        answer = await self._ask("GET", f"/containers/{container}/json")
-        return msgspec.json.decode(answer, type=_Container).state.pid
+        """Of its init process, in the host's pid namespace; 0 if it does not run."""
+        response = await self._request("GET", f"/containers/{container}/json")
+        return msgspec.json.decode(response, type=_Container).state.pid
 
     async def remove(self, container: str) -> None:
-        """Ends it and all of it; returns when it is gone.
+        """Kills and removes the container; returns when it is gone.
 
-        Engines refuse it now and then to who asks while it ends by itself, so it is asked again.
+        Engines sometimes refuse while the container exits by itself, so this retries.
         """
         query = {"force": "true", "v": "true"}
         deadline = time.monotonic() + _REMOVE_SECONDS
         while True:
             try:
-                await self._ask("DELETE", f"/containers/{container}", query)
+                await self._request("DELETE", f"/containers/{container}", query)
             except EngineError as error:
-                if error.status == _GONE:
+                if error.status == _NOT_FOUND:
                     return
                 if time.monotonic() > deadline:
                     raise
             else:
                 if time.monotonic() > deadline:
-                    raise EngineError(f"{container} is still there after it was removed")
-            await asyncio.sleep(_AGAIN_SECONDS)
+                    raise EngineError(f"{container} still exists after it was removed")
+            await asyncio.sleep(_RETRY_SECONDS)
 
     async def labelled(self, label: str) -> list[str]:
         """Containers with this label, running or not."""
         query = {"all": "true", "filters": json.dumps({"label": [label]})}
-        answer = await self._ask("GET", "/containers/json", query)
-        return [made.id for made in msgspec.json.decode(answer, type=list[_Made])]
+        response = await self._request("GET", "/containers/json", query)
+        return [made.id for made in msgspec.json.decode(response, type=list[_Made])]
 
-    async def _ask(
+    async def _request(
         self,
         method: str,
         path: str,
         query: Mapping[str, str] | None = None,
         body: bytes | None = None,
-        seconds: float = _SECONDS,
+        seconds: float = _REQUEST_SECONDS,
     ) -> bytes:
         headers = {"Content-Type": "application/json"} if body is not None else {}
         try:
@@ -231,12 +233,12 @@ class Engine:
                     method, f"http://engine{path}", params=query, data=body, headers=headers
                 ) as response,
             ):
-                answer = await response.read()
+                content = await response.read()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise EngineError(f"{self.socket} does not answer: {error!r}") from error
         if response.status >= 400:
-            raise EngineError(said(answer), response.status)
-        return answer
+            raise EngineError(error_text(content), response.status)
+        return content
 
     @asynccontextmanager
     async def _session(self, seconds: float) -> AsyncIterator[aiohttp.ClientSession]:
@@ -247,7 +249,7 @@ class Engine:
 
 
 def _split(name: str) -> tuple[str, str]:
-    """Into repository and tag; a digest goes in the place of the tag."""
+    """Splits into repository and tag or digest."""
     if "@" in name:
         repository, _, digest = name.partition("@")
         return repository, digest
@@ -255,18 +257,18 @@ def _split(name: str) -> tuple[str, str]:
     return (head, tag) if colon and "/" not in tag else (name, "latest")
 
 
-def said(answer: bytes) -> str:
-    """Why an engine refused, in its own words."""
+def error_text(response: bytes) -> str:
+    """The engine's error message."""
     try:
-        told = json.loads(answer)
-        return str(told.get("message") or told.get("cause") or told)
+        body = json.loads(response)
+        return str(body.get("message") or body.get("cause") or body)
     except (ValueError, AttributeError):
-        return answer.decode(errors="replace").strip() or "the engine refused without a word"
+        return response.decode(errors="replace").strip() or "the engine gave no reason"
 
 
-def _check_progress(answer: bytes) -> None:
-    """Progress comes as lines of JSON with status 200, whatever becomes of it."""
-    for line in answer.splitlines():
+def _check_progress(response: bytes) -> None:
+    """Raises EngineError for an error in the JSON lines; the status is 200 in any case."""
+    for line in response.splitlines():
         try:
             progress = msgspec.json.decode(line, type=_PullProgress)
         except msgspec.MsgspecError:

@@ -1,9 +1,10 @@
-"""NVIDIA's cards in images: by way of its container toolkit, which puts the driver's files there.
+"""NVIDIA devices in images, through NVIDIA's container toolkit, which mounts the driver's files.
 
-Three times in a year a crafted image has escaped through that toolkit (CVE-2024-0132,
-CVE-2025-23359, CVE-2025-23266), so one before 1.17.8 is refused. It runs as root beside the
-container and has been steered by the container's own variables: a task's never reach the engine
-(`first` sets them), and of the image's own those that a loader or the toolkit obeys do not either.
+Crafted images have escaped through the toolkit three times in a year (CVE-2024-0132,
+CVE-2025-23359, CVE-2025-23266), so versions before 1.17.8 are refused. It runs as root outside the
+container and can be steered by the container's variables. So the engine never gets a task's
+variables (`container_init` sets them), and the image's variables that a loader or the toolkit obeys
+are blanked.
 """
 
 import asyncio
@@ -21,9 +22,9 @@ _STEERING = re.compile(r"LD_|GLIBC_TUNABLES$|NVIDIA_|GCONV_PATH$")
 _SECONDS = 10.0
 
 
-def without_steering(variables: Iterable[str]) -> list[str]:
-    """For those that an image brings along, as the engine is to know them: empty."""
-    names = (each.partition("=")[0] for each in variables)
+def blank_steering_variables(variables: Iterable[str]) -> list[str]:
+    """Empty values for the image's variables that steer a loader or the toolkit."""
+    names = (variable.partition("=")[0] for variable in variables)
     return [f"{name}=" for name in names if _STEERING.match(name)]
 
 
@@ -31,8 +32,8 @@ def wants_cards(nodes: Sequence[Mount]) -> bool:
     return any(node.target.startswith("/dev/nvidia") for node in nodes)
 
 
-def request(uuids: str) -> dict[str, object]:
-    """As the engine is told of it; it passes it on to the toolkit."""
+def device_request(uuids: str) -> dict[str, object]:
+    """The engine's device request, which it passes on to the toolkit."""
     return {
         "Driver": "nvidia",
         "DeviceIDs": uuids.split(","),
@@ -40,25 +41,25 @@ def request(uuids: str) -> dict[str, object]:
     }
 
 
-def check_toolkit(said: str | None) -> None:
-    """By what one of its programs says of its version."""
-    found = _VERSION.search(said or "")
+def check_toolkit(output: str | None) -> None:
+    """Checks the output of a toolkit program's `--version`."""
+    match = _VERSION.search(output or "")
     oldest = ".".join(map(str, _OLDEST))
-    if found is None:
+    if match is None:
         raise SandboxUnavailable(
-            "Images can not use NVIDIA's cards here: its container toolkit is not installed.",
+            "Images cannot use NVIDIA devices here: the container toolkit is not installed.",
             f"Install nvidia-container-toolkit {oldest} or later.",
         )
-    version = tuple(map(int, found.groups()))
+    version = tuple(map(int, match.groups()))
     if version < _OLDEST:
         raise SandboxUnavailable(
-            f"NVIDIA's container toolkit {'.'.join(found.groups())} lets images escape.",
+            f"NVIDIA's container toolkit {'.'.join(match.groups())} lets images escape.",
             f"Install {oldest} or later.",
         )
 
 
 async def toolkit_version() -> str | None:
-    """What the toolkit says of itself; None where it is not there."""
+    """Output of a toolkit program's `--version`; None if none is installed."""
     for program in _PROGRAMS:
         try:
             process = await asyncio.create_subprocess_exec(
@@ -68,8 +69,8 @@ async def toolkit_version() -> str | None:
             continue
         try:
             async with asyncio.timeout(_SECONDS):
-                said, _ = await process.communicate()
-                return said.decode(errors="replace")
+                output, _ = await process.communicate()
+                return output.decode(errors="replace")
         except TimeoutError:
             continue
         finally:

@@ -1,12 +1,12 @@
-"""What a container stands on: an image made from nothing, and `first` in whatever image it is.
+"""Our own minimal image, and how `container_init` starts in any image.
 
-The image holds links and empty directories; what is in them is mounted when it runs, the same as
-in bwrap's root, so that no registry is needed for it. It is named by its content: another host, or
-another version of this file, makes another.
+Our image contains links and empty directories; their content is mounted at run time, as in bwrap's
+root, so no registry is needed. Its name is a hash of its content, so another host, or another
+version of this file, gets another image.
 
-In somebody else's image there may be no Python, or one for another libc. So `first` brings its own:
-the interpreter that runs the provider, its library, and the loader with the libraries beside it,
-mounted where no image has anything, and started by naming the loader.
+Other images may have no Python, or one for another libc. So `container_init` brings its own: the
+provider's interpreter, its library, and the loader with the libraries next to it are mounted under
+a path that no image uses, and the loader is started explicitly.
 """
 
 import hashlib
@@ -31,16 +31,16 @@ _DIRECTORIES = ("usr", "etc", "etc/ssl", "etc/ssl/certs", "tmp", WORK[1:])
 _LOADER = re.compile(r"(/\S*/ld-(?:linux|musl)[^/\s]*|/\S*/ld64?[^/\s]*\.so\S*)$", re.MULTILINE)
 
 
-class Footing(Struct, frozen=True):
-    """How the first process is started, and what must be mounted for it."""
+class InitCommand(Struct, frozen=True):
+    """The command of the init process, and the mounts that it needs."""
 
     words: tuple[str, ...]
     mounts: tuple[Mount, ...]
     environment: dict[str, str] = {}
 
 
-def own_image() -> tuple[str, bytes]:
-    """Its name, and the archive that it is made from."""
+def build_own_image() -> tuple[str, bytes]:
+    """Returns its name and its content as a tar archive."""
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w", format=tarfile.USTAR_FORMAT) as tar:
         for path in _DIRECTORIES:
@@ -57,8 +57,8 @@ def _entry(path: str, kind: bytes, target: str = "") -> tarfile.TarInfo:
     return entry
 
 
-def on_own_image(python: Python) -> Footing:
-    return Footing(
+def init_on_own_image(python: Python) -> InitCommand:
+    return InitCommand(
         (python.path, "-I", "-S", f"{_OURS}/container_init.py"),
         (*base_mounts(python), *_programs()),
         python.environment,
@@ -66,17 +66,16 @@ def on_own_image(python: Python) -> Footing:
 
 
 @cache
-def on_any_image(prefix: Path = Path(sys.base_prefix)) -> Footing:
-    """Raises SandboxUnavailable where it can not be told how this Python is loaded."""
+def init_on_any_image(prefix: Path = Path(sys.base_prefix)) -> InitCommand:
+    """Raises SandboxUnavailable if the loader of this Python cannot be found."""
     loader = _loader(Path("/proc/self/maps").read_text())
     name = f"python{sys.version_info.major}.{sys.version_info.minor}"
     program, library = prefix / "bin" / name, prefix / "lib"
-    # All of a Python that stands alone, which may have libraries of its own; of the system's only
-    # what is Python's.
+    # A standalone Python may have its own shared libraries, so all of lib; of /usr only Python's.
     is_system = prefix.resolve() == Path("/usr")
-    shown = Path("lib") / name if is_system else Path("lib")
+    mounted = Path("lib") / name if is_system else Path("lib")
     libraries = f"{_OURS}/python/lib:{_OURS}/lib"
-    return Footing(
+    return InitCommand(
         (
             *(f"{_OURS}/lib/{loader.name}", "--library-path", libraries),
             *(f"{_OURS}/python/bin/{name}", "-I", "-S", f"{_OURS}/container_init.py"),
@@ -84,7 +83,7 @@ def on_any_image(prefix: Path = Path(sys.base_prefix)) -> Footing:
         (
             Mount(loader.parent, f"{_OURS}/lib"),
             Mount(program.resolve(), f"{_OURS}/python/bin/{name}"),
-            Mount(library.parent / shown, f"{_OURS}/python/{shown}"),
+            Mount(library.parent / mounted, f"{_OURS}/python/{mounted}"),
             *_programs(),
         ),
     )
@@ -98,10 +97,10 @@ def _programs() -> tuple[Mount, ...]:
 
 
 def _loader(maps: str) -> Path:
-    found = _LOADER.search(maps)
-    if found is None:
+    match = _LOADER.search(maps)
+    if match is None:
         raise SandboxUnavailable(
-            "It can not be told what loads programs on this system, so images can not be run.",
+            "The dynamic loader of this system was not found, so this node cannot run images.",
             "Run the provider with the system's own Python.",
         )
-    return Path(found[1]).resolve()
+    return Path(match[1]).resolve()

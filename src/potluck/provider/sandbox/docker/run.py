@@ -1,4 +1,4 @@
-"""One run in a container, from its making to the last trace of it."""
+"""One run in a container, from creating the container to removing it."""
 
 import asyncio
 import re
@@ -17,10 +17,15 @@ from potluck.provider.sandbox.bubblewrap.root_filesystem import VARIABLES, Pytho
 from potluck.provider.sandbox.docker import nvidia
 from potluck.provider.sandbox.docker.attach import attach
 from potluck.provider.sandbox.docker.bridge import Bridge
-from potluck.provider.sandbox.docker.container_cgroup import ContainerGroup, group_of
-from potluck.provider.sandbox.docker.container_config import Casing, Hull
-from potluck.provider.sandbox.docker.engine import TAKEN, Engine, EngineError, Image
-from potluck.provider.sandbox.docker.root import Footing, on_any_image
+from potluck.provider.sandbox.docker.container_cgroup import ContainerGroup, find_container_group
+from potluck.provider.sandbox.docker.container_config import ContainerConfig, ContainerDefaults
+from potluck.provider.sandbox.docker.engine import (
+    NAME_TAKEN,
+    Engine,
+    EngineError,
+    Image,
+)
+from potluck.provider.sandbox.docker.root import InitCommand, init_on_any_image
 from potluck.provider.sandbox.docker.work_directory import Work
 from potluck.provider.sandbox.driver import (
     NO_ERRAND,
@@ -32,111 +37,110 @@ from potluck.provider.sandbox.driver import (
     InputFailed,
     Output,
     Recalled,
+    ResourceUse,
     RunOutcome,
-    Spent,
     Started,
     StopRequest,
     WorkDirectory,
-    drop,
-    of_translated,
-    outfit,
+    cancel_all,
+    outcome_of_shell_code,
+    stage_inputs,
 )
 from potluck.provider.sandbox.enclosure import sandbox_failed
 from potluck.provider.sandbox.limits import (
     WATCH_SECONDS,
-    Guests,
-    Wall,
-    disk_wall,
-    first_touched,
-    log_limit,
-    memory_wall,
-    process_wall,
+    LimitCheck,
+    RunHandles,
+    check_disk,
+    check_memory,
+    check_processes,
+    check_time,
+    first_exceeded,
+    log_limit_outcome,
     supervise,
-    time_wall,
 )
 from potluck.provider.sandbox.output_pump import OutputPump
 
-# Where the work directory has no size of its own, all of it is looked through each time.
+# For a work directory without a size limit of its own, which is scanned each time.
 _SLOW_WATCH_SECONDS = 0.5
-_READY_SECONDS = 120.0  # for the first process, on a machine that is busy
-_NOTHING_SPENT = Spent(0.0, 0)
+_READY_SECONDS = 120.0  # for the init process to start on a busy machine
+_NOTHING_USED = ResourceUse(0.0, 0)
 
 
-class Person(Struct, frozen=True):
-    """Who a run is on this machine."""
+class ContainerUser(Struct, frozen=True):
+    """The user and group of a run."""
 
     user: int
     group: int
-    owns_files_of_host: bool  # whether what is mounted writable must be handed to him
+    owns_files_of_host: bool  # whether writable mounts must be chowned to the user
 
 
-class Yard(Struct, frozen=True):
-    """Of containers what Premises are of bubblewrap: found out once, for all runs."""
+class ContainerSettings(Struct, frozen=True):
+    """What a driver determines once for all its runs; bubblewrap has BwrapSettings."""
 
     engine: Engine
     name: str
     directory: Path
-    hull: Hull
+    defaults: ContainerDefaults
     python: Python
-    footing: Footing
+    init: InitCommand
     own_image: str
-    person: Callable[[], Person]
+    new_user: Callable[[], ContainerUser]
     find_image: Callable[[str], Awaitable[Image]]  # raises InputFailed
 
 
 class ContainerRun:
-    """Used once: `to_its_end`."""
+    """A single run; call `to_its_end` once."""
 
     def __init__(
         self,
-        yard: Yard,
+        settings: ContainerSettings,
         confinement: Confinement,
         output: Output,
         companion: Companion | None = None,
         recall: StopRequest | None = None,
         errand: Errand = NO_ERRAND,
     ) -> None:
-        self._yard = yard
+        self._settings = settings
         self._confinement = confinement
         self._companion = companion
         self._recall = recall or StopRequest()
         self._errand = errand
         self._log = OutputPump(output, confinement.log_bytes)
         self._short_name = re.sub(r"[^A-Za-z0-9_.-]", "_", confinement.name)
-        self._name = f"{yard.name}-{self._short_name}"
-        self._casing: Casing | None = None
+        self._name = f"{settings.name}-{self._short_name}"
+        self._config: ContainerConfig | None = None
         self._work: Work | None = None
-        self._workplace: WorkDirectory | None = None  # once the code has been let go
+        self._prepared_work: WorkDirectory | None = None  # set once the command may start
         self._container: str | None = None
         self._bridge: Bridge | None = None
-        self._walls: list[Wall] = []
+        self._checks: list[LimitCheck] = []
         self._late: RunOutcome | None = None
         self._pumping: asyncio.Task[None] | None = None
         self._run_seconds = 0.0
-        self._spent = _NOTHING_SPENT
+        self._usage = _NOTHING_USED
         self.group: ContainerGroup | None = None
 
     @property
-    def casing(self) -> Casing:
-        assert self._casing is not None
-        return self._casing
+    def config(self) -> ContainerConfig:
+        assert self._config is not None
+        return self._config
 
     async def to_its_end(self, started: Started) -> RunOutcome:
         try:
-            touched = self._recall.said or await self._set_up() or await self._live(started)
+            exceeded = self._recall.said or await self._set_up() or await self._live(started)
             await undisturbed(self._remove())
             if self._pumping is not None:
                 await self._pumping
-            outcome = self._outcome(touched)
-            if self._workplace is not None:
-                await self._errand.after(self._workplace, outcome.reason)
+            outcome = self._outcome(exceeded)
+            if self._prepared_work is not None:
+                await self._errand.after(self._prepared_work, outcome.reason)
             return self._measured(outcome)
         finally:
             await undisturbed(self._clear())
 
     async def _set_up(self) -> RunOutcome | None:
-        """Short of letting the command begin; an image may take long to come, and whoever calls the
-        run back does not wait for it."""
+        """Sets everything up except for starting the command; a stop request interrupts a pull."""
         try:
             return await self._recall.unless(self._prepare())
         except Recalled as recalled:
@@ -145,18 +149,22 @@ class ContainerRun:
     async def _prepare(self) -> RunOutcome | None:
         try:
             image = await self._find_image()
-            self._casing = self._encase(image)
+            self._config = self._make_config(image)
             await undisturbed(self._create())
             if self._bridge is None or not await self._is_ready(self._bridge):
-                said = self._bridge.last_words if self._bridge else ""
-                return sandbox_failed(said or "the container ended without a word")
-            self.group = group_of(await self._yard.engine.pid(self._container or ""))
-            work = self.casing.work
-            person = self._casing.user if self._hands_over else None
-            workplace = WorkDirectory(work.descriptor, person)
-            if (failed := await outfit(self._errand, workplace, self._recall)) is not None:
+                error = self._bridge.last_words if self._bridge else ""
+                return sandbox_failed(error or "the container exited without an error message")
+            self.group = find_container_group(
+                await self._settings.engine.pid(self._container or "")
+            )
+            work = self.config.work
+            user = self._config.user if self._must_chown else None
+            prepared_work = WorkDirectory(work.descriptor, user)
+            if (
+                failed := await stage_inputs(self._errand, prepared_work, self._recall)
+            ) is not None:
                 return failed
-            self._workplace = workplace
+            self._prepared_work = prepared_work
         except InputFailed as failure:
             return failure.touched
         except (EngineError, PotluckError, OSError) as failure:
@@ -168,172 +176,174 @@ class ContainerRun:
             async with asyncio.timeout(_READY_SECONDS):
                 return await bridge.ready()
         except TimeoutError:
-            raise EngineError(f"no word from it within {_READY_SECONDS:g} s") from None
+            detail = f"the container did not start within {_READY_SECONDS:g} s"
+            raise EngineError(detail) from None
 
     async def _find_image(self) -> Image:
         name = self._confinement.image
         if name is None:
-            return Image(self._yard.own_image)
+            return Image(self._settings.own_image)
         if nvidia.wants_cards(self._confinement.device_nodes):
             nvidia.check_toolkit(await nvidia.toolkit_version())
-        image = await self._in_time(name, self._yard.find_image(name))
+        image = await self._with_timeout(name, self._settings.find_image(name))
         if not self._words(image):
-            raise InputFailed(f"the image {name} has no command of its own, and the task says none")
+            raise InputFailed(f"neither the image {name} nor the task has a command")
         return image
 
-    async def _in_time(self, name: str, finding: Awaitable[Image]) -> Image:
-        """Whoever waits for it holds devices meanwhile."""
+    async def _with_timeout(self, name: str, finding: Awaitable[Image]) -> Image:
+        """Limits the time, since the attempt holds devices meanwhile."""
         seconds = self._confinement.image_seconds
         try:
             async with asyncio.timeout(seconds):
                 return await finding
         except TimeoutError:
-            sentence = f"fetching the image {name} took longer than {seconds:g} s"
+            sentence = f"pulling the image {name} took longer than {seconds:g} s"
             raise InputFailed(sentence, EndReason.PREPARE_TIME_LIMIT) from None
 
-    def _encase(self, image: Image) -> Casing:
-        confinement, yard = self._confinement, self._yard
-        person = yard.person()
-        self._hands_over = person.owns_files_of_host
-        self._work = Work(yard.directory / self._short_name, confinement.disk_bytes)
+    def _make_config(self, image: Image) -> ContainerConfig:
+        confinement, settings = self._confinement, self._settings
+        user = settings.new_user()
+        self._must_chown = user.owns_files_of_host
+        self._work = Work(settings.directory / self._short_name, confinement.disk_bytes)
         self._work.put(confinement.files)
-        if self._hands_over:
-            self._work.hand_over(person.user, [m.source for m in confinement.mounts if m.writable])
-        footing = yard.footing if confinement.image is None else on_any_image()
-        parts = (confinement, yard.hull, footing, image, person.user, person.group, self._work)
-        return Casing(*parts)
+        if self._must_chown:
+            self._work.hand_over(user.user, [m.source for m in confinement.mounts if m.writable])
+        init = settings.init if confinement.image is None else init_on_any_image()
+        parts = (confinement, settings.defaults, init, image, user.user, user.group, self._work)
+        return ContainerConfig(*parts)
 
     async def _create(self) -> None:
-        """Not to be disturbed: what the engine has begun to make must be known to be removed."""
-        engine = self._yard.engine
-        told = self.casing.told()
+        """Must not be cancelled: a container must be known in order to be removed."""
+        engine = self._settings.engine
+        body = self.config.to_json()
         try:
-            self._container = await engine.create(self._name, told)
+            self._container = await engine.create(self._name, body)
         except EngineError as error:
-            if error.status != TAKEN:
+            if error.status != NAME_TAKEN:
                 raise
-            # Names are unique among what runs, so it is an earlier life's.
+            # Names of running attempts are unique, so this is a leftover.
             await engine.remove(self._name)
-            self._container = await engine.create(self._name, told)
+            self._container = await engine.create(self._name, body)
         attachment = await attach(engine.socket, self._container)
         stdin = self._companion.stdin if self._companion else None
         self._bridge = Bridge(attachment, stdin)
         await engine.start(self._container)
 
     async def _live(self, started: Started) -> RunOutcome | None:
-        assert self._bridge is not None and self._workplace is not None
+        assert self._bridge is not None and self._prepared_work is not None
         began = time.monotonic()
-        self._walls = self._limits(self._bridge)
+        self._checks = self._limits(self._bridge)
         self._bridge.begin(self._command(), self._variables())
         await started()
         self._pumping = asyncio.create_task(
             self._log.pump(self._bridge.stdout, self._bridge.stderr)
         )
-        walls = [time_wall(self._confinement.seconds), *self._walls]
-        guests = Guests(
-            *(self._recall, self._bridge.terminate, self._ask_spent, self._workplace),
+        checks = [check_time(self._confinement.seconds), *self._checks]
+        handles = RunHandles(
+            *(self._recall, self._bridge.terminate, self._measure_usage, self._prepared_work),
             *(self._errand, self._companion),
         )
-        pace = WATCH_SECONDS if self.casing.work.is_file_system else _SLOW_WATCH_SECONDS
+        interval_seconds = WATCH_SECONDS if self.config.work.is_file_system else _SLOW_WATCH_SECONDS
         ended = self._bridge.ended()
-        touched = await supervise(ended, walls, self._log, self._pumping, guests, pace)
-        # What the kernel has counted is forgotten with the container, so it is asked now.
+        exceeded = await supervise(
+            ended, checks, self._log, self._pumping, handles, interval_seconds
+        )
+        # The kernel's counters vanish with the container, so they are read now.
         self._run_seconds = time.monotonic() - began
-        self._ask_spent()
-        self._late = first_touched(self._walls)
-        return touched
+        self._measure_usage()
+        self._late = first_exceeded(self._checks)
+        return exceeded
 
-    def _limits(self, bridge: Bridge) -> list[Wall]:
-        limit, work = self._confinement, self.casing.work
-        walls = [disk_wall(work.is_full, limit.disk_bytes)]
-        footprint = self._yard.hull.footprint
-        if footprint.processes:
-            bridge.count(self.casing.processes - footprint.processes)
-            walls.append(process_wall(lambda: bridge.is_crowded, limit.processes))
+    def _limits(self, bridge: Bridge) -> list[LimitCheck]:
+        limit, work = self._confinement, self.config.work
+        checks = [check_disk(work.is_full, limit.disk_bytes)]
+        overhead = self._settings.defaults.overhead
+        if overhead.processes:
+            bridge.count(self.config.processes - overhead.processes)
+            checks.append(check_processes(lambda: bridge.is_crowded, limit.processes))
         if self.group is None:
-            return walls
-        group, most_bytes = self.group.counts, limit.memory_bytes + footprint.memory_bytes
+            return checks
+        group, most_bytes = self.group.counts, limit.memory_bytes + overhead.memory_bytes
 
         def is_over() -> bool:
-            self._ask_spent()
+            self._measure_usage()
             return group.memory_bytes().beyond(work.used_bytes()) > most_bytes
 
         return [
-            *walls,
-            process_wall(group.refused_a_process, limit.processes),
-            memory_wall(group.was_out_of_memory, limit.memory_bytes),
-            memory_wall(is_over, limit.memory_bytes),
+            *checks,
+            check_processes(group.refused_a_process, limit.processes),
+            check_memory(group.was_out_of_memory, limit.memory_bytes),
+            check_memory(is_over, limit.memory_bytes),
         ]
 
-    def _ask_spent(self) -> Spent:
-        """Keeps what was seen: a container that ends by itself takes the counts along."""
+    def _measure_usage(self) -> ResourceUse:
+        """Keeps the last values: the counters vanish with a container that exits by itself."""
         if self.group is not None:
             group = self.group.counts
-            self._spent = Spent(
-                max(self._spent.cpu_seconds, group.cpu_seconds() or 0.0),
-                max(self._spent.memory_peak_bytes, group.memory_peak_bytes() or 0),
+            self._usage = ResourceUse(
+                max(self._usage.cpu_seconds, group.cpu_seconds() or 0.0),
+                max(self._usage.memory_peak_bytes, group.memory_peak_bytes() or 0),
             )
-        return self._spent
+        return self._usage
 
     def _command(self) -> list[str]:
         if self._confinement.image is None:
             program, *rest = self._confinement.command
-            return [self._yard.python.path if program == PYTHON else program, *rest]
-        return self._words(self.casing.image)
+            return [self._settings.python.path if program == PYTHON else program, *rest]
+        return self._words(self.config.image)
 
     def _words(self, image: Image) -> list[str]:
-        """Of what runs in somebody's image, which may bring a command or a part of one."""
+        """The command in an image, which may bring all of it or a part."""
         config = image.config
         entry = (config and config.entrypoint) or []
         command = list(self._confinement.command) or (config and config.cmd) or []
         return [*entry, *command]
 
     def _variables(self) -> dict[str, str]:
-        asked = self._confinement.environment
+        given = self._confinement.environment
         if self._confinement.image is None:
-            return {**VARIABLES, **self._yard.python.environment, **asked}
-        config = self.casing.image.config
-        brought = dict(each.partition("=")[::2] for each in (config and config.env) or ())
-        return {**brought, "HOME": WORK, "TMPDIR": VARIABLES["TMPDIR"], **asked}
+            return {**VARIABLES, **self._settings.python.environment, **given}
+        config = self.config.image.config
+        of_image = dict(entry.partition("=")[::2] for entry in (config and config.env) or ())
+        return {**of_image, "HOME": WORK, "TMPDIR": VARIABLES["TMPDIR"], **given}
 
-    def _outcome(self, touched: RunOutcome | None) -> RunOutcome:
-        if touched is not None:
-            return touched
+    def _outcome(self, exceeded: RunOutcome | None) -> RunOutcome:
+        if exceeded is not None:
+            return exceeded
         own = self._own_end()
-        late = log_limit(self._log) if self._log.is_cut else self._late
+        late = log_limit_outcome(self._log) if self._log.is_cut else self._late
         return replace(late, exit_code=own.exit_code) if late else own
 
     def _own_end(self) -> RunOutcome:
         status = self._bridge.wait_status if self._bridge else None
         if status is None:
-            said = self._bridge.last_words if self._bridge else ""
-            why = f": {said}" if said else ""
-            detail = f"the container ended before its command{why}"
-            return RunOutcome(EndReason.SIGNAL, detail)
-        return of_translated(0, status)
+            error = self._bridge.last_words if self._bridge else ""
+            detail = "the container exited before its command"
+            return RunOutcome(EndReason.SIGNAL, f"{detail}: {error}" if error else detail)
+        return outcome_of_shell_code(0, status)
 
     def _measured(self, outcome: RunOutcome) -> RunOutcome:
         return replace(
             outcome,
             run_seconds=self._run_seconds,
-            cpu_seconds=self._spent.cpu_seconds,
-            memory_peak_bytes=self._spent.memory_peak_bytes,
+            cpu_seconds=self._usage.cpu_seconds,
+            memory_peak_bytes=self._usage.memory_peak_bytes,
             log_bytes=self._log.total_bytes,
         )
 
     async def _remove(self) -> None:
-        """What is written until its end is still heard, unless nobody listens any more."""
+        """Output is read until the container's end, unless the log has been closed."""
         if self._bridge is not None and (self._pumping is None or self._pumping.done()):
             await self._bridge.hang_up()
         if self._container is not None:
             container, self._container = self._container, None
-            await self._yard.engine.remove(container)
+            await self._settings.engine.remove(container)
 
     async def _clear(self) -> None:
-        """Also after a cancellation or a failure half-way; then the rest of the log is dropped."""
+        """Also after a cancellation or failure; then the rest of the log is dropped."""
         if self._pumping is not None:
-            await drop(self._pumping)
-        with suppress(EngineError):  # the next life looks for what is left
+            await cancel_all(self._pumping)
+        with suppress(EngineError):  # `reap` removes it after a restart
             await self._remove()
         if self._bridge is not None:
             await self._bridge.close()

@@ -1,8 +1,8 @@
-"""The system-call filter in the words of container runtimes: the same rules as in `seccomp.py`.
+"""The system-call filter as a profile for container runtimes: the same rules as in `seccomp.py`.
 
-A runtime compiles it by libseccomp, which compares all 64 bits of an argument where the kernel
-looks at 32; so families are also refused when the other half is not empty. A process of another
-architecture is killed by libseccomp's own rule.
+Runtimes compile it with libseccomp, which compares all 64 bits of an argument where the kernel uses
+32; so socket families with a non-zero high half are refused as well. libseccomp's own rule kills
+processes of other architectures.
 """
 
 import errno
@@ -20,9 +20,9 @@ Condition = dict[str, int | str]
 Rule = dict[str, object]
 
 
-def profile(machine: Processor, is_for_gvisor: bool = False) -> dict[str, object]:
-    """gVisor knows one answer of a filter, EPERM, which programs that could do without clone3 take
-    for the last word; so clone3 is left to gVisor, which has none, or one that stays inside."""
+def make_profile(machine: Processor, is_for_gvisor: bool = False) -> dict[str, object]:
+    """gVisor always refuses with EPERM, after which programs do not fall back from clone3. So
+    clone3 is left to gVisor, which has none, or one that stays inside."""
     absent = sorted(set(ABSENT) - ({"clone3"} if is_for_gvisor else set()))
     return {
         "defaultAction": "SCMP_ACT_ALLOW",
@@ -42,12 +42,12 @@ def profile(machine: Processor, is_for_gvisor: bool = False) -> dict[str, object
 
 
 def _any_bit(name: str, bits: int) -> list[Rule]:
-    each = [1 << place for place in range(_BITS) if bits >> place & 1]
-    return [_refuse([name], errno.EPERM, _masked(0, bit, bit)) for bit in each]
+    masks = [1 << position for position in range(_BITS) if bits >> position & 1]
+    return [_refuse([name], errno.EPERM, _masked(0, mask, mask)) for mask in masks]
 
 
 def _sockets() -> list[Rule]:
-    """Whatever is not one of the families; of netlink all but the routing table."""
+    """Refuses all other families, and netlink except for the routing table."""
     others = [family for family in range(max(_FAMILIES)) if family not in _FAMILIES]
     refused = [_compared(0, "SCMP_CMP_EQ", family) for family in others]
     refused.append(_compared(0, "SCMP_CMP_GT", max(_FAMILIES)))
@@ -58,11 +58,11 @@ def _sockets() -> list[Rule]:
 
 
 def _personalities() -> list[Rule]:
-    """All but the plain one (no bit) and the question (every bit): in any other there is a bit
-    with one beside it, round the corner too, that differs."""
+    """Refuses all but the plain personality (no bit) and the query (all bits): in any other value
+    some bit differs from its cyclic neighbour."""
     assert (seccomp.PLAIN_PERSONALITY, seccomp.ASK_PERSONALITY) == (0, _LOW_HALF)
-    pairs = [(1 << place, 1 << (place + 1) % _BITS) for place in range(_BITS)]
-    differing = [_masked(0, bit | beside, bit) for bit, beside in pairs]
+    pairs = [(1 << position, 1 << (position + 1) % _BITS) for position in range(_BITS)]
+    differing = [_masked(0, bit | neighbour, bit) for bit, neighbour in pairs]
     return [_refuse(["personality"], errno.EPERM, condition) for condition in differing]
 
 

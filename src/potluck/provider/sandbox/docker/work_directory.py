@@ -1,8 +1,7 @@
-"""The directory of the host that one container works in, and the few files that it is shown.
+"""The host directory of one container: its work directory and the few files mounted into it.
 
-As root it is a file system in memory of its own, so it has a size that holds. Otherwise it is a
-plain directory, and a watchdog looks how much is in it. Either is removed with the run, or by the
-next life of the provider.
+As root the work directory is a tmpfs with a fixed size. Otherwise it is a plain directory whose
+size a watchdog checks. Both are removed with the run, or when the provider starts again.
 """
 
 import ctypes
@@ -10,21 +9,21 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from potluck.provider.sandbox.plain_directory import NAME_BYTES, Gauge, remove_tree
+from potluck.provider.sandbox.plain_directory import NAME_BYTES, DirectoryGauge, remove_tree
 
-DIRECTORY = "docker"  # of all runs, below that of the sandbox
+DIRECTORY = "docker"  # of all runs, below the sandbox's state directory
 _NO_SETUID, _NO_DEVICES, _DETACH = 2, 4, 2  # from linux/mount.h
 
 
 class Work:
-    """`remove` when nothing runs in it any more."""
+    """Call `remove` when no process uses it any more."""
 
     def __init__(self, directory: Path, limit_bytes: int) -> None:
         self._directory = directory
         self.path = directory / "work"
-        self._gauge = Gauge(self.path, limit_bytes)
-        remove(directory)
-        # The engine mounts what is in it; no other user of this machine gets in.
+        self._gauge = DirectoryGauge(self.path, limit_bytes)
+        remove_run_directory(directory)
+        # The engine mounts its content; other users of this machine have no access.
         directory.mkdir(parents=True, mode=0o700)
         self.path.mkdir()
         self.is_file_system = os.geteuid() == 0 and _mount(self.path, limit_bytes)
@@ -42,7 +41,7 @@ class Work:
         return path
 
     def put(self, files: Mapping[str, bytes]) -> None:
-        """Where the task finds and may change them."""
+        """Writes files that the task may change."""
         for name, content in files.items():
             assert "/" not in name and name not in {"", ".", ".."}
             path = self.path / name
@@ -50,19 +49,19 @@ class Work:
             path.chmod(0o666)
 
     def hand_over(self, uid: int, mounted: Iterable[Path]) -> None:
-        """Its directories belong to the task's user, and what else he may write to (the top)."""
+        """Changes the owner of the work directory and of writable mounts (not recursively)."""
         for path in (self.path, *mounted):
             os.chown(path, uid, uid)
 
     def aside(self, name: str, text: str) -> Path:
-        """A file that is not where the task works."""
+        """Writes a read-only file outside the work directory."""
         path = self._directory / name
         path.write_text(text)
         path.chmod(0o444)
         return path
 
     def used_bytes(self) -> int:
-        """Only of what the kernel counts as the run's memory."""
+        """Bytes that the kernel counts as the run's memory."""
         if not self.is_file_system:
             return 0
         space = os.fstatvfs(self.descriptor)
@@ -78,18 +77,18 @@ class Work:
         if self.descriptor >= 0:
             os.close(self.descriptor)
             self.descriptor = -1
-        remove(self._directory)
+        remove_run_directory(self._directory)
 
 
 def remove_all(directory: Path) -> None:
-    """What any earlier run has left below it."""
+    """Removes the directories of all earlier runs."""
     if directory.is_dir():
-        for each in directory.iterdir():
-            remove(each)
+        for path in directory.iterdir():
+            remove_run_directory(path)
 
 
-def remove(directory: Path) -> None:
-    """Also what an earlier life has mounted there."""
+def remove_run_directory(directory: Path) -> None:
+    """Removes one run's directory, and unmounts its tmpfs."""
     if not directory.exists():
         return
     while (directory / "work").is_mount() and _unmount(directory / "work"):
@@ -98,7 +97,7 @@ def remove(directory: Path) -> None:
 
 
 def _mount(path: Path, limit_bytes: int) -> bool:
-    """Whether it could be; a container may keep its root from it."""
+    """Returns whether it worked; root in a container may not be allowed to mount."""
     names = limit_bytes // NAME_BYTES
     options = f"size={limit_bytes},nr_inodes={names},mode=0777".encode()
     flags = _NO_SETUID | _NO_DEVICES
