@@ -59,8 +59,9 @@ class Area(Generic[T]):
     def __get__(self, client: "Potluck | None", owner: type) -> Self | T:
         if client is None:
             return self
-        area: T = getattr(import_module(self._module), self._kind)(client.transport)
-        return vars(client).setdefault(self._name, area)
+        made = getattr(import_module(self._module), self._kind)(client.transport)
+        area: T = vars(client).setdefault(self._name, made)
+        return area
 
 
 class Potluck:
