@@ -289,7 +289,7 @@ def test_an_item_that_nobody_has_had_has_no_log(user: CommandLine, server: FakeS
     assert shown.status != 0 and "has had an item 7" in shown.stderr
     server.plays(f"/v1/tasks/{task.id}", says(replace(task, items=None)))
     shown = user.run("logs", task.id, "--item", "7")
-    assert shown.status == 64 and "is no array" in shown.stderr
+    assert shown.status == 64 and "is not an array" in shown.stderr
 
 
 def test_files_of_an_attempt_that_never_was(user: CommandLine, server: FakeServer) -> None:
