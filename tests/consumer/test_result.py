@@ -160,7 +160,7 @@ def test_pickles_are_opened_from_named_wallets_only(server: FakeServer, client: 
         "held_micro": 0,
     }
     server.plays("/v1/me", says(me))
-    with pytest.raises(error.UntrustedResult, match="not opened"):
+    with pytest.raises(error.UntrustedResult, match="not loaded"):
         _ = client.results.get(task.id, allow_pickle=True).value
     named = client.results.get(task.id, allow_pickle=True, from_wallets=["0x" + "cd" * 20])
     assert named.value == {1, 2}

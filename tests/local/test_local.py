@@ -48,7 +48,7 @@ with held(Path(sys.argv[1]), DataDirectoryInUse("taken")):
 
 def test_a_directory_that_can_not_be_made_is_a_setting_to_change(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(BadSettings, match="can not be used"), held(tmp_path / "file", IN_USE):
+    with pytest.raises(BadSettings, match="cannot be used"), held(tmp_path / "file", IN_USE):
         pass
 
 

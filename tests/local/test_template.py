@@ -119,12 +119,12 @@ def test_mistakes_in_a_template_are_told(text: str, why: str) -> None:
 @pytest.mark.parametrize(
     ("script", "why"),
     [
-        ("../private.txt", "leads out of the folder"),
-        ("/etc/hostname", "leads out of the folder"),
-        ("link.py", "leads out of the folder"),
-        ("ring.py", "can not be read"),
-        ("missing.py", "is no file of the folder"),
-        (".", "is no file of the folder"),
+        ("../private.txt", "is outside the folder"),
+        ("/etc/hostname", "is outside the folder"),
+        ("link.py", "is outside the folder"),
+        ("ring.py", "cannot be read"),
+        ("missing.py", "is not a file in the folder"),
+        (".", "is not a file in the folder"),
     ],
 )
 def test_a_script_is_a_file_of_the_folder(script: str, why: str) -> None:

@@ -212,7 +212,7 @@ def test_a_real_notebook(
     assert "20 items" in mapped[0]["data"]["text/html"], mapped
     assert "<progress" in mapped[0]["data"]["text/html"]
     assert mapped[-1]["data"]["text/plain"].startswith("[0, 2, 4")
-    stages = ("twice (task_", "on its way", "done: 42")
+    stages = ("twice (task_", "being submitted", "done: 42")
     assert any(stage in future[0]["data"]["text/plain"] for stage in stages)
     assert awaited[-1]["data"]["text/plain"] == "8"
     assert "twice: " in closed[0]["data"]["text/plain"]

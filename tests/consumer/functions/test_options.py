@@ -25,7 +25,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"env": {"a b": "c"}}, "env 'a b=c' is not NAME=value."),
     ({"env": {"a": []}}, "env: a is to be a text or a number."),
     ({"dependencies": [""]}, "dependencies is to be a text."),
-    ({"secret": {"TOKEN": object()}}, "The value of a secret is no text."),
+    ({"secret": {"TOKEN": object()}}, "The value of a secret must be a string."),
     ({"secret": {"a b": "c"}}, "that is the name of a variable: letters, digits and _."),
     ({"secret": 1}, "secret is to be a text."),
     (
@@ -34,7 +34,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ),
     ({"time": -1}, "time '-1s' is not a length of time."),
     ({"priority": 101}, "priority is to be a whole number from -100 to 100."),
-    ({"from_wallets": [WALLET]}, "without allow_pickle none are"),
+    ({"from_wallets": [WALLET]}, "no effect without allow_pickle"),
 ]
 
 

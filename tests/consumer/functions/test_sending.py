@@ -291,7 +291,7 @@ def test_a_call_that_was_called_off_ends_so_whoever_hears_of_it_first(
     server.plays(RESULTS, _results())
     future = potluck.task(add).using(client=client).submit(1)
     assert potluck.flush(10)
-    future._called_off = True
+    future._is_cancelling = True
     server.plays(RESULTS, _results(over))
     await_true(future.done, "it has heard of it")
     assert future.cancelled() and future.cancel()
