@@ -337,7 +337,7 @@ def test_of_what_was_uploaded_the_newest_version_is_known() -> None:
         blob = BlobRef(str(version) * 64, 1)
         assert remembered.get("code", version, partial(BlobRef, blob.sha256, 1)) == blob
         assert remembered.get("code", version, pytest.fail) == blob
-    assert len(remembered._known) == 1
+    assert len(remembered._uploads) == 1
 
 
 def test_a_server_that_is_away_for_a_while_costs_no_result(
