@@ -161,8 +161,8 @@ def _parse_wallets(words: list[str], name: str) -> tuple[str, ...]:
     for word in words:
         if not re.fullmatch(WALLET_PATTERN, word):
             raise InvalidInput(
-                f"{name}: {word!r} is not a wallet address (0x and 40 hexadecimal digits).",
-                "`potluck status` shows your own.",
+                f"{name} is not a wallet address: 0x and 40 hexadecimal digits.",
+                f"Check {word!r}; `potluck status` shows your own.",
             )
     return tuple(words)
 

@@ -292,7 +292,9 @@ def test_other_pythons_are_told_before_anything_is_sent(
     monkeypatch.setattr("potluck.consumer.functions.dispatch.PYTHON", "3.99")
     with Potluck(server.url, server.token) as client:
         far = potluck.task(square).using(client=client)
-        with pytest.raises(InvalidInput, match=r"This is Python 3\.99, and the pool has only Python 3"):
+        with pytest.raises(
+            InvalidInput, match=r"This is Python 3\.99, and the pool has only Python 3"
+        ):
             far.submit(1)
 
 
