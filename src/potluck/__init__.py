@@ -1,15 +1,15 @@
 """Potluck: everyone brings a GPU.
 
-The folders are the flow: `model` and `wire` are the values that everyone shares, `decide` chooses,
-`store`, `live` and `blobs` remember, `server`, `provider` and `consumer` act, `cli` is for people.
+`model` and `wire` are the shared values, `decide` is the scheduler, `store`, `live` and `blobs`
+are the storage, `server`, `provider` and `consumer` are the programs, `cli` is the command line.
 
     @potluck.task(gpu=True)
     def train(rate): ...
 
     losses = list(train.map([0.1, 0.01, 0.001]))
 
-`potluck.Potluck` is the consumer's client. Each name is fetched when it is first used, so that
-importing this package costs nothing.
+`potluck.Potluck` is the consumer's client. Each name is imported when it is first used, so that
+importing this package is cheap.
 """
 
 from importlib import import_module
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from potluck.model.error import UntrustedResult as UntrustedResult
 
 __version__ = "0.1.0"
-_PLACES = {
+_MODULES = {
     "Executor": "potluck.consumer.functions.executor",
     "Potluck": "potluck.consumer",
     "PotluckError": "potluck.model.error",
@@ -63,11 +63,11 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name == "aio":
         return import_module("potluck.consumer.aio")
-    if name in _PLACES:
-        return getattr(import_module(_PLACES[name]), name)
+    if name in _MODULES:
+        return getattr(import_module(_MODULES[name]), name)
     raise AttributeError(f"module 'potluck' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    """Also what has not been fetched yet, for those who look or complete by it."""
+    """Also the names that have not been imported yet, for completion."""
     return sorted({*globals(), *__all__})

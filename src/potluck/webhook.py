@@ -1,10 +1,10 @@
-"""For whoever receives webhooks: is this event from my pool, and what does it say?
+"""For receivers of webhooks: verifies and decodes an event.
 
     event = potluck.webhook.verify(secret, request.headers, request.body)
     if event.id not in seen: ...
 
-The body has to be the bytes that came, not what a framework made of them. An event may come more
-than once, always with the same id; that is what to remember.
+The body has to be the received bytes, not a decoded form of them. An event may arrive more than
+once, always with the same id: remember the ids.
 """
 
 import time
@@ -32,7 +32,7 @@ TOLERANCE_SECONDS = 300.0
 
 
 class ReceivedEvent(Struct, frozen=True):
-    """An event as it came. A pool that is newer than this program may send kinds that are new."""
+    """A received event. A pool that is newer than this program may send unknown kinds."""
 
     id: str
     kind: str  # an EventKind, if this version knows it
@@ -59,40 +59,40 @@ def verify(
 
     Raises UntrustedWebhook: answer that with 400 and do nothing. `now` is in seconds since 1970.
     """
-    said = {name.lower(): value for name, value in headers.items()}
-    event_id, timestamp, given = (said.get(name, "") for name in (ID, TIMESTAMP, SIGNATURE))
-    if not (event_id and timestamp and given):
+    values = {name.lower(): value for name, value in headers.items()}
+    event_id, timestamp, signature = (values.get(name, "") for name in (ID, TIMESTAMP, SIGNATURE))
+    if not (event_id and timestamp and signature):
         raise UntrustedWebhook(
             f"The request lacks one of the headers {ID}, {TIMESTAMP} and {SIGNATURE}.",
-            "It is not an event of a pool, or something on the way has removed them.",
+            "It is not an event of a pool, or a proxy has removed them.",
         )
     keys = _keys(secret)
-    if not any(is_signed(key, given, event_id, timestamp, body) for key in keys):
+    if not any(is_signed(key, signature, event_id, timestamp, body) for key in keys):
         raise UntrustedWebhook(
-            "The signature is not by this secret.",
-            "Give the body as the bytes that came. If the secret was rotated, use the new one.",
+            "The signature was not made with this secret.",
+            "Pass the body as the received bytes. If the secret was rotated, use the new one.",
         )
     _check_age(timestamp, tolerance_seconds, time.time() if now is None else now)
     return _event(event_id, body)
 
 
 def _keys(secret: str | Sequence[str]) -> list[bytes]:
-    keys = [key_of(each) for each in ([secret] if isinstance(secret, str) else secret)]
-    known = [key for key in keys if key is not None]
-    if not known or len(known) < len(keys):
+    keys = [key_of(text) for text in ([secret] if isinstance(secret, str) else secret)]
+    valid = [key for key in keys if key is not None]
+    if not valid or len(valid) < len(keys):
         raise BadSettings(
-            "What was given as the secret of a webhook is none.",
-            "It begins with whsec_, and was shown when the webhook was made or rotated.",
+            "The secret is not the secret of a webhook.",
+            "It begins with whsec_, and was shown when the webhook was created or rotated.",
         )
-    return known
+    return valid
 
 
 def _check_age(timestamp: str, tolerance_seconds: float, now: float) -> None:
-    """So that what somebody has overheard is worth nothing later. It is signed, so it is ours."""
+    """Prevents replays of old events. The timestamp is signed, so it is the server's."""
     if abs(now - int(timestamp)) > tolerance_seconds:
         raise UntrustedWebhook(
             f"The event was sent more than {tolerance_seconds:g} s ago, or in the future.",
-            "Check the clocks of both machines; an event that is tried again is signed anew.",
+            "Check the clocks of both machines; a repeated delivery is signed again.",
         )
 
 
@@ -101,9 +101,9 @@ def _event(event_id: str, body: bytes) -> ReceivedEvent:
         event = codec.decode_json(body, ReceivedEvent)
     except InvalidInput as error:
         raise UntrustedWebhook(
-            f"The event is signed, and not understood: {error.detail}",
+            f"The event is signed, but cannot be decoded: {error.detail}",
             "The pool may be newer than this program: upgrade potluck.",
         ) from error
     if event.id != event_id:
-        raise UntrustedWebhook("The event has another id than its request.", "Do nothing with it.")
+        raise UntrustedWebhook("The event's id differs from its request's.", "Ignore it.")
     return event

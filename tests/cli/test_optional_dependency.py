@@ -32,7 +32,7 @@ def test_without_the_servers_part_nothing_begins(
     with mock.patch.dict(sys.modules, absent):
         shown = person.run(command, "--data-dir", tmp_path / "data")
     assert shown.status == 69
-    assert "The server's part of Potluck is not installed" in shown.stderr
+    assert "The server part of Potluck is not installed" in shown.stderr
     assert "`make up`" in shown.stderr
     assert not (tmp_path / "config").exists() and not (tmp_path / "data").exists()
 

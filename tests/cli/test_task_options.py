@@ -232,7 +232,7 @@ def test_an_earlier_name_works_in_files_with_a_hint(
 def test_retries_and_a_model_as_gpu_still_work_in_python() -> None:
     with pytest.warns(DeprecationWarning, match="retries is called attempts now"):
         assert understood(by_present_names({"retries": 2})).request.max_attempts == 3
-    with pytest.warns(DeprecationWarning, match="A model is given as model="):
+    with pytest.warns(DeprecationWarning, match="Use model="):
         wanted = understood(by_present_names({"gpu": "A100"})).request.requirements
     assert (wanted.device_model, wanted.device_count) == ("A100", 1)
 

@@ -141,7 +141,7 @@ async def test_a_map_is_iterated(node: StandIn, remote: Any) -> None:
     assert await anext(values) == 2, "it goes on behind the one that failed"
     with pytest.raises(StopAsyncIteration):
         await anext(values)
-    with pytest.raises(InvalidInput, match="can not be pickled"):
+    with pytest.raises(InvalidInput, match="cannot be pickled"):
         await anext(aiter(remote.map([threading.Lock()])))
 
 

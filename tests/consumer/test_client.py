@@ -188,7 +188,7 @@ def test_nothing_answers() -> None:
 
 def test_a_server_without_tls_is_not_said_to_have_a_bad_certificate(server: FakeServer) -> None:
     client = Potluck(server.url.replace("http:", "https:"), "secret", HASTE)
-    with pytest.raises(error.ServerUnreachable, match="does not speak https"):
+    with pytest.raises(error.ServerUnreachable, match="does not use https"):
         client.account.me()
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import potluck
 import potluck.consumer
+from potluck.consumer.client import AREAS
 
 
 def test_the_names_of_the_consumer_are_pinned() -> None:
@@ -154,8 +155,20 @@ PARTS = {
 
 def test_the_parts_of_the_client_are_pinned() -> None:
     with potluck.Potluck("http://127.0.0.1:9", "secret") as client:
-        parts = {name: part for name, part in vars(client).items() if not name.startswith("_")}
-    assert {name: _calls(part) for name, part in parts.items()} == PARTS
+        areas = {name: getattr(client, name) for name in AREAS}
+    assert {name: _calls(area) for name, area in areas.items()} == PARTS
+
+
+def test_an_area_of_the_client_is_imported_when_it_is_first_used() -> None:
+    check = (
+        "import sys, potluck; client = potluck.Potluck('http://127.0.0.1:9', 'secret');"
+        " client.tasks; assert client.tasks is client.tasks;"
+        " print({f'potluck.consumer.{name}' for name in ('admin', 'files', 'webhooks', 'result')}"
+        " & {*sys.modules})"
+    )
+    command = [sys.executable, "-c", check]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert shown.stdout == "set()\n"
 
 
 RESULT = [

@@ -92,7 +92,7 @@ def test_what_is_known_costs_one_question(server: FakeServer, client: Potluck) -
     assert (result.kept_until, result.usage) == (KEPT_UNTIL, Usage(run_seconds=2.0))
     assert (result.name, result.detail, result.reason) == ("hello", "", None)
     assert repr(result) == f"<Result of hello ({result.task_id}): succeeded>"
-    assert repr(result.files).endswith("not looked at yet>")
+    assert repr(result.files).endswith("not listed yet>")
     assert len(server.requests) == 1
 
 
@@ -123,7 +123,7 @@ def test_a_large_value_is_brought_and_checked(server: FakeServer, client: Potluc
     server.plays(f"/v1/blobs/{blob.sha256}", Scene(200, data))
     assert result.value == "x" * 100
     small = client.results.get(task.id, max_result_bytes=10)
-    with pytest.raises(error.UntrustedResult, match="at most 10"):
+    with pytest.raises(error.UntrustedResult, match="the limit is 10"):
         _ = small.value
 
 
@@ -160,7 +160,7 @@ def test_pickles_are_opened_from_named_wallets_only(server: FakeServer, client: 
         "held_micro": 0,
     }
     server.plays("/v1/me", says(me))
-    with pytest.raises(error.UntrustedResult, match="not opened"):
+    with pytest.raises(error.UntrustedResult, match="not loaded"):
         _ = client.results.get(task.id, allow_pickle=True).value
     named = client.results.get(task.id, allow_pickle=True, from_wallets=["0x" + "cd" * 20])
     assert named.value == {1, 2}
@@ -206,7 +206,7 @@ def test_failed_items_of_an_array_of_programs(server: FakeServer, client: Potluc
     again = FailedItem(2, 1, False, ATTEMPT, EndReason.EXIT_STATUS, 3)
     server.plays(f"/v1/tasks/{task.id}/items", says(FailedItemPage([failed, again])))
     assert list(result.failed_items) == [failed]
-    with pytest.raises(error.InvalidInput, match="is no array"):
+    with pytest.raises(error.InvalidInput, match="is not an array"):
         _ = looked_at(server, client, over()).failed_items
 
 
@@ -296,7 +296,7 @@ def test_files_are_listed_once_read_and_brought(
     assert picture.download(tmp_path / "out") == target
     assert len(server.requests) == asked, "what is there is not brought again"
     target.write_bytes(b"mine")
-    with pytest.raises(error.BadSettings, match="is another file"):
+    with pytest.raises(error.BadSettings, match="with other content"):
         picture.download(tmp_path / "out")
     with pytest.raises(error.NotFound, match="left no file 'b'"):
         _ = result.files["b"]
@@ -311,7 +311,7 @@ def test_all_files_with_a_wrong_hash_among_them(
     server.plays(f"/v1/tasks/{task.id}/files", says(TaskFiles(1, [NAMED])))
     path = f"/v1/blobs/{NAMED.blob.sha256}"
     server.plays(path, Scene(200, b"x" * len(PICTURE)))
-    with pytest.raises(error.Conflict, match="its hash or its size is another"):
+    with pytest.raises(error.Conflict, match="its hash or size differs"):
         result.files.download(tmp_path)
     server.plays(path, Scene(200, chunks=(PICTURE[:4],), cut=True), Scene(206, PICTURE[4:]))
     assert result.files.download(tmp_path) == [tmp_path / "plots" / "a.png"]

@@ -38,7 +38,7 @@ def test_a_directory_is_held_by_one_process_at_a_time(tmp_path: Path) -> None:
 _HOLD = """
 import sys
 from pathlib import Path
-from potluck.local.directory import held
+from potluck.local.data_directory import held
 from potluck.model.error import DataDirectoryInUse
 with held(Path(sys.argv[1]), DataDirectoryInUse("taken")):
     print("held", flush=True)
@@ -48,7 +48,7 @@ with held(Path(sys.argv[1]), DataDirectoryInUse("taken")):
 
 def test_a_directory_that_can_not_be_made_is_a_setting_to_change(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(BadSettings, match="can not be used"), held(tmp_path / "file", IN_USE):
+    with pytest.raises(BadSettings, match="cannot be used"), held(tmp_path / "file", IN_USE):
         pass
 
 
@@ -162,4 +162,4 @@ def test_a_secret_of_ours_is_closed_to_others_and_one_of_theirs_is_refused(tmp_p
 def test_a_choice_is_told_with_its_members() -> None:
     with pytest.raises(BadSettings) as raised:
         settings.read(Choices, "X_", {}, {"X_CHOICE": "maybe"}, {}, {})
-    assert raised.value.hint == "It is one of: open, invite, closed."
+    assert raised.value.hint == "Choose from: open, invite, closed."

@@ -68,28 +68,28 @@ MISTAKES = [
     ("gpus = 1", "line 5: there is no option 'gpus'", "Did you mean gpu?"),
     ("retries = 3", "there is no option 'retries'", "Did you mean attempts?"),
     ("modle = 'x'", "there is no option 'modle'", "Did you mean model?"),
-    ('gpu = "2"', "line 5: gpu is to be a whole number from 0 to 64", "without quotes"),
-    ("gpu = 65", "gpu is to be a whole number", "without quotes"),
-    ("gpu = true", "gpu is to be a whole number", "without quotes"),
-    ("model = 4090", "line 5: model is to be a text", "in quotes"),
+    ('gpu = "2"', "line 5: gpu must be a whole number from 0 to 64", "without quotes"),
+    ("gpu = 65", "gpu must be a whole number", "without quotes"),
+    ("gpu = true", "gpu must be a whole number", "without quotes"),
+    ("model = 4090", "line 5: model must be a string", "in quotes"),
     ('memory = "much"', "line 5: memory", ""),
     ('time = "soon"', "line 5: time", ""),
     ("max-price = -1", "line 5: max-price", ""),
-    ("label = [1]", "line 5: label is to be a text", "in quotes"),
-    ('share = "yes"', "share is to be true or false", "without quotes"),
-    ("min-reliability = 2", "is to be a number from 0 to 1", "0.95"),
-    ('sandbox = "steel"', "sandbox is not 'steel'", "Choose from: "),
-    ('notify = "https://evil.example"', "notify is not", "Choose from: bell"),
-    ("env = { A = [] }", "line 5: env: A is to be a text or a number", "quotes"),
-    ('secret = ["TOKEN"]', "line 5: secret is not taken from a file", "Type it: --secret"),
-    ('trust = ["0x1"]', "trust is not taken from a file", "--trust"),
-    ("secrets-to-strangers = true", "is not taken from a file", "--secrets-to-strangers"),
-    ('file = ["../secret.txt"]', "line 5: file leads out of the project", "type --file"),
-    ('file = ["/etc/passwd:p"]', "file leads out of the project", "type --file"),
-    ('folder = "/"', "folder leads out of the project", "type --folder"),
-    ('output = "../../out"', "output leads out of the project", "type --output"),
-    ("max-price = 1\nmax_price = 2", "max-price is said twice", "Leave one out"),
-    ("gpu = ", "is not valid TOML", "Mend it"),
+    ("label = [1]", "line 5: label must be a string", "in quotes"),
+    ('share = "yes"', "share must be true or false", "without quotes"),
+    ("min-reliability = 2", "must be a number from 0 to 1", "0.95"),
+    ('sandbox = "steel"', "sandbox cannot be 'steel'", "Choose from: "),
+    ('notify = "https://evil.example"', "notify cannot be", "Choose from: bell"),
+    ("env = { A = [] }", "line 5: env: A must be a string or a number", "quotes"),
+    ('secret = ["TOKEN"]', "line 5: secret cannot be set in a file", "Type it: --secret"),
+    ('trust = ["0x1"]', "trust cannot be set in a file", "--trust"),
+    ("secrets-to-strangers = true", "cannot be set in a file", "--secrets-to-strangers"),
+    ('file = ["../secret.txt"]', "line 5: file is outside the project", "type --file"),
+    ('file = ["/etc/passwd:p"]', "file is outside the project", "type --file"),
+    ('folder = "/"', "folder is outside the project", "type --folder"),
+    ('output = "../../out"', "output is outside the project", "type --output"),
+    ("max-price = 1\nmax_price = 2", "max-price is set twice", "Remove one"),
+    ("gpu = ", "is not valid TOML", "Correct it"),
 ]
 
 
@@ -136,9 +136,9 @@ def test_what_a_downloaded_script_can_not_say(project: Path) -> None:
     assert set(NOT_FOR_SCRIPTS) == in_files[OptionSource.PROJECT] - in_files[OptionSource.SCRIPT]
     assert in_files[OptionSource.SCRIPT] <= in_files[OptionSource.PROJECT]
     for key, value in NOT_FOR_SCRIPTS.items():
-        with pytest.raises(InvalidInput, match=f"job.py, line 5: a script cannot say {key}"):
+        with pytest.raises(InvalidInput, match=f"job.py, line 5: a script cannot set {key}"):
             said(project, f"{key} = {value}")
-    with pytest.raises(InvalidInput, match="secret is not taken from a file"):
+    with pytest.raises(InvalidInput, match="secret cannot be set in a file"):
         said(project, 'secret = ["TOKEN"]')
 
 
@@ -154,7 +154,7 @@ def test_paths_are_of_the_project_wherever_one_stands(
 def test_a_link_does_not_lead_out_either(project: Path) -> None:
     (project / "innocent").symlink_to("/etc")
     write(project, 'folder = "innocent"')
-    with pytest.raises(InvalidInput, match="leads out of the project"):
+    with pytest.raises(InvalidInput, match="is outside the project"):
         said(project)
 
 

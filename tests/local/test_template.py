@@ -58,7 +58,7 @@ def test_parameters_become_arguments() -> None:
         ({"sise": "64"}, "matrix-product has no parameter 'sise'."),
         ({"size": "many"}, "-p size=many is not a whole number."),
         ({"size": "3"}, "-p size=3 is out of range."),
-        ({"save": "perhaps"}, "-p save=perhaps is none of its choices."),
+        ({"save": "perhaps"}, "-p save=perhaps is not a choice."),
     ],
 )
 def test_parameters_that_do_not_fit(given: dict[str, str], said: str) -> None:
@@ -102,7 +102,7 @@ def test_files_beside_the_script_go_along() -> None:
         ('script = "do.py"', "missing required field 'summary'"),
         ('summary = "x"', "it needs one of script, command and image"),
         (f'{PLAIN}command = ["ls"]', "it needs one of script, command and image"),
-        (f'{PLAIN}[options]\nsecret = "x"', "[options]: secret is not taken from a file"),
+        (f'{PLAIN}[options]\nsecret = "x"', "[options]: secret cannot be set in a file"),
         (f"{PLAIN}[parameters.n]\ndefault = 1\nminimum = 2", "the default of n"),
     ],
 )
@@ -110,7 +110,7 @@ def test_mistakes_in_a_template_are_told(text: str, why: str) -> None:
     own("wrong", text)
     with pytest.raises(InvalidInput) as refused:
         template("wrong")
-    assert "template.toml is wrong" in refused.value.detail
+    assert "template.toml is invalid" in refused.value.detail
     assert why in refused.value.detail
     (told,) = [each for each in all_templates() if isinstance(each, PotluckError)]
     assert told.detail == refused.value.detail
@@ -119,12 +119,12 @@ def test_mistakes_in_a_template_are_told(text: str, why: str) -> None:
 @pytest.mark.parametrize(
     ("script", "why"),
     [
-        ("../private.txt", "leads out of the folder"),
-        ("/etc/hostname", "leads out of the folder"),
-        ("link.py", "leads out of the folder"),
-        ("ring.py", "can not be read"),
-        ("missing.py", "is no file of the folder"),
-        (".", "is no file of the folder"),
+        ("../private.txt", "is outside the folder"),
+        ("/etc/hostname", "is outside the folder"),
+        ("link.py", "is outside the folder"),
+        ("ring.py", "cannot be read"),
+        ("missing.py", "is not a file in the folder"),
+        (".", "is not a file in the folder"),
     ],
 )
 def test_a_script_is_a_file_of_the_folder(script: str, why: str) -> None:
@@ -148,5 +148,5 @@ def test_a_script_may_lie_below_or_be_a_link_to_its_neighbour() -> None:
 def test_a_name_that_is_none() -> None:
     with pytest.raises(NotFound, match="no template 'mandelbort'"):
         template("mandelbort")
-    with pytest.raises(InvalidInput, match="is no template"):
+    with pytest.raises(InvalidInput, match="is not a template"):
         template("./nowhere")

@@ -1,8 +1,7 @@
 """Blobs as files in a directory, which belongs to one server.
 
-A blob is written beside the others, brought to the disk, and only then given its name; and the name
-is brought to the disk too. (obstore's LocalStore renames likewise, but leaves both to the kernel.)
-All of it happens off the event loop.
+A blob is written to a temporary file, synced and renamed; the rename is synced too. (obstore's
+LocalStore renames likewise, but does not sync.) All of it happens off the event loop.
 """
 
 import asyncio
@@ -33,9 +32,9 @@ class DirectoryBlobs:
     def __init__(self, directory: Path):
         self._root = directory
         self._unfinished = directory / _UNFINISHED
-        # A put makes directories that a delete removes when they are empty.
+        # A put creates directories that a delete removes when they are empty.
         self._tree = threading.Lock()
-        shutil.rmtree(self._unfinished, ignore_errors=True)  # of a server that was killed
+        shutil.rmtree(self._unfinished, ignore_errors=True)  # left by a killed server
         self._unfinished.mkdir(mode=0o700, parents=True)
 
     async def put(self, key: str, data: bytes) -> None:
@@ -45,7 +44,7 @@ class DirectoryBlobs:
             with _TemporaryFile(self._unfinished) as draft:
                 draft.open()
                 draft.write(data)
-                self._give_name(draft, path)
+                self._rename(draft, path)
 
         await _off_the_loop(write)
 
@@ -55,7 +54,7 @@ class DirectoryBlobs:
             await _off_the_loop(draft.open)
             async for step in in_steps(pieces):
                 await _off_the_loop(partial(draft.write, step))
-            await _off_the_loop(lambda: self._give_name(draft, path))
+            await _off_the_loop(lambda: self._rename(draft, path))
 
     async def assemble(self, parts: Sequence[str], key: str) -> Assembled:
         sources, path = [self._path(part) for part in parts], self._path(key)
@@ -68,7 +67,7 @@ class DirectoryBlobs:
                     digest.update(step)
                     draft.write(step)
                     size_bytes += len(step)
-                self._give_name(draft, path)
+                self._rename(draft, path)
             return Assembled(digest.hexdigest(), size_bytes)
 
         return await _off_the_loop(copy)
@@ -104,7 +103,7 @@ class DirectoryBlobs:
     def _path(self, key: str) -> Path:
         return self._root / check_key(key)
 
-    def _give_name(self, draft: "_TemporaryFile", path: Path) -> None:
+    def _rename(self, draft: "_TemporaryFile", path: Path) -> None:
         draft.sync()
         with self._tree:
             self._make_directory(path.parent)
@@ -132,7 +131,7 @@ class DirectoryBlobs:
 
 
 class _TemporaryFile:
-    """A new file, which goes away with the block unless it was given a name."""
+    """A new file, which is removed with the block unless it was renamed."""
 
     def __init__(self, directory: Path) -> None:
         self.path = directory / secrets.token_hex(8)
@@ -157,36 +156,36 @@ class _TemporaryFile:
 
 
 async def _off_the_loop(work: Callable[[], T]) -> T:
-    """Whoever is cancelled waits for the thread: it has the number of a file in hand, which would
-    be somebody else's as soon as that is closed."""
+    """A cancelled caller waits for the thread, which uses a file descriptor that the caller would
+    close and another file could get."""
     try:
         return await undisturbed(asyncio.to_thread(work))
     except FileNotFoundError as error:
         raise NotFound("That part of the stored data does not exist.") from error
     except OSError as error:
-        raise _trouble(error) from error
+        raise _unavailable(error) from error
 
 
-def _trouble(error: OSError) -> Unavailable:
+def _unavailable(error: OSError) -> Unavailable:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return Unavailable(
             "The server's disk is full.",
-            "Try again later; the server's operator should make room on it.",
+            "Try again later; the server's operator has to free some space.",
             10.0,
         )
     return Unavailable(
-        f"The server's storage does not work just now: {error.strerror}.",
-        "Try again later; the server's operator should look at its disk.",
+        f"The server's storage is unavailable: {error.strerror}.",
+        "Try again later; the server's operator should check its disk.",
     )
 
 
 def _files_below(start: Path, root: Path) -> list[str]:
-    found: list[str] = []
-    for place, directories, files in os.walk(start):
+    keys: list[str] = []
+    for directory, directories, files in os.walk(start):
         directories[:] = [name for name in directories if name != _UNFINISHED]
-        below = Path(place).relative_to(root)
-        found.extend((below / name).as_posix() for name in files)
-    return sorted(found)
+        below = Path(directory).relative_to(root)
+        keys.extend((below / name).as_posix() for name in files)
+    return sorted(keys)
 
 
 def _steps_of(paths: Sequence[Path]) -> Iterator[bytes]:

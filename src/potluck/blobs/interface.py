@@ -1,8 +1,8 @@
-"""Bytes under names: logs, inputs, results, files.
+"""Bytes under keys: logs, inputs, results, files.
 
-What was put is whole and on the disk when `put` returns; a reader sees the old bytes or the new,
-never a part. Names are ours, never a user's: see `key`. However large something is, little of it is
-in memory at a time.
+A blob is complete and durable when `put` returns; a reader sees the old bytes or the new, never a
+part. Only a small part of a large blob is in memory at a time. Keys become file names and object
+names: lower-case segments between slashes. Users never choose them, so an invalid one is a bug.
 """
 
 import re
@@ -16,24 +16,24 @@ _KEY = re.compile(f"{_SEGMENT}(/{_SEGMENT}){{0,7}}")
 
 
 def check_key(key: str) -> str:
-    assert _KEY.fullmatch(key), f"not a blob's name: {key!r}"
+    assert _KEY.fullmatch(key), f"not a blob key: {key!r}"
     return key
 
 
 def check_prefix(prefix: str) -> str:
-    """Whole segments only: `logs/a/` has nothing of `logs/ab/`."""
+    """A prefix has whole segments: `logs/a/` does not match `logs/ab/`."""
     assert not prefix or prefix.endswith("/"), f"a prefix ends with a slash: {prefix!r}"
     if prefix:
         check_key(prefix[:-1])
     return prefix
 
 
-# How much of what may be large is read or written at once: a thousand clients have a thousand such.
+# Read or written at a time; a thousand clients need a thousand such buffers.
 STEP_BYTES = 2**18
 
 
 class Assembled(Struct, frozen=True):
-    """What the bytes are that were put together."""
+    """The hash and size of an assembled blob."""
 
     sha256: str
     size_bytes: int
@@ -41,23 +41,23 @@ class Assembled(Struct, frozen=True):
 
 class Blobs(Protocol):
     async def put(self, key: str, data: bytes) -> None:
-        """Keeps the bytes, in place of any that were there."""
+        """Stores the bytes, replacing any previous ones."""
         ...
 
     async def put_stream(self, key: str, pieces: AsyncIterator[bytes]) -> None:
-        """The same, as they come; nothing if they do not come to their end."""
+        """Stores the bytes as they arrive; nothing if the iteration fails."""
         ...
 
     async def assemble(self, parts: Sequence[str], key: str) -> Assembled:
-        """Puts together what is kept under the keys of these parts, which stay."""
+        """Concatenates these parts into a new blob; the parts stay."""
         ...
 
     async def get(self, key: str) -> bytes:
-        """Raises `NotFound` where there is none."""
+        """Raises `NotFound` if there is none."""
         ...
 
     def stream(self, key: str, offset: int, length: int) -> AsyncIterator[bytes]:
-        """The bytes of a range, piece by piece; less than `length` where the blob ends before."""
+        """The bytes of a range, piece by piece; less than `length` if the blob ends before."""
         ...
 
     async def list(self, prefix: str) -> list[str]:
@@ -65,15 +65,16 @@ class Blobs(Protocol):
         ...
 
     async def delete(self, keys: Sequence[str]) -> None:
-        """One that is not there is no error."""
+        """A missing key is not an error."""
         ...
 
     async def sign(self, key: str, seconds: float) -> str | None:
-        """An address from which anybody may read it for so long; none if the store has no such."""
+        """A URL from which anyone can read the blob for this time; None if unsupported."""
         ...
 
 
 async def in_steps(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The same bytes in pieces of at least STEP_BYTES."""
     gathered, size_bytes = [], 0
     async for piece in pieces:
         gathered.append(piece)

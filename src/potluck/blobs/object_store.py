@@ -1,7 +1,7 @@
-"""Blobs in an object store that several servers share: S3, Google's, Azure's, or one that is alike.
+"""Blobs in an object store that several servers share: S3, Google's, Azure's, or a compatible one.
 
-obstore does the talking. Its calls wait in threads of ours: its own way into the event loop may end
-the whole process when that ends (pyo3-async-runtimes, issue 40).
+obstore's blocking calls run in our threads: its asyncio support may kill the process when the event
+loop ends (pyo3-async-runtimes, issue 40).
 """
 
 import asyncio
@@ -31,7 +31,7 @@ T = TypeVar("T")
 _THREADS = 8
 _READ_BYTES = 2**20
 _WRITE_BYTES = 8 * 2**20
-# An object has 10,000 pieces at most (S3), so those of a very large one are larger.
+# S3 allows 10,000 pieces for an object, so those of a very large one are larger.
 _MOST_PIECES = 9_000
 _DELETES_AT_ONCE = 1_000
 _RETRY = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}
@@ -39,12 +39,12 @@ _RETRY = {"max_retries": 3, "retry_timeout": timedelta(seconds=20)}
 
 class ObjectStoreBlobs:
     def __init__(self, url: str, spool: Path) -> None:
-        """Parts are gathered in the directory `spool` before they are sent on."""
+        """Parts are collected in the directory `spool` before they are sent."""
         try:
             self._store = from_url(url, retry_config=_RETRY)  # type: ignore[call-overload]
         except (BaseError, ValueError, OSError) as error:
             raise BadSettings(
-                f"POTLUCK_BLOBS_URL is no object store that is known here: {_first_line(error)}",
+                f"POTLUCK_BLOBS_URL is not a supported object store: {_first_line(error)}",
                 "Write s3://bucket/folder, gs://bucket/folder or az://account/container/folder.",
             ) from error
         spool.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -52,14 +52,14 @@ class ObjectStoreBlobs:
         self._threads = ThreadPoolExecutor(_THREADS, "object-store")
 
     async def check(self) -> None:
-        """Says at the start what would go wrong at every request."""
+        """Raises at the start if every request would fail."""
         try:
             with suppress(NotFound):
                 await self._off_the_loop(partial(obstore.head, self._store, "potluck"))
         except Unavailable as error:
             raise BadSettings(
-                "The object store that POTLUCK_BLOBS_URL names does not answer as it should.",
-                "See the log; its address, the bucket and the credentials are the usual suspects.",
+                "The object store in POTLUCK_BLOBS_URL does not answer correctly.",
+                "See the log; check its address, the bucket and the credentials.",
             ) from error
 
     def close(self) -> None:
@@ -69,7 +69,7 @@ class ObjectStoreBlobs:
         await self._off_the_loop(partial(obstore.put, self._store, check_key(key), data))
 
     async def put_stream(self, key: str, pieces: AsyncIterator[bytes]) -> None:
-        """By way of a file: who sends slowly takes no memory, and no thread."""
+        """Through a file, so that a slow sender takes neither memory nor a thread."""
         with tempfile.TemporaryFile(dir=self._spool) as spooled:
             async for step in in_steps(pieces):
                 await self._off_the_loop(partial(spooled.write, step))
@@ -84,7 +84,7 @@ class ObjectStoreBlobs:
         )
 
     async def stream(self, key: str, offset: int, length: int) -> AsyncIterator[bytes]:
-        """A request for each step: who reads slowly keeps no connection to the store open."""
+        """A request for each step, so that a slow reader keeps no connection to the store open."""
         assert offset >= 0 and length >= 0
         end = offset + length
         while offset < end:
@@ -101,7 +101,7 @@ class ObjectStoreBlobs:
 
         def all_below() -> list[str]:
             pages = obstore.list(self._store, prefix=start or None)
-            return sorted(each["path"] for page in pages for each in page)
+            return sorted(entry["path"] for page in pages for entry in page)
 
         return await self._off_the_loop(all_below)
 
@@ -122,7 +122,7 @@ class ObjectStoreBlobs:
         return await self._off_the_loop(lambda: obstore.sign(store, "GET", check_key(key), lasts))
 
     def _delete(self, keys: Sequence[str]) -> None:
-        """Some stores mind that one is not there, and may have stopped at it."""
+        """Some stores raise for a missing key, and may have stopped at it."""
         try:
             obstore.delete(self._store, keys)
         except FileNotFoundError:
@@ -145,7 +145,7 @@ class ObjectStoreBlobs:
                     writer.write(step)
                     size_bytes += len(step)
         except BaseException:
-            # Closing is the only way to let go of it, and makes an object of what was written.
+            # Closing is the only way to release the writer, and creates a partial object.
             writer.close()
             obstore.delete(self._store, key)
             raise
@@ -161,11 +161,11 @@ class ObjectStoreBlobs:
         except (BaseError, OSError) as error:
             log.warning("the object store failed", detail=_first_line(error))
             raise Unavailable(
-                "The server's object store does not work just now.",
-                "Try again later; the server's operator should look at it.",
+                "The server's object store is unavailable.",
+                "Try again later; the server's operator should check it.",
             ) from error
 
 
 def _first_line(error: Exception) -> str:
-    """The rest is for whoever debugs obstore."""
+    """The rest is for debugging obstore."""
     return str(error).partition("\n")[0]

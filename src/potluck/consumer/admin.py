@@ -1,4 +1,4 @@
-"""What admins do: accounts, invites, the audit, the encryption key."""
+"""Administration: accounts, invites, the audit log, the encryption key."""
 
 from collections.abc import Iterator, Sequence
 
@@ -24,13 +24,13 @@ from potluck.wire.identity import (
 
 
 class Admin:
-    """The server refuses all of it to anybody else. What makes something is not repeated."""
+    """Calls that only admins may make. Calls that create something are not repeated."""
 
     def __init__(self, transport: Transport):
         self._transport = transport
 
     def accounts(self) -> Iterator[AccountView]:
-        """Everybody in the pool, in the order in which they came."""
+        """All accounts, oldest first."""
         cursor: str | None = None
         while True:
             page = ask(self._transport, routes.LIST_ACCOUNTS, AccountPage, query={"cursor": cursor})
@@ -40,50 +40,50 @@ class Admin:
                 return
 
     def set_roles(self, account_id: str, roles: Sequence[Role]) -> None:
-        """All roles of an account, admin among them."""
+        """Replaces the roles of an account; admin is one of them."""
         tell(self._transport, routes.SET_ROLES, _account(account_id), SetRoles(tuple(roles)))
 
     def suspend(self, account_id: str, reason: str = "") -> None:
-        """The account can do nothing until it is resumed, and its tasks end."""
+        """Suspends the account until it is resumed, and ends its tasks."""
         tell(self._transport, routes.SUSPEND_ACCOUNT, _account(account_id), Suspend(reason))
 
     def resume(self, account_id: str) -> None:
-        """The account may do everything again."""
+        """Lifts a suspension."""
         tell(self._transport, routes.RESUME_ACCOUNT, _account(account_id))
 
     def grant(self, account_id: str, amount_micro: int) -> None:
-        """Repeated until it is heard, and counted once."""
-        body, named = GrantCredit(amount_micro), _account(account_id)
-        tell(self._transport, routes.GRANT_CREDIT, named, body, headers=idempotent())
+        """Grants credit. Retried until the server answers, and counted once."""
+        body, names = GrantCredit(amount_micro), _account(account_id)
+        tell(self._transport, routes.GRANT_CREDIT, names, body, headers=idempotent())
 
     def set_quota(self, account_id: str, quota: Quota) -> None:
-        """How much of the pool it may have; the whole of it, not what changed."""
+        """Replaces the account's quota."""
         tell(self._transport, routes.SET_QUOTA, _account(account_id), quota)
 
     def invite(self, wanted: NewInvite) -> InviteMade:
-        """The code is in the answer and nowhere else."""
+        """Creates an invite; only this response contains its code."""
         headers = idempotent()
         return ask(self._transport, routes.MAKE_INVITE, InviteMade, body=wanted, headers=headers)
 
     def invites(self) -> list[InviteView]:
-        """Those that can still be used."""
+        """The invites that can still be used."""
         return ask(self._transport, routes.LIST_INVITES, InviteList).invites
 
     def revoke_invite(self, invite_id: str) -> None:
-        """Nobody comes in with it any more."""
+        """Revokes an invite."""
         tell(self._transport, routes.REVOKE_INVITE, {"invite_id": invite_id})
 
     def audit(self, before: int | None = None, limit: int | None = None) -> AuditPage:
-        """What happened, the newest first; `next_cursor` asks for what was before."""
+        """A page of the audit log, newest first; pass `next_cursor` to get older entries."""
         query = {"cursor": before, "limit": limit}
         return ask(self._transport, routes.AUDIT, AuditPage, query=query)
 
     def verify_audit(self) -> AuditVerdict:
-        """Whether any entry of the audit was changed or taken away."""
+        """Whether any audit entry was changed or removed."""
         return ask(self._transport, routes.VERIFY_AUDIT, AuditVerdict)
 
     def rotate_key(self, new_key: bool = False) -> RotationProgress:
-        """A part of the rewriting; call it until nothing remains."""
+        """Re-encrypts a batch of values; call it until none remain."""
         body = KeyRotation(new_key)
         return ask(self._transport, routes.ROTATE_KEY, RotationProgress, body=body)
 

@@ -1,16 +1,15 @@
-"""The bridge to asyncio: one way for every call, and one for everything that is iterated.
+"""The bridge to asyncio: `call` for every call, `each` for every iteration.
 
-    loss = await train.submit(0.1)                  # a future is awaited as it is
-    async for loss in train.map(rates): ...         # so are maps, and what is followed
+    loss = await train.submit(0.1)                  # futures can be awaited directly
+    async for loss in train.map(rates): ...         # so can maps and streams
     task = await aio.call(client.tasks.get, task_id)
     async for entry in aio.each(client.ledger.entries()): ...
 
-The client itself stays synchronous: whatever waits does so in a thread, and the loop goes on.
+The client itself is synchronous: it waits in a thread, and the event loop stays free.
 
-What a cancelled await does. Of a future: the task is called off, as `asyncio` does it with tasks of
-its own; `asyncio.shield(future)` lets it go on. Of a call: it goes on to its end in its thread, and
-nobody is told; what it asked for may have happened. Of an iteration: nothing is lost, and whoever
-goes on with it gets what the cancelled one waited for.
+Cancelling the await of a future cancels the task, as with asyncio's own tasks, unless the future is
+shielded (`asyncio.shield`). A cancelled call runs to its end in its thread; the result is dropped,
+its effect may remain. A cancelled iteration loses nothing: the next `__anext__` gets the item.
 """
 
 import asyncio
@@ -27,13 +26,13 @@ from potluck.local.detached_thread import in_own_thread
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_IDLE_SECONDS = 1.0  # then the thread of an iteration ends, until somebody goes on with it
+_IDLE_SECONDS = 1.0  # after which the thread of an iteration ends; the next request starts another
 
 __all__ = ["Each", "call", "each"]
 
 
 async def call(function: Callable[P, T], /, *arguments: P.args, **named: P.kwargs) -> T:
-    """What the function returns, called in a thread of its own, which keeps nobody from leaving."""
+    """Calls the function in a daemon thread of its own and returns its result."""
     context = contextvars.copy_context()
     return await asyncio.wrap_future(
         in_own_thread(lambda: context.run(function, *arguments, **named))
@@ -41,39 +40,39 @@ async def call(function: Callable[P, T], /, *arguments: P.args, **named: P.kwarg
 
 
 def each(iterable: Iterable[T]) -> "Each[T]":
-    """The same items one after the other, for `async for`."""
+    """The same items, for `async for`."""
     return Each(iterable)
 
 
 class Each(AsyncIterator[T], Generic[T]):
-    """Iterates in a thread; nothing is read that nobody asked for.
+    """Iterates in a thread and reads nothing ahead.
 
-    An error ends the iteration only if it ends the iterable's own: of a map, the next item is
-    behind the one that failed.
+    An error ends the iteration only if it ends the iterable's own: a map continues after an item
+    that failed.
     """
 
     def __init__(self, iterable: Iterable[T]):
         self._reader = _ThreadReader(iterable)
-        self._wish: Future[T] | None = None
+        self._pending: Future[T] | None = None
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> T:
         while True:
-            # Cancelled, it is still wished for, and the next one to ask gets it, in any event loop.
-            wish = self._wish = self._wish or self._reader.wish()
-            await _answered(wish)
-            if self._wish is not wish:  # another who waited for it was quicker
+            # A cancelled request stays pending; the next caller gets its item, in any event loop.
+            request = self._pending = self._pending or self._reader.request()
+            await _wait_for(request)
+            if self._pending is not request:  # another waiter took it
                 continue
-            self._wish = None
+            self._pending = None
             try:
-                return wish.result()
+                return request.result()
             except _Over:
                 raise StopAsyncIteration from None
 
     async def aclose(self) -> None:
-        """Ends it for good: a map is closed, so that the rest of it is called off."""
+        """Ends the iteration; closing a map cancels the rest of it."""
         await call(self._reader.close)
 
     async def __aenter__(self) -> Self:
@@ -88,49 +87,47 @@ class _Over(Exception):
 
 
 class _ThreadReader(Generic[T]):
-    """Takes items as they are wished for, by a thread that ends when nobody wishes for a while: it
-    knows the iterable, which nobody else may want any more.
+    """Reads an item for each request, in a thread that ends when idle, so that it does not keep an
+    abandoned iterable alive.
     """
 
     def __init__(self, iterable: Iterable[T]):
         self._iterable = iterable
         self._iterator: Iterator[T] | None = None
         self._turn = threading.Condition()
-        self._wishes: deque[Future[T]] = deque()
-        self._is_served = False
+        self._requests: deque[Future[T]] = deque()
+        self._is_running = False
         self._is_closed = False
 
-    def wish(self) -> "Future[T]":
-        wish: Future[T] = Future()
-        wish.set_running_or_notify_cancel()
+    def request(self) -> "Future[T]":
+        request: Future[T] = Future()
+        request.set_running_or_notify_cancel()
         with self._turn:
-            self._wishes.append(wish)
+            self._requests.append(request)
             self._turn.notify_all()
-            if self._is_served:
-                return wish
-            self._is_served = True
+            if self._is_running:
+                return request
+            self._is_running = True
         threading.Thread(target=self._serve, name="potluck-each", daemon=True).start()
-        return wish
+        return request
 
     def close(self) -> None:
-        """What waits for news is told that nobody wants any; a generator that runs is closed by
-        the thread that runs it.
-        """
+        """Closes the iterable; a running generator is closed by the thread that runs it."""
         with self._turn:
             self._is_closed = True
-            is_idle = not self._is_served
+            is_idle = not self._is_running
             self._turn.notify_all()
         if is_idle or not isinstance(self._iterable, Generator):
             self._close()
 
     def _serve(self) -> None:
-        while (wish := self._next()) is not None:
+        while (request := self._next()) is not None:
             try:
-                wish.set_result(self._take())
+                request.set_result(self._take())
             except StopIteration:
-                wish.set_exception(_Over())
-            except BaseException as error:  # noqa: BLE001 - told to whoever asks
-                wish.set_exception(error)
+                request.set_exception(_Over())
+            except BaseException as error:  # noqa: BLE001 - raised to the caller
+                request.set_exception(error)
 
     def _take(self) -> T:
         if self._is_closed:
@@ -141,33 +138,33 @@ class _ThreadReader(Generic[T]):
 
     def _next(self) -> "Future[T] | None":
         with self._turn:
-            self._turn.wait_for(lambda: self._wishes or self._is_closed, _IDLE_SECONDS)
-            if self._wishes:
-                return self._wishes.popleft()
-            self._is_served = False
+            self._turn.wait_for(lambda: self._requests or self._is_closed, _IDLE_SECONDS)
+            if self._requests:
+                return self._requests.popleft()
+            self._is_running = False
         if self._is_closed:
             self._close()
         return None
 
     def _close(self) -> None:
-        for ended in (self._iterator, self._iterable):
-            close = getattr(ended, "close", None)
+        for source in (self._iterator, self._iterable):
+            close = getattr(source, "close", None)
             if close is not None:
-                with suppress(ValueError):  # a generator that another thread runs just now
+                with suppress(ValueError):  # another thread is running the generator
                     close()
 
 
-async def _answered(wish: "Future[T]") -> None:
-    """Waits for it in this event loop, which the wish may outlive."""
-    waiting = asyncio.wrap_future(wish)
-    waiting.add_done_callback(_is_seen)
+async def _wait_for(request: "Future[T]") -> None:
+    """Waits in this event loop, which the request may outlive."""
+    waiting = asyncio.wrap_future(request)
+    waiting.add_done_callback(_retrieve_exception)
     try:
         await asyncio.wait([waiting])
     finally:
-        waiting.cancel()  # the wish itself runs, and is not cancelled by that
+        waiting.cancel()  # the request itself is running, which this does not cancel
 
 
-def _is_seen(answered: "asyncio.Future[T]") -> None:
-    """Whoever goes away without it is not told of an error that he did not want to know."""
-    if not answered.cancelled():
-        answered.exception()
+def _retrieve_exception(waiting: "asyncio.Future[T]") -> None:
+    """So that asyncio does not report an exception as never retrieved."""
+    if not waiting.cancelled():
+        waiting.exception()

@@ -1,99 +1,130 @@
-"""The consumer's client: everything that a person or a program asks of the server.
+"""The consumer's client: every call that a person or a program makes to the server.
 
     with Potluck() as potluck:
         task = potluck.tasks.submit(TaskRequest(ScriptSpec("hello.py", "print('hello')")))
         print(potluck.tasks.wait(task.id).state)
 
-It is synchronous and typed, speaks as the session of the profile unless it is given an API key,
-repeats only what is safe to repeat, and raises nothing but the errors of `potluck.model.error`.
-What it can do is in its parts, one file each: `tasks`, `results`, `resources`, `events`,
-`webhooks`, `ledger`, `files`, `account`, `own_nodes` and `admin`.
+It is synchronous and typed, uses the session of the profile unless it is given an API key, repeats
+only calls that are safe to repeat, and raises only the errors of `potluck.model.error`.
 """
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar, overload
 
-from potluck.consumer.account import OwnAccount
-from potluck.consumer.admin import Admin
-from potluck.consumer.events import Events
-from potluck.consumer.files.files import Files
 from potluck.consumer.http.api_call import ask
 from potluck.consumer.http.connect import as_saved, connect
 from potluck.consumer.http.transport import Patience, Transport
 from potluck.consumer.identity.bearer import FixedToken
 from potluck.consumer.identity.profile import Profile
-from potluck.consumer.ledger import Ledger
-from potluck.consumer.own_machines import OwnNodes
-from potluck.consumer.resources import Resources
-from potluck.consumer.results import TaskResults
-from potluck.consumer.tasks import Tasks
-from potluck.consumer.webhooks import Webhooks
 from potluck.wire import routes
 from potluck.wire.consumer import ServerHealth
 from potluck.wire.package import Package
+
+if TYPE_CHECKING:
+    from potluck.consumer.account import OwnAccount
+    from potluck.consumer.admin import Admin
+    from potluck.consumer.events import Events
+    from potluck.consumer.files.files import Files
+    from potluck.consumer.ledger import Ledger
+    from potluck.consumer.own_machines import OwnNodes
+    from potluck.consumer.resources import Resources
+    from potluck.consumer.results import TaskResults
+    from potluck.consumer.tasks import Tasks
+    from potluck.consumer.webhooks import Webhooks
+
+T = TypeVar("T")
+
+
+class Area(Generic[T]):
+    """An area of the client, imported and made when it is first used.
+
+    The instance then holds it under the same name, where Python looks before it asks here.
+    """
+
+    def __init__(self, module: str, kind: str):
+        self._module = module
+        self._kind = kind
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, client: None, owner: type) -> Self: ...
+
+    @overload
+    def __get__(self, client: "Potluck", owner: type) -> T: ...
+
+    def __get__(self, client: "Potluck | None", owner: type) -> Self | T:
+        if client is None:
+            return self
+        made = getattr(import_module(self._module), self._kind)(client.transport)
+        area: T = vars(client).setdefault(self._name, made)
+        return area
 
 
 class Potluck:
     """One account at one server.
 
-    The URL may be left to POTLUCK_URL or the profile, the token (an API key) to POTLUCK_TOKEN; with
-    neither, it speaks as the session of the profile.
+    The URL defaults to POTLUCK_URL or the profile, the token (an API key) to POTLUCK_TOKEN; without
+    a token the client uses the session of the profile.
     """
+
+    tasks: "Area[Tasks]" = Area("potluck.consumer.tasks", "Tasks")
+    results: "Area[TaskResults]" = Area("potluck.consumer.results", "TaskResults")
+    resources: "Area[Resources]" = Area("potluck.consumer.resources", "Resources")
+    ledger: "Area[Ledger]" = Area("potluck.consumer.ledger", "Ledger")
+    events: "Area[Events]" = Area("potluck.consumer.events", "Events")
+    webhooks: "Area[Webhooks]" = Area("potluck.consumer.webhooks", "Webhooks")
+    account: "Area[OwnAccount]" = Area("potluck.consumer.account", "OwnAccount")
+    own_nodes: "Area[OwnNodes]" = Area("potluck.consumer.own_machines", "OwnNodes")
+    admin: "Area[Admin]" = Area("potluck.consumer.admin", "Admin")
+    files: "Area[Files]" = Area("potluck.consumer.files.files", "Files")
 
     def __init__(
         self, url: str | None = None, token: str | None = None, patience: Patience | None = None
     ):
-        self._speak(connect(url, token, patience or Patience()))
+        self._use(connect(url, token, patience or Patience()))
 
     @classmethod
     def as_saved(cls, saved: Profile) -> Self:
-        """As the session of this profile, whatever POTLUCK_TOKEN says."""
+        """With the session of this profile, even if POTLUCK_TOKEN is set."""
         client = cls.__new__(cls)
-        client._speak(as_saved(saved))
+        client._use(as_saved(saved))
         return client
 
     @classmethod
     def through(cls, door: Transport, token: str) -> Self:
-        """As the one whom this token names, at the server behind the door."""
+        """With this token, at the server of an anonymous transport."""
         client = cls.__new__(cls)
-        client._speak(Transport(door.url, door.patience, door.ca_file, FixedToken(token)))
+        client._use(Transport(door.url, door.patience, door.ca_file, FixedToken(token)))
         return client
 
-    def _speak(self, transport: Transport) -> None:
+    def _use(self, transport: Transport) -> None:
         self._transport = transport
         self._at_close: list[Callable[[], None]] = []
-        self.tasks = Tasks(transport)
-        self.results = TaskResults(transport)
-        self.resources = Resources(transport)
-        self.ledger = Ledger(transport)
-        self.events = Events(transport)
-        self.webhooks = Webhooks(transport)
-        self.account = OwnAccount(transport)
-        self.own_nodes = OwnNodes(transport)
-        self.admin = Admin(transport)
-        self.files = Files(transport)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        # Ctrl-C may have met the connection pool in the middle of something; it ends with us.
+        # Ctrl-C may have left the connection pool in any state; it ends with the process.
         if kind is not KeyboardInterrupt:
             self.close()
 
     def close(self) -> None:
-        """Ends its connections, after what was built on them."""
+        """Runs what `at_close` was given, then closes the connections."""
         while self._at_close:
             self._at_close.pop()()
         self._transport.close()
 
     def at_close(self, end: Callable[[], None]) -> None:
-        """Called before the connections end, for what was built on them."""
+        """Calls `end` before the connections are closed."""
         self._at_close.append(end)
 
     def begin_anew(self) -> None:
-        """In a process that was forked: its connections are the parent's."""
+        """Drops the parent's connections, in a process that was forked."""
         self._at_close.clear()
         self._transport.begin_anew()
 
@@ -107,13 +138,16 @@ class Potluck:
 
     @property
     def ca_file(self) -> Path | None:
-        """The authority that the server is believed by, if it is not one of the system's."""
+        """The pinned certificate authority; None: those of the system."""
         return self._transport.ca_file
 
     def health(self) -> ServerHealth:
-        """Whether the server is there at all, and which version it is."""
+        """Whether the server answers, and its version."""
         return ask(self._transport, routes.HEALTHZ, ServerHealth)
 
     def package(self) -> Package:
-        """What others install to join this pool: a wheel of the code that the server runs."""
+        """The wheel with which others join this pool: the code that the server runs."""
         return ask(self._transport, routes.PACKAGE, Package)
+
+
+AREAS: Final = tuple(name for name, member in vars(Potluck).items() if isinstance(member, Area))

@@ -1,4 +1,4 @@
-"""Events: what happens to all that an account has, as a list and as it happens."""
+"""The events of an account's tasks and nodes, as a list and as a live stream."""
 
 from collections.abc import Callable, Iterator, Sequence
 from urllib.parse import urlencode
@@ -16,14 +16,14 @@ _PAGE = 200
 
 
 class EventStream(Stream[EventView | EventGap]):
-    """Never over: whoever reads it stops when there is enough.
+    """Endless: the reader decides when to stop.
 
-    An EventGap says that something may be missing before what follows it.
+    An EventGap says that events may be missing before the next one.
     """
 
     @property
     def position(self) -> str | None:
-        """Behind the last event that was taken; kept, it lets another program go on from there.
+        """The cursor after the last event that was read, from which another program can continue.
 
         None before the server has said where the stream begins.
         """
@@ -50,7 +50,7 @@ class Events:
         task_id: str | None = None,
         newest_first: bool = False,
     ) -> EventPage:
-        """A page, oldest first; `next_cursor` of the answer asks for what comes behind it."""
+        """A page of events, oldest first; pass `next_cursor` to get the page after it."""
         query = {
             "limit": limit,
             "cursor": cursor,
@@ -67,7 +67,7 @@ class Events:
         kinds: Sequence[EventKind] = (),
         task_id: str | None = None,
     ) -> Iterator[EventView]:
-        """All that there is behind a position now, oldest first, page by page."""
+        """All present events after a position, oldest first, fetched page by page."""
         while True:
             page = self.list(_PAGE, cursor, kinds=kinds, task_id=task_id)
             yield from page.events
@@ -83,11 +83,11 @@ class Events:
         task_id: str | None = None,
         on_gap: Callable[[PotluckError], None] | None = None,
     ) -> EventStream:
-        """As they happen: from now on, or from behind a position. A line that breaks is mended, and
-        nothing is lost or told twice by that.
+        """Events as they happen, from now on or after a position. A lost connection is reopened;
+        no event is lost or repeated.
         """
-        named = [("kind", kind.value) for kind in kinds] + (
+        query = [("kind", kind.value) for kind in kinds] + (
             [("task_id", task_id)] if task_id else []
         )
-        path = path_of(routes.FOLLOW_EVENTS) + (f"?{urlencode(named)}" if named else "")
+        path = path_of(routes.FOLLOW_EVENTS) + (f"?{urlencode(query)}" if query else "")
         return EventStream(self._transport, path, on_gap, cursor)

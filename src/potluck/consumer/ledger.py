@@ -1,4 +1,4 @@
-"""The ledger: what an account has, and every movement of it."""
+"""The ledger: an account's balance and every entry that changed it."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -14,14 +14,14 @@ from potluck.wire.ledger import LedgerEntry, LedgerPage, LedgerSummary, LineBy
 
 
 class Balance(Struct, frozen=True):
-    """What there is to spend, and what is set aside for attempts that live."""
+    """The credit that can be spent, and the credit held for running attempts."""
 
     available_micro: int
     held_micro: int
 
     @property
     def available(self) -> float:
-        """In credits, for people; sums are made of `available_micro`."""
+        """In credits, for display; calculate with `available_micro`."""
         return self.available_micro / MICRO
 
     @property
@@ -30,13 +30,13 @@ class Balance(Struct, frozen=True):
 
 
 class Ledger:
-    """Of one account at one server. Amounts are whole numbers of millionths of a credit."""
+    """The ledger of one account. Amounts are whole numbers of millionths of a credit."""
 
     def __init__(self, transport: Transport):
         self._transport = transport
 
     def balance(self) -> Balance:
-        """What there is now."""
+        """The present balance."""
         me = ask(self._transport, routes.ME, Me)
         return Balance(me.available_micro, me.held_micro)
 
@@ -48,10 +48,7 @@ class Ledger:
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> Iterator[LedgerEntry]:
-        """Movements, newest first, asked for in pages as far as somebody reads.
-
-        Only those of these kinds, about that task, since and before then.
-        """
+        """Entries, newest first, filtered by kind, task and time; pages are fetched as needed."""
         cursor: int | None = None
         while True:
             page = self.page(cursor, kinds, task_id=task_id, since=since, until=until)
@@ -70,7 +67,7 @@ class Ledger:
         until: datetime | None = None,
         limit: int | None = None,
     ) -> LedgerPage:
-        """One page of them; `next_cursor` of the answer asks for the older ones."""
+        """A page of entries, newest first; pass `next_cursor` to get older ones."""
         query = {
             "cursor": cursor,
             "kind": tuple(kinds) or None,
@@ -88,7 +85,7 @@ class Ledger:
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> LedgerSummary:
-        """The balance, and what came and went by day or by task; in the last 30 days."""
+        """The balance, and the sums by day or by task; of the last 30 days by default."""
         query = {
             "by": by,
             "since": since and since.astimezone(UTC).isoformat(),

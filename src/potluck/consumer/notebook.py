@@ -1,6 +1,6 @@
-"""What a notebook shows of things that change: one display, drawn anew until it is over.
+"""Notebook displays that are redrawn until their subject is final.
 
-IPython is used where it runs already, and never imported for its own sake.
+IPython is used only where it is running already.
 """
 
 import sys
@@ -15,7 +15,7 @@ _PAUSE_SECONDS = 0.5
 
 
 class NotebookView(Struct, frozen=True):
-    """How something looks at a moment, in words and in a page. `is_over`: it stays so."""
+    """A display at one moment, as text and as HTML. `is_over`: it is final."""
 
     text: str
     html: str
@@ -26,52 +26,52 @@ class NotebookView(Struct, frozen=True):
 
 
 class Handle(Protocol):
-    """IPython's own, as far as we use it."""
+    """The part of IPython's DisplayHandle that we use."""
 
     def update(self, obj: object) -> None: ...
 
 
 def in_kernel() -> bool:
-    """Whether what is displayed goes to a notebook, and not to a terminal or to nobody."""
+    """Whether displays go to a notebook, not to a terminal."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return getattr(shell, "kernel", None) is not None
 
 
-def display(picture: NotebookView) -> Handle:
-    from IPython.display import display as show  # it runs: we were asked to be shown by it
+def display(view: NotebookView) -> Handle:
+    from IPython.display import display as show  # it is running: it asked us for the display
 
-    handle: Handle = show(picture, display_id=True)  # type: ignore[no-untyped-call]
+    handle: Handle = show(view, display_id=True)  # type: ignore[no-untyped-call]
     return handle
 
 
-def show_live(look: Callable[[], NotebookView]) -> None:
-    """For `_ipython_display_`: draws it, and draws it anew until it is over.
+def show_live(get_view: Callable[[], NotebookView]) -> None:
+    """For `_ipython_display_`: draws the view, and redraws it until it is final.
 
-    Where nothing can be drawn anew IPython falls back to the usual words.
+    Outside a notebook it raises NotImplementedError, and IPython falls back to the `repr`.
     """
     if not in_kernel():
         raise NotImplementedError
-    handle = display(look())
-    threading.Thread(target=_redraw, args=(handle, look), daemon=True).start()
+    handle = display(get_view())
+    threading.Thread(target=_redraw, args=(handle, get_view), daemon=True).start()
 
 
-def _redraw(handle: Handle, look: Callable[[], NotebookView]) -> None:
+def _redraw(handle: Handle, get_view: Callable[[], NotebookView]) -> None:
     shown: NotebookView | None = None
     pause = threading.Event()
     while shown is None or not shown.is_over:
-        picture = look()
-        if picture != shown:
-            handle.update(picture)
-        shown = picture
+        view = get_view()
+        if view != shown:
+            handle.update(view)
+        shown = view
         pause.wait(0 if shown.is_over else _PAUSE_SECONDS)
 
 
 def bar(text: str, done: int | None = None, total: int | None = None) -> str:
-    """A bar in whatever colours the page has, and words beside it; without numbers, it wanders."""
-    sides = "" if total is None else f' value="{done or 0}" max="{max(total, 1)}"'
+    """A progress bar with text beside it; indeterminate without a total."""
+    position = "" if total is None else f' value="{done or 0}" max="{max(total, 1)}"'
     return (
-        f'<div style="font-family:monospace"><progress{sides}'
+        f'<div style="font-family:monospace"><progress{position}'
         f' style="width:16em;vertical-align:middle"></progress> {escape(text)}</div>'
     )
 

@@ -1,4 +1,4 @@
-"""One's own machines, from wherever one is: their terms, orders to them, what they earn."""
+"""The caller's own machines, managed through the server: terms, orders, earnings."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -13,33 +13,31 @@ from potluck.wire.owner_request import OwnerOrder
 
 
 class OwnNodes:
-    """What an owner asks of machines. The node carries it out; the server keeps it until then."""
+    """Requests of an owner to their nodes. The server stores each until the node carries it out."""
 
     def __init__(self, transport: Transport):
         self._transport = transport
 
     def change(self, node_id: str, change: TermsChange) -> NodeView:
-        """The node with the wish among those that it has not carried out yet."""
-        named = {"node_id": node_id}
-        return ask(self._transport, routes.CHANGE_TERMS, NodeView, named, body=change)
+        """Requests a change of terms; the returned node lists it among the pending requests."""
+        names = {"node_id": node_id}
+        return ask(self._transport, routes.CHANGE_TERMS, NodeView, names, body=change)
 
     def order(self, node_id: str, order: Order, devices: Sequence[str] = ()) -> NodeView:
-        """About these devices, by uuid or id; without any, about all of the node."""
+        """Orders the node to act on these devices, by uuid or id; on all without any."""
         body = OwnerOrder(order, tuple(devices))
         return ask(self._transport, routes.GIVE_ORDER, NodeView, {"node_id": node_id}, body=body)
 
     def explain(self, node_id: str) -> NodeExplanation:
-        """Why it gets no work, or no more, and what would help."""
-        named = {"node_id": node_id}
-        return ask(self._transport, routes.EXPLAIN_NODE, NodeExplanation, named)
+        """Why the node gets no work, or no more, and what would help."""
+        return ask(self._transport, routes.EXPLAIN_NODE, NodeExplanation, {"node_id": node_id})
 
     def history(self, device_id: str) -> DeviceHistory:
-        """How a device did in the last hour."""
-        named = {"device_id": device_id}
-        return ask(self._transport, routes.DEVICE_HISTORY, DeviceHistory, named)
+        """The load of a device in the last hour."""
+        return ask(self._transport, routes.DEVICE_HISTORY, DeviceHistory, {"device_id": device_id})
 
     def earnings(self, since: datetime | None = None, until: datetime | None = None) -> Earnings:
-        """What one's machines were paid, by day, node and device; in the last 30 days."""
+        """Earnings by day, node and device; of the last 30 days by default."""
         query = {
             "since": since and since.astimezone(UTC).isoformat(),
             "until": until and until.astimezone(UTC).isoformat(),

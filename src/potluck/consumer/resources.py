@@ -1,4 +1,4 @@
-"""Resources: the machines of the pool, and their devices."""
+"""The nodes of the pool and their devices."""
 
 from collections.abc import Sequence
 
@@ -10,28 +10,28 @@ from potluck.wire.consumer import DevicePage, NodeList, NodeView, PoolView
 
 
 class Resources:
-    """What a pool has, as anybody in it sees it. One's own machines are in `own_nodes.py`."""
+    """The pool as every member sees it; the caller's own nodes are in `own_machines.py`."""
 
     def __init__(self, transport: Transport):
         self._transport = transport
 
     def nodes(self) -> list[NodeView]:
-        """The machines in the pool, all of them."""
-        found: list[NodeView] = []
+        """All nodes of the pool."""
+        nodes: list[NodeView] = []
         cursor: str | None = None
         while True:
             page = ask(self._transport, routes.LIST_NODES, NodeList, query={"cursor": cursor})
-            found += page.nodes
+            nodes += page.nodes
             cursor = page.next_cursor
             if cursor is None:
-                return found
+                return nodes
 
     def node(self, node_id: str) -> NodeView:
-        """One of them."""
+        """One node."""
         return ask(self._transport, routes.GET_NODE, NodeView, {"node_id": node_id})
 
     def pool(self) -> PoolView:
-        """The pool in numbers: nodes, devices, and what waits and runs."""
+        """The pool in numbers: nodes, devices, waiting and running tasks."""
         return ask(self._transport, routes.SHOW_POOL, PoolView)
 
     def devices(
@@ -48,9 +48,9 @@ class Resources:
         min_reliability: float | None = None,
         limit: int | None = None,
     ) -> DevicePage:
-        """The devices of the pool and what they serve; `next_cursor` asks for those behind.
+        """A page of devices that match, and their use; pass `next_cursor` to get the next page.
 
-        Only those that are like this, each asked as a task asks for it.
+        The filters mean the same as in the requirements of a task.
         """
         query = {
             "cursor": cursor,

@@ -1,4 +1,4 @@
-"""Results: what became of tasks, one object for each."""
+"""The results of tasks, one object for each."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ from potluck.wire.results import TaskResult
 
 
 class TaskResults:
-    """Of one account at one server."""
+    """The results of one account's tasks."""
 
     def __init__(self, transport: Transport):
         self._transport = transport
@@ -31,19 +31,19 @@ class TaskResults:
         from_wallets: Sequence[str] = (),
         max_result_bytes: int = MOST_VALUE_BYTES,
     ) -> Result:
-        """What became of a task: values, files, log, usage and cost, each loaded when looked at.
+        """The result of a task: values, files, log, usage and cost, each loaded on first access.
 
-        Values are plain data. With `allow_pickle` those of a function that was submitted so are
-        unpickled, if they come from nodes of one's own wallet or of one of `from_wallets`.
+        Values are plain data. With `allow_pickle`, values of functions that were submitted with it
+        are unpickled if they come from nodes of the caller's wallet or of one of `from_wallets`.
         """
         trusted: frozenset[str] | None = None
         if allow_pickle:
-            mine = ask(self._transport, routes.ME, Me).address
-            trusted = frozenset(wallet.lower() for wallet in (mine, *from_wallets))
+            own_wallet = ask(self._transport, routes.ME, Me).address
+            trusted = frozenset(wallet.lower() for wallet in (own_wallet, *from_wallets))
         task = self._tasks.get(task_id)
         opener = Opener(trusted, max_result_bytes)
         return Result(self._tasks, self._files, self._pieces, task, opener)
 
     def told(self, task_id: str, behind: int = 0) -> TaskResult:
-        """What the function of a task gave, exactly as nodes told it; see `has_more`."""
+        """The value of a function task, exactly as the nodes reported it; see `has_more`."""
         return self._pieces.get(task_id, behind)

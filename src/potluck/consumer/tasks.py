@@ -1,4 +1,4 @@
-"""Tasks: submit, look, wait, cancel."""
+"""Tasks: submit, read, follow, wait, cancel."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -27,7 +27,7 @@ _EVENT: type[FollowEvent] = FollowEvent  # type: ignore[assignment]  # a union i
 
 
 class Follow(Stream[FollowEvent]):
-    """The events of one task, until it is final and its log is complete."""
+    """The states and log of one task as they happen, until it is final and its log is complete."""
 
     def _taken(self, sent: SentEvent) -> FollowEvent:
         event: FollowEvent = decoded(sent.data.encode(), _EVENT, self._transport.url)
@@ -37,7 +37,7 @@ class Follow(Stream[FollowEvent]):
 
 
 class Tasks:
-    """Of one account at one server."""
+    """The tasks of one account."""
 
     def __init__(self, transport: Transport):
         self._transport = transport
@@ -47,18 +47,18 @@ class Tasks:
         return self._transport.patience
 
     def submit(self, request: TaskRequest) -> TaskView:
-        """Puts a task into the queue, once, however often the network makes us ask."""
+        """Submits a task, once, even if the request has to be repeated."""
         return ask(
             self._transport, routes.SUBMIT_TASK, TaskView, body=request, headers=idempotent()
         )
 
     def estimate(self, request: TaskRequest) -> Estimate:
-        """What the task would meet if it were submitted now: who could take it, for how much, and
-        when. Nothing is sent along, stored or promised."""
+        """Which nodes could take the task now, at what price, and when. Nothing is uploaded,
+        stored or reserved."""
         return ask(self._transport, routes.ESTIMATE_TASK, Estimate, body=request, repeatable=True)
 
     def get(self, task_id: str) -> TaskView:
-        """A task as it is now, with its newest attempts and, while it waits, why."""
+        """The task's present state, with its newest attempts and the reason if it waits."""
         return ask(self._transport, routes.GET_TASK, TaskView, {"task_id": task_id})
 
     def list(
@@ -72,9 +72,8 @@ class Tasks:
         since: datetime | None = None,
         until: datetime | None = None,
     ) -> TaskPage:
-        """My tasks, newest first; `next_cursor` of the answer asks for the older ones.
-
-        Only those in one of the states, of that name and kind, submitted since and before then.
+        """A page of the account's tasks that match, newest first; pass `next_cursor` to get older
+        ones. `since` and `until` are about the time of submission.
         """
         query = {
             "limit": limit,
@@ -92,9 +91,9 @@ class Tasks:
         return ask(self._transport, routes.EXPLAIN_TASK, Explanation, {"task_id": task_id})
 
     def cancel(self, task_id: str) -> TaskView:
-        """Calls a task off; cancelling a cancelled one is fine, so this may be repeated too."""
-        named = {"task_id": task_id}
-        return ask(self._transport, routes.CANCEL_TASK, TaskView, named, headers=idempotent())
+        """Cancels a task; cancelling it again is no error."""
+        names = {"task_id": task_id}
+        return ask(self._transport, routes.CANCEL_TASK, TaskView, names, headers=idempotent())
 
     def retry(
         self,
@@ -105,16 +104,16 @@ class Tasks:
         trust: Sequence[str] = (),
         secrets_to_strangers: bool = False,
     ) -> TaskView:
-        """A task that has ended, once more, as a new one: of an array the items that have not
-        succeeded, or all of them. Secrets ended with it, and are given again."""
-        asked = RetryTask(all_items, dict(secrets or {}), tuple(trust), secrets_to_strangers)
-        named = {"task_id": task_id}
+        """Submits an ended task again as a new one: of an array the items that have not succeeded,
+        or all. Secrets were deleted when it ended, and have to be given again."""
+        body = RetryTask(all_items, dict(secrets or {}), tuple(trust), secrets_to_strangers)
+        names = {"task_id": task_id}
         return ask(
-            self._transport, routes.RETRY_TASK, TaskView, named, body=asked, headers=idempotent()
+            self._transport, routes.RETRY_TASK, TaskView, names, body=body, headers=idempotent()
         )
 
     def logs(self, task_id: str, attempt: int | None = None, offset: int | None = None) -> LogPage:
-        """A part of the log of the attempt with this number; of the newest without one."""
+        """A page of the log of an attempt; of the newest one by default."""
         query = {"attempt": attempt, "offset": offset}
         return ask(self._transport, routes.TASK_LOGS, LogPage, {"task_id": task_id}, query=query)
 
@@ -123,7 +122,7 @@ class Tasks:
         return Follow(self._transport, path_of(routes.FOLLOW_TASK, {"task_id": task_id}), on_gap)
 
     def wait(self, task_id: str) -> TaskView:
-        """The task in its final state."""
+        """Waits for the end of the task and returns its final state."""
         task = self.get(task_id)
         if task.state.is_final:
             return task
@@ -140,15 +139,15 @@ class Tasks:
         item: int | None = None,
         limit: int | None = None,
     ) -> AttemptPage:
-        """Attempts at a task, newest first, before the number `cursor`; of an array, at an item."""
+        """Attempts of a task, or of an item of an array, newest first, before number `cursor`."""
         query = {"cursor": cursor, "item": item, "limit": limit}
-        named = {"task_id": task_id}
-        return ask(self._transport, routes.LIST_ATTEMPTS, AttemptPage, named, query=query)
+        names = {"task_id": task_id}
+        return ask(self._transport, routes.LIST_ATTEMPTS, AttemptPage, names, query=query)
 
     def failed_items(
         self, task_id: str, cursor: int | None = None, limit: int | None = None
     ) -> FailedItemPage:
-        """Items of an array that failed, in order, behind the item `cursor`."""
+        """Failed items of an array, in order, after the item `cursor`."""
         query = {"cursor": cursor, "limit": limit}
-        named = {"task_id": task_id}
-        return ask(self._transport, routes.FAILED_ITEMS, FailedItemPage, named, query=query)
+        names = {"task_id": task_id}
+        return ask(self._transport, routes.FAILED_ITEMS, FailedItemPage, names, query=query)

@@ -1,4 +1,4 @@
-"""Webhooks: addresses at which an account is told what happens."""
+"""Webhooks: URLs to which the server sends an account's events."""
 
 from collections.abc import Sequence
 
@@ -23,22 +23,22 @@ from potluck.wire.webhooks import (
 
 
 class Webhooks:
-    """Of one account at one server.
+    """The webhooks of one account.
 
-    `add` and `rotate` are repeated under one key; `test` and `redeliver`, which send something, are
-    not repeated.
+    `add` and `rotate` are repeated under one idempotency key; `test` and `redeliver`, which send
+    something, are not repeated.
     """
 
     def __init__(self, transport: Transport):
         self._transport = transport
 
     def list(self) -> "list[WebhookView]":
-        """All of this account."""
+        """All webhooks of the account."""
         return ask(self._transport, routes.LIST_WEBHOOKS, WebhookList).webhooks
 
     def get(self, webhook_id: str) -> WebhookView:
-        """One of them, as it is now."""
-        return ask(self._transport, routes.GET_WEBHOOK, WebhookView, _named(webhook_id))
+        """One webhook."""
+        return ask(self._transport, routes.GET_WEBHOOK, WebhookView, _names(webhook_id))
 
     def add(
         self,
@@ -48,7 +48,7 @@ class Webhooks:
         name: str | None = None,
         task_id: str | None = None,
     ) -> WebhookMade:
-        """What happens from now on is sent there. The secret is in the answer and nowhere else."""
+        """Sends events from now on to the URL. Only this response contains the secret."""
         body = NewWebhook(url, name, tuple(kinds), None if task_id is None else TaskId(task_id))
         return ask(
             self._transport, routes.MAKE_WEBHOOK, WebhookMade, body=body, headers=idempotent()
@@ -62,51 +62,51 @@ class Webhooks:
         name: str | None = None,
         kinds: Sequence[EventKind] | None = None,
     ) -> WebhookView:
-        """What is not given stays as it is; without any kinds, all are wanted."""
+        """Changes the values that are given; an empty `kinds` selects all kinds."""
         body = ChangeWebhook(
             UNSET if url is None else url,
             UNSET if name is None else name,
             UNSET if kinds is None else tuple(kinds),
         )
-        named = _named(webhook_id)
-        return ask(self._transport, routes.CHANGE_WEBHOOK, WebhookView, named, body=body)
+        names = _names(webhook_id)
+        return ask(self._transport, routes.CHANGE_WEBHOOK, WebhookView, names, body=body)
 
     def remove(self, webhook_id: str) -> None:
-        """Nothing more is sent there."""
-        tell(self._transport, routes.REMOVE_WEBHOOK, _named(webhook_id))
+        """Removes a webhook."""
+        tell(self._transport, routes.REMOVE_WEBHOOK, _names(webhook_id))
 
     def test(self, webhook_id: str) -> WebhookTried:
-        """Sends an event that says nothing, now, and tells what came back."""
-        return ask(self._transport, routes.TEST_WEBHOOK, WebhookTried, _named(webhook_id))
+        """Sends a test event now and returns the receiver's response."""
+        return ask(self._transport, routes.TEST_WEBHOOK, WebhookTried, _names(webhook_id))
 
     def rotate(self, webhook_id: str) -> WebhookMade:
-        """A new secret; the one before signs as well for a day."""
-        named = _named(webhook_id)
-        return ask(self._transport, routes.ROTATE_WEBHOOK, WebhookMade, named, headers=idempotent())
+        """Creates a new secret; events are signed with the previous one too for a day."""
+        names = _names(webhook_id)
+        return ask(self._transport, routes.ROTATE_WEBHOOK, WebhookMade, names, headers=idempotent())
 
     def pause(self, webhook_id: str) -> WebhookView:
-        """Nothing is sent there until it is resumed."""
-        named = _named(webhook_id)
-        return ask(self._transport, routes.PAUSE_WEBHOOK, WebhookView, named, repeatable=True)
+        """Stops deliveries until the webhook is resumed."""
+        names = _names(webhook_id)
+        return ask(self._transport, routes.PAUSE_WEBHOOK, WebhookView, names, repeatable=True)
 
     def resume(self, webhook_id: str, *, skip_missed: bool = False) -> WebhookView:
-        """Goes on with what has happened meanwhile, or without it."""
-        named, body = _named(webhook_id), ResumeWebhook(skip_missed)
-        return ask(self._transport, routes.RESUME_WEBHOOK, WebhookView, named, body=body)
+        """Resumes deliveries, with or without the events that were missed."""
+        names, body = _names(webhook_id), ResumeWebhook(skip_missed)
+        return ask(self._transport, routes.RESUME_WEBHOOK, WebhookView, names, body=body)
 
     def deliveries(
         self, webhook_id: str, limit: int | None = None, cursor: str | None = None
     ) -> DeliveryPage:
-        """What was sent or waits, newest first."""
+        """Deliveries, sent or waiting, newest first."""
         query = {"limit": limit, "cursor": cursor}
-        named = _named(webhook_id)
-        return ask(self._transport, routes.LIST_DELIVERIES, DeliveryPage, named, query=query)
+        names = _names(webhook_id)
+        return ask(self._transport, routes.LIST_DELIVERIES, DeliveryPage, names, query=query)
 
     def redeliver(self, webhook_id: str, delivery_id: str) -> DeliveryView:
-        """The same event, with the same id, once more."""
-        named = {**_named(webhook_id), "delivery_id": delivery_id}
-        return ask(self._transport, routes.REDELIVER, DeliveryView, named)
+        """Sends the same event again, with the same id."""
+        names = {**_names(webhook_id), "delivery_id": delivery_id}
+        return ask(self._transport, routes.REDELIVER, DeliveryView, names)
 
 
-def _named(webhook_id: str) -> dict[str, str]:
+def _names(webhook_id: str) -> dict[str, str]:
     return {"webhook_id": webhook_id}

@@ -1,1 +1,1 @@
-"""What may be rebuilt: wake-ups and values that expire, in process or in Redis."""
+"""State that can be rebuilt: wake-ups and expiring values, in process or in Redis."""

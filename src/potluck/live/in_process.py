@@ -1,6 +1,6 @@
-"""The live side of a server with one instance: in its own memory.
+"""The live state of a server with one instance, in its own memory.
 
-Memory is bounded by what is still valid: every `put` clears away some of what has expired.
+Memory is bounded by the valid values: every `put` and `append` removes some expired ones.
 """
 
 import heapq
@@ -14,7 +14,7 @@ from potluck.live.interface import MOST_MESSAGES, Listener
 from potluck.live.listeners import Listeners
 from potluck.live.token_buckets import Buckets
 
-# More than one, so that what has expired shrinks; few, so that no single call takes long.
+# More than one, so that expired series shrink; few, so that no single call takes long.
 _CLEARED_PER_APPEND = 4
 
 
@@ -34,42 +34,42 @@ class AllSeries:
 
     def append(self, key: str, value: bytes, most: int, ttl_seconds: float, now: float) -> None:
         self._clear_expired(now)
-        found = self._alive(key, now)
-        if found is None:
-            found = self._by_key[key] = _ValueSeries(now + ttl_seconds)
-            heapq.heappush(self._order, (found.expires_at, key))
-        found.expires_at = now + ttl_seconds
-        found.values.append(value)
-        while len(found.values) > most:
-            found.values.popleft()
+        series = self._alive(key, now)
+        if series is None:
+            series = self._by_key[key] = _ValueSeries(now + ttl_seconds)
+            heapq.heappush(self._order, (series.expires_at, key))
+        series.expires_at = now + ttl_seconds
+        series.values.append(value)
+        while len(series.values) > most:
+            series.values.popleft()
 
     def values(self, key: str, now: float) -> list[bytes]:
-        found = self._alive(key, now)
-        return [] if found is None else list(found.values)
+        series = self._alive(key, now)
+        return [] if series is None else list(series.values)
 
     def clear(self) -> None:
         self._by_key.clear()
         self._order.clear()
 
     def _alive(self, key: str, now: float) -> _ValueSeries | None:
-        found = self._by_key.get(key)
-        return found if found is not None and found.expires_at > now else None
+        series = self._by_key.get(key)
+        return series if series is not None and series.expires_at > now else None
 
     def _clear_expired(self, now: float) -> None:
         for _ in range(_CLEARED_PER_APPEND):
             if not self._order or self._order[0][0] > now:
                 return
             _, key = heapq.heappop(self._order)
-            found = self._by_key.get(key)
-            if found is None:
+            series = self._by_key.get(key)
+            if series is None:
                 continue
-            if found.expires_at <= now:
+            if series.expires_at <= now:
                 del self._by_key[key]
             else:  # it has grown since
-                heapq.heappush(self._order, (found.expires_at, key))
+                heapq.heappush(self._order, (series.expires_at, key))
 
 
-# More than one, so that what has expired shrinks; few, so that no single put takes long.
+# More than one, so that expired values shrink; few, so that no single put takes long.
 _CLEARED_PER_PUT = 16
 
 
@@ -145,5 +145,5 @@ class InProcessLive:
                 return
             _, key = heapq.heappop(self._expiries)
             value = self._values.get(key)
-            if value is not None and value.expires_at <= now:  # it was not put anew meanwhile
+            if value is not None and value.expires_at <= now:  # it was not put again meanwhile
                 del self._values[key]

@@ -1,4 +1,4 @@
-"""The listeners of one process, by topic. A topic without listeners costs nothing."""
+"""The listeners of one process, by topic; a topic without listeners is not stored."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -9,7 +9,7 @@ from potluck.live.interface import Listener
 
 class Listeners:
     def __init__(self) -> None:
-        # In the order in which they came, so that who waits longest is woken first.
+        # In insertion order, so that the longest waiting is woken first.
         self._by_topic: dict[str, dict[_Woken, None]] = {}
 
     def wake(self, topic: str) -> None:

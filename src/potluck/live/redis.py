@@ -1,7 +1,7 @@
-"""The live side of a server with many instances: Redis or Valkey.
+"""The live state of a server with many instances, in Redis or Valkey.
 
-While it is away, values are missing and wake-ups stay within their instance; nothing fails. It is
-not needed at the start either: `ping` says whether it is there.
+During an outage values are missing and wake-ups stay within their instance; nothing fails, not even
+the start. `ping` tells whether Redis answers.
 """
 
 import time
@@ -24,7 +24,7 @@ _PREFIX = "potluck:"
 _ANSWER_SECONDS = 1.0
 _CONNECTIONS = 32
 _MESSAGE_SECONDS = 60
-# What Buckets.take and peek do, in one step for all instances and by the clock of Redis.
+# Buckets.take and peek, atomically for all instances and by the clock of Redis.
 _TAKE = """
 local time = redis.call('TIME')
 local now = time[1] + time[2] / 1000000
@@ -43,13 +43,13 @@ return '0'
 
 
 class RedisLive:
-    """Made by `connect`, ended by `close`."""
+    """Created by `connect`, ended by `close`."""
 
     def __init__(self, client: Redis):
         self._client = client
         self._listeners = Listeners()
         self._outage = Outage()
-        self._buckets = Buckets()  # for the time without Redis
+        self._buckets = Buckets()  # during an outage
         self._bucket = client.register_script(_TAKE)
         self._channel = WakeChannel(client, self._listeners, self._outage)
 
@@ -68,7 +68,7 @@ class RedisLive:
 
     async def put(self, key: str, value: bytes, ttl_seconds: float) -> None:
         ttl_milliseconds = max(1, round(ttl_seconds * 1000))
-        await self._outage.softly(
+        await self._outage.call_or_default(
             lambda: self._client.set(_PREFIX + key, value, px=ttl_milliseconds), None
         )
 
@@ -80,11 +80,11 @@ class RedisLive:
             return []
         names = [_PREFIX + key for key in keys]
         nothing: list[bytes | str | None] = [None] * len(keys)
-        found = await self._outage.softly(lambda: self._client.mget(names), nothing)
-        return cast(list[bytes | None], found)  # the client was not asked to decode
+        values = await self._outage.call_or_default(lambda: self._client.mget(names), nothing)
+        return cast(list[bytes | None], values)  # the client does not decode
 
     async def drop(self, key: str) -> None:
-        await self._outage.softly(lambda: self._client.delete(_PREFIX + key), 0)
+        await self._outage.call_or_default(lambda: self._client.delete(_PREFIX + key), 0)
 
     async def append(self, key: str, value: bytes, most: int, ttl_seconds: float) -> None:
         async def ask() -> None:
@@ -94,13 +94,13 @@ class RedisLive:
                 steps.pexpire(_PREFIX + key, max(1, round(ttl_seconds * 1000)))
                 await steps.execute()
 
-        await self._outage.softly(ask, None)
+        await self._outage.call_or_default(ask, None)
 
     async def series(self, key: str) -> list[bytes]:
         def ask() -> Awaitable[list[bytes]]:
             return cast(Awaitable[list[bytes]], self._client.lrange(_PREFIX + key, 0, -1))
 
-        return await self._outage.softly(ask, [])
+        return await self._outage.call_or_default(ask, [])
 
     async def post(self, box: str, message: bytes) -> None:
         async def ask() -> None:
@@ -110,39 +110,39 @@ class RedisLive:
                 steps.expire(_PREFIX + box, _MESSAGE_SECONDS)
                 await steps.execute()
 
-        await self._outage.softly(ask, None)
+        await self._outage.call_or_default(ask, None)
 
     async def collect(self, box: str) -> list[bytes]:
         async def ask() -> list[bytes]:
-            found = await cast(
+            messages = await cast(
                 Awaitable[list[bytes] | None], self._client.lpop(_PREFIX + box, MOST_MESSAGES)
             )
-            return found or []
+            return messages or []
 
-        return await self._outage.softly(ask, [])
+        return await self._outage.call_or_default(ask, [])
 
     async def take(self, key: str, per_second: float, burst: int) -> float:
-        waited = await self._ask_bucket(key, per_second, burst, "take")
-        if waited is None:
+        wait_seconds = await self._ask_bucket(key, per_second, burst, "take")
+        if wait_seconds is None:
             return self._buckets.take(key, per_second, burst, time.monotonic())
-        return waited
+        return wait_seconds
 
     async def peek(self, key: str, per_second: float, burst: int) -> float:
-        waited = await self._ask_bucket(key, per_second, burst, "peek")
-        if waited is None:
+        wait_seconds = await self._ask_bucket(key, per_second, burst, "peek")
+        if wait_seconds is None:
             return self._buckets.peek(key, per_second, burst, time.monotonic())
-        return waited
+        return wait_seconds
 
     async def _ask_bucket(self, key: str, per_second: float, burst: int, verb: str) -> float | None:
         def ask() -> Awaitable[bytes]:
-            asked = self._bucket([_PREFIX + key], [per_second, burst, verb])
-            return cast(Awaitable[bytes], asked)
+            call = self._bucket([_PREFIX + key], [per_second, burst, verb])
+            return cast(Awaitable[bytes], call)
 
-        waited = await self._outage.softly(ask, None)
-        return None if waited is None else float(waited)
+        wait_seconds = await self._outage.call_or_default(ask, None)
+        return None if wait_seconds is None else float(wait_seconds)
 
     async def ping(self) -> bool:
-        return bool(await self._outage.softly(lambda: self._client.ping(), False))
+        return bool(await self._outage.call_or_default(lambda: self._client.ping(), False))
 
     async def close(self) -> None:
         await self._channel.close()
@@ -157,7 +157,7 @@ def _client(url: str) -> Redis:
             timeout=_ANSWER_SECONDS,
             socket_timeout=_ANSWER_SECONDS,
             socket_connect_timeout=_ANSWER_SECONDS,
-            # A kept connection may have died with an earlier Redis: try once more on a new one.
+            # A pooled connection may have died with an earlier Redis: retry once on a new one.
             retry=Retry(NoBackoff(), 1),
         )
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""Redis is away: fail softly, and do not ask again at once, so that nobody waits for it in vain."""
+"""Outages of Redis: calls return a default, and are not tried again for a moment."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -16,18 +16,18 @@ log = structlog.get_logger()
 
 
 class Outage:
-    """Remembers the last failure; says so in the log once in a while."""
+    """Remembers the last failure, and logs an outage now and then."""
 
     def __init__(self) -> None:
         self._retry_at = 0.0
         self._remind_at = 0.0
 
-    async def softly(self, ask: Callable[[], Awaitable[T]], otherwise: T) -> T:
-        """The answer, or `otherwise` when there is none to be had just now."""
+    async def call_or_default(self, call: Callable[[], Awaitable[T]], otherwise: T) -> T:
+        """The result of the call, or `otherwise` during an outage."""
         if time.monotonic() < self._retry_at:
             return otherwise
         try:
-            return await ask()
+            return await call()
         except (RedisError, OSError) as error:
             self.note(error)
             return otherwise
@@ -38,6 +38,6 @@ class Outage:
         if now >= self._remind_at:
             self._remind_at = now + _REMIND_SECONDS
             log.warning(
-                "Redis does not answer; working on without it, more slowly",
+                "Redis does not answer; continuing without it, more slowly",
                 error=type(error).__name__,
             )

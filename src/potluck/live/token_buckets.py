@@ -1,14 +1,14 @@
-"""Token buckets of one process: each lets a burst through, and then so many a second.
+"""Token buckets of one process: each allows a burst, and then a rate per second.
 
-A bucket is one number, the moment at which it is full again (the generic cell rate algorithm). A
-full bucket is as good as none and is cleared away, so memory is bounded by who was here just now.
+A bucket is one number, the time at which it is full again (the generic cell rate algorithm). Full
+buckets are removed, so memory is bounded by the recently used keys.
 """
 
 import heapq
 
-# More than one, so that what is full shrinks; few, so that no single call takes long.
+# More than one, so that full buckets shrink; few, so that no single call takes long.
 _CLEARED_PER_TAKE = 8
-# Sums of fractions are not exact; who waited as told is not early.
+# Sums of fractions are not exact; a caller that waited as long as requested is not early.
 _NOISE_SECONDS = 1e-6
 
 
@@ -21,7 +21,7 @@ class Buckets:
         return len(self._full_at)
 
     def take(self, key: str, per_second: float, burst: int, now: float) -> float:
-        """Zero if it was taken, else after how many seconds there is something to take."""
+        """Zero if a token was taken, else the seconds until there is one."""
         self._clear_full(now)
         wait_seconds = self.peek(key, per_second, burst, now)
         if wait_seconds:
@@ -33,7 +33,7 @@ class Buckets:
         return 0.0
 
     def peek(self, key: str, per_second: float, burst: int, now: float) -> float:
-        """What `take` would say; nothing is taken."""
+        """The result that `take` would have; takes nothing."""
         full_at = self._after_one_more(key, per_second, now)
         too_early_seconds = full_at - burst / per_second - now
         return too_early_seconds if too_early_seconds > _NOISE_SECONDS else 0.0

@@ -1,8 +1,8 @@
 """Wake-ups between the instances of a server, over one Redis channel for all topics.
 
-What gathers while one message is on its way goes out together as the next one, so a busy instance
-sends few messages, and nobody waits for Redis to wake somebody. After a lost connection everybody
-here is woken once, since nobody knows what was missed.
+Topics that are woken while a message is being sent go into the next one, so a busy instance sends
+few messages, and a wake never waits for Redis. After a lost connection all listeners are woken
+once, since wake-ups may have been missed.
 """
 
 import asyncio
@@ -41,18 +41,18 @@ class WakeChannel:
         self._name = secrets.token_hex(8)
         self._unsent: set[str] = set()
         self._has_unsent = asyncio.Event()
-        self._hears = asyncio.Event()
+        self._is_subscribed = asyncio.Event()
         self._is_closing = False
-        self._hearer: asyncio.Task[None] | None = None
+        self._receiver: asyncio.Task[None] | None = None
         self._sender: asyncio.Task[None] | None = None
 
     async def open(self, timeout_seconds: float) -> None:
-        """Returns when it hears the others, or after the time-out: then it goes on trying."""
-        self._hearer = asyncio.create_task(self._hear_forever())
+        """Returns when it is subscribed, or after the timeout: then it keeps trying."""
+        self._receiver = asyncio.create_task(self._receive_forever())
         self._sender = asyncio.create_task(self._send_until_closing())
         try:
             async with asyncio.timeout(timeout_seconds):
-                await self._hears.wait()
+                await self._is_subscribed.wait()
         except TimeoutError:
             self._outage.note(RedisConnectionError("no subscription yet"))
 
@@ -65,8 +65,8 @@ class WakeChannel:
         self._has_unsent.set()
         if self._sender is not None:
             await self._sender  # it ends by itself, after the last message
-        if self._hearer is not None:
-            await _end(self._hearer)
+        if self._receiver is not None:
+            await _end(self._receiver)
 
     async def _send_until_closing(self) -> None:
         while not self._is_closing:
@@ -78,27 +78,27 @@ class WakeChannel:
         self._has_unsent.clear()
         if topics:
             message = codec.encode_packed(_Wakes(self._name, sorted(topics)))
-            await self._outage.softly(lambda: self._client.publish(_CHANNEL, message), 0)
+            await self._outage.call_or_default(lambda: self._client.publish(_CHANNEL, message), 0)
 
-    async def _hear_forever(self) -> None:
+    async def _receive_forever(self) -> None:
         while True:
             try:
                 async with self._client.pubsub() as subscription:
                     await subscription.subscribe(_CHANNEL)
-                    await self._hear(subscription)
+                    await self._receive(subscription)
             except (RedisError, OSError) as error:
                 self._outage.note(error)
-            # Instances that lost the same Redis do not all come back in the same moment.
+            # Instances that lost the same Redis should not all return at the same moment.
             await asyncio.sleep(_RETRY_SECONDS * random.uniform(0.5, 1.5))
 
-    async def _hear(self, subscription: PubSub) -> None:
+    async def _receive(self, subscription: PubSub) -> None:
         is_asked = False
         while True:
             message = await subscription.get_message(timeout=_QUIET_SECONDS)
             if message is not None:
                 is_asked = False
                 self._take(message["type"], message["data"])
-            elif is_asked:  # a connection can be dead without anybody having said so
+            elif is_asked:  # a connection can be dead without an error
                 raise RedisConnectionError("no answer to a ping")
             else:
                 is_asked = True
@@ -106,7 +106,7 @@ class WakeChannel:
 
     def _take(self, kind: str, data: bytes) -> None:
         if kind == "subscribe":
-            self._hears.set()
+            self._is_subscribed.set()
             self._listeners.wake_all()
         elif kind == "message":
             self._wake_listeners(data)
@@ -115,7 +115,7 @@ class WakeChannel:
         try:
             wakes = codec.decode_packed(data, _Wakes)
         except InvalidInput:
-            log.warning("ignored a wake-up in Redis that is not one of ours")
+            log.warning("ignored an invalid wake-up in Redis")
             return
         if wakes.sender != self._name:  # our own listeners were woken directly
             for topic in wakes.topics:
@@ -123,7 +123,7 @@ class WakeChannel:
 
 
 async def _end(task: asyncio.Task[None]) -> None:
-    """Cancels until it is over: a cancelled connect of the client may swallow the first one."""
+    """Cancels until the task ends: a connecting client may swallow the first cancellation."""
     while not task.done():
         task.cancel()
         await asyncio.wait({task}, timeout=0.1)

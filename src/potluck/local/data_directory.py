@@ -1,6 +1,6 @@
-"""Data directories: where they are, and held by one process at a time.
+"""Data and configuration directories, and the lock that lets one process use a directory.
 
-The lock is the operating system's, so it ends with the process, however that ends.
+The operating system releases the lock when the process ends in any way.
 """
 
 import os
@@ -13,7 +13,7 @@ from potluck.model.error import BadSettings, DataDirectoryInUse
 
 
 def data_directory(variables: Mapping[str, str] = os.environ) -> Path:
-    """POTLUCK_DATA_DIR, else the usual place of this system; each part has a folder below it."""
+    """POTLUCK_DATA_DIR, else the system's default; each part has a folder in it."""
     named = variables.get("POTLUCK_DATA_DIR")
     if named:
         return named_directory(named)
@@ -23,7 +23,7 @@ def data_directory(variables: Mapping[str, str] = os.environ) -> Path:
 
 
 def config_directory(variables: Mapping[str, str] = os.environ) -> Path:
-    """POTLUCK_CONFIG_DIR, else the usual place of this system: the profile and the wallet."""
+    """POTLUCK_CONFIG_DIR, else the system's default: for the profile and the wallet."""
     named = variables.get("POTLUCK_CONFIG_DIR")
     if named:
         return named_directory(named)
@@ -33,15 +33,17 @@ def config_directory(variables: Mapping[str, str] = os.environ) -> Path:
 
 
 def named_directory(name: str | Path) -> Path:
-    """From the root on. An empty name, as of an unset variable, is not taken for `here`."""
+    """The absolute path. An empty name, as of an unset variable, does not mean `.`."""
     if name == "":
-        raise BadSettings("The data directory has an empty name.", "Name one with --data-dir DIR.")
+        raise BadSettings(
+            "The data directory has an empty name.", "Choose one with --data-dir DIR."
+        )
     return Path(name).expanduser().absolute()
 
 
 @contextmanager
 def held(directory: Path, in_use: DataDirectoryInUse, lock: str = "lock") -> Iterator[None]:
-    """Makes the directory, for its owner's eyes only, and holds it; raises `in_use` if taken."""
+    """Creates the directory with mode 0700 and locks it; raises `in_use` if it is locked."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(directory / lock, os.O_RDWR | os.O_CREAT, 0o600)
@@ -65,6 +67,6 @@ def _take(directory: Path, descriptor: int, in_use: DataDirectoryInUse) -> None:
 
 def _unusable(directory: Path, error: OSError) -> BadSettings:
     return BadSettings(
-        f"The data directory {directory} can not be used: {error.strerror}.",
-        "Name another one with --data-dir, or mend its permissions.",
+        f"The data directory {directory} cannot be used: {error.strerror}.",
+        "Choose another one with --data-dir, or correct its permissions.",
     )

@@ -1,4 +1,4 @@
-"""Work that may hang: in a thread that takes no other's place, and that no exit waits for."""
+"""Work that may hang, in a daemon thread of its own: no pool is blocked, no exit waits."""
 
 import threading
 from collections.abc import Callable
@@ -9,14 +9,14 @@ T = TypeVar("T")
 
 
 def in_own_thread(work: Callable[[], T]) -> Future[T]:
-    answer: Future[T] = Future()
-    answer.set_running_or_notify_cancel()  # it can not be cancelled any more
+    future: Future[T] = Future()
+    future.set_running_or_notify_cancel()  # it cannot be cancelled
 
     def run() -> None:
         try:
-            answer.set_result(work())
-        except BaseException as error:  # noqa: BLE001, told to whoever waits for it
-            answer.set_exception(error)
+            future.set_result(work())
+        except BaseException as error:  # noqa: BLE001, raised by the future
+            future.set_exception(error)
 
     threading.Thread(target=run, daemon=True).start()
-    return answer
+    return future

@@ -1,4 +1,4 @@
-"""Files that are whole or not there, and on the disk when the call returns."""
+"""Atomic file writes that are on the disk when the call returns."""
 
 import os
 import re
@@ -8,7 +8,8 @@ from pathlib import Path
 
 
 def write_all(descriptor: int, data: bytes, offset: int | None = None) -> None:
-    """From the offset on, or where the file stands."""
+    """Writes all bytes at the offset or the file's position. A nearly full disk takes only a part
+    of them and fails at the next write."""
     left, done = memoryview(data), 0
     while left:
         if offset is None:
@@ -23,9 +24,9 @@ _DRAFT = re.compile(rf"[0-9a-f]{{{2 * _DRAFT_BYTES}}}")
 
 
 def write_whole(path: Path, data: bytes, like: os.stat_result | None = None) -> None:
-    """Readable by its owner only, or by exactly those who may read what `like` is of.
+    """Replaces the file's content, with mode 0600 or with the owner and mode of `like`.
 
-    A crash leaves the old content or the new, never a part; and perhaps a draft.
+    A crash leaves the old content or the new, and perhaps a draft.
     """
     draft = draft_of(path)
     try:
@@ -41,7 +42,7 @@ def write_whole(path: Path, data: bytes, like: os.stat_result | None = None) -> 
 
 
 def write_new(path: Path, data: bytes) -> None:
-    """A file that must not exist yet; the directory it is in is not synced."""
+    """Writes a file that must not exist yet; does not sync its directory."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
     with os.fdopen(os.open(path, flags, 0o600), "wb") as file:
         file.write(data)
@@ -50,20 +51,20 @@ def write_new(path: Path, data: bytes) -> None:
 
 
 def draft_of(path: Path) -> Path:
-    """A name beside the file, for what is to take its place."""
+    """A path beside the file for its next content."""
     return path.with_name(f".{path.name}.{secrets.token_hex(_DRAFT_BYTES)}")
 
 
 def remove_drafts(path: Path) -> None:
-    """What crashes left of writing this file. The caller knows that nobody writes it just now."""
-    beginning = f".{path.name}."
-    for found in path.parent.iterdir():
-        if found.name.startswith(beginning) and _DRAFT.fullmatch(found.name[len(beginning) :]):
-            found.unlink(missing_ok=True)
+    """Removes drafts that crashes left. The caller ensures that nothing writes the file now."""
+    prefix = f".{path.name}."
+    for file in path.parent.iterdir():
+        if file.name.startswith(prefix) and _DRAFT.fullmatch(file.name[len(prefix) :]):
+            file.unlink(missing_ok=True)
 
 
 def sync(directory: Path) -> None:
-    """What was made, renamed or removed in it stays so. Windows has no such call, and no need."""
+    """Makes changes of directory entries durable. Windows neither has nor needs this."""
     if os.name == "nt":
         return
     descriptor = os.open(directory, os.O_RDONLY)

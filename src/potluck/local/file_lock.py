@@ -1,7 +1,4 @@
-"""One process at a time, and the others wait for their turn.
-
-The lock is the operating system's, so it ends with the process, however that ends.
-"""
+"""Locks between processes. The operating system releases them when a process ends in any way."""
 
 import os
 import sys
@@ -19,13 +16,13 @@ else:
 
 
 def take(descriptor: int) -> bool:
-    """Whether the open file is ours now; another process may hold it. Never waits."""
+    """Tries to lock the open file; false if another process holds it. Never waits."""
     try:
         if sys.platform == "win32":
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
         else:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except (BlockingIOError, PermissionError):  # the latter is how Windows says it
+    except (BlockingIOError, PermissionError):  # the latter on Windows
         return False
     return True
 
@@ -35,7 +32,7 @@ _PAUSE_SECONDS = 0.02
 
 @contextmanager
 def turn(lock: Path, patience_seconds: float = 60.0) -> Iterator[None]:
-    """Makes the lock's directory, for its owner's eyes only, and holds the lock inside."""
+    """Holds the lock, after waiting for it; creates its directory with mode 0700."""
     try:
         lock.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o600)
@@ -52,7 +49,7 @@ def _wait(descriptor: int, lock: Path, deadline: float) -> None:
     while not _take(descriptor, lock):
         if time.monotonic() > deadline:
             raise BadSettings(
-                f"Another process holds {lock} and does not let go.", "See what it waits for."
+                f"Another process still holds {lock}.", "Check what that process is waiting for."
             )
         time.sleep(_PAUSE_SECONDS)
 
@@ -66,6 +63,6 @@ def _take(descriptor: int, lock: Path) -> bool:
 
 def _unusable(lock: Path, error: OSError) -> BadSettings:
     return BadSettings(
-        f"{lock} can not be made or held: {error.strerror}.",
-        "Make its directory writable, or name another with POTLUCK_CONFIG_DIR.",
+        f"{lock} cannot be created or locked: {error.strerror}.",
+        "Make its directory writable, or choose another with POTLUCK_CONFIG_DIR.",
     )

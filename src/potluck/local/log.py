@@ -1,6 +1,6 @@
 """Structured logs: JSON lines, or readable ones in a terminal. Never a token, key or signature.
 
-So tracebacks are plain ones, which name lines of code; prettier ones show what was in variables.
+So tracebacks are plain ones: prettier ones show the values of variables.
 """
 
 import logging
@@ -13,7 +13,7 @@ from structlog.typing import Processor
 
 
 def configure_logs(level: int = logging.INFO) -> None:
-    """For our own logs, and for what libraries log on their own account."""
+    """Configures our own logs, and those of libraries."""
     readable = sys.stderr.isatty()
     renderer: Processor = structlog.processors.JSONRenderer()
     if readable:
@@ -42,7 +42,7 @@ def configure_logs(level: int = logging.INFO) -> None:
 
 @contextmanager
 def silent_logs() -> Iterator[None]:
-    """For a while nothing is logged: whoever asks hears all of it in another way."""
+    """Suppresses logs, for callers that report everything in another way."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:

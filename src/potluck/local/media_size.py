@@ -1,6 +1,8 @@
-"""How large a picture or a table is, found out from a few of its bytes, by nobody's library.
+"""The size of a picture or a table, read from a few of its bytes without a library.
 
-Files come from strangers: what does not fit together has no measure, and nothing is ever run.
+Files are untrusted: an inconsistent one has no size, and nothing is executed. The footer of a
+Parquet file is a struct in Thrift's compact protocol: its second field is the schema, a list whose
+elements without children are the columns, and its third the number of rows.
 """
 
 import csv
@@ -23,7 +25,7 @@ _CHILDREN = 5  # of an element of the schema
 
 
 def parquet_shape(path: Path) -> tuple[int, int] | None:
-    """Rows and columns; None if it is no such file."""
+    """Rows and columns; None if it is not a valid Parquet file."""
     with path.open("rb") as file:
         size = file.seek(0, 2)
         if size < 12:
@@ -40,32 +42,32 @@ def parquet_shape(path: Path) -> tuple[int, int] | None:
         return None
 
 
-def _shape(told: dict[int, object]) -> tuple[int, int] | None:
-    schema, rows = told.get(_SCHEMA), told.get(_ROWS)
+def _shape(footer: dict[int, object]) -> tuple[int, int] | None:
+    schema, rows = footer.get(_SCHEMA), footer.get(_ROWS)
     if not isinstance(schema, list) or not isinstance(rows, int) or rows < 0:
         return None
-    return rows, sum(isinstance(each, dict) and not each.get(_CHILDREN) for each in schema)
+    return rows, sum(isinstance(field, dict) and not field.get(_CHILDREN) for field in schema)
 
 
 class _ThriftReader:
-    """Values one behind the other; raises IndexError or ValueError where they do not fit."""
+    """Reads consecutive values; raises IndexError or ValueError for invalid ones."""
 
     def __init__(self, data: bytes):
         self._data = data
         self._place = 0
 
     def struct(self, depth: int = 0) -> dict[int, object]:
-        found: dict[int, object] = {}
+        fields: dict[int, object] = {}
         field = 0
         while header := self._byte():
             kind, step = header & 0x0F, header >> 4
             field = field + step if step else self._number()
-            found[field] = kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind, depth)
-        return found
+            fields[field] = kind == _TRUE if kind in (_TRUE, _FALSE) else self._value(kind, depth)
+        return fields
 
     def _value(self, kind: int, depth: int) -> object:
         if depth > _MOST_DEPTH:
-            raise ValueError("it is nested too deep")
+            raise ValueError("it is nested too deeply")
         if kind in (_TRUE, _FALSE, _BYTE):  # in lists, a bool is a byte
             return self._byte()
         if kind in (_I16, _I32, _I64):
@@ -78,13 +80,13 @@ class _ThriftReader:
             return self._list(depth)
         if kind == _STRUCT:
             return self.struct(depth + 1)
-        raise ValueError("the footer has no such field")
+        raise ValueError("a footer has no such type")
 
     def _list(self, depth: int) -> list[object]:
         header = self._byte()
         count = header >> 4 if header >> 4 < 15 else self._varint()
         if count > len(self._data):
-            raise ValueError("it can not be so long")
+            raise ValueError("the list is longer than the footer")
         return [self._value(header & 0x0F, depth + 1) for _ in range(count)]
 
     def _byte(self) -> int:
@@ -103,7 +105,7 @@ class _ThriftReader:
             value |= (byte & 0x7F) << shift
             shift += 7
             if shift > 63:
-                raise ValueError("no number is so long")
+                raise ValueError("the number is too long")
         return value | byte << shift
 
     def _number(self) -> int:
@@ -111,21 +113,21 @@ class _ThriftReader:
         return (value >> 1) ^ -(value & 1)
 
 
-_HEAD_BYTES = 262_144  # where a camera's own notes may stand before a JPEG's size
+_HEAD_BYTES = 262_144  # a camera's metadata may precede the size of a JPEG
 _MOST_CSV_BYTES = 64 * 2**20
 _SVG_SIDE = r"""<svg\b[^>]*?\s%s\s*=\s*["']\s*([0-9.]+)\s*(?:px)?\s*["']"""
 _VIEW_BOX = re.compile(r"""<svg\b[^>]*?\sviewBox\s*=\s*["']([^"']*)["']""")
 
 
 class MediaSize(Struct, frozen=True):
-    """Of a picture in pixels, of a table in rows; of a CSV they are lines, the first among them."""
+    """In pixels, or in columns and rows; those of a CSV include its header."""
 
     width: int
     height: int
 
 
 def measured(path: Path) -> MediaSize | None:
-    """None if it is neither, if it does not say, or if finding out would take long."""
+    """The size; None if the file is neither, does not tell, or is too large to count."""
     kind = media_type(path.name)
     try:
         if kind == "application/vnd.apache.parquet":
@@ -140,12 +142,12 @@ def measured(path: Path) -> MediaSize | None:
 
 
 def of_picture(head: bytes, kind: str) -> MediaSize | None:
-    """From how it begins."""
+    """The size of a picture, from its first bytes."""
     try:
-        found = _sides(head, kind)
+        sides = _sides(head, kind)
     except (struct.error, ValueError):
         return None
-    return None if found is None or min(found) < 1 else MediaSize(*found)
+    return None if sides is None or min(sides) < 1 else MediaSize(*sides)
 
 
 def _sides(head: bytes, kind: str) -> tuple[int, int] | None:
@@ -163,7 +165,7 @@ def _sides(head: bytes, kind: str) -> tuple[int, int] | None:
 
 
 def _of_jpeg(head: bytes) -> tuple[int, int] | None:
-    """The first frame's header; the segments before it say how long they are."""
+    """From the header of the first frame."""
     for marker, start in _segments(head):
         is_frame = 0xC0 <= marker <= 0xCF and marker not in (0xC4, 0xC8, 0xCC)
         if is_frame:

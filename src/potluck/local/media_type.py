@@ -1,4 +1,4 @@
-"""What kind of file it is, by its name: whether to show it as a picture or as a table."""
+"""Media types by file name: which files are shown as pictures or tables."""
 
 import mimetypes
 
@@ -14,7 +14,7 @@ TABLES = {
     "text/tab-separated-values",
     "application/vnd.apache.parquet",
 }
-DRAWN = {"text/csv", "text/tab-separated-values"}  # of the tables, those that are plain text
+DRAWN = {"text/csv", "text/tab-separated-values"}  # the tables that are plain text
 # The system's own list differs from machine to machine.
 _KNOWN = {
     "png": "image/png",
@@ -38,6 +38,6 @@ _KNOWN = {
 
 
 def media_type(path: str) -> str:
-    """A guess from the name; nobody has looked inside."""
-    ending = path.rpartition(".")[2].lower() if "." in path else ""
-    return _KNOWN.get(ending) or mimetypes.guess_type(path)[0] or "application/octet-stream"
+    """Guesses from the name alone."""
+    suffix = path.rpartition(".")[2].lower() if "." in path else ""
+    return _KNOWN.get(suffix) or mimetypes.guess_type(path)[0] or "application/octet-stream"

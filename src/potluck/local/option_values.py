@@ -1,7 +1,7 @@
-"""How the value of a task option is written, and what it becomes in a request.
+"""The kinds of values of task options: how they are written, and how they are parsed.
 
-A value arrives in one of two forms: as text that was typed, or as a value of TOML or Python. The
-second is first spelled as it would be typed, so that both are read by the same parser.
+A value is either typed text or a value of TOML or Python. The latter is first converted to the
+typed form, so that one parser reads both.
 """
 
 import os
@@ -33,11 +33,11 @@ def _as_it_is(value: Any, _name: str) -> Any:
 
 
 class ValueKind(Struct, frozen=True):
-    """The values of an option. `spell` and `parse` are given the option's name for their errors."""
+    """A kind of value. `spell` and `parse` get the option's name for their errors."""
 
     type: type[Any]  # of one value on the command line
     spell: Callable[[Any, str], Any]  # a value of TOML or Python, as it would be typed
-    parse: Callable[[Any, str], Any] = _as_it_is  # what was typed, as the request has it
+    parse: Callable[[Any, str], Any] = _as_it_is  # typed text to the value in the request
     metavar: str | None = None
     is_list: bool = False
     least: float | None = None
@@ -46,26 +46,25 @@ class ValueKind(Struct, frozen=True):
     is_path: bool = False
 
     def read(self, value: Any, name: str) -> Any:
-        """A value of TOML or Python, as the request has it."""
+        """Converts a value of TOML or Python to the value in the request."""
         return self.parse(self.spell(value, name), name)
 
 
 def _text(value: Any, name: str) -> str:
     if not isinstance(value, str) or not value:
-        raise InvalidInput(f"{name} is to be a text.", "Write it in quotes.")
+        raise InvalidInput(f"{name} must be a string.", "Write it in quotes.")
     return value
 
 
 def _texts(value: Any, name: str) -> list[str]:
-    """One, or several of them."""
-    is_one = isinstance(value, str | Mapping) or not isinstance(value, Iterable)
-    every = [value] if is_one else value
-    return [_text(each, name) for each in every]
+    """One string, or several."""
+    is_single = isinstance(value, str | Mapping) or not isinstance(value, Iterable)
+    return [_text(item, name) for item in ([value] if is_single else value)]
 
 
 def _flag(value: Any, name: str) -> bool:
     if not isinstance(value, bool):
-        raise InvalidInput(f"{name} is to be true or false.", "Write it without quotes.")
+        raise InvalidInput(f"{name} must be true or false.", "Write it without quotes.")
     return value
 
 
@@ -77,7 +76,7 @@ def whole(low: int, high: int) -> ValueKind:
     def spell(value: Any, name: str) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
             raise InvalidInput(
-                f"{name} is to be a whole number from {low} to {high:,}.",
+                f"{name} must be a whole number from {low} to {high:,}.",
                 "Write it without quotes.",
             )
         return value
@@ -87,7 +86,7 @@ def whole(low: int, high: int) -> ValueKind:
 
 def _share(value: Any, name: str) -> float:
     if not _is_number(value) or not 0 <= value <= 1:
-        raise InvalidInput(f"{name} is to be a number from 0 to 1.", "Such as 0.95.")
+        raise InvalidInput(f"{name} must be a number from 0 to 1.", "Such as 0.95.")
     return float(value)
 
 
@@ -97,7 +96,7 @@ def _measure(
     show: Callable[[Any], str],
     unit: str = "",
 ) -> ValueKind:
-    """A number with a unit; a bare number has the unit that it has on the command line."""
+    """A number with a unit; a bare number has the same default unit as on the command line."""
 
     def spell(value: Any, name: str) -> str:
         return f"{value}{unit}" if _is_number(value) else _text(value, name)
@@ -114,14 +113,14 @@ def choice(words: type[StrEnum]) -> ValueKind:
 
 def choices(*words: str) -> ValueKind:
     def spell(value: Any, name: str) -> list[str]:
-        return [_one_of(words, each, name) for each in _texts(value, name)]
+        return [_one_of(words, word, name) for word in _texts(value, name)]
 
     return ValueKind(str, spell, is_list=True)
 
 
 def _one_of(words: tuple[str, ...], value: Any, name: str) -> str:
     if _text(value, name) not in words:
-        raise InvalidInput(f"{name} is not {value!r}.", f"Choose from: {', '.join(words)}.")
+        raise InvalidInput(f"{name} cannot be {value!r}.", f"Choose from: {', '.join(words)}.")
     return str(value)
 
 
@@ -133,14 +132,14 @@ def _pairs(value: Any, name: str) -> list[str]:
     """A table, or a list as on the command line."""
     if not isinstance(value, Mapping):
         return _texts(value, name)
-    for key, each in value.items():
-        if not isinstance(each, str) and not _is_number(each):
-            raise InvalidInput(f"{name}: {key} is to be a text or a number.", "Put quotes on it.")
-    return [f"{key}={each}" for key, each in value.items()]
+    for key, item in value.items():
+        if not isinstance(item, str) and not _is_number(item):
+            raise InvalidInput(f"{name}: {key} must be a string or a number.", "Put it in quotes.")
+    return [f"{key}={item}" for key, item in value.items()]
 
 
 def parse_environment(pairs: list[str], name: str = "--env") -> dict[str, str]:
-    """NAME=value, as often as needed; the last one of a name wins."""
+    """Parses NAME=value pairs; the last value of a name wins."""
     environment = {}
     for pair in pairs:
         variable, equals, value = pair.partition("=")
@@ -162,8 +161,8 @@ def _parse_wallets(words: list[str], name: str) -> tuple[str, ...]:
     for word in words:
         if not re.fullmatch(WALLET_PATTERN, word):
             raise InvalidInput(
-                f"{name} is not a wallet's address: 0x and 40 hexadecimal digits.",
-                f"Look at {word!r}; `potluck status` shows your own.",
+                f"{name} is not a wallet address: 0x and 40 hexadecimal digits.",
+                f"Check {word!r}; `potluck status` shows your own.",
             )
     return tuple(words)
 
@@ -174,11 +173,11 @@ def _parse_owners(words: list[str], name: str) -> tuple[str, ...]:
 
 
 def _secrets(value: Any, name: str) -> Any:
-    """Names; in Python also their values."""
+    """Names; in Python also names with values."""
     if not isinstance(value, Mapping):
         return _texts(value, name)
-    if not all(isinstance(each, str) for each in value.values()):
-        raise InvalidInput("The value of a secret is no text.", "Give it as text: str(…).")
+    if not all(isinstance(secret, str) for secret in value.values()):
+        raise InvalidInput("The value of a secret must be a string.", "Convert it: str(…).")
     return dict(value)
 
 
@@ -187,16 +186,15 @@ def _path(value: Any, name: str) -> str:
 
 
 def _files(value: Any, name: str) -> list[str]:
-    """SOURCE:NAME; a table has them by their names for the task."""
+    """SOURCE:NAME; in a table, the keys are the names for the task."""
     if isinstance(value, Mapping):
         return [f"{_path(source, name)}:{path}" for path, source in value.items()]
-    is_one = isinstance(value, str | os.PathLike)
-    return [_path(each, name) for each in ([value] if is_one else value)]
+    is_single = isinstance(value, str | os.PathLike)
+    return [_path(source, name) for source in ([value] if is_single else value)]
 
 
 def _parse_files(words: list[str], _name: str) -> tuple[tuple[Path, str], ...]:
-    """Each with its name for the task; a source with a colon in it is taken as it is, if it is
-    there."""
+    """Each source with its name for the task; an existing file may have a colon in its name."""
     pairs = []
     for word in words:
         source, colon, path = word.rpartition(":")

@@ -1,4 +1,4 @@
-"""Files that hold secrets: not for other users of the machine."""
+"""Files with secrets, which other users of the machine must not read."""
 
 import sys
 from contextlib import suppress
@@ -8,13 +8,13 @@ from potluck.model.error import BadSettings
 
 
 def check_private(path: Path, group_may: bool = False) -> None:
-    """Refuses somebody's file that others can read. A group may share what several need."""
+    """Refuses a user's file that others can read; `group_may` allows its group."""
     if _is_open(path, 0o007 if group_may else 0o077):
         raise BadSettings(f"Others on this machine can read {path}.", f"First: chmod 600 {path}")
 
 
 def keep_private(path: Path) -> None:
-    """Closes a file of our own that somebody has opened to others."""
+    """Removes the permissions of others from a file of our own."""
     with suppress(OSError):
         if _is_open(path, 0o077):
             path.chmod(0o600)

@@ -1,8 +1,7 @@
-"""Defaults from a project: `[tool.potluck]` of a script's own block, and of a pyproject.toml.
+"""Project defaults: `[tool.potluck]` in a script's own block and in a pyproject.toml.
 
-The nearest pyproject.toml up from the script counts, up to the top of its repository and not as far
-as the home directory. One that belongs to another user of this machine is not read: a directory
-above one's own may be anybody's.
+The nearest pyproject.toml above the script counts, up to the top of its repository and below the
+home directory. A file of another user is not read: a parent directory may be theirs.
 """
 
 import os
@@ -24,50 +23,50 @@ _MOST_BYTES = 2**20
 
 
 class Default(Struct, frozen=True, omit_defaults=True):
-    """A value for an option that nobody typed, and where it stands."""
+    """A value for an option that was not typed, and its source."""
 
     key: str
     value: Any
     where: str  # a file and a line, for people
-    alias: str = ""  # an earlier name of the option, if the file says that
+    alias: str = ""  # the earlier name of the option, if the file uses it
 
 
 class _DefaultsPlace(Struct, frozen=True):
-    """A place that says something."""
+    """A file with defaults."""
 
     kind: OptionSource
-    path: str  # as people know it
-    text: str  # to find the line in
+    path: str  # for display
+    text: str  # to find the line of a key
     directory: Path
 
     def at(self, key: str) -> str:
-        """The line, where the key stands on one of its own."""
+        """The path, with the line of the key if it is found."""
         line = _line_of(self.text, key)
         return self.path if line is None else f"{self.path}, line {line}"
 
 
 def project_defaults(script: Path | None, source: str | None, start: Path) -> list[Default]:
-    """What the script says, and what the project says that it does not."""
-    found = {} if source is None or script is None else _of_script(script, source)
+    """The defaults of the script, merged with those of the project."""
+    defaults = {} if source is None or script is None else _of_script(script, source)
     for key, default in _of_project(start).items():
-        own = found.get(key)
-        found[key] = default if own is None else _both(own, default)
-    return list(found.values())
+        own = defaults.get(key)
+        defaults[key] = default if own is None else _merged(own, default)
+    return list(defaults.values())
 
 
-def _both(script: Default, project: Default) -> Default:
-    """The script's word counts; but it adds its variables to the project's, where the last one of a
-    name wins, and it may lower what the project is ready to pay, not raise it."""
+def _merged(script: Default, project: Default) -> Default:
+    """The script's value counts; but its variables are added to the project's, and it may lower the
+    project's maximum price, not raise it."""
     if script.key == "env":
-        together = [*project.value, *script.value]
-        return Default(script.key, together, f"{project.where}, and {script.where}")
+        variables = [*project.value, *script.value]
+        return Default(script.key, variables, f"{project.where}, and {script.where}")
     if script.key == "max-price":
-        return min(script, project, key=lambda each: parse_credits(each.value, each.where))
+        return min(script, project, key=lambda price: parse_credits(price.value, price.where))
     return script
 
 
 def _of_script(script: Path, source: str) -> dict[str, Default]:
-    from potluck.model.script import tool_table  # which knows of packages, and takes a moment
+    from potluck.model.script import tool_table  # slow to import
 
     table = tool_table(source)
     return _read(table, _DefaultsPlace(OptionSource.SCRIPT, script.name, source, script.parent))
@@ -81,27 +80,27 @@ def _of_project(start: Path) -> dict[str, Default]:
     try:
         table = tomllib.loads(text).get("tool", {}).get("potluck", {})
     except (tomllib.TOMLDecodeError, AttributeError, RecursionError) as error:
-        raise InvalidInput(f"{file} is not valid TOML: {error}.", "Mend it.") from error
+        raise InvalidInput(f"{file} is not valid TOML: {error}.", "Correct it.") from error
     return _read(table, _DefaultsPlace(OptionSource.PROJECT, str(_shown(file)), text, file.parent))
 
 
 def nearest_project(start: Path) -> Path | None:
-    """The file that counts for what lies here."""
+    """The pyproject.toml that counts for this directory."""
     home = Path.home()
-    directory = start.resolve()
-    for each in (directory, *directory.parents):
-        if each == home or each == each.parent:
+    resolved = start.resolve()
+    for directory in (resolved, *resolved.parents):
+        if directory == home or directory == directory.parent:
             return None
-        file = each / _FILE
+        file = directory / _FILE
         if file.is_file():
             return file if _is_ours(file) else None
-        if any((each / top).exists() for top in _TOPS):
+        if any((directory / top).exists() for top in _TOPS):
             return None
     return None
 
 
 def _is_ours(file: Path) -> bool:
-    """Mine, or the system's."""
+    """Whether it belongs to this user or to root."""
     return not hasattr(os, "getuid") or file.stat().st_uid in (os.getuid(), 0)
 
 
@@ -110,11 +109,13 @@ def _text_of(file: Path) -> str:
         with file.open("rb") as opened:
             return opened.read(_MOST_BYTES).decode()
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f"{file} can not be read: {error}.", "Mend it, or its owner.") from error
+        raise InvalidInput(
+            f"{file} cannot be read: {error}.", "Correct it, or its permissions."
+        ) from error
 
 
 def _shown(file: Path) -> Path:
-    """As short as it can be said from here."""
+    """Relative to the current directory, if possible."""
     try:
         return file.relative_to(Path.cwd().resolve())
     except ValueError:
@@ -123,44 +124,44 @@ def _shown(file: Path) -> Path:
 
 def _read(table: Any, source: _DefaultsPlace) -> dict[str, Default]:
     if not isinstance(table, dict):
-        raise InvalidInput(f"{source.path}: [{_TABLE}] is no table.", PAGE)
-    found: dict[str, Default] = {}
-    for said, value in table.items():
-        default = _default(said, value, source)
-        if default.key in found:
-            raise InvalidInput(f"{source.at(said)}: {default.key} is said twice.", "Leave one out.")
-        found[default.key] = default
-    return found
+        raise InvalidInput(f"{source.path}: [{_TABLE}] is not a table.", PAGE)
+    defaults: dict[str, Default] = {}
+    for key, value in table.items():
+        default = _default(key, value, source)
+        if default.key in defaults:
+            raise InvalidInput(f"{source.at(key)}: {default.key} is set twice.", "Remove one.")
+        defaults[default.key] = default
+    return defaults
 
 
-def _default(said: str, value: Any, source: _DefaultsPlace) -> Default:
-    where = source.at(said.replace("_", "-"))
-    option, spelled = read_option(said, value, source.kind, where)
+def _default(key: str, value: Any, source: _DefaultsPlace) -> Default:
+    where = source.at(key.replace("_", "-"))
+    option, spelled = read_option(key, value, source.kind, where)
     if option.kind.is_path:
         spelled = _within(option.name, spelled, source)
-    return Default(option.name, spelled, where, said if option.is_alias(said) else "")
+    return Default(option.name, spelled, where, key if option.is_alias(key) else "")
 
 
 def _within(key: str, spelled: Any, source: _DefaultsPlace) -> Any:
     if isinstance(spelled, list):
-        return [_path(key, each, source) for each in spelled]
+        return [_path(key, path, source) for path in spelled]
     return _path(key, spelled, source)
 
 
-def _path(key: str, said: str, source: _DefaultsPlace) -> str:
-    """Of the project, wherever one stands; of a file that has another name there, too."""
-    name, colon, there = said.partition(":") if key == "file" else (said, "", "")
+def _path(key: str, value: str, source: _DefaultsPlace) -> str:
+    """A path in the project, relative to the current directory; with its name for the task."""
+    name, colon, task_name = value.partition(":") if key == "file" else (value, "", "")
     path = source.directory / name
     if not path.resolve().is_relative_to(source.directory.resolve()):
         raise InvalidInput(
-            f"{source.at(key)}: {key} leads out of the project: {said!r}.",
-            f"Name something within {source.directory}, or type --{key}.",
+            f"{source.at(key)}: {key} is outside the project: {value!r}.",
+            f"Choose a path within {source.directory}, or type --{key}.",
         )
-    return f"{os.path.relpath(path)}{colon}{there}"
+    return f"{os.path.relpath(path)}{colon}{task_name}"
 
 
 def _line_of(text: str, key: str) -> int | None:
-    """The first line behind the table's heading that begins with the key, in either spelling."""
+    """The first line after the table's heading that begins with the key, in either spelling."""
     spelled = "[-_]".join(map(re.escape, re.split("[-_]", key)))
     begins = re.compile(rf"(#\s*)?[\"']?{spelled}[\"']?\s*=")
     is_inside = False

@@ -1,5 +1,5 @@
-"""From the values of task options to a request that the server takes, or an error that names the
-option as it was written: `--max-price` on the command line, `max_price` in Python."""
+"""Builds a valid request from the values of task options. Errors name an option as it was written:
+`--max-price` on the command line, `max_price` in Python."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -18,7 +18,7 @@ from potluck.model.task_spec import TaskSpec
 
 NameOf = Callable[[str], str]
 
-# The parts of a request that are no option's.
+# The fields of a request that have no option.
 _OTHERS = {
     "spec.filename": "the script's name",
     "spec.source": "the script",
@@ -33,9 +33,9 @@ _FORMS = {
 
 
 def build_request(spec: TaskSpec, values: Mapping[str, Any], name_of: NameOf) -> TaskRequest:
-    """The request of a spec with the values of options, by their names in the table.
+    """The request for a spec and option values, by their names in the table.
 
-    Whose nodes `owner = me` means is known to the server; `is_for_own_nodes` tells.
+    `owner = me` is left out, since only the server knows the wallet; see `is_for_own_nodes`.
     """
     parts: dict[str, dict[str, Any]] = {"": {}, "requirements": {}, "limits": {}}
     for name, value in values.items():
@@ -71,7 +71,7 @@ def device_needs(
 
 
 def check_request(request: TaskRequest, name_of: NameOf) -> TaskRequest:
-    """The same request, now known to be one that the server takes."""
+    """The same request, after the checks that the server would make."""
     _check_utf8(request)
     try:
         checked = msgspec.convert(msgspec.to_builtins(request), TaskRequest)
@@ -85,48 +85,47 @@ def check_request(request: TaskRequest, name_of: NameOf) -> TaskRequest:
 
 
 def _contradictions(request: TaskRequest, name_of: NameOf) -> Iterator[tuple[bool, str, str]]:
-    """What each option allows, and two of them together do not."""
-    wanted, delay = request.requirements, request.delay_seconds
-    count, fraction = wanted.device_count, wanted.device_milli
+    """Combinations of options that are invalid, though each option alone is valid."""
+    requirements, delay = request.requirements, request.delay_seconds
+    count, fraction = requirements.device_count, requirements.device_milli
     yield (
         fraction is not None and count > 1,
         f"{name_of('fraction')} is a part of one device, and {name_of('gpu')} asks for {count}.",
         "Leave one of them out.",
     )
     yield (
-        wanted.shares_device and fraction is None,
-        f"{name_of('share')} is about the rest of a device, and without {name_of('fraction')}"
+        requirements.shares_device and fraction is None,
+        f"{name_of('share')} shares the rest of a device, and without {name_of('fraction')}"
         " there is none.",
-        f"Say how much it needs with {name_of('fraction')}, such as 0.25.",
+        f"Set the part that it needs with {name_of('fraction')}, such as 0.25.",
     )
     yield (
         request.allow_failures > (request.items or 0),
-        f"{name_of('allow-failures')} {request.allow_failures} is more than there are items.",
-        f"Say how many there are with {name_of('array')}.",
+        f"{name_of('allow-failures')} {request.allow_failures} exceeds the number of items.",
+        f"Set the number of items with {name_of('array')}.",
     )
     twice = sorted(request.secrets.keys() & request.spec.environment.keys())
     yield (
         bool(twice),
         f"{', '.join(twice)} cannot be both {name_of('env')} and {name_of('secret')}.",
-        f"Leave one of them out; what {name_of('env')} says is no secret.",
+        f"Leave one of them out; values of {name_of('env')} are not secret.",
     )
     yield (
         bool(request.trust or request.secrets_to_strangers) and not request.secrets,
-        f"{name_of('trust')} and {name_of('secrets-to-strangers')} are about secrets, and there is"
-        " none.",
-        f"Name one with {name_of('secret')}; {name_of('owner')} chooses whose nodes it runs on.",
+        f"{name_of('trust')} and {name_of('secrets-to-strangers')} have no effect without secrets.",
+        f"Add one with {name_of('secret')}; {name_of('owner')} selects whose nodes it runs on.",
     )
     yield (
         delay is not None and delay >= (request.start_within_seconds or inf),
         f"{name_of('delay')} is longer than {name_of('deadline')}, so it could never start.",
-        "The deadline counts from now on, as the delay does.",
+        "Both the deadline and the delay count from now.",
     )
 
 
 def _in_words(sentence: str, path: str, name_of: NameOf) -> str:
-    """The decoder's complaint about a field, for people."""
-    found = re.search(r"\$\.([a-z_.]+)", path)
-    field = found[1] if found else path
+    """The decoder's error about a field, in terms of the options."""
+    match = re.search(r"\$\.([a-z_.]+)", path)
+    field = match[1] if match else path
     row = _BY_FIELD.get(field)
     name = _OTHERS.get(field, field) if row is None else name_of(row.name)
     if "of length >= 1" in sentence:
@@ -143,11 +142,11 @@ def _in_words(sentence: str, path: str, name_of: NameOf) -> str:
         return f"{name} must be {words} {bound[2] if row is None else row.kind.show(number)}."
     if row is not None and row.name in _FORMS:
         return f"{name} {_FORMS[row.name]}."
-    return f"{name} does not fit: {plain(sentence).replace('`', '')}."
+    return f"{name} is invalid: {plain(sentence).replace('`', '')}."
 
 
 def _check_utf8(request: TaskRequest) -> None:
-    """Python shows bytes of the command line that are no UTF-8 as lone surrogates."""
+    """Python decodes invalid UTF-8 on the command line as lone surrogates."""
     try:
         msgspec.json.encode(request)
     except UnicodeEncodeError as error:

@@ -1,4 +1,4 @@
-"""Work that is finished once it has begun."""
+"""Work that is finished once it has started."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -8,7 +8,7 @@ T = TypeVar("T")
 
 
 async def undisturbed(work: Coroutine[Any, Any, T]) -> T:
-    """Finishes the work even when the caller is cancelled meanwhile, and cancels afterwards."""
+    """Finishes the work even if the caller is cancelled meanwhile, then raises the cancellation."""
     task = asyncio.create_task(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():

@@ -4,9 +4,9 @@ Made from it: the options of `potluck run`, `submit` and `map`, the keys of `[to
 options of templates, the arguments of `@potluck.task` and `potluck.Executor`, the names in error
 messages, and docs/options.md. An option has the same name everywhere; in Python `-` is `_`.
 
-`sources` is a rule of security. A script or a template is often somebody else's: it names no files
-of this machine, no server, no owner and nobody who is notified. A project names its own files and
-where it runs. Secrets, and who receives them, are given each time.
+`sources` is a security rule. A script or a template is often written by someone else: it cannot set
+files of this machine, a server, an owner or notifications. A project can set its own files and
+where it runs. Secrets and their receivers have to be typed each time.
 """
 
 import difflib
@@ -50,13 +50,13 @@ class TaskOption(Struct, frozen=True):
     kind: ValueKind
     field: str  # of the TaskRequest; empty: a command or the client acts on it
     sources: OptionSource = _MOST
-    default: str | int | None = None  # as typed, and what the request has without it
+    default: str | int | None = None  # as typed
     metavar: str | None = None
     aliases: tuple[str, ...] = ()  # earlier names, which still work
-    synonyms: tuple[str, ...] = ()  # what people look for; an error names the option
+    synonyms: tuple[str, ...] = ()  # names that people try; the error suggests the option
     help: str = ""
     panel: str = GENERAL
-    is_shared: bool = False  # other commands have it too, and declare it
+    is_shared: bool = False  # declared by the commands themselves
 
     @property
     def keyword(self) -> str:
@@ -65,7 +65,7 @@ class TaskOption(Struct, frozen=True):
 
     @property
     def is_of_task(self) -> bool:
-        """Whether `run`, `submit` and `map` have it from the table."""
+        """Whether `run`, `submit` and `map` get it from the table."""
         return OptionSource.COMMAND in self.sources and not self.is_shared
 
     def is_alias(self, name: str) -> bool:
@@ -77,70 +77,70 @@ _Row = TaskOption
 _PANELS: Final[dict[str, list[TaskOption]]] = {
     GENERAL: [
         _Row("env", kinds.VARIABLES, "spec.environment", _ALL, aliases=("environment",),
-             help="A variable of its environment; repeatable."),
+             help="An environment variable; repeatable."),
         _Row("attempts", kinds.whole(1, 100), "max_attempts", _ALL, 1, synonyms=("retries",),
-             help="Tries, if it fails by itself."),
+             help="Attempts, if the task itself fails."),
         _Row("name", kinds.TEXT, "name",
              help="Its name, instead of the file's or the function's."),
         _Row("notify", kinds.choices("bell", "desktop", "none"), "", _COMMAND | _PROJECT,
              metavar="HOW", is_shared=True,
-             help="At its end: bell, desktop or none; typed, an apprise URL too; repeatable."),
+             help="At its end: bell, desktop, none or (typed only) an apprise URL; repeatable."),
         _Row("server", kinds.TEXT, "", _COMMAND | _PROJECT, metavar="URL", is_shared=True,
-             help="The server to ask, instead of the one in your profile."),
+             help="The server, instead of the one in your profile."),
     ],
     "What is run, if no script": [
         _Row("command", kinds.FLAG, "", _COMMAND,
              help="A program of the node, such as nvidia-smi, with its arguments."),
         _Row("image", kinds.TEXT, "spec.image", _COMMAND, metavar="IMAGE",
-             help="A container image; what follows is the command in it, if not its own."),
+             help="A container image; what follows replaces its own command."),
         _Row("template", kinds.TEXT, "", _COMMAND, metavar="NAME",
-             help="A ready task, or the folder of one; `potluck templates` lists them."),
+             help="A template, or the folder of one; `potluck templates` lists them."),
         _Row("parameter", kinds.TEXTS, "", _COMMAND, metavar="NAME=VALUE",
-             help="Of the template; repeatable."),
+             help="A parameter of the template; repeatable."),
     ],
     "Files and secrets": [
         _Row("folder", kinds.DIRECTORY, "spec.folder", _TYPED | _PROJECT,
-             help="Sent along, without what its .gitignore names; the task works in it."),
+             help="A folder to send, without the files in its .gitignore; the task runs in it."),
         _Row("file", kinds.FILES, "spec.files", _TYPED | _PROJECT, aliases=("files",),
-             help="Sent along, for reading; DST is its name there; repeatable."),
+             help="A file to send, read-only; DST is its name for the task; repeatable."),
         _Row("checkpoint", kinds.TIME, "limits.checkpoint_seconds", _ALL, "60s",
              help="How often $POTLUCK_CHECKPOINT is saved, for the next attempt."),
         _Row("secret", kinds.SECRETS, "secrets", _TYPED, aliases=("secrets",),
-             help="A variable that only my own nodes receive, from my environment, or asked for."),
+             help="A variable that only my own nodes receive, from my environment or a prompt."),
         _Row("trust", kinds.WALLETS, "trust", _TYPED,
              help="Nodes of this wallet may receive the secrets too; repeatable."),
         _Row("secrets-to-strangers", kinds.FLAG, "secrets_to_strangers", _TYPED,
-             help="Every node may receive the secrets: its owner can read them."),
+             help="Every node may receive the secrets; its owner can read them."),
         _Row("output", kinds.DIRECTORY, "", _COMMAND | _PROJECT, is_shared=True,
-             help="Bring here what the task left in $POTLUCK_OUTPUT."),
+             help="Download the files in the task's $POTLUCK_OUTPUT to this directory."),
     ],
     "What it needs": [
         _Row("gpu", kinds.whole(0, 64), "requirements.device_count", _ALL, 0, synonyms=("gpus",),
-             help="GPUs; 0 takes any device."),
+             help="Number of GPUs; 0: any device."),
         _Row("device-kind", kinds.choice(DeviceKind), "requirements.device_kind", _ALL,
              help="Only this kind of device."),
         _Row("memory", kinds.SIZE, "requirements.device_memory_bytes", _ALL, "0",
-             synonyms=("vram",), help="On each device, such as 8GB."),
+             synonyms=("vram",), help="Memory of each device, such as 8GB."),
         _Row("fraction", kinds.FRACTION, "requirements.device_milli", _ALL,
-             help="A part of one GPU: 0.25 or 250m; of a processor --cores takes its share."),
+             help="A part of one GPU: 0.25 or 250m; for a processor use --cores."),
         _Row("share", kinds.FLAG, "requirements.shares_device",
-             help="The rest of the device may serve other accounts meanwhile."),
+             help="Other accounts may use the rest of the device meanwhile."),
         _Row("vendor", kinds.TEXT, "requirements.device_vendor", _ALL, metavar="NAME",
-             help="Such as NVIDIA."),
+             help="Device vendor, such as NVIDIA."),
         _Row("model", kinds.TEXT, "requirements.device_model", _ALL, metavar="PATTERN",
-             help='Such as "RTX 40*|A100".'),
+             help='Device model, such as "RTX 40*|A100".'),
         _Row("capability", kinds.CAPABILITY, "requirements.compute_capability", _ALL,
-             help="CUDA compute capability, at least."),
+             help="At least this CUDA compute capability."),
         _Row("label", kinds.LABELS, "requirements.labels", aliases=("labels",),
-             help="A label of the node, word for word, such as region=eu; repeatable."),
+             help="An exact label of the node, such as region=eu; repeatable."),
         _Row("min-reliability", kinds.SHARE, "requirements.min_reliability",
-             help="The share of its attempts that the node completed: 0.95."),
+             help="At least this share of attempts that the node completed: 0.95."),
         _Row("sandbox", kinds.choice(SandboxStrength), "requirements.sandbox",
-             help="At least this strong."),
+             help="At least this sandbox strength."),
         _Row("owner", kinds.OWNERS, "requirements.owners", _TYPED | _PROJECT, aliases=("owners",),
              help="Only on nodes of this wallet; `me` is my own; repeatable."),
         _Row("max-price", kinds.CREDITS, "requirements.max_price_micro_per_hour",
-             synonyms=("price",), help="At most, an hour, for all that it takes of its devices."),
+             synonyms=("price",), help="Maximum price per hour, for all its devices together."),
     ],
     "Limits": [
         _Row("cores", kinds.whole(1, 4096), "requirements.cores", _ALL, 1, synonyms=("cpu", "cpus"),
@@ -150,37 +150,37 @@ _PANELS: Final[dict[str, list[TaskOption]]] = {
         _Row("disk", kinds.SIZE, "requirements.disk_bytes", _ALL, "256MiB",
              help="Disk space."),
         _Row("time", kinds.TIME, "limits.run_seconds", _ALL, "6h", aliases=("timeout",),
-             help="It is ended after this: 90s, 15m, 1h30m …; of an array, each item."),
+             help="Maximum run time: 90s, 15m, 1h30m …; of an array, for each item."),
         _Row("stop-after-silence", kinds.TIME, "limits.stop_after_silence_seconds",
-             help="The node ends it when the server is silent for so long; else it continues."),
+             help="Stop it if the server is unreachable for this time; else it continues."),
     ],
     "Many at once": [
         _Row("array", kinds.whole(1, MOST_ITEMS), "items", _ALL & ~_PYTHON,
-             help="Run it N times; POTLUCK_ITEM is its number, from 0."),
+             help="Run it N times; POTLUCK_ITEM is the number, from 0."),
         _Row("allow-failures", kinds.whole(0, MOST_ITEMS), "allow_failures", _ALL & ~_PYTHON, 0,
-             help="It succeeds if no more items fail."),
+             help="It succeeds with up to this many failed items."),
     ],
     "When it runs": [
         _Row("after", kinds.TEXTS, "after", _TYPED, metavar="TASK",
-             help="Only once this task of mine has succeeded; repeatable."),
+             help="Start after this task of mine has succeeded; repeatable."),
         _Row("delay", kinds.TIME, "delay_seconds",
-             help="Not before this time has passed."),
+             help="Start after this time has passed."),
         _Row("deadline", kinds.TIME, "start_within_seconds",
              help="Give up if it has not started within this time."),
         _Row("expected", kinds.TIME, "expected_seconds", _ALL,
-             help="How long it will take, about; of an array, each item."),
+             help="Expected run time; of an array, of each item."),
         _Row("priority", kinds.whole(-100, 100), "priority", _MOST, 0,
              help="Higher goes first."),
     ],
     "Functions": [
         _Row("dependencies", kinds.TEXTS, "spec.dependencies", _PYTHON,
-             help="Packages, installed before it runs."),
+             help="Packages to install before it runs."),
         _Row("allow-pickle", kinds.FLAG, "", _PYTHON,
-             help="Results of any type; opening a pickle runs what its maker likes."),
+             help="Results of any type; loading a pickle can run any code of the node."),
         _Row("from-wallets", kinds.WALLETS, "", _PYTHON,
-             help="Whose nodes' pickles are opened, besides my own."),
+             help="Load pickles from nodes of these wallets, besides my own."),
         _Row("progress", kinds.FLAG, "", _PYTHON,
-             help="Maps show how far they are, unless False."),
+             help="Maps show their progress, unless False."),
         _Row("max-result", kinds.SIZE, "", _PYTHON, "1GiB",
              help="Larger results are not read into memory."),
         _Row("client", kinds.OBJECT, "", _PYTHON,
@@ -238,7 +238,7 @@ class TaskKeywords(TypedDict, total=False):
 
 
 def find_option(name: str, sources: OptionSource) -> TaskOption:
-    """By its name or an earlier one, if one of the sources has it; `_` is as good as `-`."""
+    """The option with this name or earlier name, if one of the sources has it; `_` equals `-`."""
     option = _NAMES.get(name.replace("_", "-"))
     if option is not None and option.sources & sources:
         return option
@@ -249,20 +249,20 @@ def find_option(name: str, sources: OptionSource) -> TaskOption:
 
 
 def read_option(
-    said: str, value: object, source: OptionSource, where: str
+    key: str, value: object, source: OptionSource, where: str
 ) -> tuple[TaskOption, Any]:
-    """What a file says of an option, as it would be typed; what it cannot say raises."""
+    """The option of a key in a file, and its value as it would be typed; raises if not allowed."""
     try:
-        option = find_option(said, source | _COMMAND)
+        option = find_option(key, source | _COMMAND)
     except InvalidInput as error:
-        raise InvalidInput(f"{where}: there is no option {said!r}.", error.hint) from None
+        raise InvalidInput(f"{where}: there is no option {key!r}.", error.hint) from None
     name = option.name
     if not option.sources & (_FILES | OptionSource.TEMPLATE):
-        raise InvalidInput(f"{where}: {name} is not taken from a file.", f"Type it: --{name}.")
+        raise InvalidInput(f"{where}: {name} cannot be set in a file.", f"Type it: --{name}.")
     if source not in option.sources:
-        whose = str(source.name).lower()
+        kind = str(source.name).lower()
         raise InvalidInput(
-            f"{where}: a {whose} cannot say {name}, since {whose}s are often somebody else's.",
+            f"{where}: a {kind} cannot set {name}, since {kind}s often come from others.",
             f"Type --{name}, or put it into the [tool.potluck] of your pyproject.toml.",
         )
     spelled = option.kind.spell(value, f"{where}: {name}")

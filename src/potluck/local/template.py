@@ -1,17 +1,17 @@
-"""Ready tasks: a folder with a `template.toml`, picked by name and given parameters.
+"""Templates: ready tasks in a folder with a `template.toml`, chosen by name, with parameters.
 
     summary = "Multiplies two matrices."
     script = "multiply.py"          # or command = ["./run.sh"], or image = "busybox"
 
-    [options]                       # as `potluck run` has them; whoever runs it may say otherwise
+    [options]                       # defaults for those of `potluck run`
     ram = "2GiB"
 
     [parameters.size]               # reaches the script as --size=1024
     help = "Rows and columns."
     default = 1024
 
-Templates of one's own lie in `templates` in the configuration directory and go before those that
-come with Potluck; any other folder is named by its path.
+The user's own templates are in `templates` in the configuration directory and take precedence over
+those of Potluck; any other folder is given by its path.
 """
 
 import tomllib
@@ -35,7 +35,7 @@ BUILT_IN = Path(__file__).parents[1] / "templates"
 
 
 class About(Struct, frozen=True, forbid_unknown_fields=True):
-    """What `template.toml` says. One of script, command and image is there."""
+    """The content of `template.toml`, with exactly one of script, command and image."""
 
     summary: LineText
     script: ShortText | None = None
@@ -49,21 +49,21 @@ class Template(Struct, frozen=True):
     name: str
     directory: Path
     about: About
-    hints: tuple[str, ...] = ()  # to its author
+    hints: tuple[str, ...] = ()  # for its author
 
     @property
     def has_files(self) -> bool:
-        """Whether there is anything to send along besides the script."""
-        known = {FILE, self.about.script, "__pycache__"}
-        return any(each.name not in known for each in self.directory.iterdir())
+        """Whether there are files to send besides the script."""
+        others = {FILE, self.about.script, "__pycache__"}
+        return any(path.name not in others for path in self.directory.iterdir())
 
     def arguments(self, given: Mapping[str, str]) -> tuple[str, ...]:
-        """All parameters as the script is given them, those that were not said too."""
+        """The script's arguments for all parameters, with defaults for those that are not given."""
         for name in given:
             if name not in self.about.parameters:
                 raise InvalidInput(
                     f"{self.name} has no parameter {name!r}.",
-                    f"{self._known()} `potluck templates {self.name}` tells about them.",
+                    f"{self._known()} `potluck templates {self.name}` describes them.",
                 )
         return tuple(
             f"--{name}={parameter.read(name, given.get(name))}"
@@ -80,29 +80,29 @@ def own_templates() -> Path:
 
 
 def template(named: str) -> Template:
-    """The one of this name, or in this folder: whatever has a slash in it is a path."""
+    """The template with this name, or in this folder: a name with a slash is a path."""
     if "/" in named or "\\" in named or named in (".", ".."):
         return _read(Path(named).expanduser())
-    for place in (own_templates(), BUILT_IN):
-        if named and (place / named / FILE).is_file():
-            return _read(place / named)
+    for directory in (own_templates(), BUILT_IN):
+        if named and (directory / named / FILE).is_file():
+            return _read(directory / named)
     raise NotFound(
         f"There is no template {named!r}.",
-        f"`potluck templates` lists them; one of your own is a folder in {own_templates()},"
-        f" or named by its path, such as ./{named or 'mine'}.",
+        f"`potluck templates` lists them. Put your own into {own_templates()}, or give its path,"
+        f" such as ./{named or 'mine'}.",
     )
 
 
 def all_templates() -> Iterator[Template | PotluckError]:
-    """In the order of their names; of one that can not be used, why."""
-    found = {
-        each.parent.name: each.parent
-        for place in (BUILT_IN, own_templates())
-        for each in place.glob(f"*/{FILE}")
+    """All templates, sorted by name; an error for each invalid one."""
+    directories = {
+        file.parent.name: file.parent
+        for parent in (BUILT_IN, own_templates())
+        for file in parent.glob(f"*/{FILE}")
     }
-    for name in sorted(found):
+    for name in sorted(directories):
         try:
-            yield _read(found[name])
+            yield _read(directories[name])
         except PotluckError as error:
             yield error
 
@@ -113,7 +113,7 @@ def _read(directory: Path) -> Template:
         about = msgspec.convert(tomllib.loads(file.read_text("utf-8")), About)
     except OSError as error:
         raise InvalidInput(
-            f"{directory} is no template: {file} can not be read: {error.strerror}.",
+            f"{directory} is not a template: {file} cannot be read: {error.strerror}.",
             "A template is a folder with a template.toml; docs/templates.md shows one.",
         ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
@@ -125,37 +125,37 @@ def _read(directory: Path) -> Template:
         raise _wrong(file, "it needs one of script, command and image")
     options, hints = _options(about.options, file)
     about = replace(about, options=options)
-    found = Template(directory.resolve().name, directory.resolve(), about, hints)
+    template = Template(directory.resolve().name, directory.resolve(), about, hints)
     if about.script is not None:
-        _check_script(found.directory, about.script, file)
-    return found
+        _check_script(template.directory, about.script, file)
+    return template
 
 
 def _options(table: Mapping[str, Any], file: Path) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """As they would be typed, and what to say of earlier names."""
+    """The options as they would be typed, and hints about earlier names."""
     options: dict[str, Any] = {}
     hints = []
-    for said, value in table.items():
-        where = f"{file} is wrong: [options]"
-        option, spelled = read_option(said, value, OptionSource.TEMPLATE, where)
+    for key, value in table.items():
+        where = f"{file} is invalid: [options]"
+        option, spelled = read_option(key, value, OptionSource.TEMPLATE, where)
         options[option.name] = spelled
-        if option.is_alias(said):
-            hints.append(f"{file}: {alias_hint(said, option.name)}")
+        if option.is_alias(key):
+            hints.append(f"{file}: {alias_hint(key, option.name)}")
     return options, tuple(hints)
 
 
 def _check_script(directory: Path, script: str, file: Path) -> None:
-    """Whoever wrote the template says which file is sent, so it is one of the template's own."""
+    """The template's author chooses the file that is sent, so it has to be in the template."""
     try:
-        place = (directory / script).resolve()
-        is_file = place.is_file()
-    except (OSError, RuntimeError, ValueError) as error:  # no name of a file, links in a ring
-        raise _wrong(file, f"script = {script!r} can not be read") from error
-    if not place.is_relative_to(directory):
-        raise _wrong(file, f"script = {script!r} leads out of the folder")
+        path = (directory / script).resolve()
+        is_file = path.is_file()
+    except (OSError, RuntimeError, ValueError) as error:  # an invalid name, or a loop of links
+        raise _wrong(file, f"script = {script!r} cannot be read") from error
+    if not path.is_relative_to(directory):
+        raise _wrong(file, f"script = {script!r} is outside the folder")
     if not is_file:
-        raise _wrong(file, f"script = {script!r} is no file of the folder")
+        raise _wrong(file, f"script = {script!r} is not a file in the folder")
 
 
 def _wrong(file: Path, why: str) -> InvalidInput:
-    return InvalidInput(f"{file} is wrong: {why}.", "docs/templates.md shows what can be in it.")
+    return InvalidInput(f"{file} is invalid: {why}.", "docs/templates.md describes the format.")

@@ -1,4 +1,4 @@
-"""A parameter of a template: a whole number, a number or a text, by what its default is."""
+"""A parameter of a template: an integer, a number or a text, as its default."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,35 +14,35 @@ ParameterValue = int | float | ArgumentText
 
 class Parameter(Struct, frozen=True, forbid_unknown_fields=True):
     help: LineText = ""
-    default: ParameterValue | None = None  # without one it is a text that must be given
+    default: ParameterValue | None = None  # None: a text that must be given
     minimum: int | float | None = None
     maximum: int | float | None = None
     choices: tuple[ArgumentText, ...] = ()
 
     def read(self, name: str, given: str | None) -> ParameterValue:
-        """What was given, as what the parameter is; its default if nothing was."""
+        """The given value, converted and checked; the default if there is none."""
         if given is None and self.default is None:
             raise InvalidInput(
-                f"The parameter {name} must be given.", f"Say it with -p {name}={self.shape}."
+                f"The parameter {name} must be given.", f"Give it with -p {name}={self.shape}."
             )
         value = self.default if given is None else self._parsed(name, given)
         assert value is not None
         if self.choices and value not in self.choices:
-            raise InvalidInput(f"-p {name}={value} is none of its choices.", f"Say {self.range}.")
+            raise InvalidInput(f"-p {name}={value} is not a choice.", f"Choose {self.range}.")
         if isinstance(value, int | float) and not self._is_within(value):
-            raise InvalidInput(f"-p {name}={value} is out of range.", f"Say {self.range}.")
+            raise InvalidInput(f"-p {name}={value} is out of range.", f"Use {self.range}.")
         return value
 
     @property
     def shape(self) -> str:
-        """What it is, in one word for people."""
+        """Its type in one word, for display."""
         if isinstance(self.default, int):
             return "INTEGER"
         return "NUMBER" if isinstance(self.default, float) else "TEXT"
 
     @property
     def range(self) -> str:
-        """What it may be; empty where it may be anything."""
+        """The allowed values; empty if there is no limit."""
         if self.choices:
             return " or ".join(self.choices)
         if self.minimum is not None and self.maximum is not None:
@@ -52,14 +52,14 @@ class Parameter(Struct, frozen=True, forbid_unknown_fields=True):
         return "" if self.maximum is None else f"at most {self.maximum:,}"
 
     def check(self, name: str, file: Path) -> None:
-        """A default that could not be given is a mistake of whoever wrote the template."""
+        """Raises for an invalid default, which is a mistake in the template."""
         if self.default is None:
             return
         try:
             self.read(name, None)
         except InvalidInput as error:
             raise InvalidInput(
-                f"{file} is wrong: the default of {name}: {error.detail}", error.hint
+                f"{file} is invalid: the default of {name}: {error.detail}", error.hint
             ) from error
 
     def _parsed(self, name: str, given: str) -> ParameterValue:
@@ -77,4 +77,4 @@ class Parameter(Struct, frozen=True, forbid_unknown_fields=True):
     def _is_within(self, value: int | float) -> bool:
         least = value if self.minimum is None else self.minimum
         most = value if self.maximum is None else self.maximum
-        return least <= value <= most  # of what is no number, never
+        return least <= value <= most  # false for NaN

@@ -1,7 +1,7 @@
-"""Which certificates are believed: those the system believes, or one authority that was pinned.
+"""Trust in certificates: the system's authorities, or one pinned authority.
 
-There is no way to believe any. A pool's own authority is fetched once, unseen, and kept only if it
-has the fingerprint that came with the invitation to the pool.
+Verification cannot be turned off. A pool's own authority is fetched once, unverified, and kept only
+if it has the fingerprint that came with the invitation to the pool.
 """
 
 import hashlib
@@ -20,35 +20,35 @@ _PREFIX = "sha256:"
 
 
 def context(ca: Path | None) -> ssl.SSLContext:
-    """For connections to a server: the pinned authority alone, or the system's."""
+    """The TLS context for a server: the pinned authority alone, or the system's."""
     try:
         chosen = ssl.create_default_context(cafile=ca)
     except (OSError, ssl.SSLError) as error:
         raise BadSettings(
-            f"The certificate authority in {ca} can not be read: {error}.",
-            "Sign in again with --ca-fingerprint, which fetches it anew.",
+            f"The certificate authority in {ca} cannot be read: {error}.",
+            "Sign in again with --ca-fingerprint to fetch it again.",
         ) from error
     chosen.minimum_version = ssl.TLSVersion.TLSv1_2
     return chosen
 
 
 def fetch_ca(certificate_url: str, fingerprint: str) -> str:
-    """The authority's certificate as PEM, if it is the one with this fingerprint."""
-    wanted = checked_fingerprint(fingerprint)
+    """The authority's certificate as PEM; raises if its fingerprint differs."""
+    expected = checked_fingerprint(fingerprint)
     der = _der(_fetched(certificate_url))
-    found = _PREFIX + hashlib.sha256(der).hexdigest()
-    if not hmac.compare_digest(found, wanted):
+    actual = _PREFIX + hashlib.sha256(der).hexdigest()
+    if not hmac.compare_digest(actual, expected):
         raise BadSettings(
-            "The server's certificate authority is not the one that --ca-fingerprint names.",
-            "Compare it with what the server printed at its start. If they differ, somebody may be"
-            " between you and the server.",
+            "The fingerprint of the server's certificate authority is not --ca-fingerprint.",
+            "Compare it with the one that the server printed at its start. If they differ, someone"
+            " may be intercepting the connection.",
         )
-    # Written from what was compared: nothing else that came along is believed.
+    # Made from the bytes that were compared: nothing else in the response is trusted.
     return ssl.DER_cert_to_PEM_cert(der)
 
 
 def checked_fingerprint(text: str) -> str:
-    """In the one form that is compared; colons and capitals are as good."""
+    """The normal form; colons and capitals are accepted."""
     digits = text.strip().lower().removeprefix(_PREFIX).replace(":", "")
     if len(digits) != 64 or not set(digits) <= set("0123456789abcdef"):
         raise BadSettings(
@@ -59,7 +59,7 @@ def checked_fingerprint(text: str) -> str:
 
 
 def require_https(url: str) -> None:
-    """A fingerprint says something about a certificate; without one it would say nothing."""
+    """A fingerprint has no effect without TLS."""
     if not url.startswith("https://"):
         raise BadSettings(
             "A fingerprint was given, but the address does not begin with https.",
@@ -72,7 +72,9 @@ def _fetched(certificate_url: str) -> str:
     assert parts.hostname is not None
     try:
         with closing(
-            HTTPSConnection(parts.hostname, parts.port, timeout=_FETCH_SECONDS, context=_unseen())
+            HTTPSConnection(
+                parts.hostname, parts.port, timeout=_FETCH_SECONDS, context=_unverified()
+            )
         ) as connection:
             connection.request("GET", parts.path)
             answer = connection.getresponse()
@@ -80,18 +82,18 @@ def _fetched(certificate_url: str) -> str:
     except (OSError, HTTPException) as error:
         raise ServerUnreachable(
             f"Nothing answers at {parts.scheme}://{parts.netloc} ({error}).",
-            "Is the server running, and is the address right?",
+            "Check that the server is running and that the address is right.",
         ) from error
     if answer.status != 200:
         raise BadSettings(
             "That server has no certificate authority of its own.",
-            "Leave --ca-fingerprint out; the system's authorities are used then.",
+            "Leave --ca-fingerprint out to use the system's authorities.",
         )
     return body.decode("ascii", "replace")
 
 
-def _unseen() -> ssl.SSLContext:
-    """Believes anybody; good for nothing but a certificate that is then compared."""
+def _unverified() -> ssl.SSLContext:
+    """Verifies nothing; only for fetching a certificate that is then compared."""
     chosen = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     chosen.check_hostname = False
     chosen.verify_mode = ssl.CERT_NONE
@@ -99,13 +101,13 @@ def _unseen() -> ssl.SSLContext:
 
 
 def _der(pem: str) -> bytes:
-    """Of exactly one certificate: the codec would skip over the seam between two."""
+    """Decodes exactly one certificate: the codec would ignore the boundary between two."""
     try:
         if pem.count("-----BEGIN") != 1:
             raise ValueError("not one certificate")
         return ssl.PEM_cert_to_DER_cert(pem.strip())
     except ValueError as error:
         raise BadSettings(
-            "What the server sent as its certificate authority is no certificate.",
-            "Compare `potluck version` here and there.",
+            "The server's certificate authority is not a valid certificate.",
+            "Compare `potluck version` on both machines.",
         ) from error

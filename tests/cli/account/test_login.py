@@ -106,7 +106,7 @@ def test_a_person_types_the_password_twice_and_later_once(
     assert "correct horse" not in shown
     with Terminal(user, "login") as terminal:
         terminal.answer(f"Password of the wallet {config(user) / 'wallet.json'}: ", "wrong horse")
-        assert "does not open the wallet" in terminal.rest()
+        assert "is wrong" in terminal.rest()
         assert terminal.status() == 77
     with Terminal(user, "login") as terminal:
         terminal.answer("Password of the wallet", "correct horse")

@@ -86,5 +86,5 @@ def test_the_wrong_one_is_refused_and_nothing_is_kept(
     pool: PrivateServer, user: CommandLine
 ) -> None:
     told = user.run("login", pool.url, "--ca-fingerprint", f"sha256:{'0' * 64}")
-    assert told.status == 78 and "is not the one" in told.stderr
+    assert told.status == 78 and "is not --ca-fingerprint" in told.stderr
     assert not list(Path(user.variables["POTLUCK_CONFIG_DIR"]).glob("*"))

@@ -325,7 +325,7 @@ def test_whoever_only_provides_is_asked_to_sign_in_there(
     owner: CommandLine, directory: Path
 ) -> None:
     directory.mkdir(parents=True)
-    assert "No server is known" in refused(owner, "earnings").stderr
+    assert "No server is configured" in refused(owner, "earnings").stderr
     save_node_id(directory, "http://127.0.0.1:1", NODE)
     assert "potluck login http://127.0.0.1:1" in refused(owner, "earnings").stderr
 

@@ -112,8 +112,8 @@ def test_a_template_asks_for_what_it_needs_unless_told_otherwise(
         ("--secret EMPTY= --command ls", "The secret EMPTY is empty."),
         ("--secret UNSET_HERE --command ls", "There is no terminal to ask for this: UNSET_HERE."),
         ("--secret PATH --env PATH=1 --command ls", "PATH cannot be both --env and --secret."),
-        (f"--trust {ANN} --command ls", "are about secrets, and there is none."),
-        ("--owner 0x12 --command ls", "--owner is not a wallet's address"),
+        (f"--trust {ANN} --command ls", "have no effect without secrets."),
+        ("--owner 0x12 --command ls", "--owner is not a wallet address"),
         ("--checkpoint 2d --command ls", "--checkpoint must be at most 1 d 0 h."),
     ],
 )

@@ -24,7 +24,7 @@ def assert_told(finished: Finished, status: int, words: str) -> None:
 
 
 def test_no_profile(stranger: CommandLine) -> None:
-    assert_told(stranger.run("ps"), 78, "No server is known yet")
+    assert_told(stranger.run("ps"), 78, "No server is configured yet")
 
 
 def test_the_server_is_not_running(tmp_path: Path) -> None:
@@ -108,7 +108,7 @@ def test_the_traceback_is_for_those_who_ask(
 
 def test_a_real_process_tells_the_same(tmp_path: Path) -> None:
     told = CommandLine(tmp_path).run("ps", "--json")
-    assert_told(told, 78, "No server is known yet")
+    assert_told(told, 78, "No server is configured yet")
     assert told.lines()[0]["error"]["code"] == "bad_settings"
 
 

@@ -332,7 +332,7 @@ def test_what_gives_no_value_is_refused(executor: potluck.Executor) -> None:
         executor.submit(coroutine)
     with pytest.raises(InvalidInput, match="no option 'max_workers'"):
         potluck.Executor(max_workers=3)  # type: ignore[call-arg]
-    with pytest.raises(InvalidInput, match="can not be pickled"):
+    with pytest.raises(InvalidInput, match="cannot be pickled"):
         executor.submit(capture, threading.Lock())
 
 

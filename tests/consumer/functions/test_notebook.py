@@ -77,7 +77,7 @@ def test_what_could_hold_a_script_holds_none(shown: tuple[Result, FakeServer]) -
     assert set(drawn) == {"text/plain", "text/html"}, "a page would run what is in it"
     assert drawn["text/html"].startswith("<img src='data:image/svg+xml;base64,")
     lie = files["not.png"]._repr_mimebundle_()
-    assert set(lie) == {"text/plain", "text/html"} and "It is no picture" in lie["text/html"]
+    assert set(lie) == {"text/plain", "text/html"} and "It is not a picture" in lie["text/html"]
     for html in (files._repr_html_(), shown[0]._repr_html_()):
         assert "<script" not in html and "<b>" not in html and "&lt;b&gt;plot" in html
         assert html.count("<img src='data:image/") == 2
@@ -155,8 +155,8 @@ def test_what_is_quick_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 CELLS = [
     """
     import time, potluck
-    from potluck.consumer.functions import meter
-    meter._UNNOTICED_SECONDS = 0.0
+    from potluck.consumer.functions import progress
+    progress._UNNOTICED_SECONDS = 0.0
 
     @potluck.task
     def twice(number):
@@ -212,7 +212,7 @@ def test_a_real_notebook(
     assert "20 items" in mapped[0]["data"]["text/html"], mapped
     assert "<progress" in mapped[0]["data"]["text/html"]
     assert mapped[-1]["data"]["text/plain"].startswith("[0, 2, 4")
-    stages = ("twice (task_", "on its way", "done: 42")
+    stages = ("twice (task_", "being submitted", "done: 42")
     assert any(stage in future[0]["data"]["text/plain"] for stage in stages)
     assert awaited[-1]["data"]["text/plain"] == "8"
     assert "twice: " in closed[0]["data"]["text/plain"]

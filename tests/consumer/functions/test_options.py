@@ -16,25 +16,25 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"gpus": 1}, "There is no option 'gpus'."),
     ({"memory": "much"}, "memory 'much' is not a size."),
     ({"ram": 1}, "ram must be at least 16 MiB."),
-    ({"gpu": -1}, "gpu is to be a whole number from 0 to 64."),
+    ({"gpu": -1}, "gpu must be a whole number from 0 to 64."),
     ({"time": "soon"}, "time 'soon' is not a length of time."),
-    ({"dependencies": 1}, "dependencies is to be a text."),
-    ({"attempts": 0}, "attempts is to be a whole number from 1 to 100."),
-    ({"owner": ["you"]}, "owner is not a wallet's address"),
-    ({"trust": ["x"]}, "trust is not a wallet's address: 0x and 40 hexadecimal digits."),
+    ({"dependencies": 1}, "dependencies must be a string."),
+    ({"attempts": 0}, "attempts must be a whole number from 1 to 100."),
+    ({"owner": ["you"]}, "owner is not a wallet address"),
+    ({"trust": ["x"]}, "trust is not a wallet address: 0x and 40 hexadecimal digits."),
     ({"env": {"a b": "c"}}, "env 'a b=c' is not NAME=value."),
-    ({"env": {"a": []}}, "env: a is to be a text or a number."),
-    ({"dependencies": [""]}, "dependencies is to be a text."),
-    ({"secret": {"TOKEN": object()}}, "The value of a secret is no text."),
+    ({"env": {"a": []}}, "env: a must be a string or a number."),
+    ({"dependencies": [""]}, "dependencies must be a string."),
+    ({"secret": {"TOKEN": object()}}, "The value of a secret must be a string."),
     ({"secret": {"a b": "c"}}, "that is the name of a variable: letters, digits and _."),
-    ({"secret": 1}, "secret is to be a text."),
+    ({"secret": 1}, "secret must be a string."),
     (
         {"file": {"../up": "here"}},
-        "file does not fit: expected text that is a path below the working directory",
+        "file is invalid: expected text that is a path below the working directory",
     ),
     ({"time": -1}, "time '-1s' is not a length of time."),
-    ({"priority": 101}, "priority is to be a whole number from -100 to 100."),
-    ({"from_wallets": [WALLET]}, "without allow_pickle none are"),
+    ({"priority": 101}, "priority must be a whole number from -100 to 100."),
+    ({"from_wallets": [WALLET]}, "no effect without allow_pickle"),
 ]
 
 
@@ -69,7 +69,7 @@ def test_secrets_come_from_the_environment_when_they_are_sent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     options = Options(secrets=["TOKEN"])
-    with pytest.raises(InvalidInput, match="The secret TOKEN is not among"):
+    with pytest.raises(InvalidInput, match="The environment variable TOKEN"):
         secrets_of(options)
     monkeypatch.setenv("TOKEN", "first")
     assert secrets_of(options) == {"TOKEN": "first"}

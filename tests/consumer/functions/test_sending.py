@@ -252,7 +252,7 @@ def test_a_map_is_over_behind_an_input_that_can_not_be_sent(
 ) -> None:
     server.plays(RESULTS, _results())
     results = potluck.task(str).using(client=client).map([1, 2, 3, threading.Lock(), 5, 6])
-    with pytest.raises(InvalidInput, match="An argument can not be pickled"):
+    with pytest.raises(InvalidInput, match="An argument cannot be pickled"):
         next(results)
     assert list(results) == []
 
@@ -277,7 +277,7 @@ def test_a_value_that_is_too_large_is_not_fetched(server: FakeServer, client: Po
     server.plays(RESULTS, _results(over))
     server.plays(path := f"/v1/blobs/{blob.sha256}", Scene(200, data))
     function = potluck.task(add).using(client=client)
-    with pytest.raises(potluck.UntrustedResult, match="at most 1000 are read"):
+    with pytest.raises(potluck.UntrustedResult, match="the limit is 1000"):
         function.using(max_result=1000).submit(1).result(10)
     assert not _sent(server, path)
     assert function.using(max_result="2KB").submit(1).result(10) == 10**3000
@@ -291,7 +291,7 @@ def test_a_call_that_was_called_off_ends_so_whoever_hears_of_it_first(
     server.plays(RESULTS, _results())
     future = potluck.task(add).using(client=client).submit(1)
     assert potluck.flush(10)
-    future._called_off = True
+    future._is_cancelling = True
     server.plays(RESULTS, _results(over))
     await_true(future.done, "it has heard of it")
     assert future.cancelled() and future.cancel()
@@ -337,7 +337,7 @@ def test_of_what_was_uploaded_the_newest_version_is_known() -> None:
         blob = BlobRef(str(version) * 64, 1)
         assert remembered.get("code", version, partial(BlobRef, blob.sha256, 1)) == blob
         assert remembered.get("code", version, pytest.fail) == blob
-    assert len(remembered._known) == 1
+    assert len(remembered._uploads) == 1
 
 
 def test_a_server_that_is_away_for_a_while_costs_no_result(

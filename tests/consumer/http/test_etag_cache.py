@@ -78,8 +78,8 @@ def test_what_another_thread_forgets_on_the_way_is_still_had(
         def forgotten_meanwhile(*asked: Any) -> Any:
             response = send(*asked)
             for number in range(20):
-                assert transport._remembered is not None
-                transport._remembered.keep(f"/v1/{number}", {"ETag": '"two"'}, b"")
+                assert transport._cache is not None
+                transport._cache.keep(f"/v1/{number}", {"ETag": '"two"'}, b"")
             return response
 
         assert potluck.resources.pool() == POOL

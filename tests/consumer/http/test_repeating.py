@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from potluck.consumer import Potluck
+from potluck.consumer.client import AREAS
 from potluck.model import error
 from potluck.model.account import Quota, Role, Scope
 from potluck.model.blob import BlobRef
@@ -126,14 +127,17 @@ def client(server: FakeServer) -> Iterator[Potluck]:
 
 
 def public(client: Potluck) -> set[str]:
-    """Every method of the client and of its parts."""
-    parts = {name: part for name, part in vars(client).items() if not name.startswith("_")}
+    """Every method of the client and of its areas."""
+    areas = {name: getattr(client, name) for name in AREAS}
     own = {name for name, _ in _methods(Potluck)}
-    return own | {f"{part}.{name}" for part in parts for name, _ in _methods(type(parts[part]))}
+    return own | {f"{area}.{name}" for area in areas for name, _ in _methods(type(areas[area]))}
 
 
 def _methods(kind: type) -> list[tuple[str, Any]]:
-    found = inspect.getmembers(kind, lambda member: inspect.isroutine(member))
+    found = [
+        *inspect.getmembers(kind, inspect.isfunction),
+        *inspect.getmembers(kind, inspect.ismethod),
+    ]
     return [(name, method) for name, method in found if not name.startswith("_")]
 
 
@@ -201,11 +205,11 @@ def test_a_refusal_is_not_repeated(server: FakeServer, client: Potluck) -> None:
 
 
 def test_every_public_name_says_what_it_is(client: Potluck) -> None:
-    parts = {name: part for name, part in vars(client).items() if not name.startswith("_")}
+    areas = {name: getattr(client, name) for name in AREAS}
     silent = [
         f"{name}.{method}"
-        for name, part in {**parts, "client": client}.items()
-        for method, found in _methods(type(part))
+        for name, area in {**areas, "client": client}.items()
+        for method, found in _methods(type(area))
         if not (found.__doc__ or "").strip()
     ]
     assert silent == []

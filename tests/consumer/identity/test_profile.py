@@ -104,7 +104,7 @@ def test_a_profile_from_before_wallets_is_signed_out(config: Path) -> None:
     ],
 )
 def test_an_impossible_address_is_refused(url: str) -> None:
-    with pytest.raises(BadSettings, match="is not the address of a server"):
+    with pytest.raises(BadSettings, match="is not a server address"):
         Potluck(url)
 
 

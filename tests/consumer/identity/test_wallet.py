@@ -49,7 +49,7 @@ def key_file(directory: Path, content: str | bytes, permissions: int = 0o600) ->
 def test_a_made_wallet_opens_with_its_password_and_no_other(config: Path) -> None:
     made = wallet.make("correct horse")
     assert wallet.load(ask=answering("correct horse")).address == made.address
-    with pytest.raises(NotSignedIn, match="does not open"):
+    with pytest.raises(NotSignedIn, match="is wrong"):
         wallet.load(ask=answering("correct house"))
     assert mode(config) == 0o700
     assert mode(wallet.keystore_path()) == 0o600
@@ -141,7 +141,7 @@ def test_a_password_that_was_kept_for_another_wallet_is_not_the_last_word() -> N
     wallet.make_unattended()
     own = keystore.locked(bytes.fromhex(KEY), "my own words")
     wallet.keystore_path().write_bytes(own)
-    with pytest.raises(NotSignedIn, match="does not open"):
+    with pytest.raises(NotSignedIn, match="is wrong"):
         wallet.load()
     assert wallet.load(ask=answering("my own words")).address == ADDRESS
 

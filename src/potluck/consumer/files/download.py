@@ -1,7 +1,7 @@
-"""Bytes on their way from the server: what was broken off goes on, and what arrives is checked.
+"""Downloads that resume after a cut and verify the hash.
 
-They are kept beside the target until all are there and their hash is right, and only then take its
-place. So a target that exists is whole.
+The bytes are collected in a file beside the target, which replaces the target only when it is
+complete and its hash is right. So a target that exists is complete.
 """
 
 import errno
@@ -35,43 +35,42 @@ def download(
     except OSError as error:
         is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         raise BadSettings(
-            f"{target} can not be written: {error.strerror or error}.",
-            "Make room, or name another directory."
+            f"{target} cannot be written: {error.strerror or error}.",
+            "Free some space, or choose another directory."
             if is_full
-            else "Name a directory that you may write to.",
+            else "Choose a directory that you may write to.",
         ) from error
 
 
 def _download(transport: Transport, blob: BlobRef, target: Path, progress: Progress | None) -> None:
-    path = _beside(target, blob)
+    path = _part_path(target, blob)
     with path.open("a+b") as file:
-        beginning = _PartialDownload(file, blob, progress)
+        partial = _PartialDownload(file, blob, progress)
         absence = Absence(transport.patience)
-        while (done := beginning.size) < blob.size_bytes:
-            broken = _receive(transport, beginning)
-            if beginning.size > done:
+        while (done := partial.size) < blob.size_bytes:
+            error = _receive(transport, partial)
+            if partial.size > done:
                 absence = Absence(transport.patience)
-            if beginning.size < blob.size_bytes:
-                absence.wait(translated(broken, transport.url))
-        is_right = beginning.is_right()
+            if partial.size < blob.size_bytes:
+                absence.wait(translated(error, transport.url))
+        is_right = partial.is_right()
     if not is_right:
         path.unlink()
         raise Conflict(
-            f"What arrived is not the blob {blob.sha256[:12]}…: its hash or its size is another.",
-            "Try again; it begins anew.",
+            f"The download is not the blob {blob.sha256[:12]}…: its hash or size differs.",
+            "Try again; it starts from the beginning.",
         )
     path.replace(target)
 
 
-def _beside(target: Path, blob: BlobRef) -> Path:
-    """Of other bytes, and for another file, there may be a beginning too; and the target's name
-    may be as long as names can be."""
-    meant = hashlib.sha256(f"{blob.sha256} {target.name}".encode("utf-8", "replace"))
-    return target.with_name(f"{target.name[:40]}.{meant.hexdigest()[:12]}.part")
+def _part_path(target: Path, blob: BlobRef) -> Path:
+    """Unique for the blob and the target, and short: the target's name may be of maximum length."""
+    digest = hashlib.sha256(f"{blob.sha256} {target.name}".encode("utf-8", "replace"))
+    return target.with_name(f"{target.name[:40]}.{digest.hexdigest()[:12]}.part")
 
 
 class _PartialDownload:
-    """What has arrived so far, and its hash."""
+    """The bytes received so far, and their hash."""
 
     def __init__(self, file: BinaryIO, blob: BlobRef, progress: Progress | None):
         self.blob = blob
@@ -87,44 +86,44 @@ class _PartialDownload:
         self._digest = hashlib.sha256()
         while piece := self._file.read(_READ_BYTES):
             self._count(piece)
-        self._tell()
+        self._report()
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         self._begin(anew=True)
 
     def add(self, piece: bytes) -> None:
         self._file.write(piece)
         self._count(piece)
-        self._tell()
+        self._report()
 
     def is_right(self) -> bool:
-        """Asked once, when all is there; from then on it is on the disk."""
+        """Flushes the file to the disk, and checks size and hash."""
         self._file.flush()
         os.fsync(self._file.fileno())
-        is_whole = self.size == self.blob.size_bytes
-        return is_whole and self._digest.hexdigest() == self.blob.sha256
+        is_complete = self.size == self.blob.size_bytes
+        return is_complete and self._digest.hexdigest() == self.blob.sha256
 
     def _count(self, piece: bytes) -> None:
         self.size += len(piece)
         self._digest.update(piece)
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         if self._progress is not None:
             self._progress(min(self.size, self.blob.size_bytes), self.blob.size_bytes)
 
 
-def _receive(transport: Transport, beginning: _PartialDownload) -> PotluckError | HTTPError:
-    """As much as one connection brings, and what ended it."""
+def _receive(transport: Transport, partial: _PartialDownload) -> PotluckError | HTTPError:
+    """Reads from one connection until it ends, and returns the error that ended it."""
     try:
-        with closing(_open(transport, beginning.blob, beginning.size)) as response:
-            if response.status == 200 and beginning.size > 0:  # it brings the whole
-                beginning.begin_anew()
-            while beginning.size <= beginning.blob.size_bytes:
-                # As it comes: what has arrived before a cut is kept.
+        with closing(_open(transport, partial.blob, partial.size)) as response:
+            if response.status == 200 and partial.size > 0:  # the range was ignored
+                partial.restart()
+            while partial.size <= partial.blob.size_bytes:
+                # read1 returns what has arrived, so that a cut loses nothing.
                 if not (piece := response.read1(_READ_BYTES)):
                     break
-                beginning.add(piece)
-        return HTTPError("It ended early.")
+                partial.add(piece)
+        return HTTPError("The response ended early.")
     except (PotluckError, HTTPError) as error:
         return error
 
@@ -138,16 +137,16 @@ def _open(transport: Transport, blob: BlobRef, start: int) -> BaseHTTPResponse:
     if response.status != ELSEWHERE:
         return response
     response.close()
-    return _elsewhere(transport, response.headers.get("Location", ""), headers)
+    return _open_store(transport, response.headers.get("Location", ""), headers)
 
 
-def _elsewhere(transport: Transport, place: str, headers: dict[str, str]) -> BaseHTTPResponse:
-    """From the store itself, which the server has given us an address of; without our token."""
+def _open_store(transport: Transport, location: str, headers: dict[str, str]) -> BaseHTTPResponse:
+    """Reads from the object store, at the signed URL that the server gave; without our token."""
     patience = transport.patience
     timeout = urllib3.Timeout(connect=patience.connect_seconds, read=patience.silence_seconds)
     response = urllib3.request(
         "GET",
-        elsewhere(place, transport.url),
+        elsewhere(location, transport.url),
         headers=headers,
         timeout=timeout,
         retries=False,

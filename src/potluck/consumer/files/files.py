@@ -1,4 +1,4 @@
-"""Files that go to tasks, and files that tasks have left."""
+"""Input files of tasks, and the files that tasks have left."""
 
 import errno
 import io
@@ -27,32 +27,32 @@ from potluck.model.error import BadSettings, InvalidInput, UntrustedResult
 from potluck.wire import routes
 from potluck.wire.files import TaskFiles
 
-# Of a value that is read into memory, unless somebody asks for more.
+# Larger values are not read into memory, unless the caller raises the limit.
 MOST_VALUE_BYTES = 2**30
 
 
 class Files:
-    """Of one account at one server. Whatever is broken off goes on where it ended."""
+    """The files of one account. Interrupted transfers resume where they ended."""
 
     def __init__(self, transport: Transport):
         self._transport = transport
 
     def upload(self, path: Path, on_progress: Progress | None = None) -> BlobRef:
-        """The file as a blob that tasks of this account can name. It is pinned for a day."""
+        """Uploads a file as a blob that tasks of this account can use; it is pinned for a day."""
         with closing(open_file(path)) as source:
             blob = described(source)
             upload(self._transport, source, blob, on_progress)
         return blob
 
     def upload_bytes(self, data: bytes) -> BlobRef:
-        """The same for bytes that are here already."""
+        """Uploads bytes from memory."""
         source = io.BytesIO(data)
         blob = described(source)
         upload(self._transport, source, blob)
         return blob
 
     def upload_folder(self, directory: Path, on_progress: Progress | None = None) -> BlobRef:
-        """The folder as an archive, without what its .gitignore names."""
+        """Uploads a folder as an archive, without the files that its .gitignore excludes."""
         with tempfile.TemporaryDirectory(prefix="potluck-") as scratch:
             archive = Path(scratch) / "folder.tar"
             pack_folder(directory, archive)
@@ -61,22 +61,22 @@ class Files:
     def upload_packed(
         self, named: Mapping[str, Path], on_progress: Progress | None = None
     ) -> BlobRef:
-        """Many files as one archive, each under the name that it is to have there."""
+        """Uploads files as one archive; the keys are their names in it."""
         with tempfile.TemporaryDirectory(prefix="potluck-") as scratch:
             archive = Path(scratch) / "files.tar"
             pack_files(named, archive)
             return self.upload(archive, on_progress)
 
     def download(self, blob: BlobRef, path: Path, on_progress: Progress | None = None) -> None:
-        """The blob as a file; what takes its place is whole and has the right hash."""
+        """Downloads a blob; the file appears only when it is complete and its hash is right."""
         download(self._transport, blob, path, on_progress)
 
     def download_bytes(self, blob: BlobRef, most_bytes: int = MOST_VALUE_BYTES) -> bytes:
-        """A value that a node gave; how large it is was the node's choice."""
+        """Downloads a value into memory; its size was the node's choice, so it is limited."""
         if blob.size_bytes > most_bytes:
             raise UntrustedResult(
-                f"The result has {blob.size_bytes} bytes, and at most {most_bytes} are read.",
-                "Say max_result=…, or let the function leave it as a file in its output directory.",
+                f"The result has {blob.size_bytes} bytes; the limit is {most_bytes}.",
+                "Raise max_result=…, or let the function write it to its output directory.",
             )
         try:
             with tempfile.TemporaryDirectory(prefix="potluck-") as scratch:
@@ -85,19 +85,19 @@ class Files:
                 return path.read_bytes()
         except OSError as error:
             raise BadSettings(
-                f"There is no room for the result: {error.strerror or error}.",
-                "Make room where temporary files are, or name another place by TMPDIR.",
+                f"There is no space for the result: {error.strerror or error}.",
+                "Free some space for temporary files, or set TMPDIR to another directory.",
             ) from error
 
     def of_task(self, task_id: str, attempt: int | None = None) -> TaskFiles:
-        """All files that an attempt has left; without a number, the newest that left any."""
-        found = self._page(task_id, attempt, None)
-        files, cursor = list(found.files), found.next_cursor
+        """All files of an attempt; by default of the newest attempt that left any."""
+        first = self._page(task_id, attempt, None)
+        files, cursor = list(first.files), first.next_cursor
         while cursor is not None:
-            page = self._page(task_id, found.attempt, cursor)
+            page = self._page(task_id, first.attempt, cursor)
             files += page.files
             cursor = page.next_cursor
-        return replace(found, files=files, next_cursor=None)
+        return replace(first, files=files, next_cursor=None)
 
     def fetch(
         self,
@@ -106,14 +106,14 @@ class Files:
         attempt: int | None = None,
         on_progress: Progress | None = None,
     ) -> TaskFiles:
-        """Brings them below the directory; what is there already and whole is not brought again.
+        """Downloads the files of an attempt into the directory; present ones are skipped.
 
-        A file that is there and has other bytes is somebody's own: it stays, and is told at the
-        end, as are names without a place.
+        A present file with other content is not overwritten; after the downloads, an error reports
+        it and names that cannot be used here.
         """
-        found = self.of_task(task_id, attempt)
-        self.bring(found.files, directory, task_id, on_progress)
-        return found
+        listing = self.of_task(task_id, attempt)
+        self.bring(listing.files, directory, task_id, on_progress)
+        return listing
 
     def bring(
         self,
@@ -122,129 +122,124 @@ class Files:
         task_id: str,
         on_progress: Progress | None = None,
     ) -> list[Path]:
-        """The same for these of its files; where each of them is now, in their order."""
+        """Downloads these files in the same way; returns their paths, in the same order."""
         if files:
-            _make(directory)
-        wanted, left_out = _placed(files, directory)
-        total = _Total(on_progress, sum(file.blob.size_bytes for file in files))
+            _make_directory(directory)
+        targets, errors = _choose_targets(files, directory)
+        total = _TotalProgress(on_progress, sum(file.blob.size_bytes for file in files))
 
-        def bring(placed: tuple[BlobRef, Path]) -> None:
-            blob, target = placed
-            progress = total.of_one()
+        def bring(job: tuple[BlobRef, Path]) -> None:
+            blob, target = job
+            progress = total.for_file()
             if not target.exists():
                 download(self._transport, blob, target, progress)
                 return
-            if not _is_there(target, blob):
-                left_out.append(_occupied(target, task_id))
+            if not _has_content(target, blob):
+                errors.append(_occupied(target, task_id))
             progress(blob.size_bytes, blob.size_bytes)
 
-        at_once(bring, wanted)
-        if left_out:
-            raise _told(left_out, len(files))
-        return [target for _, target in wanted]
+        at_once(bring, targets)
+        if errors:
+            raise _combined(errors, len(files))
+        return [target for _, target in targets]
 
     def _page(self, task_id: str, attempt: int | None, cursor: str | None) -> TaskFiles:
         query = {"attempt": attempt, "cursor": cursor}
         return ask(self._transport, routes.TASK_FILES, TaskFiles, {"task_id": task_id}, query=query)
 
 
-class _Total:
-    """What is told of one file, as it is told of all of them, in whichever order they come."""
+class _TotalProgress:
+    """Adds up the progress of files that are transferred at the same time."""
 
-    def __init__(self, told: Progress | None, size_bytes: int):
-        self._told = told
+    def __init__(self, on_progress: Progress | None, size_bytes: int):
+        self._on_progress = on_progress
         self._size_bytes = size_bytes
         self._done_bytes = 0
         self._lock = threading.Lock()
 
-    def of_one(self) -> Progress:
+    def for_file(self) -> Progress:
         before = 0
 
-        def tell(done: int, _: int) -> None:
+        def report(done: int, _: int) -> None:
             nonlocal before
             with self._lock:
                 self._done_bytes += done - before
                 before = done
-                if self._told is not None:
-                    self._told(self._done_bytes, self._size_bytes)
+                if self._on_progress is not None:
+                    self._on_progress(self._done_bytes, self._size_bytes)
 
-        return tell
+        return report
 
 
-def _make(directory: Path) -> None:
+def _make_directory(directory: Path) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise InvalidInput(
-            f"{directory} can not be a directory: {error.strerror}.",
-            "Name one that is there, or that can be made.",
+            f"{directory} cannot be used as a directory: {error.strerror}.",
+            "Choose one that exists or can be created.",
         ) from error
 
 
-def _placed(
+def _choose_targets(
     files: Iterable[NamedFile], directory: Path
 ) -> tuple[list[tuple[BlobRef, Path]], list[BadSettings]]:
-    """Where each of them goes; which have no place is no matter to the others."""
-    places: dict[Path, BlobRef] = {}
-    misplaced = []
+    """The path of each file, and an error for each file that cannot have one."""
+    targets: dict[Path, BlobRef] = {}
+    errors = []
     for file in files:
         try:
-            if above := places.keys() & set((directory / file.path).parents):
+            if above := targets.keys() & set((directory / file.path).parents):
                 raise _below_a_file(file.path, above.pop())
             target = place_in(directory, file.path)
-            if places.setdefault(target, file.blob) != file.blob:
+            if targets.setdefault(target, file.blob) != file.blob:
                 raise BadSettings(
-                    f"The task left two files {file.path!r}, which are not the same.",
-                    "The first of them was brought; no sound node names two files alike.",
+                    f"The task left two different files named {file.path!r}.",
+                    "Only the first was downloaded. A correct node does not report a name twice.",
                 )
         except BadSettings as error:
-            misplaced.append(error)
-    return [(blob, target) for target, blob in places.items()], misplaced
+            errors.append(error)
+    return [(blob, target) for target, blob in targets.items()], errors
 
 
 def place_in(directory: Path, path: str) -> Path:
-    """Where a file of a task goes: its name is a stranger's word, and must not lead elsewhere.
+    """The target of a task's file. Its name is untrusted, and must not lead out of the directory.
 
-    Links below the directory are not followed, since a name could have been chosen to meet one.
+    Links below the directory are not followed, since a name could have been chosen to use one.
     """
     target = directory / path
     try:
-        ways = _ways(target, directory)
-        if ways is None:
+        steps = _path_steps(target, directory)
+        if steps is None:
             raise BadSettings(
-                f"The task left a file {path!r}, which would lead out of {directory}.",
-                "No sound node gives a file such a name: do not trust that one.",
+                f"The task left a file {path!r}, which would be outside of {directory}.",
+                "A correct node does not report such a name: do not trust that node.",
             )
-        if link := next((way for way in ways if way.is_symlink()), None):
+        if link := next((step for step in steps if step.is_symlink()), None):
             raise BadSettings(
-                f"There is a link in the way of {path!r}: {link}. None is followed.",
-                "Take the link away, or name an empty directory.",
+                f"The path of {path!r} contains a link: {link}. Links are not followed.",
+                "Remove the link, or choose an empty directory.",
             )
         target.parent.mkdir(parents=True, exist_ok=True)
         if target.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     except OSError as error:
-        raise _no_room(path, directory, error.strerror) from error
+        raise BadSettings(
+            f"{path!r} cannot be created in {directory}: {error.strerror}.",
+            "Choose an empty directory that you may write to.",
+        ) from error
     return target
 
 
 def _below_a_file(path: str, above: Path) -> BadSettings:
-    """Whichever directory is named: no file system has both."""
     return BadSettings(
-        f"The task left {path!r} below {above.name!r}, which it left as a file too.",
-        f"{above} was brought; no directory has room for both, whichever you name.",
+        f"The task left {path!r} below {above.name!r}, which is also one of its files.",
+        f"{above} was downloaded; no directory can contain both.",
     )
 
 
-def _no_room(path: str, directory: Path, why: str | None) -> BadSettings:
-    return BadSettings(
-        f"There is no place for {path!r} in {directory}: {why}.",
-        "Name an empty directory that you may write to.",
-    )
-
-
-def _ways(target: Path, directory: Path) -> list[Path] | None:
-    """All that it leads through below the directory, itself at last; None if it leads elsewhere."""
+def _path_steps(target: Path, directory: Path) -> list[Path] | None:
+    """Every path from below the directory to the target; None if the target is outside of it."""
     parts = target.relative_to(directory).parts if target.is_relative_to(directory) else ("..",)
     if ".." in parts:
         return None
@@ -253,22 +248,21 @@ def _ways(target: Path, directory: Path) -> list[Path] | None:
 
 def _occupied(target: Path, task_id: str) -> BadSettings:
     return BadSettings(
-        f"{target} is there already and is another file; it was left as it is.",
-        f"Move it away or take another directory, and `potluck result {task_id} -o DIR` brings it.",
+        f"{target} exists already with other content; it was not overwritten.",
+        f"Move it away, or choose another directory: `potluck result {task_id} -o DIR`.",
     )
 
 
-def _told(left_out: list[BadSettings], count: int) -> BadSettings:
-    """The others are there."""
-    first, *others = left_out
+def _combined(errors: list[BadSettings], count: int) -> BadSettings:
+    first, *others = errors
     if not others:
         return first
     return BadSettings(
-        f"{len(left_out)} of {count} files were not brought. {first.detail}", first.hint
+        f"{len(errors)} of {count} files were not downloaded. {first.detail}", first.hint
     )
 
 
-def _is_there(target: Path, blob: BlobRef) -> bool:
+def _has_content(target: Path, blob: BlobRef) -> bool:
     if not target.is_file() or target.stat().st_size != blob.size_bytes:
         return False
     with closing(open_file(target)) as source:

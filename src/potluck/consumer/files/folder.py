@@ -1,9 +1,8 @@
-"""A folder as one archive: the same files give the same bytes, whoever packs them and when.
+"""Reproducible archives of folders: the same files always give the same bytes.
 
-What `.gitignore` names stays behind, in every directory that has one, and so do `.git` and
-bytecode. Archives have files and directories only, since nothing else is unpacked on a node: a link
-to a file of the folder goes along as that file. All that can not go along is told at once, before
-anything is packed.
+Files that a `.gitignore` excludes, `.git` and bytecode are left out. Archives have only files and
+directories, since a node unpacks nothing else: a link to a file of the folder is packed as that
+file. Everything that cannot be packed is reported in one error, before anything is packed.
 """
 
 import os
@@ -18,40 +17,40 @@ from potluck.model.error import InvalidInput
 
 _ALWAYS_LEFT_OUT = {".git", "__pycache__"}
 _IGNORE = ".gitignore"
-_MOST_TOLD = 10
+_MOST_REPORTED = 10
 
-# Directories from the top down, each with what it leaves out.
+# Directories from the top down, each with the rules of its .gitignore.
 _Rules = tuple[tuple[Path, GitIgnoreSpec], ...]
 
 
 def listed(directory: Path) -> list[Path]:
-    """The files that would go along."""
+    """The files that would be packed."""
     return [path for path in _below(directory, ()) if path.is_file()]
 
 
 def pack_files(named: Mapping[str, Path], archive: Path) -> None:
-    """The same of single files, each under the name that it is to have."""
+    """Packs single files; the keys are their names in the archive."""
     try:
         with tarfile.open(archive, "w", format=tarfile.PAX_FORMAT) as packed:
-            for name in sorted({str(each) for path in named for each in _above(path)}):
+            for name in sorted({str(parent) for path in named for parent in _parents(path)}):
                 _add_directory(packed, name)
             for name, path in sorted(named.items()):
                 _add_file(packed, path, name)
     except OSError as error:
         raise InvalidInput(
-            f"{error.filename or 'A file'} can not be packed: {error.strerror or error}.",
-            "Check who may read it, and that nobody writes to it.",
+            f"{error.filename or 'A file'} cannot be packed: {error.strerror or error}.",
+            "Check that you may read it, and that nothing writes to it.",
         ) from error
 
 
-def _above(path: str) -> list[PurePosixPath]:
+def _parents(path: str) -> list[PurePosixPath]:
     return list(PurePosixPath(path).parents)[:-1]
 
 
 def pack_folder(directory: Path, archive: Path) -> None:
-    """Writes the archive; it may lie in the folder itself, and is then left out."""
+    """Packs a folder; the archive may be inside it, and is then left out."""
     if not directory.is_dir():
-        raise InvalidInput(f"{directory} is no directory.", "Name a folder.")
+        raise InvalidInput(f"{directory} is not a directory.", "Choose a folder.")
     try:
         paths = list(_below(directory, ()))
         _check(paths, directory)
@@ -61,13 +60,13 @@ def pack_folder(directory: Path, archive: Path) -> None:
                     _add(packed, path, directory)
     except OSError as error:
         raise InvalidInput(
-            f"The folder {directory} can not be packed: {error.strerror or error}.",
-            "Check who may read it, and that nobody writes to it.",
+            f"The folder {directory} cannot be packed: {error.strerror or error}.",
+            "Check that you may read it, and that nothing writes to it.",
         ) from error
 
 
 def _below(directory: Path, rules: _Rules) -> Iterator[Path]:
-    """Everything that goes along, in order."""
+    """All paths to pack, in order."""
     ignore = directory / _IGNORE
     if ignore.is_file():
         lines = ignore.read_text("utf-8", "replace").splitlines()
@@ -82,44 +81,44 @@ def _below(directory: Path, rules: _Rules) -> Iterator[Path]:
 
 
 def _is_ignored(path: Path, is_directory: bool, rules: _Rules) -> bool:
-    """As git decides: the last word counts, and the deepest directory speaks last."""
-    ignored = False
+    """As in git, the last matching rule of the deepest directory decides."""
+    is_ignored = False
     for directory, spec in rules:
         name = path.relative_to(directory).as_posix()
-        said = spec.check_file(f"{name}/" if is_directory else name).include
-        ignored = ignored if said is None else said
-    return ignored
+        match = spec.check_file(f"{name}/" if is_directory else name).include
+        is_ignored = is_ignored if match is None else match
+    return is_ignored
 
 
 def _check(paths: list[Path], top: Path) -> None:
     mistakes = [f"{str(path)!r} {why}" for path in paths if (why := _mistake(path, top))]
     if not mistakes:
         return
-    more = len(mistakes) - _MOST_TOLD
+    more = len(mistakes) - _MOST_REPORTED
     rest = f"; and {more} more" if more > 0 else ""
     raise InvalidInput(
-        f"Not all of the folder can go along: {'; '.join(mistakes[:_MOST_TOLD])}{rest}.",
-        f"Put copies in the place of links, rename, or name them in {_IGNORE}.",
+        f"The folder cannot be packed: {'; '.join(mistakes[:_MOST_REPORTED])}{rest}.",
+        f"Replace links by copies, rename the files, or exclude them in {_IGNORE}.",
     )
 
 
 def _mistake(path: Path, top: Path) -> str:
-    """Why no node would unpack it, if so."""
+    """Why a node would not unpack the path; empty if it would."""
     name = path.relative_to(top).as_posix()
     if not is_path(name):
-        return "has a name with characters that it may not have, or one that is too long"
+        return "has an invalid or too long name"
     if not path.is_symlink():
-        return "" if path.is_file() or path.is_dir() else "is no file and no directory"
-    target = Path(os.path.realpath(path))  # also of one that leads to itself
+        return "" if path.is_file() or path.is_dir() else "is neither a file nor a directory"
+    target = Path(os.path.realpath(path))  # works for a link to itself too
     if not target.is_relative_to(top.resolve()):
-        return "is a link that leads out of it"
+        return "is a link to outside the folder"
     if target.is_dir():
         return "is a link to a directory"
     return "" if target.is_file() else "is a link to nothing"
 
 
 def _add(packed: tarfile.TarFile, path: Path, top: Path) -> None:
-    """Nothing of the machine or the moment: no owner, no time, and of the mode what matters."""
+    """Stores no owner and no time, and of the mode only the executable bit."""
     name = path.relative_to(top).as_posix()
     if path.is_dir():
         _add_directory(packed, name)

@@ -1,4 +1,4 @@
-"""A server that is away for a while costs a transfer nothing: it goes on where it was."""
+"""Retries of a transfer while the server is unreachable for a while."""
 
 import time
 
@@ -7,7 +7,7 @@ from potluck.model.error import PotluckError
 
 
 class Absence:
-    """Since something last arrived, there or here."""
+    """The failures since the last progress."""
 
     def __init__(self, patience: Patience):
         self._patience = patience
@@ -15,10 +15,10 @@ class Absence:
         self._began = time.monotonic()
 
     def wait(self, error: PotluckError) -> None:
-        """Until the next try; raises the error if that is not worth it, or no longer."""
+        """Waits until the next try; raises the error if it is permanent or lasts too long."""
         self._failures += 1
-        asked, patience = error.retry_after_seconds, self._patience
+        requested_seconds, patience = error.retry_after_seconds, self._patience
         is_over = time.monotonic() - self._began > patience.give_up_seconds
-        if not error.retryable or is_over or not patience.accepts(asked):
+        if not error.retryable or is_over or not patience.accepts(requested_seconds):
             raise error
-        time.sleep(patience.pause_seconds(self._failures, asked))
+        time.sleep(patience.pause_seconds(self._failures, requested_seconds))

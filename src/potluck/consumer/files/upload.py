@@ -1,7 +1,7 @@
-"""Bytes on their way to the server, part by part, so that a cut costs one part and not all of them.
+"""Uploads in parts, so that a cut costs one part.
 
-The hash comes first: what the account has already is not sent again, and an upload that was broken
-off, by whomever of this account, goes on behind the parts that are kept.
+The hash is sent first: a blob that the account has already is not sent again, and an interrupted
+upload of this account, also of another process, resumes after the stored parts.
 """
 
 import hashlib
@@ -19,11 +19,11 @@ from potluck.wire import routes
 from potluck.wire.files import BeginUpload, Upload
 from potluck.wire.response import decoded
 
-# Told of what is done, and of how much that is of all, in bytes.
+# Called with the bytes done and the total.
 Progress = Callable[[int, int], None]
 
 _READ_BYTES = 2**20
-_MOST_BEGINNINGS = 5
+_MOST_STARTS = 5
 _LONGEST_PAUSE_SECONDS = 1.0
 
 
@@ -32,12 +32,12 @@ def open_file(path: Path) -> BinaryIO:
         return path.open("rb")
     except OSError as error:
         raise InvalidInput(
-            f"{path} can not be read: {error.strerror}.", "Check its name, and who may read it."
+            f"{path} cannot be read: {error.strerror}.", "Check its name and its permissions."
         ) from error
 
 
 def described(source: BinaryIO) -> BlobRef:
-    """The name of these bytes; they are read in pieces."""
+    """Hash and size of the content."""
     digest = hashlib.sha256()
     size = 0
     source.seek(0)
@@ -50,8 +50,8 @@ def described(source: BinaryIO) -> BlobRef:
 def upload(
     transport: Transport, source: BinaryIO, blob: BlobRef, progress: Progress | None = None
 ) -> None:
-    """All of it is there when this returns. An upload that was dropped meanwhile is begun again."""
-    for _ in range(_MOST_BEGINNINGS):
+    """Returns when the server has all bytes. An upload that the server dropped is started again."""
+    for _ in range(_MOST_STARTS):
         begun = _begin(transport, blob)
         try:
             if begun.complete or _send(transport, source, blob, begun, progress):
@@ -60,7 +60,7 @@ def upload(
             continue
     else:
         raise Unavailable(
-            "The upload was dropped again and again.", "Try again; what is kept goes on."
+            "The server dropped the upload repeatedly.", "Try again; it resumes where it can."
         )
     if progress is not None:
         progress(blob.size_bytes, blob.size_bytes)
@@ -87,7 +87,7 @@ def _send(
 
 
 def _put_patiently(transport: Transport, source: BinaryIO, blob: BlobRef, upload: Upload) -> Upload:
-    """The server may be away for a while: it knows the upload when it is back."""
+    """Retries while the server is unreachable: it still knows the upload afterwards."""
     absence = Absence(transport.patience)
     while True:
         try:
@@ -97,7 +97,7 @@ def _put_patiently(transport: Transport, source: BinaryIO, blob: BlobRef, upload
 
 
 def _put(transport: Transport, source: BinaryIO, blob: BlobRef, upload: Upload) -> Upload:
-    """The next part. Another process may send the same bytes: the answer says where to go on."""
+    """Sends the next part. The response says where to continue: another process may send too."""
     number, size = upload.parts_done, upload.part_bytes
     expected = min(size, blob.size_bytes - number * size)
     source.seek(number * size)
@@ -106,12 +106,12 @@ def _put(transport: Transport, source: BinaryIO, blob: BlobRef, upload: Upload) 
         raise _changed()
     path = path_of(routes.PUT_PART, {"upload_id": upload.upload_id, "number": str(number)})
     headers = {"Content-Type": "application/octet-stream"}
-    answer = transport.call(routes.PUT_PART.method, path, part, headers, repeatable=True)
-    return decoded(answer, Upload, transport.url)
+    response = transport.call(routes.PUT_PART.method, path, part, headers, repeatable=True)
+    return decoded(response, Upload, transport.url)
 
 
 def _finished(transport: Transport, upload_id: str) -> bool:
-    """A large one is put together while we ask."""
+    """Polls while the server assembles a large upload."""
     pause = 0.02
     while True:
         names = {"upload_id": upload_id}
@@ -123,5 +123,5 @@ def _finished(transport: Transport, upload_id: str) -> bool:
 
 def _changed() -> PotluckError:
     return InvalidInput(
-        "The file became shorter while it was uploaded.", "Try again when nobody writes to it."
+        "The file became shorter during the upload.", "Try again when nothing writes to it."
     )

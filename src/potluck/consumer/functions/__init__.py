@@ -1,6 +1,5 @@
 """Python functions on other people's machines: `@potluck.task`, `.submit()` and `.map()`.
 
-The function goes out pickled and is unpickled in a sandbox; what it returns comes back as plain
-data. One thread sends what was submitted, in lists; two wait for results. `dispatch.py` holds them
-together, for each client once.
+The function is sent pickled and unpickled in a sandbox; its value comes back as plain data. One
+thread submits, in batches; two wait for results. `dispatch.py` owns them, once for each client.
 """

@@ -1,4 +1,4 @@
-"""A function and what it is asked to run with, as a request."""
+"""Requests for calls of a function with its options."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -15,36 +15,36 @@ from potluck.model.blob import BlobRef, NamedFile, Value
 from potluck.model.error import InvalidInput
 from potluck.model.task import Requirements, TaskRequest
 
-# It goes out with every call, so a large one is sent once.
+# The code goes out with every call, so larger code is uploaded once.
 _CODE_INLINE_BYTES = 32_768
 
 
 class Code:
-    """A function's pickle, made anew when something that it refers to is another object."""
+    """A function's pickle, renewed when the function refers to other objects than before."""
 
     def __init__(self, function: Callable[..., object]):
         self.function = function
         self.name = name_of(function)
-        self._made: dict[bool, tuple[list[object], list[ModuleType], bytes]] = {}
+        self._pickles: dict[bool, tuple[list[object], list[ModuleType], bytes]] = {}
 
     def get(self, has_folder: bool) -> tuple[list[ModuleType], bytes]:
-        """The modules that travel by value, and the pickle. What a folder brings stays behind."""
-        now = captured(self.function)
-        made = self._made.get(has_folder)
-        if made is None or not is_same(made[0], now):
+        """The modules that are pickled by value (none if a folder brings them), and the pickle."""
+        references = captured(self.function)
+        entry = self._pickles.get(has_folder)
+        if entry is None or not is_same(entry[0], references):
             by_value = [] if has_folder else own_modules(self.function)
-            made = now, by_value, pickled_function(self.function, by_value)
-            self._made[has_folder] = made
-        return made[1], made[2]
+            entry = references, by_value, pickled_function(self.function, by_value)
+            self._pickles[has_folder] = entry
+        return entry[1], entry[2]
 
 
 class FunctionOrder:
-    """How a function is asked for: its code and its options, with all they need uploaded."""
+    """A function's code and options, from which requests are made; uploads what they need."""
 
-    def __init__(self, code: Code, options: Options, remembered: UploadedFunction | None = None):
+    def __init__(self, code: Code, options: Options, uploads: UploadedFunction | None = None):
         self.code = code
         self.options = options
-        self._remembered = remembered or UploadedFunction()
+        self._uploads = uploads or UploadedFunction()
 
     def modules(self) -> list[ModuleType]:
         return self.code.get(self.options.folder is not None)[0]
@@ -73,7 +73,7 @@ class FunctionOrder:
             spec=spec,
             requirements=self._requirements(dispatch),
             items=items,
-            # Each item stands for itself: whoever iterates meets the error of the one that failed.
+            # A failed item fails alone: the iteration raises its error.
             allow_failures=items or 0,
             secrets=secrets_of(options),
         )
@@ -84,7 +84,7 @@ class FunctionOrder:
             return Value(data)
         files = dispatch.client.files
         return Value(
-            blob=self._remembered.get(
+            blob=self._uploads.get(
                 (dispatch, "code", self.code.name), data, lambda: files.upload_bytes(data)
             )
         )
@@ -94,8 +94,8 @@ class FunctionOrder:
         if folder is None:
             return None
         files = dispatch.client.files
-        # It is not looked at again for each call: there may be thousands of files in it.
-        return self._remembered.get((dispatch, "folder"), None, lambda: files.upload_folder(folder))
+        # Changes are not looked for at each call: there may be thousands of files in it.
+        return self._uploads.get((dispatch, "folder"), None, lambda: files.upload_folder(folder))
 
     def _files(self, dispatch: Dispatch) -> tuple[NamedFile, ...]:
         return tuple(
@@ -104,31 +104,31 @@ class FunctionOrder:
 
     def _file(self, dispatch: Dispatch, file: Path) -> BlobRef:
         files = dispatch.client.files
-        return self._remembered.get((dispatch, file), _version(file), lambda: files.upload(file))
+        return self._uploads.get((dispatch, file), _version(file), lambda: files.upload(file))
 
     def _requirements(self, dispatch: Dispatch) -> Requirements:
-        """Where pickles are to be opened, only nodes run it whose pickles are."""
-        wanted = self.options.request.requirements
+        """With `allow_pickle`, only nodes whose pickles are trusted may run the function."""
+        requirements = self.options.request.requirements
         if self.options.on_own_nodes:
-            wanted = replace(wanted, owners=(*wanted.owners, dispatch.wallet))
+            requirements = replace(requirements, owners=(*requirements.owners, dispatch.wallet))
         if not self.options.allow_pickle:
-            return wanted
+            return requirements
         trusted = self._trusted(dispatch)
-        named = {wallet.lower() for wallet in wanted.owners}
-        owners = tuple(each for each in trusted if not named or each.lower() in named)
+        allowed = {wallet.lower() for wallet in requirements.owners}
+        owners = tuple(wallet for wallet in trusted if not allowed or wallet.lower() in allowed)
         if not owners:
             raise InvalidInput(
-                "None of the owners that it may run at is one whose pickles are opened.",
-                "Name them with from_wallets= as well.",
+                "No owner in owner= is trusted for pickles.",
+                "Add their wallets to from_wallets= as well.",
             )
-        return replace(wanted, owners=owners)
+        return replace(requirements, owners=owners)
 
     def _trusted(self, dispatch: Dispatch) -> tuple[str, ...]:
         return (dispatch.wallet, *self.options.from_wallets)
 
 
 def _version(file: Path) -> tuple[int, int] | None:
-    """Another one when it was written to; none if it is not there, which the upload says."""
+    """Changes when the file is written to; None if it is missing, which the upload reports."""
     try:
         status = file.stat()
     except OSError:

@@ -1,9 +1,8 @@
-"""Results as they come, of all tasks that somebody in this process waits for.
+"""Collects the results of all tasks that this process waits for.
 
-Two threads ask. What was just submitted is waited for by one of them, so that a short call gets
-its answer at once; what takes longer goes over to the other, whose poll is left alone for as long
-as it likes. A poll that is to wait for one more task is cut and asked again; where tasks come so
-fast that this would be all it does, polls become short instead.
+Two threads poll. One waits for fresh tasks, so that short calls return quickly; tasks that take
+longer move to the other, whose long polls are rarely disturbed. When a task is added, the running
+poll is cut and sent again; when tasks are added too fast for that, polls become short instead.
 """
 
 import threading
@@ -23,20 +22,19 @@ from potluck.wire.codec import decode_packed, encode_json
 from potluck.wire.response import not_potluck
 from potluck.wire.results import MOST_TASKS, AskResults, Results, TaskResult, Wanted
 
-_FRESH_SECONDS = 1.0  # for so long a task is a short one
+_FRESH_SECONDS = 1.0  # after which a task moves to the steady poll
 _POLL_SECONDS = 20.0
 _SHORTEST_POLL_SECONDS = 0.005
-# What was submitted just now is not done yet: the server had better begin with it. And what is
-# submitted meanwhile is asked for together with it.
+# A task that was just submitted is not done yet; meanwhile more may arrive for the same poll.
 _GATHER_SECONDS = 0.003
-_ROUND_SECONDS = 0.2  # of more tasks than one poll may name
-_TASKS_A_SECOND = 10_000  # as many as may be named in polls that come one after the other
-_PATIENCE_SECONDS = 600.0  # without a server; tasks go on, and their results are kept
-_KEEP_OPEN = "Ask for results while it is open. The task goes on, and `potluck ps` shows it."
+_ROUND_SECONDS = 0.2  # when there are more tasks than one poll may name
+_TASKS_A_SECOND = 10_000  # the limit for tasks named in consecutive polls
+_PATIENCE_SECONDS = 600.0  # without a server; tasks continue, and their results are kept
+_KEEP_OPEN = "Get results while it is open. The task continues, and `potluck ps` shows it."
 
 
 class ResultListener(Protocol):
-    """Told, in the order in which it happens, until the task is over; or that nobody can say."""
+    """Receives a task's results in order until it is final, or the error that ends the waiting."""
 
     def told(self, result: TaskResult) -> None: ...
 
@@ -69,7 +67,7 @@ class Collector:
 
 
 class _Poll:
-    """One thread that waits for results of the tasks that it is given."""
+    """One thread that polls for the results of its tasks."""
 
     def __init__(
         self,
@@ -87,7 +85,7 @@ class _Poll:
         self._is_asking = False
         self._came_meanwhile = False  # while the last poll was under way
         self._is_closed = False
-        self._unheard_since: float | None = None
+        self._failing_since: float | None = None
         self._failures = 0
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
@@ -120,33 +118,33 @@ class _Poll:
         self._line.close()
 
     def _shortest_seconds(self) -> float:
-        """The more a poll names, the more it costs to ask it again."""
+        """Grows with the number of tasks that a poll names: repeating it costs more."""
         return _SHORTEST_POLL_SECONDS + min(len(self._watched), MOST_TASKS) / _TASKS_A_SECOND
 
     def _run(self) -> None:
         try:
             self._collect()
         finally:
-            # Also if this thread met a mistake of ours: nobody is to wait for it for ever.
+            # Also after a bug in this thread: no caller may wait for ever.
             with self._turn:
                 self._is_closed = True
             self._lose(_closed())
 
     def _collect(self) -> None:
-        while (asked := self._next()) is not None:
+        while (request := self._next()) is not None:
             try:
-                for result in self._ask(asked):
-                    self._tell(result)
-                self._unheard_since, self._failures = None, 0
+                for result in self._ask(request):
+                    self._deliver(result)
+                self._failing_since, self._failures = None, 0
             except NotFound:
-                self._drop_unknown(asked)
+                self._drop_unknown(request)
             except PotluckError as error:
                 if not self._line.is_cut:
-                    self._bear(error)
+                    self._back_off(error)
 
     def _next(self) -> AskResults | None:
-        """What to ask now. Those that were asked for go to the end, so that each has its turn."""
-        self._hand_on()
+        """The next poll. Tasks that it names go to the end, so that each has its turn."""
+        self._pass_old_on()
         with self._turn:
             self._is_asking = False
             while not (self._watched or self._is_closed):
@@ -167,34 +165,33 @@ class _Poll:
             return AskResults(wanted, self._wait_seconds)
 
     def _choose_wait(self) -> None:
-        """Short as long as more comes, then longer and longer."""
+        """Short while tasks are being added, then growing."""
         most = self._longest_seconds if len(self._watched) <= MOST_TASKS else _ROUND_SECONDS
         next_seconds = self._shortest_seconds() if self._came_meanwhile else 4 * self._wait_seconds
         self._wait_seconds = min(next_seconds, most)
         self._came_meanwhile = False
 
-    def _hand_on(self) -> None:
-        """What has been here for long is no short one."""
+    def _pass_old_on(self) -> None:
         if self._pass_on is None:
             return
         with self._turn:
             before = time.monotonic() - _FRESH_SECONDS
-            old = {name: each for name, each in self._watched.items() if each.since < before}
+            old = {id_: watch for id_, watch in self._watched.items() if watch.since < before}
             for task_id in old:
                 del self._watched[task_id]
         if old:
             self._pass_on(old)
 
-    def _ask(self, asked: AskResults) -> list[TaskResult]:
+    def _ask(self, request: AskResults) -> list[TaskResult]:
         route = routes.ASK_RESULTS
         headers = {"Accept": "application/msgpack"}
-        body = self._line.call(route.method, route.url(), encode_json(asked), headers)
+        body = self._line.call(route.method, route.url(), encode_json(request), headers)
         try:
             return decode_packed(body, Results).results
         except InvalidInput as error:
             raise not_potluck(self._line.url, error.detail) from error
 
-    def _tell(self, result: TaskResult) -> None:
+    def _deliver(self, result: TaskResult) -> None:
         is_over = result.state.is_final and not result.has_more
         with self._turn:
             watch = self._watched.get(result.task_id)
@@ -205,12 +202,12 @@ class _Poll:
                 del self._watched[result.task_id]
         watch.watcher.told(result)
 
-    def _drop_unknown(self, asked: AskResults) -> None:
-        """One that nobody knows any more is found by asking for each alone."""
-        for wanted in asked.tasks:
+    def _drop_unknown(self, request: AskResults) -> None:
+        """Finds the task that the server no longer knows by polling for each alone."""
+        for wanted in request.tasks:
             try:
                 for result in self._ask(AskResults((wanted,))):
-                    self._tell(result)
+                    self._deliver(result)
             except NotFound as unknown:
                 with self._turn:
                     watch = self._watched.pop(wanted.task_id, None)
@@ -219,11 +216,11 @@ class _Poll:
             except PotluckError:
                 return
 
-    def _bear(self, error: PotluckError) -> None:
+    def _back_off(self, error: PotluckError) -> None:
         now = time.monotonic()
-        self._unheard_since = self._unheard_since or now
+        self._failing_since = self._failing_since or now
         self._failures += 1
-        if error.retryable and now - self._unheard_since < _PATIENCE_SECONDS:
+        if error.retryable and now - self._failing_since < _PATIENCE_SECONDS:
             pause = self._line.patience.pause_seconds(self._failures, asked_seconds(error))
             with self._turn:
                 self._turn.wait_for(lambda: self._is_closed, pause)
@@ -238,4 +235,4 @@ class _Poll:
 
 
 def _closed() -> BadSettings:
-    return BadSettings("The client was closed before the result was there.", _KEEP_OPEN)
+    return BadSettings("The client was closed before the result arrived.", _KEEP_OPEN)

@@ -1,7 +1,7 @@
-"""A connection of its own for long polls, which another thread can end before their time.
+"""A separate connection for long polls, which another thread can cut.
 
-A poll names the tasks that it waits for. When there is another one to wait for, the poll is cut,
-and asked again with all of them; nothing is lost by that, since asking changes nothing.
+A poll names the tasks that it waits for. When a task is added, the poll is cut and sent again with
+all of them; it changes nothing at the server, so nothing is lost.
 """
 
 import socket
@@ -15,26 +15,26 @@ from potluck.consumer.http.transport import Transport
 
 
 class CuttableConnection(Transport):
-    """Speaks as the transport that it is made from."""
+    """A copy of a transport, with the same bearer."""
 
     def __init__(self, like: Transport):
         super().__init__(like.url, like.patience, like.ca_file, like.bearer)
         self._lock = threading.Lock()
         self._socket: socket.socket | None = None
         self._is_cut = False
-        self._pool.pool_classes_by_scheme = _noting(self)
+        self._pool.pool_classes_by_scheme = _pool_classes(self)
 
     def close(self) -> None:
-        """The bearer is another's, and stays."""
+        """Closes the connections, and not the bearer, which is shared."""
         self._pool.clear()
 
     def open(self) -> None:
-        """From now on a cut is meant for what is asked next."""
+        """Ends a cut: later ones are meant for the next request."""
         with self._lock:
             self._is_cut = False
 
     def cut(self) -> None:
-        """Whatever is asked now fails at once, also if it has not been sent yet."""
+        """Fails the present request immediately, also if it has not been sent yet."""
         with self._lock:
             self._is_cut = True
             self._end()
@@ -43,7 +43,7 @@ class CuttableConnection(Transport):
     def is_cut(self) -> bool:
         return self._is_cut
 
-    def noted(self, connected: socket.socket | None) -> None:
+    def set_socket(self, connected: socket.socket | None) -> None:
         with self._lock:
             self._socket = connected
             if self._is_cut:
@@ -52,22 +52,22 @@ class CuttableConnection(Transport):
     def _end(self) -> None:
         if self._socket is not None:
             with suppress(OSError):
-                # Of the socket below TLS: the other thread is in the middle of reading from it.
+                # Below TLS: another thread is reading from it.
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
 
-def _noting(line: CuttableConnection) -> dict[str, type[HTTPConnectionPool]]:
-    """Pools whose connections tell the line of their sockets."""
+def _pool_classes(owner: CuttableConnection) -> dict[str, type[HTTPConnectionPool]]:
+    """Pools whose connections report their sockets to the owner."""
 
     class Plain(HTTPConnection):
         def connect(self) -> None:
             super().connect()
-            line.noted(self.sock)
+            owner.set_socket(self.sock)
 
     class Secure(HTTPSConnection):
         def connect(self) -> None:
             super().connect()
-            line.noted(self.sock)
+            owner.set_socket(self.sock)
 
     class PlainPool(HTTPConnectionPool):
         ConnectionCls = Plain

@@ -1,8 +1,7 @@
-"""What a node answered, as a value. The node is a stranger: its bytes are data, and never code.
+"""Decodes the values that nodes return. Nodes are untrusted: their bytes are data, never code.
 
-Results are read by `plain_values`, which runs nothing. Only who asked for pickles, call by call,
-gets them opened, and only those from nodes of wallets that he named; exceptions never are more than
-words.
+Values are decoded by `plain_values`, which executes nothing. Pickles are loaded only for calls with
+`allow_pickle`, and only from nodes of the wallets that the caller named; exceptions are only text.
 """
 
 import pickle
@@ -16,30 +15,30 @@ from potluck.wire.results import ResultPiece
 
 _MOST_CHARACTERS = 100_000
 _HINTS = {
-    "ModuleNotFoundError": "Name what it needs with dependencies=[…], or bring it with folder=…."
+    "ModuleNotFoundError": "Add the package to dependencies=[…], or send the module with folder=…."
 }
 
 
 class FailedValue(Struct, frozen=True):
-    """In the place of a value that there is none of."""
+    """Stands for a value that is missing."""
 
     error: PotluckError
 
 
 class Opener(Struct, frozen=True):
-    """Of one call: whose pickles are opened, if it asked for any."""
+    """Decodes the values of one call, and pickles from these wallets."""
 
-    pickles_from: frozenset[str] | None = None
-    most_bytes: int = MOST_VALUE_BYTES  # a node could say that it has the size of a disk
+    pickles_from: frozenset[str] | None = None  # None: no pickles
+    most_bytes: int = MOST_VALUE_BYTES  # a node could claim any size
 
-    def values(self, found: list[bytes], piece: ResultPiece) -> list[object]:
-        """What is no value stands as its error, and is no matter to its neighbours."""
+    def values(self, encoded: list[bytes], piece: ResultPiece) -> list[object]:
+        """The values; an invalid one becomes a FailedValue and does not affect the others."""
         if self.pickles_from is None:
             try:
-                return [plain_values.decode(data) for data in found]
+                return [plain_values.decode(data) for data in encoded]
             except plain_values.PlainError:
-                pass  # it is found below which one it is
-        return [self.value(data, piece) for data in found]
+                pass  # found below
+        return [self.value(data, piece) for data in encoded]
 
     def value(self, data: bytes, piece: ResultPiece) -> object:
         try:
@@ -52,47 +51,47 @@ class Opener(Struct, frozen=True):
             return FailedValue(error)
 
     def error(self, data: bytes, piece: ResultPiece) -> PotluckError:
-        """What a function raised there, in words."""
+        """The exception of a function, as text."""
         try:
-            told = plain_values.decode(data)
+            fields = plain_values.decode(data)
         except plain_values.PlainError as error:
             return _not_data(piece, str(error))
-        if not isinstance(told, dict):
-            return _not_data(piece, "it is no description of an exception")
-        raised = RemoteError(*(_word(told, name) for name in ("type", "message", "traceback")))
+        if not isinstance(fields, dict):
+            return _not_data(piece, "it does not describe an exception")
+        raised = RemoteError(*(_text(fields, name) for name in ("type", "message", "traceback")))
         raised.hint = _HINTS.get(raised.type_name, "")
         return raised
 
     def _unpickled(self, data: bytes, piece: ResultPiece) -> object:
         if self.pickles_from is None or piece.wallet.lower() not in self.pickles_from:
             raise UntrustedResult(
-                f"The pickle from {_who(piece)} is not opened: it would run what that node likes.",
-                "Name its wallet with from_wallets=, or return plain data and leave allow_pickle.",
+                f"The pickle from {_who(piece)} is not loaded: it could run any code here.",
+                "Trust its wallet with from_wallets=, or return plain data without allow_pickle.",
             )
         try:
             return pickle.loads(data)  # noqa: S301 - from a wallet that was named for this
-        except Exception as error:  # whatever its making raises
+        except Exception as error:  # unpickling may raise anything
             raise UntrustedResult(
-                f"The pickle from {_who(piece)} can not be opened here: {error!r}.",
-                "What it is made of must be installed here too.",
+                f"The pickle from {_who(piece)} cannot be loaded here: {error!r}.",
+                "Its modules have to be installed here too.",
             ) from error
 
 
-def _word(told: dict[object, object], name: str) -> str:
-    """Without what a terminal would obey, and what can not be written at all."""
-    word = told.get(name)
-    if not isinstance(word, str):
+def _text(fields: dict[object, object], name: str) -> str:
+    """Without control characters and lone surrogates."""
+    text = fields.get(name)
+    if not isinstance(text, str):
         return ""
     return "".join(
         letter if letter.isprintable() or letter in "\n\t" else "�"
-        for letter in word[:_MOST_CHARACTERS]
+        for letter in text[:_MOST_CHARACTERS]
     )
 
 
 def _not_data(piece: ResultPiece, why: str) -> UntrustedResult:
     return UntrustedResult(
-        f"The answer of {_who(piece)} is not plain data, and is not opened: {why}",
-        "No sound node answers so: results come back as data, whatever a function returns.",
+        f"The result from {_who(piece)} is not plain data, and is not decoded: {why}",
+        "A correct node returns plain data: do not trust that node.",
     )
 
 

@@ -1,7 +1,7 @@
-"""All that goes between this process and a server for its functions: made once for each client.
+"""The threads that submit function calls and collect their results, once for each client.
 
-Threads do not survive a fork, so a child process makes its own. At the end of the program what was
-submitted is still sent, for a few seconds; tasks go on without us.
+Threads do not survive a fork, so a child process starts its own. When the program ends, pending
+submissions are still sent, for a few seconds; tasks continue without the program.
 """
 
 import atexit
@@ -27,6 +27,8 @@ _MOST_THREADS = 4
 
 
 class Fetches:
+    """Downloads large values in a few daemon threads, so that small ones need not wait."""
+
     def __init__(self) -> None:
         self._waiting: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._lock = threading.Lock()
@@ -34,7 +36,7 @@ class Fetches:
         self._is_closed = False
 
     def put(self, fetch: Callable[[], None]) -> None:
-        """Called soon; it raises nothing. One that comes after the end has a thread of its own."""
+        """Runs `fetch`, which must not raise, soon; after `close` in a thread of its own."""
         run = fetch
         with self._lock:
             if not self._is_closed:
@@ -46,7 +48,7 @@ class Fetches:
         threading.Thread(target=run, name="potluck-fetch", daemon=True).start()
 
     def close(self) -> None:
-        """What was put before is still brought."""
+        """Ends the threads after the pending fetches."""
         with self._lock:
             self._is_closed = True
             for _ in range(_MOST_THREADS):
@@ -58,30 +60,32 @@ class Fetches:
 
 
 class PreparationThread:
+    """Prepares submissions in order, in a daemon thread, for callers in an event loop."""
+
     def __init__(self) -> None:
         self._turn = threading.Condition()
         self._waiting: deque[Callable[[], None]] = deque()
-        self._is_at_work = False
-        self._is_begun = False
+        self._is_busy = False
+        self._is_running = False
         self._is_closed = False
 
     def put(self, prepare: Callable[[], None]) -> None:
-        """Called soon; it raises nothing."""
+        """Runs `prepare`, which must not raise, soon."""
         with self._turn:
             self._waiting.append(prepare)
             self._turn.notify_all()
-            if self._is_begun:
+            if self._is_running:
                 return
-            self._is_begun = True
+            self._is_running = True
         threading.Thread(target=self._run, name="potluck-prepare", daemon=True).start()
 
     def flush(self, timeout: float | None = None) -> bool:
-        """Waits until nothing is left; false if that was not so in time."""
+        """Waits until nothing is left; false after the timeout."""
         with self._turn:
-            return self._turn.wait_for(lambda: not self._waiting and not self._is_at_work, timeout)
+            return self._turn.wait_for(lambda: not self._waiting and not self._is_busy, timeout)
 
     def close(self) -> None:
-        """What was put before is still prepared: whoever waits for it is told that it is over."""
+        """Ends the thread after the pending preparations, so that their callers get an error."""
         with self._turn:
             self._is_closed = True
             self._turn.notify_all()
@@ -92,25 +96,25 @@ class PreparationThread:
 
     def _next(self) -> Callable[[], None] | None:
         with self._turn:
-            self._is_at_work = False
+            self._is_busy = False
             self._turn.notify_all()
             self._turn.wait_for(lambda: self._waiting or self._is_closed)
             if not self._waiting:
-                self._is_begun = False
+                self._is_running = False
                 return None
-            self._is_at_work = True
+            self._is_busy = True
             return self._waiting.popleft()
 
 
 _EXIT_SECONDS = 10.0
-_KNOWN_SECONDS = 3600.0  # of a pin, which lasts a day
+_REUSE_SECONDS = 3600.0  # of an upload, whose pin lasts a day
 _LOCK = threading.RLock()
 
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 class Dispatch:
-    """Of one client."""
+    """The threads of one client."""
 
     def __init__(self, client: Potluck):
         self.client = client
@@ -118,7 +122,7 @@ class Dispatch:
         self.collector = Collector(client.transport)
         self.fetches = Fetches()
         self.preparing = PreparationThread()
-        self._pythons_known = False
+        self._is_python_checked = False
         self._wallet: str | None = None
         self._process = os.getpid()
 
@@ -129,11 +133,11 @@ class Dispatch:
         self.fetches.close()
 
     def is_ours(self) -> bool:
-        """Whether it is this process's, and not that of the one that it was forked from."""
+        """Whether it belongs to this process, and not to the one that forked it."""
         return os.getpid() == self._process
 
     def flush(self, timeout: float | None = None) -> bool:
-        """Waits until the server has answered for all that was submitted; false: not in time."""
+        """Waits until the server has answered all submissions; false after the timeout."""
         until = None if timeout is None else time.monotonic() + timeout
         is_prepared = self.preparing.flush(timeout)
         rest = None if until is None else max(0.0, until - time.monotonic())
@@ -142,25 +146,25 @@ class Dispatch:
     def check_process(self) -> None:
         if not self.is_ours():
             raise BadSettings(
-                "This was submitted by the process that this one was forked from.",
-                "Ask for its result there, or submit it here.",
+                "This was submitted by the parent process.",
+                "Get its result there, or submit it here.",
             )
 
     def value(self, data: bytes, inline_bytes: int = INLINE_BYTES) -> Value:
-        """A large one as a blob, which is there when this returns."""
+        """The data as a value; larger data is uploaded as a blob first."""
         if len(data) <= inline_bytes:
             return Value(data)
         return Value(blob=self.client.files.upload_bytes(data))
 
     def cancel(self, task_id: TaskId) -> bool:
-        """Whether it is called off now."""
+        """Cancels a task; true if it is cancelled now."""
         try:
             return self.client.tasks.cancel(task_id).state is TaskState.CANCELLED
         except PotluckError:
             return False
 
     def is_waiting(self, task_id: TaskId) -> bool:
-        """Whether it has not begun yet; not known, if nobody answers."""
+        """Whether the task has not started yet; false if the server does not answer."""
         try:
             state = self.client.tasks.get(task_id).state
         except PotluckError:
@@ -168,12 +172,12 @@ class Dispatch:
         return state in (TaskState.QUEUED, TaskState.ASSIGNED)
 
     def stage(self, task_id: TaskId) -> str:
-        """Where a task is, and why it waits, in words."""
+        """The phase of a task, and its node or the reason why it waits, as text."""
         try:
             task = self.client.tasks.get(task_id)
         except PotluckError as error:
             return f"{task_id}: {error.detail}"
-        where = next((f" on {each.node_name}" for each in reversed(task.attempts)), "")
+        where = next((f" on {attempt.node_name}" for attempt in reversed(task.attempts)), "")
         why = "" if task.waiting is None else f": {task.waiting.sentence}"
         return f"{task.name} ({task_id}): {task.phase}{why or where}"
 
@@ -184,47 +188,44 @@ class Dispatch:
         return self._wallet
 
     def check_python(self) -> None:
-        """Asked before the first task: a pickle is for one Python, and waiting would not help."""
-        if self._pythons_known:
+        """Before the first task, checks that a node has this Python: pickles need the same one."""
+        if self._is_python_checked:
             return
-        found = {
+        versions = {
             ".".join(node.python_version.split(".")[:2])
             for node in self.client.resources.nodes()
             if node.state is NodeState.ONLINE and TaskKind.FUNCTION in node.sandbox.kinds
         }
-        if found and PYTHON not in found:
-            several = ", ".join(sorted(found))
+        if versions and PYTHON not in versions:
+            available = ", ".join(sorted(versions))
             raise InvalidInput(
-                f"This is Python {PYTHON}, and the pool has Python {several} only: a function that"
-                " was pickled by one can not be run by another.",
-                f"Run your program with Python {several}, or send it as a script: `potluck run`.",
+                f"This is Python {PYTHON}, and the pool has only Python {available}: a pickled"
+                " function needs the same version.",
+                f"Run your program with Python {available}, or send it as a script: `potluck run`.",
             )
-        self._pythons_known = True
+        self._is_python_checked = True
 
 
 class UploadedFunction:
-    """What was uploaded for a function, and is uploaded again after a while: pins do not last.
-
-    Of each thing the newest version is known, and no other.
-    """
+    """The newest upload for each key; repeated after a while, since pins expire."""
 
     def __init__(self) -> None:
-        self._known: dict[object, tuple[object, float, BlobRef]] = {}
+        self._uploads: dict[object, tuple[object, float, BlobRef]] = {}
 
     def get(self, key: object, version: object, upload: Callable[[], BlobRef]) -> BlobRef:
-        known, at, blob = self._known.get(key, (None, 0.0, None))
-        if blob is None or known != version or time.monotonic() - at > _KNOWN_SECONDS:
+        uploaded, at, blob = self._uploads.get(key, (None, 0.0, None))
+        if blob is None or uploaded != version or time.monotonic() - at > _REUSE_SECONDS:
             blob = upload()
-            self._known[key] = (version, time.monotonic(), blob)
+            self._uploads[key] = (version, time.monotonic(), blob)
         return blob
 
 
 _DISPATCHES: dict[Potluck, Dispatch] = {}
-_DEFAULT: list[Potluck] = []  # made when it is first needed
+_DEFAULT: list[Potluck] = []  # made on first use
 
 
 def dispatch_of(client: Potluck | None) -> Dispatch:
-    """The one for this client; without one, for the server that this machine is signed in to."""
+    """The dispatch of this client; without one, of the server in the profile."""
     with _LOCK:
         if client is None:
             if not _DEFAULT:
@@ -244,10 +245,7 @@ def _end(client: Potluck) -> None:
 
 
 def flush(timeout: float | None = None) -> bool:
-    """Waits until the server has every task that was submitted so far: then they are durable.
-
-    False if that was not so in time.
-    """
+    """Waits until the server has stored every submitted task; false after the timeout."""
     with _LOCK:
         dispatches = list(_DISPATCHES.values())
     until = None if timeout is None else time.monotonic() + timeout
@@ -259,9 +257,9 @@ def flush(timeout: float | None = None) -> bool:
 
 
 def _leave() -> None:
-    """At the end of the program; what the server does not take in time is lost, and said so."""
+    """When the program ends: reports tasks that the server did not accept in time."""
     if not flush(_EXIT_SECONDS):
-        sys.stderr.write("potluck: the server did not take every task in time; some are lost.\n")
+        sys.stderr.write("potluck: the server did not accept every task in time; some are lost.\n")
 
 
 def _begin_anew() -> None:

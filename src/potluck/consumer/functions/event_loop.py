@@ -1,12 +1,10 @@
-"""Whether an event loop runs in this thread. Then nothing here may wait for the network: it would
-stop all else that the loop does.
-"""
+"""Detects an event loop in this thread, which must not be blocked by the network."""
 
 import sys
 
 
 def in_event_loop() -> bool:
-    if "asyncio" not in sys.modules:  # nobody has one
+    if "asyncio" not in sys.modules:
         return False
     import asyncio
 

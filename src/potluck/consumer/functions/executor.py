@@ -1,12 +1,12 @@
-"""`potluck.Executor()`: the pool as any other executor, for code that takes one.
+"""`potluck.Executor()`: the pool as a standard executor.
 
     with potluck.Executor(gpu=True, dependencies=["torch"]) as executor:
         futures = [executor.submit(train, rate) for rate in (0.1, 0.01)]
         print([future.result() for future in futures])
 
-It takes functions as they are: decorated or not, lambdas, partials, methods. What differs from the
-executors of the standard library: an exception comes back as `RemoteError`, since nothing that a
-node answers is ever run here, and `cancel` also ends what runs.
+It takes any function: decorated or not, lambdas, partials, methods. Unlike the executors of the
+standard library, exceptions come back as `RemoteError`, since nothing from a
+node is executed here, and `cancel` also ends running tasks.
 """
 
 import os
@@ -33,7 +33,7 @@ from potluck.consumer.http.thread_map import at_once
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_MOST_KNOWN = 64
+_MOST_CODES = 64
 
 
 class Executor(futures.Executor):
@@ -41,8 +41,8 @@ class Executor(futures.Executor):
 
     def __init__(self, **wishes: Unpack[FunctionOptions]):
         self._options = understood(by_present_names(wishes))
-        self._remembered = UploadedFunction()
-        self._known: OrderedDict[Callable[..., object], Code] = OrderedDict()
+        self._uploads = UploadedFunction()
+        self._codes: OrderedDict[Callable[..., object], Code] = OrderedDict()
         self._lock = threading.Lock()
         self._live: set[TaskFuture[object]] = set()
         self._maps: set[TaskMap[object]] = set()
@@ -50,11 +50,11 @@ class Executor(futures.Executor):
         _EXECUTORS.add(self)
 
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> TaskFuture[R]:
-        """Asks for one call. The function and its arguments are taken as they are now."""
+        """Submits one call, with the present state of the function and its arguments."""
         order = self._order(fn)
         future = submit(order, args, kwargs)
         with self._lock:
-            is_late = self._is_shut  # while it was sent: nobody would wait for it
+            is_late = self._is_shut  # while it was sent: `shutdown` would not wait for it
             if not is_late:
                 self._live.add(future)
         if is_late:
@@ -70,11 +70,11 @@ class Executor(futures.Executor):
         timeout: float | None = None,
         chunksize: int = 1,
     ) -> Iterator[R]:
-        """As `map(fn, *iterables)`, on many nodes, with the results in order.
+        """Like `map(fn, *iterables)`, on many nodes, with the results in order.
 
-        The inputs are read at once, up to forty thousand of them; the rest as results are taken.
-        `timeout` is for the whole, from now on. How many items go to a node at a time is the
-        pool's choice, whatever `chunksize` says.
+        Up to forty thousand inputs are read immediately, the rest as results are taken. `timeout`
+        is for all results, from now on. `chunksize` has no effect: the pool chooses how many items
+        a node gets at a time.
         """
         if chunksize < 1:
             raise ValueError("chunksize must be >= 1.")
@@ -93,9 +93,9 @@ class Executor(futures.Executor):
         return cast(Iterator[R], self._results(mapped, until))
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Takes nothing more. Waits for what runs, unless told not to: then it goes on without us.
+        """Accepts no more calls, and waits for the running ones unless `wait` is false.
 
-        With `cancel_futures` what has not begun is called off; what runs is left to its end.
+        `cancel_futures` cancels the tasks that have not started.
         """
         with self._lock:
             self._is_shut = True
@@ -111,7 +111,7 @@ class Executor(futures.Executor):
             self._maps.clear()
 
     def _results(self, mapped: TaskMap[object], until: float | None) -> Iterator[object]:
-        """After an error, or when nobody goes on, the rest is called off: as others do."""
+        """Cancels the rest after an error or an abandoned iteration, as other executors do."""
         try:
             while True:
                 rest = None if until is None else max(0.0, until - time.monotonic())
@@ -131,19 +131,17 @@ class Executor(futures.Executor):
         if isinstance(function, RemoteFunction):
             function = function.local_function
         check_gives_value(function)
-        return FunctionOrder(self._code(function), self._options, self._remembered)
+        return FunctionOrder(self._code(function), self._options, self._uploads)
 
     def _code(self, function: Callable[..., object]) -> Code:
-        """The pickle of a function that can not have changed is made once, however often it is
-        submitted. What has state goes as it is now.
-        """
+        """The cached code of a function that cannot have changed; new code for one with state."""
         if not isinstance(function, FunctionType) or not is_lasting(captured(function)):
             return Code(function)
         with self._lock:
-            code = self._known.setdefault(function, Code(function))
-            self._known.move_to_end(function)
-            if len(self._known) > _MOST_KNOWN:
-                self._known.popitem(last=False)
+            code = self._codes.setdefault(function, Code(function))
+            self._codes.move_to_end(function)
+            if len(self._codes) > _MOST_CODES:
+                self._codes.popitem(last=False)
             return code
 
     def _forget(self, future: futures.Future[object]) -> None:
@@ -151,7 +149,7 @@ class Executor(futures.Executor):
             self._live.discard(cast(TaskFuture[object], future))
 
     def _begin_anew(self) -> None:
-        """In a child process: what was submitted is the parent's, which may hold the lock."""
+        """In a child process: submissions are the parent's, which may hold the lock."""
         self._lock = threading.Lock()
         self._live = set()
         self._maps = set()

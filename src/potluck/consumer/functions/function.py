@@ -1,4 +1,4 @@
-"""`@potluck.task`: a function that runs here when it is called, and elsewhere when it is submitted.
+"""`@potluck.task`: a function that runs here when called, and on a node when submitted.
 
 @potluck.task(ram="2GiB", dependencies=["numpy"])
 def norm(size: int) -> float: ...
@@ -38,18 +38,18 @@ class RemoteFunction(Generic[P, R]):
         self._order = FunctionOrder(code, understood(wishes))
 
     def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
-        """Runs here, as if it had not been decorated."""
+        """Calls the function here, as if it were not decorated."""
         return self._function(*arguments, **named)
 
     local = __call__
 
     @property
     def local_function(self) -> Callable[P, R]:
-        """The function itself, as it was before it was decorated."""
+        """The undecorated function."""
         return self._function
 
     def submit(self, *arguments: P.args, **named: P.kwargs) -> TaskFuture[R]:
-        """Asks for one call. It is durable once the server has it; `potluck.flush()` waits."""
+        """Submits one call. It is durable once the server has it; `potluck.flush()` waits."""
         return cast(TaskFuture[R], submit(self._order, arguments, named))
 
     @overload
@@ -74,13 +74,13 @@ class RemoteFunction(Generic[P, R]):
         ordered: bool = True,
         return_exceptions: bool = False,
     ) -> TaskMap[R] | TaskMap[R | PotluckError]:
-        """Calls it with the items of the iterables, one of each, as `map` does.
+        """Calls the function with one item of each iterable at a time, like the built-in `map`.
 
-        Generators are read as results are asked for. An item that failed raises its error when its
-        turn comes, or is that error with `return_exceptions`.
+        Generators are read as results are taken. A failed item raises its error in its turn, or
+        yields the error with `return_exceptions`.
         """
         if not iterables:
-            raise InvalidInput("There is nothing to map over.", "Give it at least one iterable.")
+            raise InvalidInput("There is nothing to map over.", "Pass at least one iterable.")
         dispatch = dispatch_of(self._order.options.client)
         inputs: Iterator[tuple[object, ...]] = zip(*iterables, strict=False)
         total = count_of(iterables)
@@ -100,14 +100,14 @@ class RemoteFunction(Generic[P, R]):
     ) -> "RemoteFunction[Q, R]": ...
 
     def __get__(self, instance: object, owner: type, /) -> "RemoteFunction[..., R]":
-        """Of a method, as functions are bound: the object travels with the code."""
+        """Binds a method; its object is pickled with the code."""
         if instance is None or not hasattr(self._function, "__get__"):
             return self
         bound = self._function.__get__(instance, owner)
         return RemoteFunction(Code(bound), bound, self._wishes)
 
     def __reduce__(self) -> tuple[object, tuple[tuple[Callable[P, R]]]]:
-        """In the sandbox it is the plain function: nothing of Potluck is needed there."""
+        """Unpickled, it is the plain function, so that a sandbox needs no Potluck."""
         return operator.itemgetter(0), ((self._function,),)
 
     def __repr__(self) -> str:
@@ -127,11 +127,11 @@ def task(
 def task(
     function: Callable[P, R] | None = None, /, **wishes: Unpack[FunctionOptions]
 ) -> RemoteFunction[P, R] | Callable[[Callable[P, R]], RemoteFunction[P, R]]:
-    """Lets a function run on other machines; with or without options."""
+    """Decorates a function to run on other machines; with or without options."""
     named = by_present_names(wishes)
     if function is not None:
         return _remote(function, named)
-    understood(named)  # a mistake in them is said where they are
+    understood(named)  # raises for a mistake at the decorator
     return functools.partial(_remote, wishes=named)
 
 

@@ -1,4 +1,4 @@
-"""A call that was submitted: a future like any other, and the task behind it."""
+"""The future of a submitted call."""
 
 import reprlib
 import threading
@@ -24,9 +24,9 @@ T = TypeVar("T")
 
 
 class TaskFuture(Future[T]):
-    """Its result is what the function returned; `task_id` is known once the server has it.
+    """Its result is the function's value; `task_id` is set once the server has the task.
 
-    It works with `concurrent.futures.wait` and `as_completed`. `cancel` calls the task off, also
+    It works with `concurrent.futures.wait` and `as_completed`. `cancel` cancels the task, also
     while it runs.
     """
 
@@ -35,7 +35,7 @@ class TaskFuture(Future[T]):
         self.task_id: TaskId | None = None
         self._dispatch = dispatch
         self._opener = opener or Opener()
-        self._called_off = False
+        self._is_cancelling = False
         self._ending = threading.RLock()
 
     def result(self, timeout: float | None = None) -> T:
@@ -47,59 +47,58 @@ class TaskFuture(Future[T]):
         return super().exception(timeout)
 
     def __await__(self) -> Generator[Any, None, T]:
-        """In an event loop. Cancelled while it is awaited, the task is called off;
-        `asyncio.shield(future)` lets it go on.
-        """
+        """Awaits the result. A cancelled await cancels the task, unless the future is shielded."""
         import asyncio
 
         return asyncio.wrap_future(self).__await__()
 
     def __repr__(self) -> str:
-        return f"<TaskFuture {self._told()}>"
+        return f"<TaskFuture {self._summary()}>"
 
-    def _told(self) -> str:
-        """How it is, without asking anybody."""
-        named = self.task_id or "on its way"
+    def _summary(self) -> str:
+        """The state, without a request to the server."""
+        name = self.task_id or "being submitted"
         if not self.done():
-            return str(named)
+            return str(name)
         if self.cancelled():
-            return f"{named}, cancelled"
+            return f"{name}, cancelled"
         error = super().exception()
-        return f"{named}, {'done' if error is None else f'raised {type(error).__name__}'}"
+        return f"{name}, {'done' if error is None else f'raised {type(error).__name__}'}"
 
     def _ipython_display_(self) -> None:
-        """In a notebook: where its task is, until it has a result."""
-        notebook.show_live(self._picture)
+        """In a notebook: the phase of its task, until it has a result."""
+        notebook.show_live(self._view)
 
-    def _picture(self) -> notebook.NotebookView:
+    def _view(self) -> notebook.NotebookView:
         if not self.done():
-            told = self._dispatch.stage(self.task_id) if self.task_id else "on its way"
-            return notebook.NotebookView(told, notebook.bar(told))
-        failed = self.cancelled() or super().exception() is not None
-        told = self._told() if failed else f"{self._told()}: {reprlib.repr(super().result())}"
-        return notebook.NotebookView(told, notebook.line(told), is_over=True)
+            text = self._dispatch.stage(self.task_id) if self.task_id else "being submitted"
+            return notebook.NotebookView(text, notebook.bar(text))
+        text = self._summary()
+        if not self.cancelled() and super().exception() is None:
+            text += f": {reprlib.repr(super().result())}"
+        return notebook.NotebookView(text, notebook.line(text), is_over=True)
 
     def cancel(self) -> bool:
-        """True if there will be no result: the task is called off, or was not even sent."""
+        """Cancels the task, or its submission; true if there will be no result."""
         self._dispatch.check_process()
         if self.done():
             return self.cancelled()
-        self._called_off = True
+        self._is_cancelling = True
         task_id = self.task_id
         if in_event_loop():
             return self._leave(task_id)
         if self._dispatch.sender.take_back(self) or (task_id and self._dispatch.cancel(task_id)):
             return self._end_as_cancelled()
-        # On its way: it is called off as soon as it has an id. Or it is over, and its result comes.
+        # It is being submitted, and is cancelled once it has an id; or it is final already.
         return False
 
     def cancel_waiting(self) -> None:
-        """Calls it off if it has not begun; what runs is left to its end."""
+        """Cancels the task if it has not started."""
         if self.task_id is None or self._dispatch.is_waiting(self.task_id):
             self.cancel()
 
     def _leave(self, task_id: TaskId | None) -> bool:
-        """For us it is over at once; the server is told by another thread."""
+        """Ends the future immediately; another thread cancels the task."""
         if task_id is not None:
             self._dispatch.collector.forget(task_id)
             self._dispatch.sender.call_off(task_id)
@@ -108,12 +107,12 @@ class TaskFuture(Future[T]):
         return self._end_as_cancelled()
 
     def opened_by(self, opener: Opener) -> None:
-        """Known before the request is sent."""
+        """Sets the decoder, before the request is sent."""
         self._opener = opener
 
     def submitted(self, task_id: TaskId) -> None:
         self.task_id = task_id
-        if self._called_off:
+        if self._is_cancelling:
             self._dispatch.sender.call_off(task_id)
             self._end_as_cancelled()
         else:
@@ -128,13 +127,13 @@ class TaskFuture(Future[T]):
     def told(self, result: TaskResult) -> None:
         if result.pieces:
             self._take(result.pieces[-1])
-        elif self._called_off and result.state is TaskState.CANCELLED:
+        elif self._is_cancelling and result.state is TaskState.CANCELLED:
             self._end_as_cancelled()
         elif result.state.is_final:
             self._fail(ended(result))
 
     def _take(self, piece: ResultPiece) -> None:
-        """A large value is fetched by another thread: others wait for theirs."""
+        """Large values are fetched by another thread, so that other futures need not wait."""
         blob = piece.value.blob
         if blob is None:
             self._open(piece.value.data, piece)
@@ -145,7 +144,7 @@ class TaskFuture(Future[T]):
         try:
             files = self._dispatch.client.files
             self._open(files.download_bytes(blob, self._opener.most_bytes), piece)
-        except Exception as error:  # noqa: BLE001 - there may be no memory for it
+        except Exception as error:  # noqa: BLE001 - such as MemoryError
             self._fail(error)
 
     def _open(self, data: bytes, piece: ResultPiece) -> None:
@@ -164,9 +163,8 @@ class TaskFuture(Future[T]):
             self.set_exception(error)
 
     def _end_as_cancelled(self) -> bool:
-        """Those who wait for several futures at once are told by the second call.
-
-        Whoever calls it off, and the thread that hears of it, may come here at once.
+        """The second call notifies `futures.wait` and `as_completed`. The lock: the caller of
+        `cancel` and the collector's thread may be here at the same time.
         """
         with self._ending:
             if not self.cancelled() and super().cancel():

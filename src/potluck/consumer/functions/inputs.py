@@ -1,4 +1,4 @@
-"""What a map reads: inputs, pickled, cut into what one array takes."""
+"""The inputs of a map, pickled and divided into arrays."""
 
 import time
 from collections import deque
@@ -10,14 +10,14 @@ from potluck.model.blob import INLINE_BYTES
 from potluck.wire import item_file
 
 ARRAY_ITEMS = 10_000
-_FEW_ITEMS = 1_000  # so many may go as a blob; more are cut to what needs none
+_FEW_ITEMS = 1_000  # up to this many may need a blob; larger arrays are cut to fit the request
 _ARRAY_BYTES = 8 * 2**20
-_READ_ITEMS = 500  # between two looks at the clock
+_READ_ITEMS = 500  # pickled at a time
 _READ_SECONDS = 0.1
 
 
 class InputReader:
-    """Inputs, read and pickled ahead by at most an array."""
+    """Reads and pickles inputs, at most one array ahead."""
 
     def __init__(self, order: FunctionOrder, inputs: Iterator[tuple[object, ...]]):
         self._order = order
@@ -29,8 +29,8 @@ class InputReader:
         self._is_over = False
 
     def next_items(self) -> list[bytes]:
-        """As many as make an array; fewer, if it takes long to get them. The same ones until they
-        are `sent`: none is lost when sending them fails.
+        """The items of the next array; fewer if reading takes long. Returns the same ones until
+        `sent` is called, so that none is lost when sending fails.
         """
         if not self._unsent:
             self._unsent = self._next_items()
@@ -60,7 +60,7 @@ class InputReader:
         return len(self._pickled) >= ARRAY_ITEMS or self._bytes >= _ARRAY_BYTES
 
     def _read(self, until: float) -> None:
-        read = self._unpickled  # kept, in case that Ctrl-C comes in the middle
+        read = self._unpickled  # kept in case of Ctrl-C
         clock = time.monotonic
         for item in self._inputs:
             read.append(item)
@@ -74,7 +74,7 @@ class InputReader:
         self._bytes += sum(map(len, pickled))
 
     def _fits(self) -> bool:
-        """Into one array, and into its request."""
+        """Whether all pickled items fit into one array and inline into its request."""
         count = len(self._pickled)
         size = item_file.index_bytes(count) + self._bytes
         return count <= ARRAY_ITEMS and size <= INLINE_BYTES

@@ -1,4 +1,4 @@
-"""The tasks of a map, each an array of items, and what is told of them."""
+"""The tasks of a map, each an array of items, and their results."""
 
 import threading
 import time
@@ -14,7 +14,7 @@ from potluck.wire.results import TaskResult
 
 
 class MapTally:
-    """How many items of a map are known to be done, read or not, and how many of them failed."""
+    """Counts the finished and the failed items of a map, whether they were read or not."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -27,16 +27,16 @@ class MapTally:
 
 
 class Inbox:
-    """What the threads that wait for results have brought for one map."""
+    """The results that the collector's threads have received for one map."""
 
     def __init__(self) -> None:
         self._turn = threading.Condition()
         self._news: list[tuple[MapArray, TaskResult | PotluckError]] = []
         self._is_over = False
 
-    def put(self, array: "MapArray", told: TaskResult | PotluckError) -> None:
+    def put(self, array: "MapArray", result: TaskResult | PotluckError) -> None:
         with self._turn:
-            self._news.append((array, told))
+            self._news.append((array, result))
             self._turn.notify()
 
     def take(self) -> "list[tuple[MapArray, TaskResult | PotluckError]]":
@@ -50,14 +50,14 @@ class Inbox:
             return bool(self._turn.wait_for(lambda: self._news or self._is_over, rest))
 
     def end(self) -> None:
-        """Nobody is to wait for anything any more, in whichever thread."""
+        """Wakes every waiting thread for good."""
         with self._turn:
             self._is_over = True
             self._turn.notify_all()
 
 
 class MapArray:
-    """One task of a map: its items stand from `offset` on among all of them."""
+    """One task of a map; `offset` is the position of its first item in the map."""
 
     def __init__(self, dispatch: Dispatch, inbox: Inbox, tally: MapTally, offset: int, count: int):
         self.task_id: TaskId | None = None
@@ -66,16 +66,16 @@ class MapArray:
         self._dispatch = dispatch
         self._inbox = inbox
         self._tally = tally
-        self._untold = count
-        self._is_unwanted = False
-        self._is_called_off = False
+        self._unreported = count
+        self._is_abandoned = False
+        self._is_cancelled = False
         self._is_settled = threading.Event()
 
     def submitted(self, task_id: TaskId) -> None:
         self.task_id = task_id
-        if not self._is_unwanted:
+        if not self._is_abandoned:
             self._dispatch.collector.watch(task_id, self)
-        if self._is_unwanted or self._is_called_off:
+        if self._is_abandoned or self._is_cancelled:
             self._dispatch.sender.call_off(task_id)
 
     def refused(self, error: PotluckError) -> None:
@@ -89,27 +89,27 @@ class MapArray:
     def told(self, result: TaskResult) -> None:
         known = sum(piece.end - piece.start for piece in result.pieces)
         failed = sum(piece.end - piece.start for piece in result.pieces if piece.is_error)
-        self._untold -= known
+        self._unreported -= known
         self._tally.add(known, failed)
-        if self._untold <= 0 or (result.state.is_final and not result.has_more):
+        if self._unreported <= 0 or (result.state.is_final and not result.has_more):
             self._give_up()
-            self._untold = 0
+            self._unreported = 0
         self._inbox.put(self, result)
 
     def _give_up(self) -> None:
-        """Nothing more will be told: what nothing was told of has failed."""
+        """No more results will come: the unreported items have failed."""
         if not self._is_settled.is_set():
-            rest = max(self._untold, 0)
+            rest = max(self._unreported, 0)
             self._tally.add(rest, rest)
             self._is_settled.set()
 
     def wait(self, until: float | None) -> bool:
-        """Until nothing more will be told of it."""
+        """Waits until no more results will come."""
         rest = None if until is None else max(0.0, until - time.monotonic())
         return self._is_settled.wait(rest)
 
     def is_over(self) -> bool:
-        """Of every item it is known what it gave; the task itself may end a moment later."""
+        """Whether every item has a result; the task itself may end a moment later."""
         return 0 not in self.seen
 
     def leave(self) -> None:
@@ -117,22 +117,19 @@ class MapArray:
             self._dispatch.collector.forget(self.task_id)
 
     def cancel(self) -> None:
-        """Its items are told as cancelled, to whoever still asks for them.
-
-        On its way, it is called off as soon as it has an id.
-        """
-        self._is_called_off = True
+        """Cancels the task, or its submission; its items then fail as cancelled."""
+        self._is_cancelled = True
         if self.task_id is not None:
             self._dispatch.sender.call_off(self.task_id)
         elif self._dispatch.sender.take_back(self):
-            self.refused(TaskFailed("It was called off before it was sent.", "Call it again."))
+            self.refused(TaskFailed("The call was cancelled before it was sent.", "Call it again."))
 
     def call_off(self) -> None:
-        """What is computed already stays so, also if nobody has looked at it."""
-        self._is_unwanted = True
+        """Abandons the results, and cancels the task unless it has finished."""
+        self._is_abandoned = True
         self._is_settled.set()
         self.leave()
-        if self._untold <= 0:
+        if self._unreported <= 0:
             return
         if self.task_id is not None:
             self._dispatch.sender.call_off(self.task_id)
@@ -141,28 +138,28 @@ class MapArray:
 
 
 def opened(
-    array: MapArray, told: TaskResult | PotluckError, opener: Opener, dispatch: Dispatch
+    array: MapArray, result: TaskResult | PotluckError, opener: Opener, dispatch: Dispatch
 ) -> Iterator[tuple[int, list[object]]]:
-    """Runs of items with their values, each item once; at the end also those that gave nothing."""
-    if isinstance(told, PotluckError):
+    """Runs of items with their values, each item once; at the end also the unreported items."""
+    if isinstance(result, PotluckError):
         for start, end in _gaps(array):
-            yield start, [FailedValue(told)] * (end - start)
+            yield start, [FailedValue(result)] * (end - start)
         return
     files, tasks = dispatch.client.files, dispatch.client.tasks
-    failures = failures_in(told, tasks)
-    for piece in told.pieces:
+    failures = failures_in(result, tasks)
+    for piece in result.pieces:
         run = array.seen[piece.start : piece.end]
         if len(run) == piece.end - piece.start and not any(run):
             array.seen[piece.start : piece.end] = b"\1" * len(run)
             failed = failures.get(piece.start)
-            yield piece.start, values_of(piece, told, failed, opener, files)
-    if told.state.is_final and not told.has_more:
+            yield piece.start, values_of(piece, result, failed, opener, files)
+    if result.state.is_final and not result.has_more:
         for start, end in _gaps(array):
-            yield start, [FailedValue(item_ended(told, item, None)) for item in range(start, end)]
+            yield start, [FailedValue(item_ended(result, item, None)) for item in range(start, end)]
 
 
 def _gaps(array: MapArray) -> list[tuple[int, int]]:
-    """Runs of items that nothing was told of; they count as told from now on."""
+    """Runs of unreported items, which are then marked as seen."""
     gaps = []
     start = array.seen.find(0)
     while start >= 0:

@@ -1,8 +1,8 @@
-"""A function over many inputs: arrays of items go out as the inputs are read, results come in.
+"""A function over many inputs: inputs are sent as arrays of items while results arrive.
 
-Inputs are read by whoever asks for the next result, and only so far ahead as keeps the pool busy:
-a generator of a million costs the memory of a few arrays. The first array goes out soon, whatever
-the generator does. Results come in the order of the inputs, or as they are there.
+Taking a result reads inputs, only so far ahead as keeps the pool busy: a generator of a million
+items costs the memory of a few arrays. The first array is sent soon, even if the generator is slow.
+Results come in the order of the inputs, or as they arrive.
 """
 
 import heapq
@@ -37,12 +37,12 @@ class AsTheyCome:
     def __init__(self) -> None:
         self.ready: deque[object] = deque()
 
-    def add(self, start: int, values: list[object]) -> None:  # noqa: ARG002 - wherever it is
+    def add(self, start: int, values: list[object]) -> None:  # noqa: ARG002 - in any order
         self.ready.extend(values)
 
 
 class InOrder:
-    """What came too early waits until all before it are there."""
+    """Early values wait until all before them have arrived."""
 
     def __init__(self) -> None:
         self.ready: deque[object] = deque()
@@ -63,8 +63,8 @@ _AHEAD_ITEMS = 4 * ARRAY_ITEMS
 
 
 class TaskMap(Generic[T]):
-    """The results of `.map()`. Whoever stops early closes it, or lets it go: the rest is called
-    off. `task_ids` are those of the arrays so far.
+    """The results of `.map()`. Closing or dropping it early cancels the rest. `task_ids` are those
+    of the arrays so far.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class TaskMap(Generic[T]):
         is_eager: bool = False,
         total: int | None = None,
     ):
-        """With `is_eager` as many inputs are read at once as may be ahead of the results."""
+        """With `is_eager`, as many inputs are read immediately as may be ahead of the results."""
         self._order = order
         self._dispatch = dispatch
         self._reader = InputReader(order, inputs)
@@ -91,7 +91,7 @@ class TaskMap(Generic[T]):
         self._total = total
         self._watch = ProgressWatch(order.options.progress)
         self._opener: Opener | None = None
-        self._trouble: PotluckError | None = None
+        self._error: PotluckError | None = None
         self._each: AsyncIterator[T] | None = None
         self._is_eager = is_eager
         soon(dispatch, self._begin, self._refused)
@@ -107,7 +107,7 @@ class TaskMap(Generic[T]):
         return self.next()
 
     def next(self, timeout: float | None = None) -> T:
-        """The next result; raises TimeoutError if it is not there in time."""
+        """The next result; raises TimeoutError."""
         self._dispatch.check_process()
         until = None if timeout is None else time.monotonic() + timeout
         ready = self._sequence.ready
@@ -131,31 +131,30 @@ class TaskMap(Generic[T]):
         raise value.error
 
     def _wait(self, until: float | None) -> None:
-        """For news, or until it is time to tell how far we are."""
+        """Waits for results, or until the progress display is due."""
         ends = [at for at in (until, self._watch.next_at) if at is not None]
         is_news = self._inbox.wait(min(ends, default=None))
         if not is_news and until is not None and time.monotonic() >= until:
-            raise TimeoutError("The next result is not there yet.")
+            raise TimeoutError("The next result has not arrived yet.")
 
     def how_far(self, is_over: bool = False) -> HowFar:
-        """How many items are known to be done, and how many there are."""
+        """The number of finished items and of all items."""
         name, seconds = self._order.code.name, self._watch.seconds
         tally = self._tally
         return HowFar(name, tally.known, tally.failed, self._sent, self._total, seconds, is_over)
 
     def _ipython_display_(self) -> None:
-        """In a notebook: how far it has come, as long as it goes on."""
-        notebook.show_live(lambda: self.how_far(is_over=self._is_told()).picture)
+        """In a notebook: the progress, until all results are known."""
+        notebook.show_live(lambda: self.how_far(is_over=self._has_all_results()).picture)
 
-    def _is_told(self) -> bool:
-        """Whether nothing more is to come of what was sent."""
+    def _has_all_results(self) -> bool:
         return self._tally.known >= self._sent and self._reader.is_over
 
     def __aiter__(self) -> AsyncIterator[T]:
-        """For `async for`: results are waited for by a thread, and the loop goes on."""
+        """For `async for`: a thread waits for the results."""
         from potluck.consumer.aio import each
 
-        # Always the same: what one iteration was cancelled in front of is the next one's.
+        # One bridge for all iterations: the next one gets the result that a cancelled one awaited.
         if self._each is None:
             self._each = each(self)
         return self._each
@@ -167,13 +166,13 @@ class TaskMap(Generic[T]):
         self.close()
 
     def __del__(self) -> None:
-        if hasattr(self, "_arrays") and not sys.is_finalizing():  # it was made, and we live
+        if hasattr(self, "_arrays") and not sys.is_finalizing():  # __init__ got that far
             self.close()
 
     def close(self) -> None:
-        """What nobody will be told is not computed either.
+        """Cancels the remaining arrays.
 
-        In a child process nothing is done: it is the parent's, which may hold its locks.
+        Does nothing in a child process: the map is the parent's, which may hold its locks.
         """
         if self._dispatch.is_ours():
             with self._feeding:
@@ -191,14 +190,14 @@ class TaskMap(Generic[T]):
         self._sequence.ready.clear()
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Until it is known of all that was sent what it gave, and none is read; false: not yet."""
+        """Waits until all sent items have a result, reading none; false after the timeout."""
         until = None if timeout is None else time.monotonic() + timeout
         with self._feeding:
             arrays = list(self._arrays)
         return all(array.wait(until) for array in arrays)
 
     def cancel_waiting(self) -> None:
-        """Calls off arrays of which no item has begun."""
+        """Cancels the arrays of which no item has started."""
         with self._feeding:
             self._reader.end()
             for array in self._arrays:
@@ -206,27 +205,27 @@ class TaskMap(Generic[T]):
                     array.cancel()
 
     def _begin(self) -> None:
-        """The first array goes out whether somebody asks for results or not."""
+        """Sends the first array before any result is taken."""
         with self._feeding:
             while self._feed() and self._is_eager:
                 pass
 
     def _refused(self, error: PotluckError) -> None:
-        """By who began in our place."""
-        self._trouble = error
+        """Keeps the error of the preparation thread for the next call."""
+        self._error = error
 
     def _feed(self) -> bool:
         with self._feeding:
-            if self._trouble is not None:
-                trouble, self._trouble = self._trouble, None
-                raise trouble
+            if self._error is not None:
+                error, self._error = self._error, None
+                raise error
             return self._feed_next()
 
     def _feed_next(self) -> bool:
-        """Sends another array, if there is room and something to send.
+        """Sends another array, if few enough are ahead and there are inputs.
 
-        If nobody answers now, the next call sends the same again; after any other error, such as
-        an input that can not be sent, the map is over: what is behind it would be in wrong places.
+        If the server does not answer, the next call sends the same items again. Any other error,
+        such as an input that cannot be pickled, ends the map: later items would be misplaced.
         """
         if self._sent - self._delivered >= _AHEAD_ITEMS:
             return False
@@ -253,9 +252,9 @@ class TaskMap(Generic[T]):
         return True
 
     def _absorb(self, news: "list[tuple[MapArray, TaskResult | PotluckError]]") -> None:
-        assert self._opener is not None, "it is known before anything is sent"
-        for array, told in news:
-            for start, values in opened(array, told, self._opener, self._dispatch):
+        assert self._opener is not None, "it is set before anything is sent"
+        for array, result in news:
+            for start, values in opened(array, result, self._opener, self._dispatch):
                 self._sequence.add(array.offset + start, values)
             if array.is_over() and array in self._arrays:
                 self._arrays.remove(array)
@@ -263,6 +262,6 @@ class TaskMap(Generic[T]):
 
 
 def count_of(iterables: Sequence[Iterable[object]]) -> int | None:
-    """How many items they make together; None if one of them does not say."""
-    counts = [len(each) for each in iterables if isinstance(each, Sized)]
+    """The number of items that `zip` of them yields; None if one of them has no length."""
+    counts = [len(iterable) for iterable in iterables if isinstance(iterable, Sized)]
     return min(counts) if counts and len(counts) == len(iterables) else None

@@ -1,4 +1,4 @@
-"""The options of `@potluck.task` and `Executor`, from the table, checked when they are given."""
+"""The options of `@potluck.task` and `Executor`, from the table, checked immediately."""
 
 import os
 import warnings
@@ -18,14 +18,14 @@ from potluck.model.error import InvalidInput
 from potluck.model.task import TaskRequest
 from potluck.model.task_spec import FunctionSpec
 
-# By name, from the environment of the program that submits; or with their values.
+# Names of variables of the submitting program, or names with values.
 Secrets = Sequence[str] | Mapping[str, str]
-_SPEC = FunctionSpec("function", Value(), Value(), "3.11")  # until there is a function
+_SPEC = FunctionSpec("function", Value(), Value(), "3.11")  # a placeholder
 _NO_FILE = BlobRef("0" * 64, 0)
 
 
 class _EarlierKeywords(TypedDict, total=False):
-    """Names that options had in Python alone; they still work, with a warning."""
+    """Earlier names of options in Python; they still work, with a warning."""
 
     environment: Mapping[str, str]
     files: Mapping[str, str | Path]
@@ -37,15 +37,14 @@ class _EarlierKeywords(TypedDict, total=False):
 
 
 class FunctionOptions(TaskKeywords, _EarlierKeywords, total=False):
-    """What `@potluck.task(…)` and `.using(…)` take."""
+    """The keywords of `@potluck.task(…)` and `.using(…)`."""
 
     client: Potluck
 
 
 class Options(Struct, frozen=True):
-    """The same, understood."""
+    """The parsed options; each call completes `spec` and `request`."""
 
-    # But for what is known when a call is made.
     spec: FunctionSpec = _SPEC
     request: TaskRequest = TaskRequest(_SPEC)
     secrets: Secrets = ()
@@ -60,21 +59,21 @@ class Options(Struct, frozen=True):
 
 
 def by_present_names(wishes: FunctionOptions) -> FunctionOptions:
-    """The options as they are called now. An earlier name warns the caller of our caller."""
-    named: dict[str, Any] = {}
-    for said, value in wishes.items():
-        name = said
-        if said == "retries":
+    """The options by their present names. An earlier name warns the caller of our caller."""
+    options: dict[str, Any] = {}
+    for keyword, value in wishes.items():
+        name = keyword
+        if keyword == "retries":
             name, value = "attempts", value + 1 if isinstance(value, int) else value
-        elif said in _EarlierKeywords.__annotations__:
-            name = find_option(said, OptionSource.PYTHON).keyword
-        if name != said:
-            warnings.warn(alias_hint(said, name), DeprecationWarning, stacklevel=3)
+        elif keyword in _EarlierKeywords.__annotations__:
+            name = find_option(keyword, OptionSource.PYTHON).keyword
+        if name != keyword:
+            warnings.warn(alias_hint(keyword, name), DeprecationWarning, stacklevel=3)
         if name == "gpu" and isinstance(value, str):
-            hint = f"A model is given as model={value!r} now; gpu={value!r} still works."
+            hint = f"Use model={value!r} for a model; gpu={value!r} still works."
             warnings.warn(hint, DeprecationWarning, stacklevel=3)
-        named[name] = value
-    return cast(FunctionOptions, named)
+        options[name] = value
+    return cast(FunctionOptions, options)
 
 
 def understood(wishes: FunctionOptions) -> Options:
@@ -104,21 +103,21 @@ def understood(wishes: FunctionOptions) -> Options:
     )
     if options.from_wallets and not options.allow_pickle:
         raise InvalidInput(
-            "from_wallets says whose pickles are opened, and without allow_pickle none are.",
-            "Say allow_pickle=True as well, or leave it out; owner says where it may run.",
+            "from_wallets has no effect without allow_pickle.",
+            "Add allow_pickle=True, or remove it; owner= selects the nodes that may run it.",
         )
     return options
 
 
 def secrets_of(options: Options) -> dict[str, str]:
-    """As they are now; one that is not there is missed here, and not on a node."""
+    """The present values of the secrets; raises if a variable is not set."""
     if isinstance(options.secrets, Mapping):
         return dict(options.secrets)
     missing = [name for name in options.secrets if name not in os.environ]
     if missing:
         raise InvalidInput(
-            f"The secret {missing[0]} is not among the variables of the environment.",
-            f"Set it there, or give its value: secret={{{missing[0]!r}: …}}.",
+            f"The environment variable {missing[0]} for a secret is not set.",
+            f"Set it, or pass its value: secret={{{missing[0]!r}: …}}.",
         )
     return {name: os.environ[name] for name in options.secrets}
 
@@ -128,15 +127,15 @@ def _keyword(name: str) -> str:
 
 
 def _values(wishes: dict[str, Any]) -> dict[str, Any]:
-    """By the names of the table. `gpu` is also a yes or no, or the model of one."""
+    """The parsed values by option name. `gpu` may also be a bool or the name of a model."""
     gpu = wishes.get("gpu")
     if isinstance(gpu, str):
         wishes |= {"gpu": 1, "model": gpu}
     elif isinstance(gpu, bool):
         wishes["gpu"] = int(gpu)
     values = {}
-    for said, value in wishes.items():
-        option = find_option(said, OptionSource.PYTHON)
+    for keyword, value in wishes.items():
+        option = find_option(keyword, OptionSource.PYTHON)
         if value is not None:
             values[option.name] = option.kind.read(value, option.keyword)
     return values

@@ -1,8 +1,8 @@
-"""Functions and arguments as bytes, which are unpickled in a sandbox and nowhere else.
+"""Pickles of functions and arguments, which only sandboxes unpickle.
 
-A node has the standard library, the dependencies that the function names, and the task's folder.
-Modules of one's own, beside the one that the function is in, are on none of them: so they travel
-with it, by value, unless a folder brings them.
+A node has the standard library, the function's dependencies and the task's folder. The program's
+own modules, from the directory of the function's module, are on no node: they are pickled by value
+with the function, unless a folder brings them.
 """
 
 import functools
@@ -24,14 +24,14 @@ import cloudpickle
 
 from potluck.model.error import InvalidInput
 
-# Which modules travel is a setting of cloudpickle's for the whole process.
+# Which modules are pickled by value is a process-wide setting of cloudpickle.
 _LOCK = threading.RLock()
-_TRAVELLING: list[ModuleType] = []
+_REGISTERED: list[ModuleType] = []
 _INSTALLED = {"site-packages", "dist-packages"}
 
 
 def pickled_function(function: Callable[..., object], by_value: list[ModuleType]) -> bytes:
-    with _travelling(by_value), _explained(f"The function {name_of(function)}"):
+    with _pickled_by_value(by_value), _explained(f"The function {name_of(function)}"):
         data: bytes = cloudpickle.dumps(function)
         return data
 
@@ -39,17 +39,17 @@ def pickled_function(function: Callable[..., object], by_value: list[ModuleType]
 def pickled_call(
     arguments: tuple[object, ...], named: dict[str, object], by_value: list[ModuleType]
 ) -> bytes:
-    """A tuple of what is given by place; with what is given by name, a list of both."""
+    """Pickles the tuple of positional arguments, or a list of it and the keyword arguments."""
     return pickled_items([[arguments, named] if named else arguments], by_value)[0]
 
 
 def pickled_items(items: Iterable[object], by_value: list[ModuleType]) -> list[bytes]:
-    """Each by itself. One pickler for all of them: making it costs more than a small item."""
+    """Pickles each item on its own, with one pickler: making one costs more than a small item."""
     buffer = io.BytesIO()
     pickler = cloudpickle.Pickler(buffer)
     dump, forget, shared = pickle.Pickler.dump, pickler.clear_memo, pickler.globals_ref
     ends = [0]
-    with _travelling(by_value), _explained("An argument"):
+    with _pickled_by_value(by_value), _explained("An argument"):
         for item in items:
             dump(pickler, item)
             forget()
@@ -61,7 +61,7 @@ def pickled_items(items: Iterable[object], by_value: list[ModuleType]) -> list[b
 
 
 def plain_function(function: Callable[..., object]) -> Callable[..., object]:
-    """The one that is called in the end: behind partials; of an object, what its class has."""
+    """The function behind partials; for another callable object, its class."""
     while isinstance(function, functools.partial):
         function = function.func
     return function if hasattr(function, "__qualname__") else type(function)
@@ -75,15 +75,15 @@ def check_gives_value(function: Callable[..., object]) -> None:
     plain = plain_function(function)
     if inspect.iscoroutinefunction(plain) or inspect.isgeneratorfunction(plain):
         raise InvalidInput(
-            f"{name_of(function)} gives no value: it is a coroutine or a generator.",
+            f"{name_of(function)} returns no value: it is a coroutine or a generator.",
             "Return a list, or run the coroutine inside: asyncio.run(…).",
         )
 
 
 def own_modules(function: Callable[..., object]) -> list[ModuleType]:
-    """Those that are loaded from where the function's own module is, and not installed.
+    """The loaded modules below the directory of the function's module that are not installed.
 
-    Of a function that is installed, from where the program is: it may be given what is one's own.
+    For an installed function, below the program's directory: its arguments may come from there.
     """
     module = getattr(plain_function(function), "__module__", None) or "__main__"
     top = _top(sys.modules.get("__main__" if is_installed(module) else module))
@@ -97,18 +97,18 @@ def own_modules(function: Callable[..., object]) -> list[ModuleType]:
 
 @cache
 def is_installed(name: str) -> bool:
-    """Whether a module is one that everybody may have: of Python, of a package, or ours."""
+    """Whether a module is not the program's own: of Python, of a package, or of Potluck."""
     path = _path(sys.modules.get(name))
     if name.partition(".")[0] == "potluck" or name in sys.builtin_module_names:
         return True
     if path is None or name == "__main__":
         return False
-    standard = (Path(sysconfig.get_path(each)) for each in ("stdlib", "platstdlib"))
+    standard = (Path(sysconfig.get_path(scheme)) for scheme in ("stdlib", "platstdlib"))
     return bool(_INSTALLED & set(path.parts)) or any(map(path.is_relative_to, standard))
 
 
 def _top(module: ModuleType | None) -> Path:
-    """The directory that the module's outermost package is in."""
+    """The directory that contains the module's outermost package."""
     path = _path(module)
     if module is None or path is None:
         return Path.cwd()
@@ -122,33 +122,31 @@ def _path(module: ModuleType | None) -> Path | None:
 
 
 @contextmanager
-def _travelling(modules: list[ModuleType]) -> Iterator[None]:
-    """As long as we pickle, and no longer: others in this process use cloudpickle too."""
+def _pickled_by_value(modules: list[ModuleType]) -> Iterator[None]:
+    """Registers the modules only while we pickle: the program may use cloudpickle too."""
     with _LOCK:
-        known = cloudpickle.list_registry_pickle_by_value()
-        before = len(_TRAVELLING)
+        registered = cloudpickle.list_registry_pickle_by_value()
+        before = len(_REGISTERED)
         try:
             for module in modules:
-                if module.__name__ not in known:
+                if module.__name__ not in registered:
                     cloudpickle.register_pickle_by_value(module)
-                    _TRAVELLING.append(module)
+                    _REGISTERED.append(module)
             yield
         finally:
-            _stay(before)
+            _unregister(before)
 
 
-def _stay(first: int = 0) -> None:
-    while len(_TRAVELLING) > first:
-        cloudpickle.unregister_pickle_by_value(_TRAVELLING.pop())
+def _unregister(first: int = 0) -> None:
+    while len(_REGISTERED) > first:
+        cloudpickle.unregister_pickle_by_value(_REGISTERED.pop())
 
 
 def _begin_anew() -> None:
-    """In a child process: another thread of the parent may have been pickling when it was forked,
-    and will never be done with it here.
-    """
+    """In a child process: a thread of the parent may have held the lock at the fork."""
     global _LOCK
     _LOCK = threading.RLock()
-    _stay()
+    _unregister()
 
 
 if hasattr(os, "register_at_fork"):
@@ -161,7 +159,6 @@ def _explained(what: str) -> Iterator[None]:
         yield
     except (pickle.PicklingError, TypeError, AttributeError, ValueError, RecursionError) as error:
         raise InvalidInput(
-            f"{what} can not be pickled: {error}.",
-            "Locks, connections and files that are written to can not travel: make them inside"
-            " the function.",
+            f"{what} cannot be pickled: {error}.",
+            "Create locks, connections and open files inside the function.",
         ) from error

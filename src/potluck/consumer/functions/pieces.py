@@ -1,4 +1,4 @@
-"""A piece of what a task gave, as values: one for each of its items, or the error in its place."""
+"""Decodes a piece of a result: a value or an error for each of its items."""
 
 from potluck.consumer.files.files import Files
 from potluck.consumer.functions.decode_value import FailedValue, Opener
@@ -11,17 +11,17 @@ from potluck.wire.consumer import FailedItem
 from potluck.wire.results import ResultPiece, TaskResult
 
 
-def failures_in(told: TaskResult, tasks: Tasks) -> dict[int, FailedItem]:
-    """Why items failed that raised nothing: a wall was touched, or their interpreter ended."""
+def failures_in(result: TaskResult, tasks: Tasks) -> dict[int, FailedItem]:
+    """The failures of items without an exception: a limit was hit, or the interpreter ended."""
     items = sorted(
-        piece.start for piece in told.pieces if piece.is_error and piece.value == Value()
+        piece.start for piece in result.pieces if piece.is_error and piece.value == Value()
     )
-    return failures_of(tasks, told.task_id, items) if items else {}
+    return failures_of(tasks, result.task_id, items) if items else {}
 
 
 def values_of(
     piece: ResultPiece,
-    told: TaskResult,
+    result: TaskResult,
     failed: FailedItem | None,
     opener: Opener,
     files: Files,
@@ -31,14 +31,15 @@ def values_of(
         blob = piece.value.blob
         data = piece.value.data if blob is None else files.download_bytes(blob, opener.most_bytes)
         if piece.is_error:
-            error = opener.error(data, piece) if data else item_ended(told, piece.start, failed)
+            error = opener.error(data, piece) if data else item_ended(result, piece.start, failed)
             return [FailedValue(error)] * count
-        found = item_file.unpack(data, count)
+        encoded = item_file.unpack(data, count)
     except InvalidInput as error:
-        return [FailedValue(UntrustedResult(error.detail, "No sound node answers so."))] * count
+        untrusted = UntrustedResult(error.detail, "A correct node does not return this.")
+        return [FailedValue(untrusted)] * count
     except PotluckError as error:
         return [FailedValue(error)] * count
-    if len(found) != count:
-        short = UntrustedResult("There are not as many values as items.", "Try it again.")
+    if len(encoded) != count:
+        short = UntrustedResult("There are fewer or more values than items.", "Try it again.")
         return [FailedValue(short)] * count
-    return opener.values(found, piece)
+    return opener.values(encoded, piece)

@@ -1,7 +1,6 @@
-"""How far a map has come, where somebody looks: a bar in a notebook, a line in a terminal.
+"""The progress of a map: a bar in a notebook, a line in a terminal, nothing elsewhere.
 
-Elsewhere it is silent, and so it is when the option says so (`progress=False`) or the variable
-POTLUCK_PROGRESS is `off`. What is done before anybody would wonder shows nothing at all.
+It is also off with `progress=False` or POTLUCK_PROGRESS=off. A map that ends quickly shows nothing.
 """
 
 import os
@@ -23,7 +22,7 @@ _PAUSE_SECONDS = 0.2
 
 
 class HowFar(Struct, frozen=True):
-    """Of a map. Of a generator nobody knows how many items it has: `total` is None."""
+    """The progress of a map; `total` is None for a generator."""
 
     name: str
     done: int
@@ -63,7 +62,7 @@ class NoProgress:
 
 
 class NotebookMeter:
-    """Stays in the notebook as it was at the end."""
+    """A bar that stays in the notebook at the end."""
 
     def __init__(self) -> None:
         self._handle: notebook.Handle | None = None
@@ -78,7 +77,7 @@ class NotebookMeter:
 
 
 class TerminalMeter:
-    """A line on stderr, which goes away at the end."""
+    """A line on stderr that is removed at the end."""
 
     def __init__(self) -> None:
         self._shown: tuple[Progress, TaskID] | None = None
@@ -89,7 +88,7 @@ class TerminalMeter:
         progress, task = self._shown
         progress.update(task, completed=far.done, total=far.total, description=far.text)
 
-    def end(self, far: HowFar) -> None:  # noqa: ARG002 - what it came to is the program's to say
+    def end(self, far: HowFar) -> None:  # noqa: ARG002 - the line is removed
         if self._shown is not None:
             self._shown[0].stop()
             self._shown = None
@@ -106,7 +105,7 @@ class TerminalMeter:
 
 
 def meter(wanted: bool | None) -> Meter:
-    """The one for where we are."""
+    """The meter for this environment."""
     if wanted is False or os.environ.get(VARIABLE, "").lower() in _OFF:
         return NoProgress()
     if notebook.in_kernel():
@@ -118,7 +117,7 @@ def meter(wanted: bool | None) -> Meter:
 
 
 class ProgressWatch:
-    """Tells how far something is, now and then, from when somebody may begin to wonder."""
+    """Updates the meter now and then, after a first moment."""
 
     def __init__(self, wanted: bool | None):
         self._meter = meter(wanted)
@@ -133,7 +132,7 @@ class ProgressWatch:
 
     @property
     def next_at(self) -> float | None:
-        """When it would tell again; never, if it is silent."""
+        """The time of the next update; None if it is silent."""
         return None if self.is_silent else self._next_at
 
     @property

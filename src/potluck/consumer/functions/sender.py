@@ -1,8 +1,8 @@
-"""What was submitted, on its way: one thread sends all that has gathered while the last list went.
+"""The queue of submissions: one thread sends everything that arrived during the last request.
 
-So a loop of `.submit()` costs a few requests, and a single call waits for nobody. A list that got
-no answer is sent again under the same key until the server has said what became of it. The room
-for what waits is bounded: whoever is faster than the network waits in `put`.
+So a loop of `.submit()` costs a few requests, and a single call is sent immediately. A batch
+without a response is sent again under the same idempotency key. The queue is bounded: callers that
+are faster than the network wait in `put`.
 """
 
 import threading
@@ -30,11 +30,11 @@ from potluck.wire.results import MOST_TASKS, SubmitTasks, Submitted, TasksSubmit
 _LIST_BYTES = 4 * 2**20
 _MOST_WAITING = 10_000
 _MOST_WAITING_BYTES = 64 * 2**20
-_ENVELOPE_BYTES = 1_000  # of a request, beside what is in it
+_ENVELOPE_BYTES = 1_000  # of a request, besides its content
 
 
 class ResponseHandler(Protocol):
-    """Who is told what became of a request. One of the two is called, once."""
+    """Receives the outcome of a request: one of the two methods is called, once."""
 
     def submitted(self, task_id: TaskId) -> None: ...
 
@@ -57,7 +57,7 @@ class SubmitQueue:
         self._turn = threading.Condition()
         self._waiting: deque[Submission] = deque()
         self._waiting_bytes = 0
-        self._unwanted: deque[TaskId] = deque()
+        self._to_cancel: deque[TaskId] = deque()
         self._unanswered: set[Submission] = set()
         self._is_closed = False
         self._thread = threading.Thread(target=self._run, name="potluck-sender", daemon=True)
@@ -77,7 +77,7 @@ class SubmitQueue:
             self._turn.notify_all()
 
     def take_back(self, addressee: ResponseHandler) -> bool:
-        """What was not sent yet is not sent; false if it is on its way."""
+        """Removes a submission from the queue; false if it has been sent."""
         with self._turn:
             for submission in self._waiting:
                 if submission.addressee is addressee:
@@ -89,17 +89,17 @@ class SubmitQueue:
         return False
 
     def call_off(self, task_id: TaskId) -> None:
-        """Nobody waits for it any more; it is cancelled when there is time for it."""
+        """Cancels a task later, in the sender's thread."""
         with self._turn:
-            self._unwanted.append(task_id)
+            self._to_cancel.append(task_id)
             self._turn.notify_all()
 
     def flush(self, timeout: float | None = None) -> bool:
-        """Waits until the server has answered for all that was put before; false: not in time."""
+        """Waits until the server has answered all present submissions; false after the timeout."""
         with self._turn:
             before = set(self._unanswered)
             return self._turn.wait_for(
-                lambda: before.isdisjoint(self._unanswered) and not self._unwanted, timeout
+                lambda: before.isdisjoint(self._unanswered) and not self._to_cancel, timeout
             )
 
     def close(self) -> None:
@@ -113,11 +113,11 @@ class SubmitQueue:
         try:
             self._deliver()
         finally:
-            # Also if this thread met a mistake of ours: nobody is to wait for it for ever.
+            # Also after a bug in this thread: no caller may wait for ever.
             with self._turn:
                 self._is_closed = True
                 left, self._waiting = self._waiting, deque()
-                self._unwanted.clear()
+                self._to_cancel.clear()
                 self._unanswered.clear()
                 self._turn.notify_all()
             for submission in left:
@@ -134,11 +134,11 @@ class SubmitQueue:
                 self._cancel()
 
     def _next(self) -> list[Submission] | None:
-        """All that waits, up to the measure of a list; none, if something is to be cancelled."""
+        """The next batch; empty if there is a task to cancel, None when closed."""
         with self._turn:
-            self._turn.wait_for(lambda: self._waiting or self._unwanted or self._is_closed)
+            self._turn.wait_for(lambda: self._waiting or self._to_cancel or self._is_closed)
             if not self._waiting:
-                return [] if self._unwanted else None
+                return [] if self._to_cancel else None
             taken: list[Submission] = []
             size = 0
             while self._waiting and len(taken) < MOST_TASKS:
@@ -152,34 +152,34 @@ class SubmitQueue:
 
     def _send(self, submissions: list[Submission]) -> None:
         try:
-            answers = self._answers(_encoded(submissions), len(submissions))
-        except Exception as error:  # noqa: BLE001 - nobody is to wait for ever
-            refusal = error if isinstance(error, PotluckError) else _mistake(error)
+            outcomes = self._outcomes(_encoded(submissions), len(submissions))
+        except Exception as error:  # noqa: BLE001 - no caller may wait for ever
+            refusal = error if isinstance(error, PotluckError) else _internal(error)
             if len(submissions) > 1 and isinstance(refusal, InvalidInput):
-                # One of them may be what is wrong; it is no matter to the others. No other error
-                # says that none was entered, and under new keys they would be there twice.
+                # One of them may be invalid, which must not affect the others. Only this error
+                # means that none was stored; after others, new keys would store them twice.
                 for submission in submissions:
                     self._send([submission])
                 return
             for submission in submissions:
                 submission.addressee.refused(refusal)
         else:
-            for submission, answer in zip(submissions, answers, strict=True):
-                _tell(submission.addressee, answer)
+            for submission, outcome in zip(submissions, outcomes, strict=True):
+                _notify(submission.addressee, outcome)
 
-    def _answers(self, body: bytes, number: int) -> list[Submitted]:
-        """Asked under one key until there is an answer; the network may take its time."""
+    def _outcomes(self, body: bytes, number: int) -> list[Submitted]:
+        """Sends the batch under one key until there is a response."""
         route, headers = routes.SUBMIT_TASKS, {"Idempotency-Key": uuid4().hex}
         patience = self._transport.patience
         give_up_at = time.monotonic() + patience.give_up_seconds
         failures = 0
         while True:
             try:
-                told = self._transport.call(route.method, route.url(), body, headers)
-                answer = decoded(told, TasksSubmitted, self._transport.url)
-                if len(answer.tasks) != number:
-                    raise not_potluck(self._transport.url, "it answers for another list")
-                return answer.tasks
+                data = self._transport.call(route.method, route.url(), body, headers)
+                response = decoded(data, TasksSubmitted, self._transport.url)
+                if len(response.tasks) != number:
+                    raise not_potluck(self._transport.url, "its response is for another batch")
+                return response.tasks
             except PotluckError as error:
                 failures += 1
                 if not error.retryable or time.monotonic() > give_up_at or self._is_closed:
@@ -188,12 +188,12 @@ class SubmitQueue:
 
     def _cancel(self) -> None:
         with self._turn:
-            task_id = self._unwanted[0]
-        with suppress(Exception):  # it is over, or nobody answers: it ends by its own limits
-            named = {"task_id": task_id}
-            ask(self._transport, routes.CANCEL_TASK, TaskView, named, repeatable=True)
+            task_id = self._to_cancel[0]
+        with suppress(Exception):  # it is final, or the server is away: the task's limits end it
+            names = {"task_id": task_id}
+            ask(self._transport, routes.CANCEL_TASK, TaskView, names, repeatable=True)
         with self._turn:
-            self._unwanted.popleft()
+            self._to_cancel.popleft()
             self._turn.notify_all()
 
 
@@ -202,14 +202,14 @@ def _encoded(submissions: Sequence[Submission]) -> bytes:
         return encode_json(SubmitTasks(tuple(submission.request for submission in submissions)))
     except Exception as error:
         raise InvalidInput(
-            f"The task can not be sent: {type(error).__name__}: {error}.", "Look at its options."
+            f"The task cannot be encoded: {type(error).__name__}: {error}.", "Check its options."
         ) from error
 
 
-def _mistake(error: Exception) -> Internal:
+def _internal(error: Exception) -> Internal:
     return Internal(
         f"Sending the task failed: {type(error).__name__}: {error}.",
-        "Look with `potluck ps` whether the server has it.",
+        "Check with `potluck ps` whether the server has it.",
     )
 
 
@@ -217,8 +217,8 @@ def _closed() -> BadSettings:
     return BadSettings("The client is closed.", "Submit while it is open.")
 
 
-def _tell(addressee: ResponseHandler, answer: Submitted) -> None:
-    if answer.task_id is not None:
-        addressee.submitted(answer.task_id)
+def _notify(addressee: ResponseHandler, outcome: Submitted) -> None:
+    if outcome.task_id is not None:
+        addressee.submitted(outcome.task_id)
     else:
-        addressee.refused(by_code(answer.code)(answer.detail, answer.hint))
+        addressee.refused(by_code(outcome.code)(outcome.detail, outcome.hint))

@@ -1,4 +1,4 @@
-"""One call of a function, from its arguments to a future."""
+"""Submits one call of a function."""
 
 from collections.abc import Callable
 
@@ -14,8 +14,8 @@ from potluck.model.error import Internal, PotluckError
 def submit(
     order: FunctionOrder, arguments: tuple[object, ...], named: dict[str, object]
 ) -> TaskFuture[object]:
-    """Arguments are taken as they are now. In an event loop nobody waits: what goes wrong from here
-    on is told by the future.
+    """Pickles the arguments and sends the call. In an event loop the rest happens in a thread, and
+    later errors are raised by the future.
     """
     dispatch = dispatch_of(order.options.client)
     data = pickled_call(arguments, named, order.modules())
@@ -34,7 +34,7 @@ def submit(
 def soon(
     dispatch: Dispatch, act: Callable[[], None], refused: Callable[[PotluckError], None]
 ) -> None:
-    """Now, and raises what goes wrong; in an event loop by another thread, which tells it."""
+    """Calls `act` now; in an event loop in a thread, which passes errors to `refused`."""
     if not in_event_loop():
         act()
         return
@@ -44,8 +44,8 @@ def soon(
             act()
         except PotluckError as error:
             refused(error)
-        except Exception as error:  # noqa: BLE001 - nobody is to wait for ever
-            why = f"It could not be prepared: {type(error).__name__}: {error}."
-            refused(Internal(why, "Look at what the function and its arguments hold on to."))
+        except Exception as error:  # noqa: BLE001 - no caller may wait for ever
+            why = f"The call could not be prepared: {type(error).__name__}: {error}."
+            refused(Internal(why, "Check the objects that the function and its arguments use."))
 
     dispatch.preparing.put(prepare)

@@ -1,1 +1,1 @@
-"""HTTP to one server: transport, retries, timeouts, streams and cached answers."""
+"""HTTP to one server: transport, retries, timeouts, streams and cached responses."""

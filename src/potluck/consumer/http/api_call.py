@@ -1,4 +1,4 @@
-"""One call of the API: a route and its names, a query or a body out, a typed answer in."""
+"""One call of the API: route, path names, query and body out; a typed response in."""
 
 from collections.abc import Mapping
 from typing import TypeVar
@@ -27,12 +27,12 @@ def ask(
     headers: Mapping[str, str] | None = None,
     repeatable: bool = False,
 ) -> T:
-    """What the server answers, as a value of this kind."""
-    known = {name: value for name, value in (query or {}).items() if value is not None}
-    path = path_of(route, names) + (f"?{urlencode(known, doseq=True)}" if known else "")
-    sent = None if body is None else encode_json(body)
-    answer = transport.call(route.method, path, sent, headers, repeatable)
-    return decoded(answer, kind, transport.url)
+    """Calls the route and returns the response as a value of this kind."""
+    given = {name: value for name, value in (query or {}).items() if value is not None}
+    path = path_of(route, names) + (f"?{urlencode(given, doseq=True)}" if given else "")
+    data = None if body is None else encode_json(body)
+    response = transport.call(route.method, path, data, headers, repeatable)
+    return decoded(response, kind, transport.url)
 
 
 def tell(
@@ -42,17 +42,17 @@ def tell(
     body: Struct | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> None:
-    """For calls that answer with nothing but that it is done."""
-    sent = None if body is None else encode_json(body)
-    transport.call(route.method, path_of(route, names), sent, headers)
+    """Calls a route whose response has no body."""
+    data = None if body is None else encode_json(body)
+    transport.call(route.method, path_of(route, names), data, headers)
 
 
 def idempotent() -> dict[str, str]:
-    """Lets a call that makes something be repeated until it is heard."""
+    """The header with which a call that creates something can be repeated safely."""
     return {"Idempotency-Key": uuid4().hex}
 
 
 def path_of(route: Route, names: Names | None = None) -> str:
-    """A path segment stays one segment, whatever somebody typed."""
+    """The path of a route; each name stays one path segment, whatever characters it has."""
     safe = {name: quote(value, safe="") or "-" for name, value in (names or {}).items()}
     return route.url(**safe)

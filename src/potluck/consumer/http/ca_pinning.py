@@ -1,4 +1,4 @@
-"""The authority of a pool that has one of its own: fetched once, compared, kept for its clients."""
+"""Pinning of a pool's own certificate authority: fetched once, compared, stored for its clients."""
 
 import hashlib
 import re
@@ -14,13 +14,13 @@ _NAME = re.compile(r"ca-([0-9a-f]{64})\.pem")
 
 
 def pinned_fingerprint(ca_file: Path | None) -> str | None:
-    """Of an authority that is kept here, so that others can be told; none for any other."""
-    named = None if ca_file is None else _NAME.fullmatch(ca_file.name)
-    return None if named is None else f"sha256:{named[1]}"
+    """The fingerprint of a pinned authority; None for any other file."""
+    match = None if ca_file is None else _NAME.fullmatch(ca_file.name)
+    return None if match is None else f"sha256:{match[1]}"
 
 
 def pinned(url: str, directory: Path) -> Path | None:
-    """The authority that this server was pinned to, whoever pinned it here."""
+    """The authority that is pinned for this server."""
     try:
         path = directory / _note(url, directory).read_text().strip()
     except OSError:
@@ -29,9 +29,9 @@ def pinned(url: str, directory: Path) -> Path | None:
 
 
 def pin_ca(url: str, fingerprint: str, directory: Path) -> Path:
-    """Where the authority with this fingerprint is kept; asks the server only if it is not yet.
+    """Pins the authority with this fingerprint and returns its file; fetches it if it is new.
 
-    From now on this server is believed by nothing else.
+    From now on no other authority is trusted for this server.
     """
     require_https(url)
     digits = checked_fingerprint(fingerprint).partition(":")[2]
@@ -46,8 +46,8 @@ def pin_ca(url: str, fingerprint: str, directory: Path) -> Path:
         write_whole(note, path.name.encode())
     except OSError as error:
         raise BadSettings(
-            f"The server's authority can not be kept in {directory}: {error.strerror}.",
-            "Make it writable, or name another directory with POTLUCK_CONFIG_DIR.",
+            f"The server's certificate authority cannot be saved in {directory}: {error.strerror}.",
+            "Make it writable, or choose another directory with POTLUCK_CONFIG_DIR.",
         ) from error
     return path
 

@@ -1,7 +1,7 @@
-"""The line to a server, as the one who is signed in there.
+"""Transports to a server, with the right credential and certificate authority.
 
-A token that was given wins over POTLUCK_TOKEN, and that over the session in the profile. The
-authority that was pinned for a server is believed for it alone; POTLUCK_CA_FILE names another.
+A token argument takes precedence over POTLUCK_TOKEN, which takes precedence over the session in the
+profile. A pinned authority is trusted for its server alone; POTLUCK_CA_FILE overrides it.
 """
 
 import os
@@ -22,26 +22,28 @@ def connect(url: str | None, token: str | None, patience: Patience) -> Transport
     saved = saved_for(address)
     if token:
         return Transport(address, patience, ca_file_for(address), FixedToken(token))
-    if named := os.environ.get(TOKEN_VARIABLE):
-        return Transport(address, patience, ca_file_for(address), FixedToken(named, TOKEN_VARIABLE))
+    if variable := os.environ.get(TOKEN_VARIABLE):
+        bearer = FixedToken(variable, TOKEN_VARIABLE)
+        return Transport(address, patience, ca_file_for(address), bearer)
     if saved is None or saved.session is None:
         raise signed_out(address)
     return as_saved(saved, patience)
 
 
 def as_saved(saved: Profile, patience: Patience | None = None) -> Transport:
-    """As the session of the profile, whatever POTLUCK_TOKEN says."""
-    line = door(saved.url, patience=patience)
-    return Transport(line.url, line.patience, line.ca_file, SavedSession(line))
+    """With the session of the profile, even if POTLUCK_TOKEN is set."""
+    anonymous = door(saved.url, patience=patience)
+    session = SavedSession(anonymous)
+    return Transport(anonymous.url, anonymous.patience, anonymous.ca_file, session)
 
 
 def door(url: str, ca_file: Path | None = None, patience: Patience | None = None) -> Transport:
-    """For those who are not in yet."""
+    """A transport without a credential."""
     return Transport(url, patience or Patience(), ca_file or ca_file_for(url))
 
 
 def ca_file_for(url: str) -> Path | None:
-    """The authority that this server is believed by; none: those of the system."""
+    """The certificate authority to trust for this server; None: those of the system."""
     saved = saved_for(url)
-    named = os.environ.get("POTLUCK_CA_FILE") or (saved.ca_file if saved is not None else None)
-    return Path(named) if named else pinned(url, config_directory())
+    path = os.environ.get("POTLUCK_CA_FILE") or (saved.ca_file if saved is not None else None)
+    return Path(path) if path else pinned(url, config_directory())

@@ -1,7 +1,8 @@
-"""What a server sends as it happens, over any number of connections.
+"""Streams of Server-Sent Events that survive lost connections.
 
-Everything comes once and in order: a new connection names the last event that was taken. An
-iteration that was interrupted (by Ctrl-C, say) is continued by iterating the same object again.
+Each event arrives once and in order: a new connection names the last event that was read, and an
+event that was cut off before its blank line does not count. An iteration that was interrupted (by
+Ctrl-C, say) continues when the same object is iterated again.
 """
 
 import re
@@ -17,18 +18,18 @@ from potluck.consumer.http.transport import Transport, asked_seconds, translated
 from potluck.model.error import PotluckError
 from potluck.wire.response import not_potluck
 
-# A carriage return at the very end may be half of a pair, so it waits for what follows.
+# A carriage return at the end of the data may be half of \r\n, so it waits for the next byte.
 _LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")
 
 
 class SentEvent(Struct, frozen=True):
     id: str | None
-    data: str  # empty if it only says how far the stream has come
+    data: str  # empty if it only reports the stream's position
     kind: str = ""
 
 
 class EventReader:
-    """Keeps what has come of the next event."""
+    """Splits received bytes into events; keeps the incomplete one."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -57,7 +58,7 @@ class EventReader:
         return None
 
     def _dispatch(self) -> SentEvent | None:
-        """What the blank line completed; without data and id it was only a sign of life."""
+        """The event that a blank line completes; without data and id it was a keep-alive."""
         data, self._data = "\n".join(self._data), []
         identity, self._id = self._id, None
         kind, self._kind = self._kind, ""
@@ -69,9 +70,9 @@ T = TypeVar("T")
 
 
 class Stream(Generic[T]):
-    """Until whoever reads it has enough, or what it tells of is over.
+    """Decoded events, until the reader stops or `_is_over` is set.
 
-    `on_gap` is called with an error for every line that broke, before the next try.
+    `on_gap` is called with the error of every lost connection, before the next try.
     """
 
     def __init__(
@@ -88,15 +89,15 @@ class Stream(Generic[T]):
         self._is_over = False
         self._is_closed = False
         self._each: AsyncIterator[T] | None = None
-        self._failures = 0  # since anything was heard
-        self._heard_at = time.monotonic()
+        self._failures = 0  # since the last received byte
+        self._received_at = time.monotonic()
 
     def _taken(self, sent: SentEvent) -> T:
-        """What was sent, read; sets `_is_over` if nothing comes after it."""
+        """Decodes an event; sets `_is_over` if it is the last one."""
         raise NotImplementedError
 
     def __iter__(self) -> Iterator[T]:
-        self._hear()
+        self._note_received()
         while True:
             try:
                 yield from self._one_connection()
@@ -109,21 +110,21 @@ class Stream(Generic[T]):
             self._pause(broken)
 
     def __aiter__(self) -> AsyncIterator[T]:
-        """For `async for`: it is read by a thread, and the loop goes on."""
+        """For `async for`: a thread reads the stream."""
         from potluck.consumer.aio import each
 
-        # Always the same: what one iteration was cancelled in front of is the next one's.
+        # One bridge for all iterations: the next one gets the event that a cancelled one awaited.
         if self._each is None:
             self._each = each(self)
         return self._each
 
     def close(self) -> None:
-        """Whoever reads it in another thread is let go, at the next sign of life at the latest."""
+        """Ends the iteration in another thread, at the next keep-alive at the latest."""
         self._is_closed = True
 
-    def _hear(self) -> None:
-        """A sign of life counts, too: what nothing happens to may be quiet for days."""
-        self._failures, self._heard_at = 0, time.monotonic()
+    def _note_received(self) -> None:
+        """Keep-alives count too: there may be no events for days."""
+        self._failures, self._received_at = 0, time.monotonic()
 
     def _one_connection(self) -> Iterator[T]:
         response = self._transport.open_stream(self._path, self._headers())
@@ -135,16 +136,16 @@ class Stream(Generic[T]):
             response.close()
 
     def _headers(self) -> dict[str, str]:
-        known = {} if self._last_event_id is None else {"Last-Event-ID": self._last_event_id}
-        return {"Accept": "text/event-stream", **known}
+        position = {} if self._last_event_id is None else {"Last-Event-ID": self._last_event_id}
+        return {"Accept": "text/event-stream", **position}
 
     def _events(self, response: BaseHTTPResponse) -> Iterator[T]:
         reader = EventReader()
         while (received := response.read1(_READ_BYTES)) and not self._is_closed:
-            self._hear()
+            self._note_received()
             for sent in reader.feed(received):
                 event = self._taken(sent) if sent.data else None
-                # Noted before it is handed out: an interrupted consumer has it already.
+                # Noted before the yield: an interrupted consumer has the event already.
                 self._last_event_id = sent.id if sent.id is not None else self._last_event_id
                 if event is not None:
                     yield event
@@ -152,11 +153,11 @@ class Stream(Generic[T]):
     def _pause(self, broken: PotluckError | HTTPError) -> None:
         patience = self._transport.patience
         error = translated(broken, self._transport.url)
-        asked = asked_seconds(error)
-        silent_seconds = time.monotonic() - self._heard_at
-        lasting = not error.retryable or silent_seconds > patience.give_up_seconds
-        if lasting or not patience.accepts(asked):
+        requested_seconds = asked_seconds(error)
+        silent_seconds = time.monotonic() - self._received_at
+        is_lasting = not error.retryable or silent_seconds > patience.give_up_seconds
+        if is_lasting or not patience.accepts(requested_seconds):
             raise error from broken
         if self._on_gap is not None:
             self._on_gap(error)
-        time.sleep(patience.pause_seconds(self._failures, asked))
+        time.sleep(patience.pause_seconds(self._failures, requested_seconds))

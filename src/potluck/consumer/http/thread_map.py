@@ -1,4 +1,4 @@
-"""The same for many things, several at a time, by threads that keep nobody from leaving."""
+"""One function over many values, in a few daemon threads."""
 
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -11,21 +11,21 @@ T = TypeVar("T")
 _MOST_THREADS = 8
 
 
-def at_once(act: Callable[[T], None], things: Iterable[T]) -> None:
-    """Raises what first went wrong. Then, or interrupted, nothing new is begun."""
-    waiting = deque(things)
+def at_once(act: Callable[[T], None], values: Iterable[T]) -> None:
+    """Calls `act` for each value; raises the first error. Then, or on Ctrl-C, starts no more."""
+    waiting = deque(values)
 
     def work() -> None:
         while True:
             try:
-                thing = waiting.popleft()
+                value = waiting.popleft()
             except IndexError:
                 return
-            act(thing)
+            act(value)
 
     try:
         threads = [in_own_thread(work) for _ in range(min(_MOST_THREADS, len(waiting)))]
-        for ended in as_completed(threads):
-            ended.result()
+        for thread in as_completed(threads):
+            thread.result()
     finally:
         waiting.clear()

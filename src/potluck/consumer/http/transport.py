@@ -1,8 +1,8 @@
-"""HTTP to one server: one connection pool, retries for what may be repeated, errors translated.
+"""HTTP to one server: one connection pool, timeouts, retries, cached responses, our own errors.
 
-Only calls that are safe to repeat are repeated: reads, writes that carry an idempotency key, and
-what its caller knows to be. A connection that was refused has carried nothing, so any call may try
-that again.
+Only calls that are safe to repeat are retried: reads, writes with an idempotency key, and calls
+that their caller marks as repeatable. Any call is retried after a refused connection, which has
+carried nothing.
 """
 
 import io
@@ -36,21 +36,21 @@ from potluck.wire.response import failure
 
 
 class Patience(Struct, frozen=True):
-    """All times of the client. The defaults suit a person; tests use tenths of seconds."""
+    """All timeouts of the client. The defaults suit a person; tests use tenths of seconds."""
 
     connect_seconds: float = 5.0
     read_seconds: float = 30.0
     tries: int = 4  # of a call that may be repeated
     back_off: BackOff = BackOff(first_seconds=0.1, longest_seconds=5.0)
-    # A server that asks for a longer pause than this is reported instead of waited for.
+    # If the server asks for a longer pause than this, the error is raised.
     longest_asked_pause_seconds: float = 30.0
-    # The server writes a keep-alive every ten seconds, so three missing ones mean a dead line.
+    # The server sends a keep-alive every ten seconds; three missing ones mean a lost connection.
     silence_seconds: float = 30.0
-    give_up_seconds: float = 120.0  # a follower, or a transfer, without a line to the server
-    renew_seconds: float = 30.0  # an access token with less than this left is renewed first
+    give_up_seconds: float = 120.0  # a stream or a transfer without a connection
+    renew_seconds: float = 30.0  # an access token with less time left is renewed first
 
     def pause_seconds(self, failures: int, asked_seconds: float | None = None) -> float:
-        """What was asked for and a little more, so that a crowd does not return as one."""
+        """The requested pause plus a random back-off, so that clients do not return all at once."""
         assert failures >= 1
         return self.back_off.seconds(failures, random.random()) + (asked_seconds or 0.0)
 
@@ -59,7 +59,7 @@ class Patience(Struct, frozen=True):
 
 
 def retry_after_seconds(header: str | None, now: datetime) -> float | None:
-    """Both forms of the header: seconds, or a date."""
+    """Parses both forms of the Retry-After header: seconds, or a date."""
     if header is None:
         return None
     if header.strip().isdecimal():
@@ -70,46 +70,41 @@ def retry_after_seconds(header: str | None, now: datetime) -> float | None:
         return None
 
 
-# Of one screen's questions; what was not asked for lately goes first.
-_MOST = 16
+_MOST_CACHED = 16  # the requests of one screen
 
 
 class CachedResponse(Struct, frozen=True):
-    """An answer, and the name that the server gave it."""
-
     etag: str
     body: bytes
 
 
 class EtagCache:
-    """The last answer to each path. Several threads may ask at once."""
+    """The last response for each of the most recently used paths, by ETag. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._answers: OrderedDict[str, CachedResponse] = OrderedDict()
+        self._responses: OrderedDict[str, CachedResponse] = OrderedDict()
 
-    def known(self, path: str) -> CachedResponse | None:
-        """The answer that we have. Whoever asks holds on to it: it may be gone from here by the
-        time that the server says that it is still the same.
-        """
+    def get(self, path: str) -> CachedResponse | None:
+        """The caller keeps it: it may be evicted before the server says that it is unchanged."""
         with self._lock:
-            known = self._answers.get(path)
-            if known is not None:
-                self._answers.move_to_end(path)
-            return known
+            cached = self._responses.get(path)
+            if cached is not None:
+                self._responses.move_to_end(path)
+            return cached
 
     def keep(self, path: str, headers: Mapping[str, str], body: bytes) -> None:
         etag = headers.get("ETag")
         with self._lock:
-            self._answers.pop(path, None)
+            self._responses.pop(path, None)
             if etag is not None:
-                self._answers[path] = CachedResponse(etag, body)
-            while len(self._answers) > _MOST:
-                self._answers.popitem(last=False)
+                self._responses[path] = CachedResponse(etag, body)
+            while len(self._responses) > _MOST_CACHED:
+                self._responses.popitem(last=False)
 
 
 class Transport:
-    """Sends requests to one server; without a bearer, as nobody."""
+    """Sends requests to one server; without a bearer, anonymously."""
 
     def __init__(
         self,
@@ -122,12 +117,12 @@ class Transport:
         self.patience = patience
         self.ca_file = ca_file
         self.bearer = bearer
-        self._remembered: EtagCache | None = None
+        self._cache: EtagCache | None = None
         self._pool = self._new_pool()
 
     def remember(self) -> None:
-        """From now on, what is asked for again is sent again only if it has changed."""
-        self._remembered = EtagCache()
+        """Caches responses from now on: the server sends again only those that have changed."""
+        self._cache = EtagCache()
 
     def _new_pool(self) -> urllib3.PoolManager:
         return urllib3.PoolManager(
@@ -141,7 +136,7 @@ class Transport:
         )
 
     def begin_anew(self) -> None:
-        """With connections of its own, and none of those that it had."""
+        """Replaces all connections by new ones."""
         self._pool = self._new_pool()
 
     def close(self) -> None:
@@ -157,7 +152,7 @@ class Transport:
         headers: Mapping[str, str] | None = None,
         repeatable: bool = False,
     ) -> bytes:
-        """The body of the answer, after as many tries as the call allows."""
+        """Returns the body of the response, after as many tries as the call allows."""
         headers = headers or {}
         repeatable = repeatable or method == "GET" or "Idempotency-Key" in headers
         failures = 0
@@ -168,15 +163,16 @@ class Transport:
                 failures += 1
                 if not (_may_repeat(error, repeatable) and failures < self.patience.tries):
                     raise translated(error, self.url) from error
-                asked = asked_seconds(error)
-                if not self.patience.accepts(asked):
+                requested_seconds = asked_seconds(error)
+                if not self.patience.accepts(requested_seconds):
                     raise translated(error, self.url) from error
-                time.sleep(self.patience.pause_seconds(failures, asked))
+                time.sleep(self.patience.pause_seconds(failures, requested_seconds))
 
     def open_stream(
         self, path: str, headers: Mapping[str, str], expected: Container[int] = (200,)
     ) -> BaseHTTPResponse:
-        """A success whose body is read as it comes. Raises HTTPError or PotluckError, once."""
+        """A successful response, to be read as it arrives. Not retried; raises HTTPError or
+        PotluckError."""
         response = self._send(
             "GET", path, None, headers, self.patience.silence_seconds, preload=False
         )
@@ -188,26 +184,27 @@ class Transport:
             response.close()
 
     def _try(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> bytes:
-        remembered = self._remembered if method == "GET" else None
-        known = remembered.known(path) if remembered else None
-        asked = {**headers, "If-None-Match": known.etag} if known else headers
-        response = self._send(method, path, body, asked, self.patience.read_seconds)
-        if known and response.status == 304:
-            return known.body
+        cache = self._cache if method == "GET" else None
+        cached = cache.get(path) if cache else None
+        if cached:
+            headers = {**headers, "If-None-Match": cached.etag}
+        response = self._send(method, path, body, headers, self.patience.read_seconds)
+        if cached and response.status == 304:
+            return cached.body
         if 200 <= response.status < 300:
-            if remembered:
-                remembered.keep(path, response.headers, response.data)
+            if cache:
+                cache.keep(path, response.headers, response.data)
             return response.data
         raise self._refusal(response, response.data)
 
     def _refusal(self, response: BaseHTTPResponse, body: bytes) -> PotluckError:
-        told = failure(response.status, body, self.url)
-        if isinstance(told, NotSignedIn) and self.bearer is not None:
-            told = self.bearer.explained(told)
-        if told.retry_after_seconds is None:
-            asked = response.headers.get("Retry-After")
-            told.retry_after_seconds = retry_after_seconds(asked, datetime.now(UTC))
-        return told
+        error = failure(response.status, body, self.url)
+        if isinstance(error, NotSignedIn) and self.bearer is not None:
+            error = self.bearer.explained(error)
+        if error.retry_after_seconds is None:
+            header = response.headers.get("Retry-After")
+            error.retry_after_seconds = retry_after_seconds(header, datetime.now(UTC))
+        return error
 
     def _send(
         self,
@@ -218,20 +215,20 @@ class Transport:
         read_seconds: float,
         preload: bool = True,
     ) -> BaseHTTPResponse:
-        """Refused for its token, it is sent once more with a newer one: nothing was done yet."""
-        typed = {} if body is None else _described(body)
+        """Sends again with a renewed token if the server refuses the first one."""
+        content = {} if body is None else _content_headers(body)
         timeout = urllib3.Timeout(connect=self.patience.connect_seconds, read=read_seconds)
 
         def send(token: str | None) -> BaseHTTPResponse:
-            named = {} if token is None else {"Authorization": f"Bearer {token}"}
+            credential = {} if token is None else {"Authorization": f"Bearer {token}"}
             return self._pool.request(
                 method,
                 self.url + path,
-                # Block by block: the time allowed is for each, not for all of a large one.
+                # Sent in blocks, so that the timeout is for each block of a large body.
                 body=None if body is None else io.BytesIO(body),
-                headers={**self._pool.headers, **named, **typed, **headers},
+                headers={**self._pool.headers, **credential, **content, **headers},
                 timeout=timeout,
-                # A redirect would carry the token to an address that nobody chose.
+                # A redirect would send the token to an address that the user did not choose.
                 redirect=False,
                 preload_content=preload,
             )
@@ -247,46 +244,48 @@ class Transport:
         return send(newer)
 
 
-def _described(body: bytes) -> dict[str, str]:
+def _content_headers(body: bytes) -> dict[str, str]:
     return {"Content-Type": "application/json", "Content-Length": str(len(body))}
 
 
-_NOT_TLS = "WRONG_VERSION_NUMBER"  # OpenSSL's word for an answer in the clear
+_NOT_TLS = "WRONG_VERSION_NUMBER"  # OpenSSL's code for an unencrypted response
 
 
 def asked_seconds(error: Exception) -> float | None:
+    """The pause that the server requested."""
     return error.retry_after_seconds if isinstance(error, PotluckError) else None
 
 
 def translated(error: PotluckError | HTTPError, url: str) -> PotluckError:
-    """A foreign error as one of ours, with the sentence that helps."""
+    """The error as a PotluckError, with a hint."""
     if isinstance(error, PotluckError):
         return error
     is_tls = isinstance(error, SSLError) and not _is_cut(error)
     if is_tls and _NOT_TLS in str(error):
         return ServerUnreachable(
-            f"What listens at {url} does not speak https.",
-            "Name a server on this machine with http://; one elsewhere needs a certificate:"
+            f"The server at {url} does not use https.",
+            "Use http:// for a server on this machine; a remote one needs a certificate:"
             " `potluck server --tls auto`.",
         )
     if is_tls:
         return ServerUnreachable(
             f"The certificate of {url} is not trusted: {error}.",
-            "Check the address. A pool with an authority of its own is joined with"
+            "Check the address. If the pool has its own certificate authority, sign in with"
             " `potluck login URL --ca-fingerprint`, as its server printed it.",
         )
     if isinstance(error, ReadTimeoutError):
         return ServerUnreachable(
-            f"{url} took too long to answer.", "Try again; look at the server's log if it repeats."
+            f"{url} took too long to answer.",
+            "Try again; check the server's log if it happens again.",
         )
     return ServerUnreachable(
         f"Nothing answers at {url}: is the server running?",
-        "Start it with `potluck up`, or name another with --server URL.",
+        "Start it with `potluck up`, or choose another with --server URL.",
     )
 
 
 def _is_cut(error: SSLError) -> bool:
-    """The line broke, and TLS was only the first to notice."""
+    """Whether the connection was lost, which TLS reports as an error of its own."""
     return isinstance(error.args[0], ssl.SSLEOFError | ssl.SSLZeroReturnError)
 
 

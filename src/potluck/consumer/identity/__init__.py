@@ -1,1 +1,1 @@
-"""Who the client is: profile, wallet, session and sign-in."""
+"""The client's identity: profile, wallet, session and sign-in."""

@@ -1,4 +1,4 @@
-"""What goes into the Authorization header, and where a better one comes from."""
+"""The token for the Authorization header, and its renewal."""
 
 from typing import Protocol
 
@@ -6,29 +6,29 @@ from potluck.model.error import BadSettings, NotSignedIn
 
 
 class Bearer(Protocol):
-    """Asked before every call."""
+    """Supplies the token of every call."""
 
     def token(self) -> str:
-        """The one to use now."""
+        """The token to use now."""
 
     def renewed(self, refused: str) -> str | None:
-        """Another one, after the server refused this; none if there is no way to get one."""
+        """Another token after the server refused this one; None if it cannot be renewed."""
 
     def explained(self, refusal: NotSignedIn) -> NotSignedIn:
-        """What the server said about it, with what to do about it here."""
+        """The server's error, with a hint for this kind of token."""
 
     def close(self) -> None:
-        """Ends what it holds open."""
+        """Closes its connections."""
 
 
 class FixedToken:
-    """An API key: what somebody was given, used as it is."""
+    """An API key, which cannot be renewed."""
 
     def __init__(self, token: str, variable: str | None = None):
         self._variable = variable
         if not (token.isascii() and token.isprintable()):
             raise BadSettings(
-                "The token has characters that no token has.", "Copy it again, without line breaks."
+                "The token contains invalid characters.", "Copy it again, without line breaks."
             )
         self._token = token
 
@@ -43,7 +43,7 @@ class FixedToken:
             return refusal
         return NotSignedIn(
             f"The key in {self._variable} is not accepted. {refusal.detail}",
-            f"Put another in its place, or `unset {self._variable}` to speak as your wallet.",
+            f"Set it to another key, or `unset {self._variable}` to use your wallet's session.",
         )
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A wallet's word that a node key may work for it, at the server that we speak to."""
+"""Delegations: a wallet authorises a node key to work for it at one server."""
 
 from datetime import UTC, datetime
 
@@ -13,26 +13,26 @@ from potluck.wire.signing.sign_in_answer import own_origin
 
 
 def become_provider(client: Potluck) -> None:
-    """Whoever lets a node key work for them is a provider."""
+    """Adds the provider role, which authorising node keys requires."""
     roles = client.account.me().roles
     if Role.PROVIDER not in roles:
         client.account.choose_roles([*roles, Role.PROVIDER])
 
 
 def authorise(client: Potluck, wallet: Wallet, key_address: str, machine: str) -> Delegation:
-    """Signs it and hands it to the server; the answer is what the provider keeps."""
-    asked = client.account.challenge()
+    """Signs a delegation, registers it at the server and returns it for the provider to store."""
+    challenge = client.account.challenge()
     now = int(datetime.now(UTC).timestamp())
-    word = Delegation(
+    unsigned = Delegation(
         wallet=wallet.address,
         key=key_address,
-        origin=own_origin(client.url, asked),
+        origin=own_origin(client.url, challenge),
         scopes=NODE_SCOPES,
         issued_at=now,
-        expires_at=now + lasting_seconds(asked.node_key_seconds),
-        nonce=asked.nonce,
+        expires_at=now + lasting_seconds(challenge.node_key_seconds),
+        nonce=challenge.nonce,
         signature="0x",
     )
-    signed = replace(word, signature=wallet.sign(digest(word)))
+    signed = replace(unsigned, signature=wallet.sign(digest(unsigned)))
     client.account.authorise_node_key(signed, machine)
     return signed

@@ -1,4 +1,4 @@
-"""Coming in through a browser (RFC 8628): ask for a code, then poll until a wallet has signed."""
+"""Sign-in through a browser (RFC 8628): get a code, then poll until a wallet has approved it."""
 
 import time
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from potluck.model.error import (
 from potluck.wire import routes
 from potluck.wire.identity import TerminalAsk, TerminalAsked, TerminalPoll, Tokens
 
-# What the standard adds to the interval when the server finds us too eager.
+# The standard adds this to the interval after each `slow_down`.
 _SLOWER_SECONDS = 5.0
 Sleep = Callable[[float], None]
 
@@ -25,13 +25,13 @@ Sleep = Callable[[float], None]
 def ask_for_terminal(
     door: Transport, invite: str | None = None, node_key: str | None = None
 ) -> TerminalAsked:
-    """The code for the person; with `node_key`, the wallet is asked to authorise that too."""
-    wanted = TerminalAsk(machine(), node_key, invite)
-    return ask(door, routes.ASK_FOR_TERMINAL, TerminalAsked, body=wanted)
+    """Gets a code to show; with `node_key`, the wallet is asked to authorise that key too."""
+    body = TerminalAsk(machine(), node_key, invite)
+    return ask(door, routes.ASK_FOR_TERMINAL, TerminalAsked, body=body)
 
 
 def await_approval(door: Transport, asked: TerminalAsked, sleep: Sleep = time.sleep) -> Tokens:
-    """Polls at the server's pace until somebody has approved it, or the code is too old."""
+    """Polls at the server's interval until the code is approved or has expired."""
     poll = TerminalPoll(asked.device_code)
     interval, waited = asked.interval, 0.0
     while waited <= asked.expires_in:
@@ -44,5 +44,5 @@ def await_approval(door: Transport, asked: TerminalAsked, sleep: Sleep = time.sl
         except SlowDown:
             interval += _SLOWER_SECONDS
         except (ServerUnreachable, Unavailable, RateLimited):
-            interval *= 2  # as the standard asks of those who hear nothing
-    raise CodeExpired("Nobody approved it in time.", "Ask for a new code.")
+            interval *= 2  # as the standard requires without an answer
+    raise CodeExpired("The sign-in was not approved in time.", "Ask for a new code.")

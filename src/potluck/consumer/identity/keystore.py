@@ -1,7 +1,6 @@
-"""A private key in a file that a password opens: the keystore that Ethereum's tools share (V3).
+"""Password-protected private keys in Ethereum's keystore format (V3).
 
-We write scrypt, at a strength that takes this machine about half a second; others' files, scrypt
-or PBKDF2, are read as well.
+We write scrypt, at a strength that takes about half a second; we read scrypt and PBKDF2.
 """
 
 from pathlib import Path
@@ -21,8 +20,8 @@ def locked(key: bytes, password: str) -> bytes:
     """The content of a keystore for this key."""
     from eth_keyfile.keyfile import create_keyfile_json  # slow to import, and seldom needed
 
-    made = create_keyfile_json(key, password.encode(), _VERSION, "scrypt", _SCRYPT_N)
-    return msgspec.json.encode(made)
+    content = create_keyfile_json(key, password.encode(), _VERSION, "scrypt", _SCRYPT_N)
+    return msgspec.json.encode(content)
 
 
 def unlocked(path: Path, password: str) -> bytes:
@@ -30,14 +29,14 @@ def unlocked(path: Path, password: str) -> bytes:
     from eth_keyfile.exceptions import EthKeyfileValueError
     from eth_keyfile.keyfile import decode_keyfile_json
 
-    found = _read(path)
-    if found.get("version") != _VERSION:
+    content = _read(path)
+    if content.get("version") != _VERSION:
         raise _damaged(path)
     try:
-        key: bytes = decode_keyfile_json(found, password.encode())
-    except EthKeyfileValueError as error:  # its MAC, and nothing else
+        key: bytes = decode_keyfile_json(content, password.encode())
+    except EthKeyfileValueError as error:  # raised for a wrong MAC only
         raise NotSignedIn(
-            f"The password does not open the wallet {path}.", "Try again, or name another wallet."
+            f"The password of the wallet {path} is wrong.", "Try again, or choose another wallet."
         ) from error
     except (KeyError, TypeError, ValueError, AttributeError, AssertionError) as error:
         raise _damaged(path) from error
@@ -47,11 +46,11 @@ def unlocked(path: Path, password: str) -> bytes:
 
 
 def named_address(path: Path) -> str | None:
-    """The address that a keystore says is its own; some leave it out."""
-    named = _read(path).get("address")
-    if not isinstance(named, str):
+    """The address in a keystore; some leave it out."""
+    address = _read(path).get("address")
+    if not isinstance(address, str):
         return None
-    return checksummed(f"0x{named.removeprefix('0x').lower()}")
+    return checksummed(f"0x{address.removeprefix('0x').lower()}")
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -59,7 +58,7 @@ def _read(path: Path) -> dict[str, Any]:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
     except OSError as error:
         raise BadSettings(
-            f"The wallet {path} can not be read: {error.strerror}.", "Check who owns it."
+            f"The wallet {path} cannot be read: {error.strerror}.", "Check its owner and mode."
         ) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _damaged(path) from error
@@ -67,6 +66,6 @@ def _read(path: Path) -> dict[str, Any]:
 
 def _damaged(path: Path) -> BadSettings:
     return BadSettings(
-        f"{path} is not a keystore that we can read.",
-        "It should be the JSON (version 3) that wallets export, or a private key in hexadecimal.",
+        f"{path} is not a keystore that Potluck can read.",
+        "It has to be the JSON (version 3) that wallets export, or a hexadecimal private key.",
     )

@@ -1,9 +1,8 @@
-"""Which server the client speaks to, and how it signed in there.
+"""The profile: the client's server and the session there.
 
-`profile.toml` is for one server: its address, the tokens of the session there, the authority that
-its certificate is checked against. What was got for one server is never sent to another. The file
-is readable by its owner alone and replaced in one step, so nobody sees half of it; whoever changes
-it holds `profile.lock`, reads first, and writes then.
+`profile.toml` is for one server: its address, the session's tokens, the certificate authority.
+Tokens of one server are never sent to another. The file is readable by its owner only and replaced
+atomically; a change holds `profile.lock` while it reads and writes.
 """
 
 import os
@@ -11,7 +10,6 @@ import tomllib
 from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -26,7 +24,7 @@ from potluck.model.error import BadSettings
 
 
 class Session(Struct, frozen=True):
-    """What signing in gave. The refresh token is good for one use."""
+    """The tokens of a sign-in. The refresh token can be used once."""
 
     address: str
     access_token: str
@@ -35,12 +33,10 @@ class Session(Struct, frozen=True):
 
 
 class Profile(Struct, frozen=True):
-    """An address without a trailing slash, and what is known for it."""
-
-    url: str
-    session: Session | None = None  # none: signed out
-    ca_file: str | None = None  # the server's own authority, if it has one
-    key_file: str | None = None  # the wallet's, if it is not the one in the configuration directory
+    url: str  # without a trailing slash
+    session: Session | None = None  # None: signed out
+    ca_file: str | None = None  # the server's own certificate authority, if it has one
+    key_file: str | None = None  # of a wallet outside the configuration directory
 
 
 def profile_path() -> Path:
@@ -48,24 +44,24 @@ def profile_path() -> Path:
 
 
 def changing_profile() -> AbstractContextManager[None]:
-    """Held while the profile is read, changed and written: tokens in it are good for one use."""
+    """The lock for reading, changing and writing the profile: its tokens can be used once."""
     return turn(config_directory() / "profile.lock")
 
 
 def chosen_url(url: str | None = None) -> str:
-    """The address that was named, else the one in POTLUCK_URL, else the profile's."""
-    found = url if url is not None else os.environ.get("POTLUCK_URL") or saved_url()
-    if found is None:
+    """The given address, else POTLUCK_URL, else the profile's."""
+    chosen = url if url is not None else os.environ.get("POTLUCK_URL") or saved_url()
+    if chosen is None:
         raise BadSettings(
-            "No server is known yet.",
-            "Start one here with `potluck up`, or name one: `potluck login URL`, or"
+            "No server is configured yet.",
+            "Start one here with `potluck up`, or choose one: `potluck login URL`, or"
             " `potluck run --server URL …`.",
         )
-    return checked_url(found)
+    return checked_url(chosen)
 
 
 def saved_url() -> str | None:
-    """The address in the profile as it is now."""
+    """The address in the profile."""
     saved = saved_profile()
     return None if saved is None else saved.url
 
@@ -77,46 +73,43 @@ def saved_for(url: str) -> Profile | None:
 
 
 def saved_profile() -> Profile | None:
-    """As it is on the disk now."""
+    """The profile on disk."""
     path = profile_path()
-    found = _read(path)
-    if "url" not in found:
+    values = _read(path)
+    if "url" not in values:
         return None
     try:
-        profile = msgspec.convert(_nested(found), Profile)
+        # The file is flat; without a refresh token there is no session in it.
+        session = values if "refresh_token" in values else None
+        profile = msgspec.convert({**values, "session": session}, Profile)
     except msgspec.ValidationError as error:
         raise _damaged(path, error) from error
     return replace(profile, url=spelled_url(profile.url))
 
 
 def save_profile(profile: Profile) -> Path:
-    """Writes the profile for the next commands and says where."""
+    """Writes the profile and returns its path."""
     path = profile_path()
     values = {**msgspec.to_builtins(profile), **msgspec.to_builtins(profile.session or {})}
-    known = {name: value for name, value in values.items() if isinstance(value, str)}
-    text = "".join(f"{name} = {_quoted(value)}\n" for name, value in known.items())
+    texts = {name: value for name, value in values.items() if isinstance(value, str)}
+    text = "".join(f"{name} = {_quoted(value)}\n" for name, value in texts.items())
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_whole(path, text.encode())
     except OSError as error:
         raise BadSettings(
-            f"The profile {path} can not be written: {error.strerror}.",
-            "Make its directory writable, or name another with POTLUCK_CONFIG_DIR.",
+            f"The profile {path} cannot be written: {error.strerror}.",
+            "Make its directory writable, or choose another with POTLUCK_CONFIG_DIR.",
         ) from error
     return path
 
 
 def forget_session(url: str) -> None:
-    """The address and what it is trusted by stay; the tokens go."""
+    """Removes the tokens; the address and the certificate authority stay."""
     with changing_profile():
         saved = saved_for(url)
         if saved is not None:
             save_profile(replace(saved, session=None))
-
-
-def _nested(found: dict[str, str]) -> dict[str, Any]:
-    """The flat file as the values are; without a refresh token there is no session in it."""
-    return {**found, "session": found if "refresh_token" in found else None}
 
 
 def _read(path: Path) -> dict[str, str]:
@@ -127,17 +120,17 @@ def _read(path: Path) -> dict[str, str]:
         return {}
     except OSError as error:
         raise BadSettings(
-            f"The profile {path} can not be read: {error.strerror}.",
-            "Check who owns it, or name another directory with POTLUCK_CONFIG_DIR.",
+            f"The profile {path} cannot be read: {error.strerror}.",
+            "Check its owner, or choose another directory with POTLUCK_CONFIG_DIR.",
         ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise _damaged(path, error) from error
     return {key: value for key, value in values.items() if isinstance(value, str)}
 
 
-def _damaged(path: Path, why: Exception) -> BadSettings:
+def _damaged(path: Path, error: Exception) -> BadSettings:
     return BadSettings(
-        f"The profile {path} is damaged: {why}.", "Remove it, and sign in: potluck login URL"
+        f"The profile {path} is damaged: {error}.", "Remove it, and sign in: potluck login URL"
     )
 
 

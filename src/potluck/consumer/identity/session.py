@@ -1,8 +1,8 @@
-"""The session in the profile, kept alive while it is used.
+"""The session in the profile, renewed while it is used.
 
-Refresh tokens are good for one use and shared by all processes of a person, so one process at a
-time refreshes: it holds the profile, reads it again, and takes what another has got meanwhile.
-When the session has ended, a wallet that needs no person signs in again.
+Refresh tokens can be used once and are shared by all processes of a user, so one process at a time
+refreshes: it locks the profile, reads it again, and uses a newer token if another process has saved
+one. When the session has ended, a wallet that opens without a password prompt signs in again.
 """
 
 import contextlib
@@ -53,22 +53,22 @@ class SavedSession:
 
     def _renew(self, refused: str | None) -> Session:
         url = self._door.url
-        found = self._usable(saved_for(url), refused)
-        if found is not None:
-            return found
+        usable = self._usable(saved_for(url), refused)
+        if usable is not None:
+            return usable
         with changing_profile():
             saved = saved_for(url)
             if saved is None or saved.session is None:
                 raise signed_out(url)
-            found = self._usable(saved, refused)
-            if found is not None:
-                return found
+            usable = self._usable(saved, refused)
+            if usable is not None:
+                return usable
             session = session_of(self._next(saved, saved.session))
             save_profile(replace(saved, session=session))
             return session
 
     def _usable(self, saved: Profile | None, refused: str | None) -> Session | None:
-        """What is on the disk, if it is newer than what failed and lasts a while."""
+        """The saved session, unless its token was refused or expires soon."""
         session = None if saved is None else saved.session
         if session is None or session.access_token == refused or self._ends_soon(session):
             return None
@@ -79,12 +79,12 @@ class SavedSession:
             return refresh(self._door, session.refresh_token)
         except NotSignedIn as error:
             try:
-                known = wallet.load(Path(saved.key_file) if saved.key_file else None)
+                loaded = wallet.load(Path(saved.key_file) if saved.key_file else None)
             except (LocalError, NotSignedIn):
                 raise ended(self._door.url) from error
-            if known.address != session.address:
+            if loaded.address != session.address:
                 raise ended(self._door.url) from error
-            return sign_in(self._door, known)
+            return sign_in(self._door, loaded)
 
     def _ends_soon(self, session: Session) -> bool:
         margin = timedelta(seconds=self._door.patience.renew_seconds)
@@ -92,14 +92,14 @@ class SavedSession:
 
 
 def replace_profile(door: Transport, profile: Profile) -> Path:
-    """Keeps the profile. The session that it replaces at the same server is ended there, if it
-    can be: nobody here could do so any more."""
+    """Saves the profile, then tries to end the replaced session at the same server, whose tokens
+    are gone from this machine."""
     with changing_profile():
-        before = saved_for(profile.url)
+        previous = saved_for(profile.url)
         path = save_profile(profile)
-    if before is not None and before.session is not None:
+    if previous is not None and previous.session is not None:
         with contextlib.suppress(PotluckError):
-            _end(door, before.session)
+            _end(door, previous.session)
     return path
 
 
@@ -107,8 +107,8 @@ def _end(door: Transport, session: Session) -> None:
     token = session.access_token
     if datetime.now(UTC) >= session.access_expires_at:
         token = refresh(door, session.refresh_token).access_token
-    with closing(Transport(door.url, door.patience, door.ca_file, FixedToken(token))) as line:
-        tell(line, routes.LOGOUT)
+    with closing(Transport(door.url, door.patience, door.ca_file, FixedToken(token))) as transport:
+        tell(transport, routes.LOGOUT)
 
 
 def signed_out(url: str) -> NotSignedIn:

@@ -1,4 +1,4 @@
-"""Coming in with a wallet: a challenge, the EIP-4361 message that it asks for, its signature."""
+"""Sign-in with a wallet: challenge, EIP-4361 message, signature."""
 
 import platform
 from datetime import UTC, datetime, timedelta
@@ -14,34 +14,34 @@ from potluck.wire.signing.sign_in_answer import sign_in_text
 from potluck.wire.signing.signature import text_digest
 
 STATEMENT = "Sign in to this Potluck pool."
-# A clock that is further off than this is the likely reason for a refusal.
+# A larger difference between the clocks is the likely reason for a refusal.
 _CLOCK = timedelta(minutes=10)
 
 
 def sign_in(door: Transport, wallet: Wallet, invite: str | None = None) -> Tokens:
-    """`door` is a transport without a token: there is none yet."""
-    asked = challenge(door)
+    """Signs in through an anonymous transport."""
+    nonce = challenge(door)
     now = datetime.now(UTC)
-    message = sign_in_text(door.url, asked, wallet.address, STATEMENT, now)
+    message = sign_in_text(door.url, nonce, wallet.address, STATEMENT, now)
     login = Login(message, wallet.sign(text_digest(message)), invite, machine())
     try:
         return ask(door, routes.LOGIN, Tokens, body=login)
     except NotSignedIn as error:
-        if not timedelta() < asked.expires_at - now < _CLOCK:
+        if not timedelta() < nonce.expires_at - now < _CLOCK:
             raise BadSettings(
                 "This machine's clock and the server's differ by minutes.",
-                "Set the one that is wrong, then sign in again.",
+                "Correct the wrong one, then sign in again.",
             ) from error
         raise
 
 
 def refresh(door: Transport, refresh_token: str) -> Tokens:
-    """The next pair. Never repeated: a refresh token that comes twice ends its session."""
+    """The next pair of tokens. Never retried: using a refresh token twice ends its session."""
     return ask(door, routes.REFRESH, Tokens, body=Refresh(refresh_token))
 
 
-def challenge(line: Transport) -> Challenge:
-    return ask(line, routes.CHALLENGE, Challenge)
+def challenge(transport: Transport) -> Challenge:
+    return ask(transport, routes.CHALLENGE, Challenge)
 
 
 def session_of(tokens: Tokens) -> Session:
@@ -50,5 +50,5 @@ def session_of(tokens: Tokens) -> Session:
 
 
 def machine() -> str:
-    """What the list of sessions calls this machine."""
+    """This machine's name in the list of sessions."""
     return "".join(letter for letter in platform.node() if letter.isprintable())[:100]

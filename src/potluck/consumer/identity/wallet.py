@@ -1,9 +1,9 @@
-"""A wallet in this process, and where its key comes from.
+"""The user's wallet, and the sources of its key.
 
-In this order: the key file that was named, POTLUCK_WALLET_KEY, the keystore in the configuration
-directory. A password comes from POTLUCK_WALLET_PASSWORD, from the file that `potluck up` wrote
-beside a wallet of its own making, or from the person. Keys and passwords are in files of mode 0600,
-in variables, or in nobody's sight: never in a command line, a log or a `repr`.
+In this order: the given key file, POTLUCK_WALLET_KEY, the keystore in the configuration directory.
+A password comes from POTLUCK_WALLET_PASSWORD, from the file that `potluck up` wrote beside a wallet
+that it created, or from a prompt. Keys and passwords are in files of mode 0600 or in variables,
+never in a command line, a log or a `repr`.
 """
 
 import os
@@ -25,7 +25,7 @@ from potluck.wire.signing.signature import address_of, sign
 KEY_VARIABLE = "POTLUCK_WALLET_KEY"
 PASSWORD_VARIABLE = "POTLUCK_WALLET_PASSWORD"  # noqa: S105 - its name
 
-Ask = Callable[[str], str]  # a question for the person, answered unseen
+Ask = Callable[[str], str]  # a prompt whose input is not shown
 
 SHORTEST_PASSWORD = 8
 _LONGEST_RAW = 80  # 64 digits, 0x, line breaks
@@ -33,7 +33,7 @@ _HEXADECIMAL = re.compile(r"(?:0x)?([0-9a-fA-F]{64})")
 
 
 class Wallet:
-    """An address, and the key that signs for it. The key is not shown to anybody."""
+    """An address and its private key, which is never shown."""
 
     __slots__ = ("_key", "address")
 
@@ -62,20 +62,20 @@ def is_known(key_file: Path | None = None) -> bool:
 
 
 def known_address() -> str | None:
-    """Of the wallet that is configured, without its password; some keystores do not say."""
+    """The address of the configured wallet, without its password; some keystores lack it."""
     if os.environ.get(KEY_VARIABLE):
         return load().address
     return keystore.named_address(keystore_path())
 
 
 def opens_unattended() -> bool:
-    """Whether the wallet that is configured takes no person to open."""
-    said = os.environ.get(KEY_VARIABLE) or os.environ.get(PASSWORD_VARIABLE)
-    return bool(said) or password_path().exists()
+    """Whether the configured wallet opens without a prompt."""
+    secret = os.environ.get(KEY_VARIABLE) or os.environ.get(PASSWORD_VARIABLE)
+    return bool(secret) or password_path().exists()
 
 
 def load(key_file: Path | None = None, ask: Ask | None = None) -> Wallet:
-    """The wallet that is configured. Without `ask`, only what needs no person is tried."""
+    """Loads the given or configured wallet; without `ask` it never prompts."""
     if key_file is not None:
         return _from_file(key_file, ask)
     if os.environ.get(KEY_VARIABLE):
@@ -84,75 +84,76 @@ def load(key_file: Path | None = None, ask: Ask | None = None) -> Wallet:
         return _from_keystore(keystore_path(), ask)
     raise NotSignedIn(
         "There is no wallet here yet.",
-        f"`potluck login URL` makes one; --key-file or {KEY_VARIABLE} names one that you have.",
+        f"`potluck login URL` creates one; use one that you have with --key-file or"
+        f" {KEY_VARIABLE}.",
     )
 
 
 def make(password: str) -> Wallet:
-    """A new wallet in the configuration directory, which must not have one yet."""
+    """Creates a wallet in the configuration directory, which must not have one yet."""
     check_password(password)
-    return _make(password, is_kept=False)
+    return _make(password, saves_password=False)
 
 
 def check_password(password: str) -> None:
-    """Not too short: it is all that protects the file."""
+    """Refuses short passwords: nothing else protects the file."""
     if len(password) < SHORTEST_PASSWORD:
         raise InvalidInput(
-            f"A password of less than {SHORTEST_PASSWORD} characters is guessed in no time.",
-            "A few random words are easy to keep and hard to guess.",
+            f"A password of less than {SHORTEST_PASSWORD} characters is too easy to guess.",
+            "A few random words are easy to remember and hard to guess.",
         )
 
 
 def make_unattended() -> Wallet:
-    """The same without a person: the password is chance, in a file beside it."""
-    return _make(secrets.token_urlsafe(32), is_kept=True)
+    """Creates a wallet with a random password, which is saved in a file beside it."""
+    return _make(secrets.token_urlsafe(32), saves_password=True)
 
 
-def _make(password: str, is_kept: bool) -> Wallet:
+def _make(password: str, saves_password: bool) -> Wallet:
     key = PrivateKey().secret
     directory = config_directory()
     with turn(directory / "wallet.lock"):
         if keystore_path().exists():
             raise BadSettings(
-                f"There is a wallet in {keystore_path()} already.", "Use it, or move it away."
+                f"There is already a wallet in {keystore_path()}.", "Use it, or move it away."
             )
         try:
-            if is_kept:
+            if saves_password:
                 write_whole(password_path(), password.encode())
             else:
                 password_path().unlink(missing_ok=True)
             write_whole(keystore_path(), keystore.locked(key, password))
         except OSError as error:
             raise BadSettings(
-                f"The wallet can not be written to {directory}: {error.strerror}.",
-                "Make it writable, or name another directory with POTLUCK_CONFIG_DIR.",
+                f"The wallet cannot be written to {directory}: {error.strerror}.",
+                "Make it writable, or choose another directory with POTLUCK_CONFIG_DIR.",
             ) from error
     return Wallet(key)
 
 
 def _from_file(path: Path, ask: Ask | None) -> Wallet:
-    """A keystore, or the key itself; the latter only if nobody else can read it."""
+    """Reads a keystore, or a plain key from a file that other users cannot read."""
     try:
         with path.open("rb") as file:
-            begins = file.read(_LONGEST_RAW + 1)
+            head = file.read(_LONGEST_RAW + 1)
     except OSError as error:
         raise BadSettings(
-            f"The key file {path} can not be read: {error.strerror}.", "Check its name and owner."
+            f"The key file {path} cannot be read: {error.strerror}.", "Check its name and owner."
         ) from error
-    if begins.lstrip().startswith(b"{"):
+    if head.lstrip().startswith(b"{"):
         return _from_keystore(path, ask)
-    found = _from_text(begins.decode("ascii", "replace"), str(path))
+    wallet = _from_text(head.decode("ascii", "replace"), str(path))
     check_private(path)
-    return found
+    return wallet
 
 
 def _from_text(text: str, source: str) -> Wallet:
-    found = _HEXADECIMAL.fullmatch(text.strip())
+    match = _HEXADECIMAL.fullmatch(text.strip())
     try:
-        return Wallet(bytes.fromhex(found[1] if found else ""))
+        return Wallet(bytes.fromhex(match[1] if match else ""))
     except ValueError as error:
         raise BadSettings(
-            f"What {source} holds is not a private key.", "It is 64 hexadecimal digits."
+            f"{source} does not contain a private key.", "A key has 64 hexadecimal digits."
         ) from error
 
 
@@ -160,24 +161,24 @@ def _from_keystore(path: Path, ask: Ask | None) -> Wallet:
     try:
         return Wallet(_unlocked(path, ask))
     except ValueError as error:
-        raise BadSettings(f"The keystore {path} holds no key.", "Export it again.") from error
+        raise BadSettings(f"The keystore {path} has no valid key.", "Export it again.") from error
 
 
 def _unlocked(path: Path, ask: Ask | None) -> bytes:
-    kept = None if os.environ.get(PASSWORD_VARIABLE) else _kept_password(path)
-    if kept is None:
+    saved = None if os.environ.get(PASSWORD_VARIABLE) else _saved_password(path)
+    if saved is None:
         return keystore.unlocked(path, _password(path, ask))
     try:
-        return keystore.unlocked(path, kept)
+        return keystore.unlocked(path, saved)
     except NotSignedIn:
         if ask is None:
             raise
-    # It was kept for another wallet, which somebody has replaced by their own.
+    # It was saved for another wallet, which the user has replaced.
     return keystore.unlocked(path, _password(path, ask))
 
 
-def _kept_password(path: Path) -> str | None:
-    """What `potluck up` wrote beside the wallet that it made."""
+def _saved_password(path: Path) -> str | None:
+    """The password that `potluck up` wrote beside the wallet that it created."""
     if path != keystore_path():
         return None
     try:
@@ -187,16 +188,14 @@ def _kept_password(path: Path) -> str | None:
         return None
     except (OSError, UnicodeDecodeError) as error:
         raise BadSettings(
-            f"The password in {password_path()} can not be read: {error}.", "Check who owns it."
+            f"The password in {password_path()} cannot be read: {error}.", "Check its owner."
         ) from error
 
 
 def _password(path: Path, ask: Ask | None) -> str:
-    said = os.environ.get(PASSWORD_VARIABLE)
-    if said:
-        return said
+    password = os.environ.get(PASSWORD_VARIABLE)
+    if password:
+        return password
     if ask is not None:
         return ask(f"Password of the wallet {path}: ")
-    raise NotSignedIn(
-        f"The wallet {path} needs its password.", f"Give it with {PASSWORD_VARIABLE}."
-    )
+    raise NotSignedIn(f"The wallet {path} needs its password.", f"Set {PASSWORD_VARIABLE}.")

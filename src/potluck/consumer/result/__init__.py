@@ -1,1 +1,1 @@
-"""What became of a task, in one object: values, files, log, usage and cost, each when asked for."""
+"""The result of a task in one object: values, files, log, usage and cost, loaded on access."""

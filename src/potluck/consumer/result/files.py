@@ -1,4 +1,4 @@
-"""The files that a task has left: listed when asked for, brought when wanted, checked always."""
+"""The files that a task has left: listed on first access, always verified."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ from potluck.wire.files import TaskFiles
 
 
 class ResultFile:
-    """One of them. Nothing of it is here until it is read or downloaded."""
+    """One file; its content is fetched when it is read or downloaded."""
 
     def __init__(self, files: Files, task_id: str, named: NamedFile):
         self._files = files
@@ -23,7 +23,7 @@ class ResultFile:
 
     @property
     def path(self) -> str:
-        """Where it was in the task's output directory; a stranger chose it."""
+        """Its path in the task's output directory; untrusted."""
         return self._named.path
 
     @property
@@ -48,20 +48,19 @@ class ResultFile:
         return self.media_type in TABLES
 
     def read_bytes(self, most_bytes: int = MOST_VALUE_BYTES) -> bytes:
-        """All of it, if that is no more than so much; its hash is checked."""
+        """The content, with its hash verified; raises if it is larger than `most_bytes`."""
         return self._files.download_bytes(self._named.blob, most_bytes)
 
     def read_text(self, encoding: str = "utf-8", errors: str = "strict") -> str:
         return self.read_bytes().decode(encoding, errors)
 
     def download(self, directory: str | Path = ".", on_progress: Progress | None = None) -> Path:
-        """Brings it below the directory, under its own path, and says where it is now.
+        """Downloads it into the directory, under its own path, and returns where it is.
 
-        What is there already with the right bytes is not brought again, what was broken off goes
-        on, and a file with other bytes is left alone: that is an error.
+        A present copy is not downloaded again, an interrupted download resumes, and a present file
+        with other content is an error.
         """
-        placed = self._files.bring([self._named], Path(directory), self._task_id, on_progress)
-        return placed[0]
+        return self._files.bring([self._named], Path(directory), self._task_id, on_progress)[0]
 
     def __repr__(self) -> str:
         return f"<ResultFile {self.path!r}, {self.size_bytes:,} bytes>"
@@ -72,12 +71,12 @@ class ResultFile:
 
 
 class ResultFiles(Sequence[ResultFile]):
-    """All of them, by number or by path; the list is asked for at the first look."""
+    """All files, by number or by path; the list is fetched on first access."""
 
     def __init__(self, files: Files, task_id: str):
         self._files = files
         self._task_id = task_id
-        self._found: TaskFiles | None = None
+        self._listing: TaskFiles | None = None
         self._all: list[ResultFile] = []
 
     @overload
@@ -107,12 +106,12 @@ class ResultFiles(Sequence[ResultFile]):
     @property
     def attempt(self) -> int | None:
         """The number of the attempt that left them; None if there is none, or several."""
-        return self._told().attempt
+        return self._fetched().attempt
 
     @property
     def cleared(self) -> bool:
-        """Whether there may have been some that are kept no longer."""
-        return self._told().cleared
+        """Whether there may have been files that are no longer kept."""
+        return self._fetched().cleared
 
     @property
     def pictures(self) -> list[ResultFile]:
@@ -125,29 +124,29 @@ class ResultFiles(Sequence[ResultFile]):
     def download(
         self, directory: str | Path = ".", on_progress: Progress | None = None
     ) -> list[Path]:
-        """Brings all of them below the directory, several at a time, and says where they are.
+        """Downloads all files into the directory, several at a time, and returns their paths.
 
-        Hashes are checked, what is there is not brought again, what was broken off goes on.
+        Hashes are verified, present files are skipped, interrupted downloads resume.
         """
-        named = self._told().files
-        return self._files.bring(named, Path(directory), self._task_id, on_progress)
+        files = self._fetched().files
+        return self._files.bring(files, Path(directory), self._task_id, on_progress)
 
     def __repr__(self) -> str:
-        if self._found is None:
-            return f"<ResultFiles of {self._task_id}, not looked at yet>"
+        if self._listing is None:
+            return f"<ResultFiles of {self._task_id}, not listed yet>"
         return f"<ResultFiles of {self._task_id}: {[file.path for file in self._all[:10]]}>"
 
     def _repr_html_(self) -> str:
         """In a notebook: a list, and the pictures."""
         return files_html(self)
 
-    def _told(self) -> TaskFiles:
-        if self._found is None:
-            found = self._files.of_task(self._task_id)
-            self._all = [ResultFile(self._files, self._task_id, each) for each in found.files]
-            self._found = found
-        return self._found
+    def _fetched(self) -> TaskFiles:
+        if self._listing is None:
+            listing = self._files.of_task(self._task_id)
+            self._all = [ResultFile(self._files, self._task_id, file) for file in listing.files]
+            self._listing = listing
+        return self._listing
 
     def _listed(self) -> list[ResultFile]:
-        self._told()
+        self._fetched()
         return self._all

@@ -1,4 +1,4 @@
-"""Items of an array, one after the other, with what each of them gave."""
+"""The items of an array in order, each with its value or error."""
 
 import heapq
 from collections.abc import Iterator
@@ -30,31 +30,31 @@ class ResultItem:
 
     @property
     def value(self) -> Any:
-        """What it returned; raises what went wrong, if anything did."""
+        """The item's value; raises its error if it failed."""
         if self.error is not None:
             raise self.error
         return self._value
 
     def __repr__(self) -> str:
-        told = f"error={self.error!r}" if self.error else f"value={self._value!r}"
-        return f"<ResultItem {self.index}, {told}>"
+        outcome = f"error={self.error!r}" if self.error else f"value={self._value!r}"
+        return f"<ResultItem {self.index}, {outcome}>"
 
 
-class PiecesKnown(Protocol):
-    """What the server says of a task behind so many pieces."""
+class FetchPieces(Protocol):
+    """Returns a task's result after so many pieces."""
 
     def __call__(self, behind: int) -> TaskResult: ...
 
 
 class ItemReader:
-    """Reads what the function of an array gave, in the order of its items, each once.
+    """Reads the values of an array of function calls, in the order of its items, each once.
 
-    Pieces come in the order in which nodes told them. One that is early waits as it came; a value
-    is brought and opened when its turn comes, and not before.
+    Pieces arrive in the order in which nodes reported them. An early one waits encoded; its values
+    are downloaded and decoded when their turn comes.
     """
 
-    def __init__(self, told: PiecesKnown, opener: Opener, files: Files, tasks: Tasks):
-        self._told = told
+    def __init__(self, fetch: FetchPieces, opener: Opener, files: Files, tasks: Tasks):
+        self._fetch = fetch
         self._opener = opener
         self._files = files
         self._tasks = tasks
@@ -65,33 +65,33 @@ class ItemReader:
         done = behind = 0
         is_last = False
         while not is_last:
-            found = self._told(behind)
-            self._take(found)
-            is_last = not found.has_more
-            behind = found.behind
+            result = self._fetch(behind)
+            self._take(result)
+            is_last = not result.has_more
+            behind = result.behind
             while self._early and (is_last or self._early[0][0] <= done) and done < total:
                 start, _, piece = heapq.heappop(self._early)
-                yield from _untold(found, done, start)
-                values = self._values(piece, found)[max(done - start, 0) :]
+                yield from _unreported(result, done, start)
+                values = self._values(piece, result)[max(done - start, 0) :]
                 done = max(done, start)
                 yield from _items(done, values)
                 done += len(values)
-        yield from _untold(found, done, total)
+        yield from _unreported(result, done, total)
 
-    def _take(self, found: TaskResult) -> None:
-        self._failures |= failures_in(found, self._tasks)
-        for piece in found.pieces:
+    def _take(self, result: TaskResult) -> None:
+        self._failures |= failures_in(result, self._tasks)
+        for piece in result.pieces:
             heapq.heappush(self._early, (piece.start, len(self._early), piece))
 
-    def _values(self, piece: ResultPiece, found: TaskResult) -> list[object]:
+    def _values(self, piece: ResultPiece, result: TaskResult) -> list[object]:
         failed = self._failures.pop(piece.start, None)
-        return values_of(piece, found, failed, self._opener, self._files)
+        return values_of(piece, result, failed, self._opener, self._files)
 
 
-def _untold(found: TaskResult, first: int, end: int) -> Iterator[ResultItem]:
-    """Items of which nothing was ever told: their task ended before."""
+def _unreported(result: TaskResult, first: int, end: int) -> Iterator[ResultItem]:
+    """Items without any report: their task ended before."""
     for index in range(first, end):
-        yield ResultItem(index, None, item_ended(found, index, None))
+        yield ResultItem(index, None, item_ended(result, index, None))
 
 
 def _items(first: int, values: list[object]) -> Iterator[ResultItem]:
@@ -103,11 +103,11 @@ def _items(first: int, values: list[object]) -> Iterator[ResultItem]:
 
 
 def failed_items(tasks: Tasks, task_id: str) -> Iterator[FailedItem]:
-    """Those that will not be tried again, in order."""
+    """The items that failed for good, in order."""
     cursor: int | None = None
     while True:
         page = tasks.failed_items(task_id, cursor)
-        yield from (each for each in page.items if each.is_final)
+        yield from (item for item in page.items if item.is_final)
         cursor = page.next_cursor
         if cursor is None:
             return

@@ -1,4 +1,4 @@
-"""What an attempt wrote, read page by page as far as somebody reads."""
+"""The log of an attempt, fetched page by page as it is read."""
 
 from collections.abc import Iterator
 
@@ -8,17 +8,17 @@ from potluck.wire.consumer import LogPage, LogPiece
 
 
 class Log:
-    """Of one attempt: iterate its pieces, or take a whole stream of it as text."""
+    """The log of one attempt: iterate its pieces, or read a stream as text."""
 
     def __init__(self, tasks: Tasks, task_id: str, attempt: int | None):
         self._tasks = tasks
         self._task_id = task_id
-        self._attempt = attempt  # none has begun
+        self._attempt = attempt  # None: no attempt has started
         self._kept: list[LogPiece] | None = None
         self._is_cleared = False
 
     def __iter__(self) -> Iterator[LogPiece]:
-        """What there is now, in the order in which it was written."""
+        """The present pieces, in the order in which they were written."""
         if self._kept is not None:
             yield from self._kept
             return
@@ -26,7 +26,7 @@ class Log:
         for page in self._pages():
             read += page.pieces
             yield from page.pieces
-            if page.complete:  # it will not change any more
+            if page.complete:  # it does not change any more
                 self._kept = read
 
     @property
@@ -39,28 +39,28 @@ class Log:
 
     @property
     def remarks(self) -> str:
-        """Of the platform: what it installed, why something was not taken."""
+        """The platform's own messages, such as the output of installations."""
         return self._text("potluck")
 
     @property
     def text(self) -> str:
-        """All streams as they were mixed."""
+        """All streams, interleaved."""
         return self._text("stdout", "stderr", "potluck")
 
     @property
     def cleared(self) -> bool:
-        """Whether there may have been something that is kept no longer."""
+        """Whether there may have been a log that is no longer kept."""
         for _ in self:
             break
         return self._is_cleared
 
     def read_bytes(self, stream: str = "stdout") -> bytes:
-        """Exactly what it wrote."""
+        """The exact bytes of a stream."""
         data = b"".join(piece.data for piece in self if piece.stream == stream)
         if not data and self._is_cleared:
             raise NotFound(
-                f"What {self._task_id} wrote is no longer kept.",
-                "Logs go with the results, a while after the end: see `kept_until`.",
+                f"The log of {self._task_id} is no longer kept.",
+                "Logs are deleted with the results, a while after the end: see `kept_until`.",
             )
         return data
 

@@ -1,8 +1,7 @@
-"""A result and its files, as a notebook shows them.
+"""The notebook display of a result and its files.
 
-Names and contents are a stranger's. Names and cells of tables are escaped; a picture is nothing
-but a picture to a browser, also an SVG, which could hold a script; and what is large is not
-fetched.
+Names and contents are untrusted: names and table cells are escaped, pictures (also SVG, which may
+contain scripts) are shown only as images, and large files are not fetched.
 """
 
 import base64
@@ -24,7 +23,7 @@ _MOST_TABLE_BYTES = 2**20
 _MOST_PICTURES = 6
 _MOST_FILES = 50
 _MOST_ROWS, _MOST_COLUMNS, _MOST_CHARACTERS = 10, 12, 60
-_BEGINNINGS = {
+_SIGNATURES = {
     "image/png": b"\x89PNG\r\n\x1a\n",
     "image/jpeg": b"\xff\xd8\xff",
     "image/gif": b"GIF8",
@@ -33,7 +32,7 @@ _BEGINNINGS = {
 
 
 def file_bundle(file: "ResultFile") -> dict[str, str]:
-    """A picture as itself, a table by its first lines, everything else by its name."""
+    """A picture, the first lines of a table, or the name of any other file."""
     bundle = {"text/plain": repr(file), "text/html": _named(file)}
     try:
         if file.is_picture and file.size_bytes <= MOST_PICTURE_BYTES:
@@ -46,7 +45,7 @@ def file_bundle(file: "ResultFile") -> dict[str, str]:
 
 
 def files_html(files: "Iterable[ResultFile]") -> str:
-    """A line for each, and the first pictures below."""
+    """A row for each file, and the first pictures below."""
     every = list(files)
     lines = "".join(
         f"<tr><td style='text-align:left'>{escape(file.path)}</td>"
@@ -61,7 +60,7 @@ def files_html(files: "Iterable[ResultFile]") -> str:
 
 
 def result_html(result: "Result") -> str:
-    """What is known of it, and its files if it is over."""
+    """The facts about the result, and its files if it is final."""
     task = result.task
     facts = {
         "task": f"{result.name} ({result.task_id})",
@@ -112,10 +111,10 @@ def _figure(file: "ResultFile") -> str:
 
 
 def _picture(file: "ResultFile") -> dict[str, str]:
-    """In its own kind where that can be nothing but a picture; as an <img> otherwise."""
+    """As its own media type where that can only be an image; as an <img> otherwise."""
     source = _source(file)
     if source is None:
-        return {"text/html": f"{_named(file)}<i>It is no picture, whatever its name says.</i>"}
+        return {"text/html": f"{_named(file)}<i>It is not a picture, despite its name.</i>"}
     if file.media_type in ("image/png", "image/jpeg", "image/gif"):
         return {file.media_type: source.partition(",")[2]}
     return {"text/html": f"<img src='{source}' style='max-width:100%'>"}
@@ -124,8 +123,7 @@ def _picture(file: "ResultFile") -> dict[str, str]:
 def _source(file: "ResultFile") -> str | None:
     data = file.read_bytes(MOST_PICTURE_BYTES)
     kind = media_type(file.path)
-    beginning = _BEGINNINGS.get(kind)
-    if not data.startswith(beginning or b""):
+    if not data.startswith(_SIGNATURES.get(kind, b"")):
         return None
     return f"data:{kind};base64,{base64.b64encode(data).decode()}"
 
@@ -135,7 +133,7 @@ def _named(file: "ResultFile") -> str:
 
 
 def _table(file: "ResultFile") -> str:
-    """Its first lines, as far as they fit."""
+    """The first rows and columns."""
     text = file.read_bytes(_MOST_TABLE_BYTES).decode("utf-8", "replace")
     separator = "\t" if file.media_type == "text/tab-separated-values" else ","
     try:

@@ -1,13 +1,12 @@
-"""What became of a task, in one object.
+"""The result of a task in one object.
 
     result = client.results.get(task_id).wait()
     result.state, result.exit_code, result.cost
     result.value                      # of a function; of an array, a list of them
-    result.files.download("out")      # checked, and taken up where it was broken off
+    result.files.download("out")      # verified, and resumed after an interruption
     print(result.stdout)
 
-It knows the task as it was when it was last asked for, and asks for the rest when somebody looks:
-a list of files, a log and a value cost nothing before.
+It holds the task as of the last `refresh` and fetches files, logs and values on first access.
 """
 
 import time
@@ -37,29 +36,29 @@ from potluck.wire.results import TaskResult
 
 
 def usage_in_all(tasks: Tasks, task_id: str) -> Usage | None:
-    """Sums, and of the memory the highest peak; None if no attempt has told anything."""
-    found: list[Usage] = []
+    """The sums over all attempts, and the highest memory peak; None without any report."""
+    usages: list[Usage] = []
     cursor: int | None = None
     while True:
         page = tasks.attempts(task_id, cursor)
-        found += [each.usage for each in page.attempts if each.usage is not None]
+        usages += [attempt.usage for attempt in page.attempts if attempt.usage is not None]
         cursor = page.next_cursor
         if cursor is None:
-            return reduce(_both, found) if found else None
+            return reduce(_add_usage, usages) if usages else None
 
 
-def _both(one: Usage, other: Usage) -> Usage:
-    joules = [each.energy_joules for each in (one, other) if each.energy_joules is not None]
+def _add_usage(total: Usage, usage: Usage) -> Usage:
+    joules = [part.energy_joules for part in (total, usage) if part.energy_joules is not None]
     return Usage(
-        one.prepare_seconds + other.prepare_seconds,
-        one.run_seconds + other.run_seconds,
-        one.cpu_seconds + other.cpu_seconds,
-        max(one.memory_peak_bytes, other.memory_peak_bytes),
-        one.log_bytes + other.log_bytes,
-        one.device_seconds + other.device_seconds,
+        total.prepare_seconds + usage.prepare_seconds,
+        total.run_seconds + usage.run_seconds,
+        total.cpu_seconds + usage.cpu_seconds,
+        max(total.memory_peak_bytes, usage.memory_peak_bytes),
+        total.log_bytes + usage.log_bytes,
+        total.device_seconds + usage.device_seconds,
         sum(joules) if joules else None,
-        one.input_bytes + other.input_bytes,
-        one.output_bytes + other.output_bytes,
+        total.input_bytes + usage.input_bytes,
+        total.output_bytes + usage.output_bytes,
     )
 
 
@@ -67,7 +66,7 @@ _POLL_SECONDS = 20.0
 
 
 class Result:
-    """Of one task. `wait()` brings it to the end; `refresh()` asks how it is now."""
+    """The result of one task. `wait()` waits for its end; `refresh()` updates it."""
 
     def __init__(self, tasks: Tasks, files: Files, pieces: Pieces, task: TaskView, opener: Opener):
         self._tasks = tasks
@@ -78,7 +77,7 @@ class Result:
 
     @property
     def task(self) -> TaskView:
-        """All that is known of the task, as it was when last asked."""
+        """The task as of the last refresh."""
         return self._task
 
     @property
@@ -112,36 +111,36 @@ class Result:
 
     @property
     def detail(self) -> str:
-        """Why it ended as it did, in a sentence; empty when there is nothing to explain."""
+        """The reason of its end in a sentence; empty when there is nothing to explain."""
         return self._task.detail
 
     @property
     def cost_micro(self) -> int:
-        """What it cost, all its attempts together, in millionths of a credit."""
+        """The cost of all its attempts, in millionths of a credit."""
         return self._task.charge_micro
 
     @property
     def cost(self) -> float:
-        """The same in credits."""
+        """The cost in credits."""
         return self._task.charge_micro / MICRO
 
     @property
     def kept_until(self) -> datetime | None:
-        """Values, files and logs are kept until then; None as long as it is not over."""
+        """Values, files and logs are kept until then; None while it is not final."""
         return self._task.kept_until
 
     @cached_property
     def usage(self) -> Usage | None:
-        """What its newest attempt used; of an array, what all of them used together."""
+        """The usage of its newest attempt; of an array, of all attempts together."""
         if self._task.items is None:
             return None if self._newest is None else self._newest.usage
         return usage_in_all(self._tasks, self.task_id)
 
     @property
     def value(self) -> Any:
-        """What the function returned; of an array, a list of what its items returned.
+        """The function's return value; of an array, the list of its items' values.
 
-        Raises what the function raised, as `RemoteError`, or why there is no value.
+        Raises the function's exception as `RemoteError`, or the reason why there is no value.
         """
         self._check_function()
         if self._task.items is not None:
@@ -150,33 +149,34 @@ class Result:
 
     @property
     def values(self) -> Iterator[Any]:
-        """What the items returned, in order. One that failed raises its error in its turn."""
+        """The items' values, in order. A failed item raises its error in its turn."""
         return (item.value for item in self.items)
 
     @property
     def items(self) -> Iterator[ResultItem]:
-        """The items of an array of function calls with their values or errors; of one call, it."""
+        """The items of an array of function calls with their values or errors; a single call is
+        one item."""
         self._check_function()
         if self._task.items is None:
             return iter([self._only()])
-        reader = ItemReader(self._told, self._opener, self._files, self._tasks)
+        reader = ItemReader(self._pieces_after, self._opener, self._files, self._tasks)
         return reader.items(self._task.items.total)
 
     @property
     def failed_items(self) -> Iterator[FailedItem]:
-        """Items of an array, of whatever kind, that failed for good, in order."""
+        """The items of an array, of any kind, that failed for good, in order."""
         if self._task.items is None:
-            raise InvalidInput(f"{self.name} is no array.", "Look at `state` and `detail`.")
+            raise InvalidInput(f"{self.name} is not an array.", "Look at `state` and `detail`.")
         return failed_items(self._tasks, self.task_id)
 
     @cached_property
     def files(self) -> ResultFiles:
-        """What it left in its output directory."""
+        """The files in its output directory."""
         return ResultFiles(self._files, self.task_id)
 
     @cached_property
     def logs(self) -> Log:
-        """What its newest attempt wrote; `log(…)` has those of others."""
+        """The log of its newest attempt; `log(…)` has those of others."""
         return self.log()
 
     @property
@@ -188,20 +188,20 @@ class Result:
         return self.logs.stderr
 
     def log(self, attempt: int | None = None, *, item: int | None = None) -> Log:
-        """What an attempt wrote: the newest, this one, or the newest that had an item."""
+        """The log of an attempt: of the newest, of this one, or of the newest for an item."""
         if item is not None:
-            had = self._tasks.attempts(self.task_id, item=item, limit=1).attempts
-            if not had:
+            attempts = self._tasks.attempts(self.task_id, item=item, limit=1).attempts
+            if not attempts:
                 raise NotFound(
-                    f"No attempt of {self.name} has had an item {item}.",
-                    "An array's items begin with 0; one that waits has had no attempt yet.",
+                    f"No attempt of {self.name} has run item {item}.",
+                    "Items are counted from 0; a waiting item has had no attempt yet.",
                 )
-            attempt = had[0].number
+            attempt = attempts[0].number
         newest = None if self._newest is None else self._newest.number
         return Log(self._tasks, self.task_id, attempt or newest)
 
     def refresh(self) -> Self:
-        """Asks how it is now."""
+        """Fetches the present state."""
         self._task = self._tasks.get(self.task_id)
         for name in ("usage", "logs"):
             self.__dict__.pop(name, None)
@@ -210,7 +210,7 @@ class Result:
         return self
 
     def wait(self, timeout: float | None = None) -> Self:
-        """Until the task is over, and gives this object back; raises TimeoutError if it is not."""
+        """Waits for the end of the task and returns this object; raises TimeoutError."""
         until = None if timeout is None else time.monotonic() + timeout
         absence = Absence(self._tasks.patience)
         while not self.is_over:
@@ -231,21 +231,21 @@ class Result:
         return f"<Result of {self.name} ({self.task_id}): {self.state.value}>"
 
     def _repr_html_(self) -> str:
-        """In a notebook: what is known of it, its files and its pictures."""
+        """In a notebook: the facts, the files and the pictures."""
         return result_html(self)
 
     @property
     def _newest(self) -> AttemptView | None:
-        return max(self._task.attempts, key=lambda each: each.number, default=None)
+        return max(self._task.attempts, key=lambda attempt: attempt.number, default=None)
 
-    def _told(self, behind: int) -> TaskResult:
+    def _pieces_after(self, behind: int) -> TaskResult:
         return self._pieces.get(self.task_id, behind)
 
     def _check_function(self) -> None:
         if self._task.kind != TaskKind.FUNCTION:
             raise InvalidInput(
                 f"{self.name} is a {self._task.kind}, which returns no value.",
-                "What it has written is in `stdout`, what it left in `files`.",
+                "Its output is in `stdout`, its files are in `files`.",
             )
         if not self.is_over:
             self.refresh()
@@ -253,11 +253,11 @@ class Result:
             raise Conflict(f"{self.name} has not ended yet.", "Call `wait()` first.")
 
     def _only(self) -> ResultItem:
-        told = self._told(0)
-        if not told.pieces:
-            gone = self.ok or self._is_past_keeping()
-            return ResultItem(0, None, self._gone() if gone else ended(told))
-        piece = told.pieces[-1]
+        result = self._pieces_after(0)
+        if not result.pieces:
+            is_gone = self.ok or self._is_past_keeping()
+            return ResultItem(0, None, self._gone() if is_gone else ended(result))
+        piece = result.pieces[-1]
         blob = piece.value.blob
         if blob is None:
             data = piece.value.data
@@ -276,6 +276,6 @@ class Result:
     def _gone(self) -> NotFound:
         since = "" if self.kept_until is None else f" since {self.kept_until:%Y-%m-%d}"
         return NotFound(
-            f"What {self.name} returned is no longer kept{since}.",
-            "How long results are kept is the pool's choice; submit it again.",
+            f"The value of {self.name} is no longer kept{since}.",
+            "The pool decides how long results are kept; submit the task again.",
         )
