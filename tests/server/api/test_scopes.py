@@ -85,8 +85,8 @@ def test_what_opens_an_operation_is_in_the_document(server: ServerProcess) -> No
         for methods in document["paths"].values()
         for each in methods.values()
     }
-    assert "Takes the scope `account:read` or `tasks:read`." in said["follow_events"]
-    assert "Takes the scope `account:write`." in said["make_webhook"]
+    assert "Requires the scope `account:read` or `tasks:read`." in said["follow_events"]
+    assert "Requires the scope `account:write`." in said["make_webhook"]
 
 
 def _told(page: Any) -> Any:
