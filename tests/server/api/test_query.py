@@ -55,13 +55,13 @@ def test_what_people_and_balancers_open_is_not_so_strict(server: ServerProcess, 
     [
         (
             "/v1/tasks?state=bogus",
-            "state: 'bogus' is not one of the choices (choose from queued, assigned, running,"
+            "state: 'bogus' is not a valid choice (choose from queued, assigned, running,"
             " succeeded, failed, cancelled, expired).",
         ),
-        ("/v1/devices?kind=tpu", "kind: 'tpu' is not one of the choices (choose from gpu, cpu)."),
+        ("/v1/devices?kind=tpu", "kind: 'tpu' is not a valid choice (choose from gpu, cpu)."),
         (
             "/v1/events?order=up",
-            "order: 'up' is not one of the choices (choose from oldest, newest).",
+            "order: 'up' is not a valid choice (choose from oldest, newest).",
         ),
         ("/v1/devices?max_price_micro_per_hour=-1", "max_price_micro_per_hour: "),
     ],
