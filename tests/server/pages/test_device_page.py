@@ -138,7 +138,7 @@ def test_an_unknown_code_is_told(page: Page, anybody: Api) -> None:
         visit(page, f"{anybody.url}/device")
         page.get_by_label("eight letters").fill(typed)
         page.get_by_role("button", name="Go on").click()
-        expect(page.get_by_role("alert")).to_contain_text("No terminal waits with this code.")
+        expect(page.get_by_role("alert")).to_contain_text("No terminal has this code.")
         expect(heading(page)).to_have_text("Which code does your terminal show?")
 
 
@@ -156,7 +156,7 @@ def test_a_code_that_ends_while_it_is_looked_at_is_told(page: Page, hasty: Api) 
     expect(button).to_be_visible()
     await_true(lambda: poll(hasty, asked)["code"] == "expired_token", "the code ends")
     button.click()
-    expect(page.get_by_role("alert")).to_contain_text("No terminal waits with this code.")
+    expect(page.get_by_role("alert")).to_contain_text("No terminal has this code.")
 
 
 @pytest.mark.parametrize("method", ["eth_requestAccounts", "personal_sign"])
@@ -203,7 +203,7 @@ def test_who_did_not_ask_refuses(page: Page, anybody: Api) -> None:
     assert poll(anybody, asked)["code"] == "access_denied"
     page.goto("about:blank")
     page.goto(asked["verification_uri_complete"])
-    expect(page.get_by_role("alert")).to_contain_text("No terminal waits with this code.")
+    expect(page.get_by_role("alert")).to_contain_text("No terminal has this code.")
 
 
 PAYLOADS = [

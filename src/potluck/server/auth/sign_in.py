@@ -1,7 +1,7 @@
-"""Whether a signed message lets somebody in: what it says, who signed it, and that it is new.
+"""Verifies signed sign-in messages: content, signer and nonce.
 
-Everything is checked against the server's own settings, never against what a request claims. Every
-failure is the same answer, so that nobody learns from it how far they came.
+Everything is checked against the server's settings, never against claims in the request. All
+failures have the same response, so that an attacker learns nothing from it.
 """
 
 from datetime import datetime, timedelta
@@ -25,10 +25,10 @@ async def verify(
     statement: str | None = None,
     may_be_contract: bool = True,
 ) -> SignIn:
-    """What the message says, once all of it holds and the signature is the address's own.
+    """Returns the parsed message if it is valid and signed by its address.
 
-    `statement`, where given, has to be there word for word; where not, it is a login's, and says
-    nothing that is said for another purpose. The nonce is not used up yet.
+    A given `statement` must match exactly; without one the message must be a login, not for
+    another purpose. Does not use the nonce.
     """
     try:
         said = sign_in_message.read(message)
@@ -47,10 +47,7 @@ async def verify(
 async def verify_signature(
     services: Services, address: str, digest: bytes, signature: str, chain_id: int | None
 ) -> None:
-    """A key's signature is recovered; what is none may be a contract's, which the chain knows.
-
-    Without a chain it is a key's, or nobody's.
-    """
+    """Accepts a signature by the address's key, or with a chain, by a contract wallet on it."""
     signed = bytes.fromhex(signature.removeprefix("0x")) if len(signature) % 2 == 0 else b""
     if recover(digest, signed) == address:
         return
@@ -62,14 +59,14 @@ async def verify_signature(
 async def use_nonce(
     connection: Connection, services: Services, said_nonce: str, now: datetime
 ) -> None:
-    """The first to come gets through, and only the first."""
+    """Uses the nonce; the first caller succeeds, all others are refused."""
     expires_at = nonce.expiry(services.keys.nonce, said_nonce, now, _lifetime(services))
     if expires_at is None or not await nonces.use(connection, said_nonce, expires_at):
         raise refused()
 
 
 def is_for(services: Services, said: SignIn) -> bool:
-    """Whether it is meant for this server: one of its origins, one of its chains."""
+    """Whether it names an origin and a chain of this server."""
     named = {origin.partition("://")[2]: origin for origin in services.origins}
     origin = named.get(said.domain)
     if origin is None or said.chain_id not in services.settings.chain_ids:
@@ -80,7 +77,7 @@ def is_for(services: Services, said: SignIn) -> bool:
 
 
 def is_current(said: SignIn, now: datetime, lifetime: timedelta) -> bool:
-    """Whether it was written just now and says nothing against being used now."""
+    """Whether it is recent and within its own validity."""
     return abs(now - moment(said.issued_at)) <= lifetime and is_in_force(said, now)
 
 
@@ -95,8 +92,8 @@ def _is_login(said: SignIn) -> bool:
 
 def refused() -> NotSignedIn:
     return NotSignedIn(
-        "The signature does not let you in.",
-        "Ask for a new challenge and sign exactly what it says, for this server, within minutes.",
+        "The signature is not valid for this server.",
+        "Request a new challenge and sign exactly its message, for this server, within minutes.",
     )
 
 
