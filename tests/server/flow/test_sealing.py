@@ -351,4 +351,4 @@ async def test_who_lacks_the_file_is_told_to_share_it(filed: Pool) -> None:
     key_file(filed).path.unlink()
     with pytest.raises(BadSettings) as caught:
         await open_vault(filed.services.settings, filed.services.database)
-    assert "shared and not copied" in caught.value.hint
+    assert "share one file" in caught.value.hint

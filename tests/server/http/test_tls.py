@@ -272,13 +272,13 @@ REFUSED = {
     "a certificate without a key": (["--tls-cert", "a.pem"], "needs its key", "--tls-key"),
     "two certificates": (
         ["--tls", "auto", "--tls-cert", "a.pem", "--tls-key", "b.pem"],
-        "another",
+        "exclude",
         "one of them",
     ),
     "another kind of TLS": (["--tls", "maybe"], "--tls", "--tls"),
     "a certificate that is not there": (
         ["--tls-cert", "a.pem", "--tls-key", "b.pem"],
-        "can not be used",
+        "cannot be used",
         "PEM",
     ),
     "no network": (["--behind-proxy", "10.0.0.0/99"], "10.0.0.0/99", "10.0.0.0/24"),
