@@ -53,9 +53,9 @@ async def _make_admin(connection: Connection, services: Services, address: str) 
     """At every start with this setting. Does not resume a suspended account: only an admin can."""
     added = await accounts.add(connection, address, _ALL)
     if added is not None:
-        told = {"address": address, "roles": " ".join(sorted(added.roles))}
+        details = {"address": address, "roles": " ".join(sorted(added.roles))}
         await audit.append(
-            connection, services.keys.audit, AuditKind.ACCOUNT_CREATED, "server", added.id, told
+            connection, services.keys.audit, AuditKind.ACCOUNT_CREATED, "server", added.id, details
         )
         return
     found = await accounts.by_address(connection, address)

@@ -45,11 +45,11 @@ async def _register(
         changed = await accounts.set_roles(connection, account.id, let_in.roles)
         assert changed is not None
         account = changed
-    told = {"address": address, "roles": " ".join(sorted(account.roles))}
+    details = {"address": address, "roles": " ".join(sorted(account.roles))}
     if let_in is not None:
-        told["invite"] = let_in.id
+        details["invite"] = let_in.id
     await audit.append(
-        connection, services.keys.audit, AuditKind.ACCOUNT_CREATED, account.id, account.id, told
+        connection, services.keys.audit, AuditKind.ACCOUNT_CREATED, account.id, account.id, details
     )
     if let_in is not None and let_in.credit_micro > 0:
         await ledger.append(connection, grant_entries(account.id, let_in.credit_micro))

@@ -71,9 +71,9 @@ async def grant(
             await ledger.append(connection, grant_entries(account_id, amount_micro))
         except NumericValueOutOfRangeError as error:
             raise Conflict("The balance would exceed the maximum.", "Grant less.") from error
-        told = {"amount_micro": str(amount_micro)}
+        details = {"amount_micro": str(amount_micro)}
         await audit.append(
-            connection, services.keys.audit, AuditKind.CREDIT_GRANTED, actor, account_id, told
+            connection, services.keys.audit, AuditKind.CREDIT_GRANTED, actor, account_id, details
         )
 
 
@@ -83,9 +83,9 @@ async def set_quota(
     """Applies from now on; running and waiting tasks stay."""
     async with services.database.transaction() as connection:
         _found(await accounts.set_quota(connection, account_id, quota), account_id)
-        told = {name: str(value) for name, value in asdict(quota).items() if value is not None}
+        details = {name: str(value) for name, value in asdict(quota).items() if value is not None}
         await audit.append(
-            connection, services.keys.audit, AuditKind.QUOTA_SET, actor, account_id, told
+            connection, services.keys.audit, AuditKind.QUOTA_SET, actor, account_id, details
         )
     await hurry(services)
 
@@ -130,9 +130,9 @@ async def evict_once(services: Services) -> None:
 async def _tell_roles(
     connection: Connection, services: Services, actor: str, changed: Account
 ) -> None:
-    told = {"roles": " ".join(sorted(changed.roles))}
+    details = {"roles": " ".join(sorted(changed.roles))}
     await audit.append(
-        connection, services.keys.audit, AuditKind.ROLES_CHANGED, actor, changed.id, told
+        connection, services.keys.audit, AuditKind.ROLES_CHANGED, actor, changed.id, details
     )
 
 

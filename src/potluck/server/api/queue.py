@@ -68,12 +68,12 @@ async def list_tasks(
 ) -> TaskPage:
     """Lists your tasks, newest first, filtered by state, name, kind and submission time."""
     first, last = (None if each is None else moment(each) for each in (since, until))
-    wanted = TaskFilter(tuple(states or ()), task_name, task_kind, first, last)
-    _check_filter(wanted)
+    filters = TaskFilter(tuple(states or ()), task_name, task_kind, first, last)
+    _check_filter(filters)
     check_cursor(cursor, "task")
     before = None if cursor is None else TaskId(cursor)
     async with services.database.transaction() as connection:
-        ids = await task_list.page(connection, request.user.id, wanted, before, limit)
+        ids = await task_list.page(connection, request.user.id, filters, before, limit)
         found = await tasks.views(connection, ids, request.user.id)
     views = await task_stream.as_shown(services, request.user.id, found)
     return TaskPage(views, ids[-1] if len(ids) == limit else None)
@@ -162,10 +162,11 @@ async def list_attempts(
         return await attempt_list.page(connection, task.view, cursor, limit, item)
 
 
-def _check_filter(wanted: TaskFilter) -> None:
-    if wanted.kind is not None and wanted.kind not in task_list.KINDS:
+def _check_filter(filters: TaskFilter) -> None:
+    if filters.kind is not None and filters.kind not in task_list.KINDS:
         raise InvalidInput(
-            f"{wanted.kind!r} is not a kind of task.", f"Choose from: {', '.join(task_list.KINDS)}."
+            f"{filters.kind!r} is not a kind of task.",
+            f"Choose from: {', '.join(task_list.KINDS)}.",
         )
-    if "\0" in (wanted.name or ""):
+    if "\0" in (filters.name or ""):
         raise InvalidInput("The name contains a NUL character.", "Remove it.")

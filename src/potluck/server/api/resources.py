@@ -66,11 +66,11 @@ async def list_devices(
     You see the ids of attempts that are yours or run on your nodes."""
     _check(model, vendor, *(labels or ()))
     where = (memory_bytes, max_price, vendor, tuple(labels or ()), min_reliability)
-    wanted = DeviceFilter(kind, model, free_milli, *where)
+    filters = DeviceFilter(kind, model, free_milli, *where)
     check_cursor(cursor, "device")
     behind = None if cursor is None else DeviceId(cursor)
     async with services.database.transaction() as connection:
-        found = await device_list.page(connection, request.user.id, wanted, behind, limit)
+        found = await device_list.page(connection, request.user.id, filters, behind, limit)
     shown = await device_status.with_samples(services, found)
     return DevicePage(shown, found[-1].id if len(found) == limit else None)
 

@@ -56,10 +56,10 @@ async def task_logs(
     offset: Offset = 0,
 ) -> LogPage:
     """Returns a page of the log of the newest attempt, or of the attempt with this number."""
-    wanted = task_id_of(task_id)
+    valid_id = task_id_of(task_id)
     async with services.database.transaction() as connection:
-        await tasks.get(connection, wanted, request.user.id)
-    return await attempt_log.read_log(services, request.user.id, wanted, attempt, offset)
+        await tasks.get(connection, valid_id, request.user.id)
+    return await attempt_log.read_log(services, request.user.id, valid_id, attempt, offset)
 
 
 @AREA.operation(
@@ -79,8 +79,8 @@ async def task_files(
     """Lists files of the newest attempt that has any, or of the attempt with this number."""
     if "\0" in (cursor or ""):
         raise bad_cursor()
-    wanted = task_id_of(task_id)
-    return await file_access.of_task(services, request.user.id, wanted, attempt, cursor, limit)
+    valid_id = task_id_of(task_id)
+    return await file_access.of_task(services, request.user.id, valid_id, attempt, cursor, limit)
 
 
 @AREA.operation(
@@ -134,8 +134,8 @@ async def failed_items(
     limit: LongLimit = 100,
 ) -> FailedItemPage:
     """Lists failed items of an array in order, starting after the item `cursor`."""
-    wanted = task_id_of(task_id)
+    valid_id = task_id_of(task_id)
     async with services.database.transaction() as connection:
-        await tasks.get(connection, wanted, request.user.id)
-        found = await item_failures.page(connection, wanted, cursor, limit)
+        await tasks.get(connection, valid_id, request.user.id)
+        found = await item_failures.page(connection, valid_id, cursor, limit)
     return FailedItemPage(found, found[-1].item if len(found) == limit else None)

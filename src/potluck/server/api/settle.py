@@ -70,8 +70,8 @@ async def ledger(
     async with services.database.transaction() as connection:
         if cursor is not None:
             before = min(before, await _place(connection, cursor, request.user))
-        wanted = EntryFilter(kinds or tuple(EntryKind), first, before, task)
-        found = await statement.newest(connection, request.user.id, wanted, limit)
+        filters = EntryFilter(kinds or tuple(EntryKind), first, before, task)
+        found = await statement.newest(connection, request.user.id, filters, limit)
     return LedgerPage(found, found[-1].id if len(found) == limit else None)
 
 

@@ -76,23 +76,23 @@ def read(key: bytes, token: str) -> Claims | None:
 
     A token that was verified before is accepted without a new check until it expires.
     """
-    said = _READ.get((key, token))
-    if said is None:
-        said = _verified(key, token)
-        if said is None:
+    decoded = _READ.get((key, token))
+    if decoded is None:
+        decoded = _verified(key, token)
+        if decoded is None:
             return None
-        _remember(key, token, said)
-    elif said.exp <= time.time() - _LEEWAY.total_seconds():
+        _remember(key, token, decoded)
+    elif decoded.exp <= time.time() - _LEEWAY.total_seconds():
         del _READ[key, token]
         return None
-    return _claims(said)
+    return _claims(decoded)
 
 
-def _remember(key: bytes, token: str, said: _DecodedClaims) -> None:
+def _remember(key: bytes, token: str, decoded: _DecodedClaims) -> None:
     """Only valid tokens are cached, so invalid ones evict nothing."""
     while len(_READ) >= _MOST_READ:
         _READ.pop(next(iter(_READ)))
-    _READ[key, token] = said
+    _READ[key, token] = decoded
 
 
 def _verified(key: bytes, token: str) -> _DecodedClaims | None:
@@ -101,7 +101,7 @@ def _verified(key: bytes, token: str) -> _DecodedClaims | None:
     try:
         if jwt.get_unverified_header(token) != _HEADER:
             return None
-        said = jwt.decode(
+        decoded = jwt.decode(
             token,
             key,
             algorithms=[_ALGORITHM],
@@ -110,7 +110,7 @@ def _verified(key: bytes, token: str) -> _DecodedClaims | None:
             leeway=_LEEWAY,
             options={"strict_aud": True},
         )
-        return msgspec.convert(said, _DecodedClaims)
+        return msgspec.convert(decoded, _DecodedClaims)
     except (jwt.InvalidTokenError, ValueError, RecursionError):
         return None
 
@@ -120,8 +120,8 @@ def issuer(key: bytes) -> str:
     return f"potluck-{hashlib.sha256(b'issuer' + key).hexdigest()[:16]}"
 
 
-def _claims(said: _DecodedClaims) -> Claims | None:
-    credential, word = _KINDS.get(said.typ, (None, ""))
-    if credential is None or not (is_id(said.sub, "account") and is_id(said.sid, word)):
+def _claims(decoded: _DecodedClaims) -> Claims | None:
+    credential, word = _KINDS.get(decoded.typ, (None, ""))
+    if credential is None or not (is_id(decoded.sub, "account") and is_id(decoded.sid, word)):
         return None
-    return Claims(AccountId(said.sub), credential, said.sid)
+    return Claims(AccountId(decoded.sub), credential, decoded.sid)

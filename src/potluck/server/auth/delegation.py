@@ -56,9 +56,14 @@ async def authorise(
     if Role.PROVIDER not in account.roles:
         raise lacks_role(Role.PROVIDER)
     added = await node_keys.add(connection, account.id, word, machine)
-    told = {"key": word.key, "machine": machine, "expires_at": str(word.expires_at)}
+    details = {"key": word.key, "machine": machine, "expires_at": str(word.expires_at)}
     await audit.append(
-        connection, services.keys.audit, AuditKind.NODE_KEY_AUTHORISED, account.id, added.id, told
+        connection,
+        services.keys.audit,
+        AuditKind.NODE_KEY_AUTHORISED,
+        account.id,
+        added.id,
+        details,
     )
     return added
 

@@ -31,17 +31,17 @@ async def verify(
     another purpose. Does not use the nonce.
     """
     try:
-        said = sign_in_message.read(message)
+        parsed = sign_in_message.read(message)
     except InvalidInput as error:
         raise refused() from error
-    wanted = said.statement == statement if statement else _is_login(said)
-    if not (wanted and is_for(services, said) and is_current(said, now, _lifetime(services))):
+    wanted = parsed.statement == statement if statement else _is_login(parsed)
+    if not (wanted and is_for(services, parsed) and is_current(parsed, now, _lifetime(services))):
         raise refused()
-    if nonce.expiry(services.keys.nonce, said.nonce, now, _lifetime(services)) is None:
+    if nonce.expiry(services.keys.nonce, parsed.nonce, now, _lifetime(services)) is None:
         raise refused()
-    chain_id = said.chain_id if may_be_contract else None
-    await verify_signature(services, said.address, text_digest(message), signature, chain_id)
-    return said
+    chain_id = parsed.chain_id if may_be_contract else None
+    await verify_signature(services, parsed.address, text_digest(message), signature, chain_id)
+    return parsed
 
 
 async def verify_signature(
@@ -65,29 +65,29 @@ async def use_nonce(
         raise refused()
 
 
-def is_for(services: Services, said: SignIn) -> bool:
+def is_for(services: Services, parsed: SignIn) -> bool:
     """Whether it names an origin and a chain of this server."""
     named = {origin.partition("://")[2]: origin for origin in services.origins}
-    origin = named.get(said.domain)
-    if origin is None or said.chain_id not in services.settings.chain_ids:
+    origin = named.get(parsed.domain)
+    if origin is None or parsed.chain_id not in services.settings.chain_ids:
         return False
     scheme = origin.partition("://")[0]
-    is_same = said.uri == origin or said.uri.startswith(f"{origin}/")
-    return is_same and said.scheme in (None, scheme)
+    is_same = parsed.uri == origin or parsed.uri.startswith(f"{origin}/")
+    return is_same and parsed.scheme in (None, scheme)
 
 
-def is_current(said: SignIn, now: datetime, lifetime: timedelta) -> bool:
+def is_current(parsed: SignIn, now: datetime, lifetime: timedelta) -> bool:
     """Whether it is recent and within its own validity."""
-    return abs(now - moment(said.issued_at)) <= lifetime and is_in_force(said, now)
+    return abs(now - moment(parsed.issued_at)) <= lifetime and is_in_force(parsed, now)
 
 
-def is_in_force(said: SignIn, now: datetime) -> bool:
-    begins = said.not_before is None or moment(said.not_before) <= now
-    return begins and (said.expiration_time is None or now < moment(said.expiration_time))
+def is_in_force(parsed: SignIn, now: datetime) -> bool:
+    begins = parsed.not_before is None or moment(parsed.not_before) <= now
+    return begins and (parsed.expiration_time is None or now < moment(parsed.expiration_time))
 
 
-def _is_login(said: SignIn) -> bool:
-    return not (said.statement or "").startswith((NODE_STATEMENT, TERMINAL_STATEMENT))
+def _is_login(parsed: SignIn) -> bool:
+    return not (parsed.statement or "").startswith((NODE_STATEMENT, TERMINAL_STATEMENT))
 
 
 def refused() -> NotSignedIn:

@@ -45,9 +45,9 @@ class Allowed(Struct, frozen=True):
         )
 
 
-def read_allowed(said: Sequence[str]) -> Allowed:
+def read_allowed(entries: Sequence[str]) -> Allowed:
     """Raises BadSettings for an entry that is neither a host nor a network."""
-    return Allowed(tuple(_entry(text) for text in said))
+    return Allowed(tuple(_entry(text) for text in entries))
 
 
 def _entry(text: str) -> AllowedDestination:

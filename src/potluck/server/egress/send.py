@@ -112,9 +112,9 @@ class Outward:
         if destination.address is not None:
             return [destination.address]
         # The final dot keeps the resolver's search list from extending the name.
-        whole = destination.host if destination.is_trusted else f"{destination.host}."
+        name = destination.host if destination.is_trusted else f"{destination.host}."
         try:
-            found = await self._names.addresses(whole, destination.port, whose)
+            found = await self._names.addresses(name, destination.port, whose)
         except (OSError, UnicodeError) as error:
             raise Unreachable(f"{destination.host} has no address.") from error
         addresses = [ip_address(text) for text in found]

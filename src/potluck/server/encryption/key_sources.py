@@ -211,7 +211,7 @@ def parse(text: str, name: str) -> KeyRing:
     words = " ".join(lines).split()
     keys = [_key(word) for word in words]
     if not keys or None in keys:
-        raise BadSettings(f"{name[0].upper()}{name[1:]} contains no key, or something else.", _HOW)
+        raise BadSettings(f"No valid key in {name}.", _HOW)
     found = [key for key in keys if key is not None]
     if len({key_id(key) for key in found}) < len(found):
         raise BadSettings(f"Two keys in {name} are the same.", "Remove one of them.")

@@ -53,12 +53,12 @@ class BrowserHeaders:
         await self._app(scope, receive, send_with_headers)
 
 
-def _without_policy(said: list[Header]) -> list[Header]:
+def _without_policy(headers: list[Header]) -> list[Header]:
     """A 304 would replace the policy of the cached page, whose content type it does not know."""
-    return [header for header in said if header[0].lower() != _CLOSED[0]]
+    return [header for header in headers if header[0].lower() != _CLOSED[0]]
 
 
-def _completed(said: list[Header], is_secure: bool) -> list[Header]:
-    named = {name.lower(): value for name, value in said}
+def _completed(headers: list[Header], is_secure: bool) -> list[Header]:
+    named = {name.lower(): value for name, value in headers}
     ours = headers_for(named.get(b"content-type", b""), is_secure)
-    return [*said, *(header for header in ours if header[0] not in named)]
+    return [*headers, *(header for header in ours if header[0] not in named)]

@@ -20,21 +20,23 @@ def origin_of(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc.lower()}"
 
 
-def own_origin(url: str, asked: Challenge) -> str:
+def own_origin(url: str, challenge: Challenge) -> str:
     """The origin of the server's address. Raises BadSettings if the server does not list it."""
     origin = origin_of(url)
-    if origin not in asked.origins:
-        known = asked.origins[0] if asked.origins else "nothing"
+    if origin not in challenge.origins:
+        listed = challenge.origins[0] if challenge.origins else "nothing"
         raise BadSettings(
-            f"The server at {url} uses the address {known}, not {origin}.",
+            f"The server at {url} uses the address {listed}, not {origin}.",
             "Use that address, or ask its operator to add this one with --public-url.",
         )
     return origin
 
 
-def sign_in_text(url: str, asked: Challenge, address: str, statement: str, now: datetime) -> str:
+def sign_in_text(
+    url: str, challenge: Challenge, address: str, statement: str, now: datetime
+) -> str:
     """The EIP-4361 message to sign."""
-    origin = own_origin(url, asked)
+    origin = own_origin(url, challenge)
     return write(
         SignIn(
             domain=origin.partition("://")[2],
@@ -42,8 +44,8 @@ def sign_in_text(url: str, asked: Challenge, address: str, statement: str, now: 
             statement=statement,
             uri=origin,
             version="1",
-            chain_id=asked.chain_ids[0],  # a key's signature is valid on every chain
-            nonce=asked.nonce,
+            chain_id=challenge.chain_ids[0],  # a key's signature is valid on every chain
+            nonce=challenge.nonce,
             issued_at=now.isoformat(timespec="seconds").replace("+00:00", "Z"),
         )
     )

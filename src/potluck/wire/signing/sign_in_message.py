@@ -56,29 +56,29 @@ class SignIn(Struct, frozen=True, kw_only=True):
     resources: tuple[str, ...] | None = None
 
 
-def write(said: SignIn) -> str:
+def write(fields: SignIn) -> str:
     """The text to sign. Raises InvalidInput if it could not be read back."""
-    opening = f"{said.scheme}://{said.domain}" if said.scheme else said.domain
-    lines = [f"{opening}{_OPENING}", said.address, ""]
-    lines += [] if said.statement is None else [said.statement]
+    opening = f"{fields.scheme}://{fields.domain}" if fields.scheme else fields.domain
+    lines = [f"{opening}{_OPENING}", fields.address, ""]
+    lines += [] if fields.statement is None else [fields.statement]
     lines += [
         "",
-        f"URI: {said.uri}",
-        f"Version: {said.version}",
-        f"Chain ID: {said.chain_id}",
-        f"Nonce: {said.nonce}",
-        f"Issued At: {said.issued_at}",
+        f"URI: {fields.uri}",
+        f"Version: {fields.version}",
+        f"Chain ID: {fields.chain_id}",
+        f"Nonce: {fields.nonce}",
+        f"Issued At: {fields.issued_at}",
     ]
     optional = (
-        ("Expiration Time", said.expiration_time),
-        ("Not Before", said.not_before),
-        ("Request ID", said.request_id),
+        ("Expiration Time", fields.expiration_time),
+        ("Not Before", fields.not_before),
+        ("Request ID", fields.request_id),
     )
     lines += [f"{name}: {value}" for name, value in optional if value is not None]
-    if said.resources is not None:
-        lines += ["Resources:", *(f"- {resource}" for resource in said.resources)]
+    if fields.resources is not None:
+        lines += ["Resources:", *(f"- {resource}" for resource in fields.resources)]
     text = "\n".join(lines)
-    if read(text) != said:
+    if read(text) != fields:
         raise InvalidInput("A sign-in message cannot contain these values.")
     return text
 
@@ -92,19 +92,19 @@ def read(text: str) -> SignIn:
         raise _unreadable()
     found = match.groupdict()
     resources = _resources(found.pop("resources"))
-    said = SignIn(
+    fields = SignIn(
         resources=resources,
         chain_id=int(found.pop("chain_id")),
         **found,
     )
-    if said.address != checksummed(said.address):
+    if fields.address != checksummed(fields.address):
         raise InvalidInput("The address in the message does not have the EIP-55 spelling.")
-    if not (is_authority(said.domain) and all(map(is_uri, (said.uri, *(resources or ()))))):
+    if not (is_authority(fields.domain) and all(map(is_uri, (fields.uri, *(resources or ()))))):
         raise _unreadable()
-    for written in (said.issued_at, said.expiration_time, said.not_before):
+    for written in (fields.issued_at, fields.expiration_time, fields.not_before):
         if written is not None:
             moment(written)
-    return said
+    return fields
 
 
 def moment(written: str) -> datetime:

@@ -44,11 +44,11 @@ class StrictRequest(Request[Any, Any, Any]):
         if self._is_packed():
             return codec.decode_packed(await self.body(), self._wanted())
         self._expect(JSON, f"{JSON}` or `{PACKED}")
-        body, wanted = await self.body(), self._wanted()
+        body, expected_type = await self.body(), self._wanted()
         try:
-            return codec.decode_json(body, wanted)
+            return codec.decode_json(body, expected_type)
         except InvalidInput:
-            if wanted is StrictRegisterNode:
+            if expected_type is StrictRegisterNode:
                 _check_protocol(body)
             raise
 
@@ -57,16 +57,16 @@ class StrictRequest(Request[Any, Any, Any]):
 
     def _expect(self, kind: str, instead: str = "") -> None:
         """A missing content type is accepted."""
-        said = self._said_to_be(kind)
-        if said != kind:
+        content_type = self._said_to_be(kind)
+        if content_type != kind:
             raise UnsupportedMediaType(
-                f"The body has the content type {said[:100]!r}.",
+                f"The body has the content type {content_type[:100]!r}.",
                 f"Send `Content-Type: {instead or kind}`.",
             )
 
     def _said_to_be(self, otherwise: str) -> str:
-        said = self.headers.get("content-type", otherwise)
-        return str(said).partition(";")[0].strip().lower()
+        content_type = self.headers.get("content-type", otherwise)
+        return str(content_type).partition(";")[0].strip().lower()
 
     def _wanted(self) -> Any:
         field = self.route_handler.parsed_data_field

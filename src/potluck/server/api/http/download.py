@@ -73,9 +73,9 @@ async def _begun(pieces: AsyncIterator[bytes], stored: Stored) -> AsyncIterator[
     return all_of_them()
 
 
-def wanted_span(said: str | None, size_bytes: int) -> ByteRange | None:
+def wanted_span(header: str | None, size_bytes: int) -> ByteRange | None:
     """None for the whole blob: no range, or one that we do not understand."""
-    match = _RANGE.fullmatch(said or "")
+    match = _RANGE.fullmatch(header or "")
     if match is None or match[1] == match[2] == "":
         return None
     if not match[1]:
@@ -98,9 +98,9 @@ def sha256_of(text: str) -> Sha256Text:
     return text
 
 
-def _is_of_these(said: str | None, stored: Stored) -> bool:
+def _is_of_these(header: str | None, stored: Stored) -> bool:
     """Whether If-Range, if present, names this blob."""
-    return said is None or said == _etag(stored)
+    return header is None or header == _etag(stored)
 
 
 def _etag(stored: Stored) -> str:

@@ -30,14 +30,14 @@ def check(request: Request[Any, Any, Any]) -> None:
 
 def chosen(request: Request[Any, Any, Any]) -> str:
     """The response format: JSON, unless the client prefers MessagePack."""
-    said = ",".join(request.headers.getall("accept", []))
-    if not said.strip():
+    accept = ",".join(request.headers.getall("accept", []))
+    if not accept.strip():
         return JSON
-    accepted = dict(_range(each) for each in said.split(","))
+    accepted = dict(_range(each) for each in accept.split(","))
     plain, packed = _quality(accepted, (JSON,)), _quality(accepted, PACKED_NAMES)
     if not plain and not packed:
         raise NotAcceptable(
-            f"This operation cannot answer with {said[:100]!r}.",
+            f"This operation cannot answer with {accept[:100]!r}.",
             f"Accept {JSON} or {PACKED}.",
         )
     return PACKED if packed > plain else JSON
@@ -66,8 +66,8 @@ def _range(text: str) -> tuple[str, float]:
 
 def _quality(accepted: dict[str, float], names: tuple[str, ...]) -> float:
     """The weight of the name itself, or else of a wildcard."""
-    said = [accepted[name] for name in (*names, *_ANYTHING) if name in accepted]
-    return said[0] if said else 0.0
+    weights = [accepted[name] for name in (*names, *_ANYTHING) if name in accepted]
+    return weights[0] if weights else 0.0
 
 
 def _check_conditions(request: Request[Any, Any, Any]) -> None:

@@ -54,9 +54,9 @@ def etag_of(body: bytes) -> str:
 
 def is_known(request: Request[Any, Any, Any], etag: str) -> bool:
     """Whether the client has this version; weak tags match too."""
-    said = ",".join(request.headers.getall("if-none-match", []))
-    return said.strip() == "*" or etag in {
-        each.strip().removeprefix("W/") for each in said.split(",")
+    tags = ",".join(request.headers.getall("if-none-match", []))
+    return tags.strip() == "*" or etag in {
+        each.strip().removeprefix("W/") for each in tags.split(",")
     }
 
 
@@ -65,7 +65,7 @@ def next_page(request: Request[Any, Any, Any], page: Struct) -> dict[str, str]:
     cursor = getattr(page, "next_cursor", None)
     if cursor is None or request.method != "GET":
         return {}
-    asked = parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
-    kept = [(name, value) for name, value in asked if name != "cursor"]
+    query_items = parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    kept = [(name, value) for name, value in query_items if name != "cursor"]
     query = urlencode([*kept, ("cursor", str(cursor))])
     return {"Link": f'<{quote(request.url.path)}?{query}>; rel="next"'}

@@ -27,10 +27,10 @@ class Pending(Struct, frozen=True):
     was_denied: bool = False
 
 
-async def put(services: Services, asked: Pending, now: datetime) -> None:
-    name = _name(services, asked.user_code)
-    sealed = services.vault.seal(*_PLACE, name, msgspec.json.encode(asked))
-    await services.live.put(name, sealed, max(0.001, (asked.expires_at - now).total_seconds()))
+async def put(services: Services, pending: Pending, now: datetime) -> None:
+    name = _name(services, pending.user_code)
+    sealed = services.vault.seal(*_PLACE, name, msgspec.json.encode(pending))
+    await services.live.put(name, sealed, max(0.001, (pending.expires_at - now).total_seconds()))
 
 
 async def find(services: Services, user_code: str, now: datetime) -> Pending | None:
@@ -42,10 +42,10 @@ async def find(services: Services, user_code: str, now: datetime) -> Pending | N
             raise Unavailable("Pending sign-ins are not available right now.", "Try again.", 1.0)
         return None
     try:
-        asked = msgspec.json.decode(services.vault.open(*_PLACE, name, sealed), type=Pending)
+        pending = msgspec.json.decode(services.vault.open(*_PLACE, name, sealed), type=Pending)
     except Unopenable:
         return None
-    return asked if now < asked.expires_at else None
+    return pending if now < pending.expires_at else None
 
 
 async def drop(services: Services, user_code: str) -> None:

@@ -16,10 +16,10 @@ from potluck.wire.signing.sign_in_message import SignIn
 
 def statement(pending: Pending) -> str:
     """Names the code, so that the signature is valid for this terminal only."""
-    said = f"{TERMINAL_STATEMENT}{pending.user_code}"
+    text = f"{TERMINAL_STATEMENT}{pending.user_code}"
     if pending.node_key is None:
-        return f"{said}."
-    return f"{said}, and let its node key {pending.node_key} work for me."
+        return f"{text}."
+    return f"{text}, and let its node key {pending.node_key} work for me."
 
 
 def draft(
@@ -64,8 +64,8 @@ def _chain(services: Services, of_wallet: int) -> int:
     Otherwise the server's first: a key's signature does not depend on the chain, so nobody has to
     switch the wallet's chain to sign in.
     """
-    known = services.settings.chain_ids
-    return of_wallet if of_wallet in known else known[0]
+    chain_ids = services.settings.chain_ids
+    return of_wallet if of_wallet in chain_ids else chain_ids[0]
 
 
 def _written(moment: datetime) -> str:
