@@ -126,7 +126,7 @@ def test_ps_filters_and_counts_items(user: CommandLine, server: FakeServer) -> N
     server.plays("/v1/tasks", says(TaskPage([])))
     assert "No tasks match" in user.run("ps", "--since", "2h").stderr
     wrong = user.run("ps", "--since", "yesterday")
-    assert (wrong.status, "is no time" in wrong.stderr) == (64, True)
+    assert (wrong.status, "is not a time" in wrong.stderr) == (64, True)
 
 
 def test_quota_changes_only_what_is_named(user: CommandLine, server: FakeServer) -> None:

@@ -16,14 +16,17 @@ SAID = [
     (f'{TASK}, "priority": "high"}}', "expected a whole number, got text - at `$.priority`"),
     (f'{TASK}, "after": ["task_1"]}}', "text that is the id of a task - at `$.after[0]`"),
     (f'{TASK}, "name": ""}}', "expected text with a length of at least 1 - at `$.name`"),
-    ("{}", "it lacks the field `spec`"),
+    ("{}", "missing field `spec`"),
     ("[]", "expected an object, got a list"),
-    ("{", "The body does not fit: it is cut short."),
-    (" ", "The body does not fit: it is cut short."),
-    (f'{TASK}, "name": "\\ud800', "The body does not fit: it is cut short."),
-    (f'{TASK}, "name": "\\ud800"}}', "A text in the body has the half of a surrogate pair."),
-    (f'{TASK}, "requirements": {{"device_kind": "tpu"}}}}', "'tpu' is not one of the choices"),
-    (f'{TASK}, "requirements": {{"compute_capability": "x"}}}}', "expected text of another form"),
+    ("{", "The body is not valid: it is incomplete."),
+    (" ", "The body is not valid: it is incomplete."),
+    (f'{TASK}, "name": "\\ud800', "The body is not valid: it is incomplete."),
+    (f'{TASK}, "name": "\\ud800"}}', "A text in the body contains half of a surrogate pair."),
+    (f'{TASK}, "requirements": {{"device_kind": "tpu"}}}}', "'tpu' is not a valid choice"),
+    (
+        f'{TASK}, "requirements": {{"compute_capability": "x"}}}}',
+        "expected text of a different form",
+    ),
     (f'{TASK}, "items": "all"}}', "expected a whole number or nothing, got text"),
 ]
 
@@ -46,7 +49,7 @@ def test_settings_are_refused_in_plain_words() -> None:
 
 
 def test_other_complaints() -> None:
-    assert plain("Object contains unknown field `x`") == "there is no field `x`"
+    assert plain("Object contains unknown field `x`") == "unknown field `x`"
 
 
 def test_what_is_not_known_is_left_as_it_was_said() -> None:

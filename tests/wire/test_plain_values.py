@@ -153,8 +153,8 @@ class _Own:
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        (_Own(), "_Own is no plain data"),
-        (object(), "A value of type object is no plain data"),
+        (_Own(), "_Own is not plain data"),
+        (object(), "A value of type object is not plain data"),
         (_Colour.RED, "its .value"),
         (_Point(1), "tuple(value)"),
         (pathlib.PurePosixPath("/x"), "str(path)"),
@@ -165,7 +165,7 @@ class _Own:
         (numpy.ma.array([1], mask=[True]), "array.mask"),
         (numpy.zeros(1, [("a", object)]), "array of Python objects"),
         (1 << 600_000, "too many digits"),
-        (print, "no plain data"),
+        (print, "not plain data"),
     ],
     ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",
 )

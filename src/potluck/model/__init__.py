@@ -1,1 +1,1 @@
-"""Frozen values that everyone shares. No I/O here, and no import of anything else in Potluck."""
+"""Frozen values that all parts share. No I/O, and no imports from the rest of Potluck."""

@@ -1,4 +1,4 @@
-"""Who may do what: the roles of an account and the scopes of what it signs in with."""
+"""The roles of an account and the scopes of its credentials."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -9,7 +9,7 @@ from potluck.model.bounded_types import SmallCount
 
 
 class Role(StrEnum):
-    """What an account is in this pool. The first two are its own choice, the third is granted."""
+    """The role of an account. An account chooses the first two; an admin grants admin."""
 
     CONSUMER = "consumer"
     PROVIDER = "provider"
@@ -17,15 +17,15 @@ class Role(StrEnum):
 
 
 class Registration(StrEnum):
-    """Who gets an account by signing in for the first time."""
+    """Which wallets get an account when they first sign in."""
 
     OPEN = "open"  # every wallet
-    INVITE = "invite"  # a wallet that brings an invite
-    CLOSED = "closed"  # nobody
+    INVITE = "invite"  # wallets with an invite
+    CLOSED = "closed"  # none
 
 
 class Scope(StrEnum):
-    """What a credential may be used for. A route names one; a credential carries some."""
+    """What a credential may be used for. An operation requires one scope of several."""
 
     TASKS_READ = "tasks:read"
     TASKS_WRITE = "tasks:write"
@@ -38,25 +38,25 @@ class Scope(StrEnum):
 
 
 class Credential(StrEnum):
-    """How somebody signed in."""
+    """How the caller signed in."""
 
-    SESSION = "session"  # a wallet's signature, kept alive by refresh tokens
+    SESSION = "session"  # a wallet's signature, extended by refresh tokens
     KEY = "key"  # an API key
     NODE = "node"  # a node key that a wallet authorised
 
 
 class Quota(Struct, frozen=True):
-    """How much of the pool an account may have."""
+    """How much of the pool an account may use. Without a value, the server's setting applies."""
 
-    # Of what several accounts want at the same time, this one gets so many parts.
+    # The fair-share weight among accounts that compete for devices.
     weight: Annotated[float, Meta(ge=0.001, le=1_000)] = 1.0
-    max_running_devices: SmallCount | None = None  # none: as the server's settings say
-    max_queued_tasks: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None  # none: likewise
-    max_priority: Annotated[int, Meta(ge=-100, le=100)] | None = None  # none: likewise
-    max_blob_bytes: Annotated[int, Meta(ge=0, le=2**62)] | None = None  # none: likewise
+    max_running_devices: SmallCount | None = None
+    max_queued_tasks: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
+    max_priority: Annotated[int, Meta(ge=-100, le=100)] | None = None
+    max_blob_bytes: Annotated[int, Meta(ge=0, le=2**62)] | None = None
 
 
-# What each credential can carry at most. An API key carries what its maker chose of it.
+# The most that each credential can carry. The maker of an API key chooses a subset.
 SCOPES: dict[Credential, frozenset[Scope]] = {
     Credential.SESSION: frozenset(Scope) - {Scope.NODE},
     Credential.KEY: frozenset(
@@ -71,7 +71,7 @@ SCOPES: dict[Credential, frozenset[Scope]] = {
     Credential.NODE: frozenset({Scope.NODE}),
 }
 
-# The role that an account needs to use a scope at all.
+# The role that an account needs to use a scope.
 ROLE_FOR: dict[Scope, Role] = {
     Scope.TASKS_READ: Role.CONSUMER,
     Scope.TASKS_WRITE: Role.CONSUMER,

@@ -1,4 +1,4 @@
-"""The kinds of facts that the audit keeps."""
+"""The kinds of audit entries."""
 
 from enum import StrEnum
 

@@ -1,4 +1,4 @@
-"""Content-addressed bytes: inputs, results, files. A hash names them; it is no key to them."""
+"""Content-addressed bytes: inputs, results, files. Knowing a hash grants no access."""
 
 from typing import Annotated
 
@@ -8,18 +8,18 @@ from msgspec import Meta, Struct
 from potluck.model.bounded_types import DECEIVING, END, Count
 
 Sha256Text = Annotated[str, Meta(pattern=f"^[0-9a-f]{{64}}{END}")]
-# Relative, with slashes, and nothing that leads elsewhere or deceives who reads it. Of four bytes
-# each, so many characters still fit into an index of the database.
+# Relative, with slashes, without `..` and misleading characters. With four bytes per character
+# this length still fits a database index.
 PATH_PATTERN = f"^(?!/)(?!.*(^|/)\\.{{0,2}}(/|$))[^{DECEIVING}\\\\]+{END}"
 PathText = Annotated[str, Meta(min_length=1, max_length=500, pattern=PATH_PATTERN)]
-# What travels in a message itself; what is larger is a blob.
+# Larger values are blobs.
 INLINE_BYTES = 262_144
 MOST_INPUT_FILES = 256
 MOST_OUTPUT_FILES = 10_000
 
 
 def is_path(text: str) -> bool:
-    """Whether it is a PathText, which every system can write."""
+    """Whether it is a PathText that every file system can store."""
     try:
         text.encode()
         msgspec.convert(text, PathText)
@@ -29,14 +29,14 @@ def is_path(text: str) -> bool:
 
 
 class BlobRef(Struct, frozen=True):
-    """Bytes that somebody has uploaded."""
+    """Uploaded bytes, by hash and size."""
 
     sha256: Sha256Text
     size_bytes: Count
 
 
 class Value(Struct, frozen=True):
-    """Bytes that a function takes or gives: small ones as they are, large ones as a blob."""
+    """Input or output of a function: small values inline, large ones as a blob."""
 
     data: Annotated[bytes, Meta(max_length=INLINE_BYTES)] = b""
     blob: BlobRef | None = None  # instead of `data`

@@ -1,18 +1,17 @@
-"""Bounded kinds of text and numbers, so that strictness is declared once and checked at the edge.
+"""Bounded text and number types: limits are declared once and checked at the edge.
 
-PostgreSQL can not store NUL, terminals obey control characters, and a 64-bit column overflows:
-every field that crosses the network is one of these, never a bare `str` or `int`.
+PostgreSQL cannot store NUL, terminals obey control characters, and 64-bit columns overflow, so
+every field that crosses the network has one of these types, never a bare `str` or `int`.
 """
 
 from typing import Annotated
 
 from msgspec import Meta
 
-# Python lets `$` match before a last line break, JSON Schema does not; this is the end in both.
+# In Python `$` also matches before a final line break, in JSON Schema it does not.
 END = "$(?!\\n)"
-# Any text but NUL.
 NO_NUL = f"^[^\\x00]*{END}"
-# What is obeyed, unseen or turns text round; without it one line reads as it is.
+# Control characters, invisible characters and those that reverse the text direction.
 DECEIVING = (
     "\\x00-\\x1f\\x7f-\\x9f\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060\\u2066-\\u2069\\ufeff"
 )
@@ -22,9 +21,9 @@ ASCII_PATTERN = f"^[ -~]*{END}"
 VARIABLE_PATTERN = f"^[A-Za-z_][A-Za-z0-9_]*{END}"
 
 SOURCE_CHARACTERS = 524_288
-# Shorter secrets are in every second word, so a log shows them.
+# Shorter secrets occur in ordinary words, so logs do not mask them.
 LEAST_MASKED_CHARACTERS = 6
-# Of one task, together: all that is logged is searched for them.
+# Of one task in total: its log is searched for them.
 MOST_SECRET_CHARACTERS = 65_536
 
 ShortText = Annotated[str, Meta(min_length=1, max_length=200, pattern=PRINTABLE)]
@@ -33,11 +32,11 @@ ArgumentText = Annotated[str, Meta(max_length=32_768, pattern=NO_NUL)]
 SourceText = Annotated[str, Meta(max_length=SOURCE_CHARACTERS, pattern=NO_NUL)]
 VariableName = Annotated[str, Meta(max_length=128, pattern=VARIABLE_PATTERN)]
 
-# Bytes, micro-credits and the like: what a signed 64-bit column holds, and not negative.
+# Bytes, micro-credits and similar: not negative, and fits a signed 64-bit column.
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-# Of a machine or a device, up to a pebibyte: more is a mistake.
+# Up to a pebibyte; more is a mistake.
 MemoryBytes = Annotated[int, Meta(ge=0, le=2**50)]
-# Micro-credits per hour, up to a million credits: sums and products stay within 64 bits.
+# Micro-credits per hour, up to a million credits, so that sums and products fit 64 bits.
 Price = Annotated[int, Meta(ge=0, le=10**12)]
 SmallCount = Annotated[int, Meta(ge=0, le=1_000_000)]
 Seconds = Annotated[float, Meta(ge=0, le=366 * 86_400)]

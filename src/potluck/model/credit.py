@@ -1,4 +1,4 @@
-"""Money, in integer micro-credits. A million of them are one credit."""
+"""Credits, counted in integer micro-credits. A million micro-credits are one credit."""
 
 from enum import StrEnum
 
@@ -6,18 +6,18 @@ MICRO = 1_000_000
 
 
 class EntryKind(StrEnum):
-    """What a movement in the ledger means."""
+    """The kind of a ledger entry."""
 
-    GRANT = "grant"  # an operator gave credit
-    HOLD = "hold"  # credit set aside for one attempt
-    CHARGE = "charge"  # the consumer's side of work that was done
-    REWARD = "reward"  # the provider's side of the same work
-    REFUND = "refund"  # the part of a hold that was not needed
+    GRANT = "grant"  # an admin granted credit
+    HOLD = "hold"  # credit reserved for one attempt
+    CHARGE = "charge"  # the consumer's payment for finished work
+    REWARD = "reward"  # the provider's payment for the same work
+    REFUND = "refund"  # the unused part of a hold
 
 
 class Purse(StrEnum):
-    """The two sides of an account's balance, and the one side of the platform's."""
+    """The two parts of an account's balance, and the platform's counterpart."""
 
-    AVAILABLE = "available"  # may be spent
-    HELD = "held"  # set aside for live attempts
-    ISSUED = "issued"  # the platform's counterpart of every grant; negative by nature
+    AVAILABLE = "available"  # can be spent
+    HELD = "held"  # reserved for live attempts
+    ISSUED = "issued"  # the platform's counterpart of all grants; negative

@@ -1,16 +1,11 @@
-"""What the decoder says of a wrong value, in words for people.
+"""Decoding errors of msgspec, in words for people.
 
-It speaks in types of Python and in patterns. Whatever is not known here is left as it was said.
+msgspec speaks of Python types and regular expressions. Unknown messages stay as they are.
 """
 
 import re
 
-from potluck.model import (
-    blob,
-    bounded_types,
-    ids,
-    terms,
-)
+from potluck.model import blob, bounded_types, ids, terms
 
 _KINDS = {
     "int": "a whole number",
@@ -25,7 +20,7 @@ _KINDS = {
 _FORMS = {
     bounded_types.NO_NUL: "without NUL characters",
     bounded_types.PRINTABLE: "without control characters",
-    bounded_types.ASCII_PATTERN: "of printable ASCII characters alone",
+    bounded_types.ASCII_PATTERN: "of printable ASCII characters only",
     bounded_types.VARIABLE_PATTERN: "that is the name of a variable: letters, digits and _",
     terms.WALLET_PATTERN: "that is the address of a wallet: 0x and 40 hexadecimal digits",
     blob.PATH_PATTERN: "that is a path below the working directory, such as data/train.csv",
@@ -34,9 +29,9 @@ _FORMS = {
     ids.ATTEMPT_PATTERN: "that is the id of an attempt",
 }
 _PHRASES = {
-    "Input data was truncated": "it is cut short",
-    "Object missing required field": "it lacks the field",
-    "Object contains unknown field": "there is no field",
+    "Input data was truncated": "it is incomplete",
+    "Object missing required field": "missing field",
+    "Object contains unknown field": "unknown field",
 }
 _TYPES = re.compile(r"(Expected|got) `([a-z]+(?: \| [a-z]+)*)`")
 _PATTERN = re.compile(r"matching regex '.*?'(?= - at |$)")
@@ -45,27 +40,27 @@ _BOUND = re.compile(r" ([<>]=) (-?[0-9]+)(?:\.0)?(?![0-9.])")
 _LENGTH = re.compile(r"of length ([<>]=) (\d+)")
 
 
-def plain(said: str) -> str:
+def plain(message: str) -> str:
     for form, words in _FORMS.items():
-        said = said.replace(f"matching regex {form!r}", words)
+        message = message.replace(f"matching regex {form!r}", words)
     for phrase, words in _PHRASES.items():
-        said = said.replace(phrase, words)
-    said = _PATTERN.sub("of another form", said)
-    said = _CHOICE.sub(r"\1 is not one of the choices", said)
-    said = _LENGTH.sub(_length, said)
-    said = _BOUND.sub(_bound, said)
-    return _TYPES.sub(_types, said)
+        message = message.replace(phrase, words)
+    message = _PATTERN.sub("of a different form", message)
+    message = _CHOICE.sub(r"\1 is not a valid choice", message)
+    message = _LENGTH.sub(_length, message)
+    message = _BOUND.sub(_bound, message)
+    return _TYPES.sub(_types, message)
 
 
-def _types(found: re.Match[str]) -> str:
-    kinds = [_KINDS.get(each, each) for each in found[2].split(" | ")]
-    return f"{found[1].lower()} {' or '.join(kinds)}"
+def _types(match: re.Match[str]) -> str:
+    kinds = [_KINDS.get(kind, kind) for kind in match[2].split(" | ")]
+    return f"{match[1].lower()} {' or '.join(kinds)}"
 
 
-def _bound(found: re.Match[str]) -> str:
-    return f" of {found[2]} or {'more' if found[1] == '>=' else 'less'}"
+def _bound(match: re.Match[str]) -> str:
+    return f" of {match[2]} or {'more' if match[1] == '>=' else 'less'}"
 
 
-def _length(found: re.Match[str]) -> str:
-    bound = "at least" if found[1] == ">=" else "at most"
-    return f"with a length of {bound} {found[2]}"
+def _length(match: re.Match[str]) -> str:
+    bound = "at least" if match[1] == ">=" else "at most"
+    return f"with a length of {bound} {match[2]}"

@@ -1,4 +1,4 @@
-"""One GPU, or, on a machine that has none, its CPU."""
+"""A device: one GPU, or the CPU of a machine without a GPU."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -21,55 +21,55 @@ ComputeCapability = Annotated[str, Meta(pattern=f"^[0-9]{{1,2}}\\.[0-9]{{1,2}}{E
 
 
 class DeviceKind(StrEnum):
-    """What the device is; a CPU is never shown as anything else."""
+    """The kind of a device; a CPU is never shown as anything else."""
 
     GPU = "gpu"  # a graphics card or another accelerator
-    CPU = "cpu"  # the processor, offered so that everything can be tried anywhere
+    CPU = "cpu"  # the processor, so that everything also works without a GPU
 
 
 class Standing(StrEnum):
-    """Whether a device is its node's to offer. Only a bound one gets work."""
+    """Whether a node may offer a device. Only a bound device gets work."""
 
-    BOUND = "bound"  # to the wallet that the node works for
+    BOUND = "bound"  # bound to the wallet that the node works for
     ELSEWHERE = "elsewhere"  # another node of the same wallet offers it
-    CONTESTED = "contested"  # it is another wallet's, and both are asked to compute on it
-    FOREIGN = "foreign"  # it is another wallet's
+    CONTESTED = "contested"  # bound to another wallet; both must answer challenges
+    FOREIGN = "foreign"  # bound to another wallet
 
 
 class Availability(StrEnum):
-    """Whether a device takes new work now, as its node says."""
+    """Whether a device takes new work now, as its node reports."""
 
-    AVAILABLE = "available"  # yes
-    PAUSED = "paused"  # its owner said no
-    OUTSIDE_HOURS = "outside_hours"  # not at this time of the week
-    IN_USE = "in_use"  # its owner uses it, or did a moment ago
-    SICK = "sick"  # it does not work as it should
-    DRAINING = "draining"  # its node finishes what runs, and ends
+    AVAILABLE = "available"  # takes work
+    PAUSED = "paused"  # paused by its owner
+    OUTSIDE_HOURS = "outside_hours"  # outside of its hours
+    IN_USE = "in_use"  # in use by its owner, now or recently
+    SICK = "sick"  # not working correctly
+    DRAINING = "draining"  # its node finishes the running tasks and then stops
 
 
 class Health(StrEnum):
-    """How a device does."""
+    """The health of a device."""
 
-    WELL = "well"  # as far as anybody can tell
-    THROTTLED = "throttled"  # too hot, or short of power; works, slowly
-    MEMORY_ERRORS = "memory_errors"  # it has met errors in its memory that it could not correct
-    LOST = "lost"  # it does not answer any more: fallen off the bus, or its driver is gone
+    WELL = "well"  # no known problem
+    THROTTLED = "throttled"  # too hot or short of power; works slowly
+    MEMORY_ERRORS = "memory_errors"  # uncorrectable memory errors occurred
+    LOST = "lost"  # does not respond: off the bus, or its driver is gone
 
 
 class Measured(Struct, frozen=True):
-    """What a short benchmark on the device itself found, beside what its vendor says.
+    """Results of a short benchmark on the device.
 
-    At most what no device does: a hundred times the fastest of its day.
+    The upper bounds are a hundred times the fastest device at the time of writing.
     """
 
     memory_bytes_per_second: Annotated[int, Meta(ge=0, le=10**15)] = 0
     float_operations_per_second: Annotated[int, Meta(ge=0, le=10**18)] = 0
     integer_operations_per_second: Annotated[int, Meta(ge=0, le=10**18)] = 0
-    by: ShortText = "opencl"  # through which interface
+    by: ShortText = "opencl"  # the interface of the benchmark
 
 
 class DeviceDescription(Struct, frozen=True):
-    """What a provider found out about one device."""
+    """A device as its provider describes it."""
 
     kind: DeviceKind
     uuid: ShortText  # the vendor's, or a hash of machine id, bus address and model
@@ -78,16 +78,16 @@ class DeviceDescription(Struct, frozen=True):
     memory_bytes: MemoryBytes
     compute_units: Annotated[int, Meta(ge=0, le=1_000_000)] = 0
     driver: LineText = ""
-    interface: ShortText = "plain"  # how tasks reach it: cuda, hip, opencl, plain …
+    interface: ShortText = "plain"  # how tasks use it: cuda, hip, opencl, plain …
     compute_capability: ComputeCapability | None = None
-    is_partition: bool = False  # a wall stands between its neighbours and it, as MIG makes
-    parent_uuid: ShortText | None = None  # of a partition: the card that it is a part of
+    is_partition: bool = False  # isolated from its neighbours in hardware, such as MIG
+    parent_uuid: ShortText | None = None  # the card that this is a partition of
     pcie: ShortText | None = None  # such as "4.0 x16"
-    power_watts: Annotated[int, Meta(ge=0, le=20_000)] | None = None  # the most it draws
+    power_watts: Annotated[int, Meta(ge=0, le=20_000)] | None = None  # the maximum power draw
     measured: Measured | None = None
     terms: DeviceTerms = DeviceTerms()
 
     @property
     def offered_bytes(self) -> int:
-        """Of its memory, what its owner lets tasks have."""
+        """The share of its memory that tasks may use."""
         return int(self.memory_bytes * self.terms.memory_share)

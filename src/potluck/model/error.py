@@ -1,61 +1,61 @@
-"""Every error that Potluck tells a person or a program.
+"""Every error that Potluck reports to people and programs.
 
     PotluckError
-    ├── InvalidInput          400 invalid_input        the request says something impossible
+    ├── InvalidInput          400 invalid_input        the request is not valid
     │   ├── UnaffordableTask  402 unaffordable         the account cannot pay for one attempt
-    │   ├── TooLarge          413 too_large            the body is over the limit
-    │   ├── RangeNotSatisfiable 416 range_not_satisfiable  the bytes asked for are not there
-    │   ├── HeadersTooLarge   431 headers_too_large    the headers are over the limit
-    │   ├── DestinationRefused 400 destination_refused an address that the server does not send to
-    │   ├── AuthorizationPending 400 authorization_pending  nobody has approved it in a browser yet
-    │   ├── SlowDown          400 slow_down            asked again before the interval was over
-    │   ├── AccessDenied      400 access_denied        somebody refused it in a browser
-    │   └── CodeExpired       400 expired_token        the code of a terminal is too old, or used
+    │   ├── TooLarge          413 too_large            the body exceeds the limit
+    │   ├── RangeNotSatisfiable 416 range_not_satisfiable  the range is outside of the blob
+    │   ├── HeadersTooLarge   431 headers_too_large    the headers exceed the limit
+    │   ├── DestinationRefused 400 destination_refused the server does not send to this address
+    │   ├── AuthorizationPending 400 authorization_pending  not yet approved in a browser
+    │   ├── SlowDown          400 slow_down            polled before the interval had passed
+    │   ├── AccessDenied      400 access_denied        denied in a browser
+    │   └── CodeExpired       400 expired_token        the terminal's code has expired, or was used
     ├── NotSignedIn           401 not_signed_in        no token, or an unknown one
     ├── Forbidden             403 forbidden            known, but not allowed
     │   ├── AccountSuspended  403 account_suspended    an admin has suspended the account
-    │   ├── QuotaExceeded     403 quota_exceeded       the account has all that it may have
-    │   └── RegistrationClosed 403 registration_closed a new wallet needs an invite, or can not join
-    ├── NotFound              404 not_found            no such thing, or not yours
+    │   ├── QuotaExceeded     403 quota_exceeded       the account has reached its quota
+    │   └── RegistrationClosed 403 registration_closed a new wallet needs an invite, or cannot join
+    ├── NotFound              404 not_found            does not exist, or is not yours
     ├── MethodNotAllowed      405 method_not_allowed
-    ├── NotAcceptable         406 not_acceptable       no kind of answer that the client takes
-    ├── PreconditionFailed    412 precondition_failed  it was to be changed only if it was as named
+    ├── NotAcceptable         406 not_acceptable       no format that the client accepts
+    ├── PreconditionFailed    412 precondition_failed  conditional changes are not supported
     ├── UnsupportedMediaType  415 unsupported_media_type
-    ├── Conflict              409 conflict             the thing is in another state than you think
+    ├── Conflict              409 conflict             the state of the object has changed
     │   ├── StaleLease        409 stale_lease          the attempt is no longer yours
-    │   └── DeviceBound       409 device_bound         the device is another wallet's
-    ├── UpgradeRequired       426 upgrade_required     node and server speak different protocols
+    │   └── DeviceBound       409 device_bound         the device is bound to another wallet
+    ├── UpgradeRequired       426 upgrade_required     node and server have different protocols
     ├── RateLimited           429 rate_limited         too many requests; retry later
     ├── Unavailable           503 unavailable          the server or its database is not ready
-    ├── Unopenable            500 unopenable           sealed with a key that is gone, or damaged
-    ├── Internal              500 internal             a bug of ours
+    ├── Unopenable            500 unopenable           encrypted with a missing key, or damaged
+    ├── Internal              500 internal             a bug
     └── LocalError                                     never crosses the network
-        ├── BadSettings           bad_settings         an option, variable or file says nonsense
-        ├── ServerUnreachable     server_unreachable   nothing answers at the server's address
-        ├── PortTaken             port_taken           another program listens there
+        ├── BadSettings           bad_settings         an invalid option, variable or file
+        ├── ServerUnreachable     server_unreachable   the server does not respond
+        ├── PortTaken             port_taken           another program uses the port
         ├── DataDirectoryInUse    data_directory_in_use
-        ├── StartFailed           start_failed         a part did not become healthy
-        ├── NodeKeyRefused        node_key_refused     no wallet stands behind this machine any more
-        ├── NotRunning            not_running          no provider answers on this machine
-        ├── SandboxUnavailable    sandbox_unavailable  nothing here can run a stranger's code safely
-        ├── NotInstalled          not_installed        no service manager took the provider up
-        ├── PartMissing           part_missing         what this needs is not installed beside it
-        ├── OutputLost            output_lost          a command can not write what it has to say
-        ├── RemoteError           remote_error         a function raised an exception where it ran
+        ├── StartFailed           start_failed         a service did not become healthy
+        ├── NodeKeyRefused        node_key_refused     the node key is revoked or has expired
+        ├── NotRunning            not_running          no provider runs on this machine
+        ├── SandboxUnavailable    sandbox_unavailable  no sandbox is safe for code of others
+        ├── NotInstalled          not_installed        no service is installed for the provider
+        ├── PartMissing           part_missing         an optional dependency is not installed
+        ├── OutputLost            output_lost          the output cannot be written
+        ├── RemoteError           remote_error         a remote function raised an exception
         ├── TaskFailed            task_failed          a function's task ended without a result
-        ├── UntrustedResult       untrusted_result     an answer that is not opened: it is no data
-        └── UntrustedWebhook      untrusted_webhook    an event that the pool did not sign just now
+        ├── UntrustedResult       untrusted_result     a result that is not safe to decode
+        └── UntrustedWebhook      untrusted_webhook    an event without a current signature
 
-Each leaf has a stable code, an HTTP status (or none), whether trying again can help, and the exit
-status of the CLI. `detail` is a sentence for a person; `hint` says what to do about it. Foreign
-errors are translated into one of these once, at the edge; nobody matches on text.
+Each leaf has a stable code, an HTTP status (or none), whether a retry can help, and the exit status
+of the CLI. `detail` is a sentence for people; `hint` says what to do. Foreign errors are translated
+into one of these once, at the edge. Code never matches on text.
 """
 
 from typing import ClassVar
 
 
 class PotluckError(Exception):
-    """The root; only its leaves are raised."""
+    """The root of the tree; only its leaves are raised."""
 
     code: ClassVar[str] = "internal"
     status: ClassVar[int] = 500
@@ -92,7 +92,7 @@ class TooLarge(InvalidInput):
 class RangeNotSatisfiable(InvalidInput):
     code = "range_not_satisfiable"
     status = 416
-    title = "There are no such bytes"
+    title = "The range is outside of the blob"
 
 
 class HeadersTooLarge(InvalidInput):
@@ -103,7 +103,7 @@ class HeadersTooLarge(InvalidInput):
 
 class DestinationRefused(InvalidInput):
     code = "destination_refused"
-    title = "The server does not send there"
+    title = "The server does not send to this address"
 
 
 class AuthorizationPending(InvalidInput):
@@ -114,26 +114,26 @@ class AuthorizationPending(InvalidInput):
 
 class SlowDown(InvalidInput):
     code = "slow_down"
-    title = "Asked too often"
+    title = "Polled too often"
     retryable = True
 
 
 class AccessDenied(InvalidInput):
     code = "access_denied"
-    title = "Refused in the browser"
+    title = "Denied in the browser"
     exit_status = 77
 
 
 class CodeExpired(InvalidInput):
     code = "expired_token"
-    title = "The code is over"
+    title = "The code has expired"
     exit_status = 77
 
 
 class NotSignedIn(PotluckError):
     code = "not_signed_in"
     status = 401
-    title = "Sign in first"
+    title = "Not signed in"
     exit_status = 77
 
 
@@ -151,12 +151,12 @@ class AccountSuspended(Forbidden):
 
 class QuotaExceeded(Forbidden):
     code = "quota_exceeded"
-    title = "The account has all that it may have"
+    title = "The account has reached its quota"
 
 
 class RegistrationClosed(Forbidden):
     code = "registration_closed"
-    title = "This pool does not take new accounts so"
+    title = "This pool does not accept the new account"
 
 
 class NotFound(PotluckError):
@@ -169,25 +169,25 @@ class NotFound(PotluckError):
 class MethodNotAllowed(PotluckError):
     code = "method_not_allowed"
     status = 405
-    title = "That method is not offered here"
+    title = "The method is not supported"
 
 
 class NotAcceptable(PotluckError):
     code = "not_acceptable"
     status = 406
-    title = "There is no answer of that kind here"
+    title = "No response has an accepted format"
 
 
 class PreconditionFailed(PotluckError):
     code = "precondition_failed"
     status = 412
-    title = "It is not what it was to be"
+    title = "The condition cannot be checked"
 
 
 class UnsupportedMediaType(PotluckError):
     code = "unsupported_media_type"
     status = 415
-    title = "That content type is not understood here"
+    title = "The content type is not supported"
 
 
 class Conflict(PotluckError):
@@ -209,7 +209,7 @@ class DeviceBound(Conflict):
 class UpgradeRequired(PotluckError):
     code = "upgrade_required"
     status = 426
-    title = "One side is too old for the other"
+    title = "Node and server have different protocol versions"
     exit_status = 76
 
 
@@ -231,17 +231,17 @@ class Unavailable(PotluckError):
 
 class Unopenable(PotluckError):
     code = "unopenable"
-    title = "What is kept here can not be opened"
+    title = "A stored value cannot be decrypted"
     exit_status = 70
 
 
 class Internal(PotluckError):
-    title = "The server made a mistake"
+    title = "Internal error"
     exit_status = 70
 
 
 class LocalError(PotluckError):
-    """Raised on the machine where it is shown; it has no HTTP answer."""
+    """Raised on the machine where it is shown; it has no HTTP status."""
 
 
 class BadSettings(LocalError):
@@ -252,14 +252,14 @@ class BadSettings(LocalError):
 
 class ServerUnreachable(LocalError):
     code = "server_unreachable"
-    title = "The server does not answer"
+    title = "The server does not respond"
     retryable = True
     exit_status = 69
 
 
 class PortTaken(LocalError):
     code = "port_taken"
-    title = "The port is taken"
+    title = "The port is in use"
     exit_status = 69
 
 
@@ -295,24 +295,24 @@ class NodeKeyRefused(LocalError):
 
 class NotInstalled(LocalError):
     code = "not_installed"
-    title = "It is not installed as a service"
+    title = "No service is installed"
     exit_status = 69
 
 
 class PartMissing(LocalError):
     code = "part_missing"
-    title = "A part that this needs is not installed"
+    title = "An optional dependency is missing"
     exit_status = 69
 
 
 class OutputLost(LocalError):
     code = "output_lost"
-    title = "The output can not be written"
+    title = "The output cannot be written"
     exit_status = 74
 
 
 class RemoteError(LocalError):
-    """An exception of a function, in words: what raised it was never more than text here."""
+    """An exception of a function, as text: the exception object never leaves the node."""
 
     code = "remote_error"
     title = "The function raised an exception"
@@ -336,25 +336,24 @@ class TaskFailed(LocalError):
 
 class UntrustedResult(LocalError):
     code = "untrusted_result"
-    title = "The result is not opened"
+    title = "The result is not safe to decode"
     exit_status = 76
 
 
 class UntrustedWebhook(LocalError):
     code = "untrusted_webhook"
-    title = "The event is not believed"
+    title = "The event has no current signature"
     exit_status = 76
 
 
 def by_code(code: str) -> type[PotluckError]:
-    """The class behind a code that came over the wire; `Internal` for one that we do not know."""
+    """The class of a code from the wire; `Internal` for an unknown one."""
     return _BY_CODE.get(code, Internal)
 
 
 def answers() -> list[type[PotluckError]]:
-    """Every kind that is told over the network, in the order of the tree."""
-    found = _leaves(PotluckError)[1:]
-    return [kind for kind in found if not issubclass(kind, LocalError)]
+    """Every error that crosses the network, in the order of the tree."""
+    return [kind for kind in _leaves(PotluckError)[1:] if not issubclass(kind, LocalError)]
 
 
 def _leaves(root: type[PotluckError]) -> list[type[PotluckError]]:

@@ -1,9 +1,8 @@
-"""Hours of the week, as people write them: `mon-fri 18:00-08:00, sat, sun 10:00-12:00`.
+"""Hours of the week, such as `mon-fri 18:00-08:00, sat, sun 10:00-12:00`.
 
-Parts are separated by commas; each is a day or a span of days, a span of time, or both. Without a
-time it is the whole day, without a day it is every day. A span of time that ends before it begins
-goes on into the next day. All of it is wall-clock time: where clocks are changed, 18:00 is what
-the clock on the wall calls so.
+Parts are separated by commas; each is a day or a range of days, a range of times, or both. Without
+times it is the whole day, without days it is every day. A range of times that ends before it starts
+continues into the next day. All times are wall-clock times, also across changes of the clock.
 """
 
 import re
@@ -22,11 +21,11 @@ _PART = re.compile(
     r"\s*(?:(?P<begin>\d{1,2}(?::\d\d)?)\s*-\s*(?P<end>\d{1,2}(?::\d\d)?))?",
     re.ASCII,
 )
-_HINT = 'Write it like "mon-fri 18:00-08:00, sat, sun 10:00-12:00"; nothing means always.'
+_HINT = 'Write it like "mon-fri 18:00-08:00, sat, sun 10:00-12:00"; empty means always.'
 
 
 class Week(Struct, frozen=True):
-    """When it is open: minutes since Monday's midnight, in order, apart from each other."""
+    """When it is open: minutes since midnight on Monday, sorted and disjoint."""
 
     windows: tuple[tuple[int, int], ...]  # [first, end)
 
@@ -35,7 +34,7 @@ ALWAYS = Week(((0, _WEEK_MINUTES),))
 
 
 def parse_hours(text: str, option: str = "hours") -> Week:
-    """The week that was written; nothing at all means always."""
+    """Parses the hours; an empty text means always."""
     if not text.strip():
         return ALWAYS
     spans = [span for part in text.lower().split(",") for span in _spans(part.strip(), option)]
@@ -48,7 +47,7 @@ def is_open(week: Week, local: datetime) -> bool:
 
 
 def next_change(week: Week, local: datetime) -> datetime | None:
-    """When it next opens or closes by the clock on the wall; none if it never does."""
+    """The next wall-clock time at which it opens or closes; None if it never does."""
     if week == ALWAYS:
         return None
     was_open, minute = is_open(week, local), _minute(local)
@@ -67,19 +66,19 @@ def _minute(local: datetime) -> int:
 
 
 def _spans(part: str, option: str) -> list[tuple[int, int]]:
-    found = _PART.fullmatch(part)
-    if found is None or not part:
-        raise InvalidInput(f"{option}: {part!r} is neither a day nor a span of time.", _HINT)
+    match = _PART.fullmatch(part)
+    if match is None or not part:
+        raise InvalidInput(f"{option}: {part!r} is neither a day nor a range of times.", _HINT)
     begin, end = 0, _DAY_MINUTES
-    if found["begin"]:
-        begin, end = _time(found["begin"], option), _time(found["end"], option)
+    if match["begin"]:
+        begin, end = _time(match["begin"], option), _time(match["end"], option)
     if begin in (end, _DAY_MINUTES):
-        raise InvalidInput(f"{option}: {part!r} ends where it begins.", _HINT)
+        raise InvalidInput(f"{option}: {part!r} ends when it starts.", _HINT)
     if end < begin:
         end += _DAY_MINUTES
     return [
         (day * _DAY_MINUTES + begin, day * _DAY_MINUTES + end)
-        for day in _days(found["first"], found["last"], option)
+        for day in _days(match["first"], match["last"], option)
     ]
 
 
@@ -88,7 +87,7 @@ def _days(first: str | None, last: str | None, option: str) -> list[int]:
         return list(range(7))
     begin = _day(first, option)
     count = (_day(last, option) - begin) % 7 if last else 0
-    return [(begin + each) % 7 for each in range(count + 1)]
+    return [(begin + offset) % 7 for offset in range(count + 1)]
 
 
 def _day(name: str, option: str) -> int:
@@ -107,7 +106,7 @@ def _time(text: str, option: str) -> int:
 
 
 def _merged(spans: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """In order and joined; what goes on past Sunday's end begins the week."""
+    """Sorted and joined; a part past Sunday's end wraps to the start of the week."""
     within = [(first, min(end, _WEEK_MINUTES)) for first, end in spans]
     wrapped = [(0, end - _WEEK_MINUTES) for _, end in spans if end > _WEEK_MINUTES]
     joined: list[tuple[int, int]] = []

@@ -1,7 +1,7 @@
-"""Identifiers: a word that says what it names, and a ULID (48 bits of time, 80 random bits).
+"""Identifiers: a word for the kind, and a ULID (48 bits of time, 80 random bits).
 
-The same text stands in tables, JSON, logs and terminals. Ids sort by creation time, which keeps
-indexes compact and listings in order; they are names, never keys to anything.
+Tables, JSON, logs and terminals use the same text. Ids sort by creation time, which keeps indexes
+compact and listings in order. An id is a name, never a secret.
 """
 
 import re
@@ -18,7 +18,7 @@ DeviceId = NewType("DeviceId", str)
 TaskId = NewType("TaskId", str)
 AttemptId = NewType("AttemptId", str)
 
-# As they come over the wire; the shape is checked, nothing else.
+# As received over the wire; only the shape is checked.
 _ULID = f"[0-7][0-9a-hjkmnp-tv-z]{{25}}{END}"
 NODE_PATTERN, TASK_PATTERN, ATTEMPT_PATTERN = (
     f"^{kind}_{_ULID}" for kind in ("node", "task", "attempt")
@@ -33,12 +33,12 @@ _SHAPE = re.compile(f"({_KINDS})_[0-7][0-9a-hjkmnp-tv-z]{{25}}")
 
 
 def is_id(text: str, kind: str) -> bool:
-    """Whether `text` has the shape of an id of this kind; says nothing about its existence."""
+    """Whether `text` has the shape of an id of this kind; the object may not exist."""
     return bool(_SHAPE.fullmatch(text)) and text.startswith(f"{kind}_")
 
 
 def first_id_at(kind: str, moment: datetime) -> str:
-    """The smallest id that could be made at this time; what is out of range is cut to it."""
+    """The smallest possible id at this time, clamped to the range of ids."""
     milliseconds = int(moment.timestamp() * 1000)
     return f"{kind}_{ulid(min(max(milliseconds, 0), 2**48 - 1), bytes(10))}"
 

@@ -1,16 +1,16 @@
-"""What one item of an array is given, besides its number."""
+"""The input of one item of an array, besides its number."""
 
 from msgspec import Struct
 
 from potluck.model.task_spec import Arguments, Variables
 
-# As it is told inside the sandbox, in one message.
+# The sandbox gets it in one message.
 MOST_ITEM_BYTES = 65_536
 
 
 class ItemInputs(Struct, frozen=True, omit_defaults=True):
-    """Its variables stand before those of the task, its arguments in the place of the task's: of a
-    command, and of an image, all words of it."""
+    """Variables take precedence over those of the task. Arguments replace those of the task; for a
+    command or an image they replace the whole command line."""
 
     environment: Variables = {}
     arguments: Arguments | None = None

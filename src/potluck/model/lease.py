@@ -1,4 +1,4 @@
-"""Attempts, and the leases that give a node the right to run them."""
+"""Attempts, and the leases that allow a node to run them."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -12,15 +12,15 @@ LeaseToken = Annotated[str, Meta(min_length=16, max_length=128, pattern=f"^[A-Za
 
 
 class AttemptState(StrEnum):
-    """Where one try stands. `granted`, `preparing` and `running` are live."""
+    """The state of an attempt. `granted`, `preparing` and `running` are live."""
 
     GRANTED = "granted"  # a node was chosen; its devices are reserved
-    PREPARING = "preparing"  # the node sets the sandbox and the dependencies up; free of charge
+    PREPARING = "preparing"  # the node sets up the sandbox and the dependencies; free of charge
     RUNNING = "running"  # the consumer's code runs; time is charged
     SUCCEEDED = "succeeded"  # ended: exit status 0
     FAILED = "failed"  # ended: the task's own fault
-    CANCELLED = "cancelled"  # ended: called off
-    LOST = "lost"  # ended: nobody knows, the node fell silent, restarted or never came
+    CANCELLED = "cancelled"  # ended: cancelled
+    LOST = "lost"  # ended: outcome unknown; the node went silent, restarted or never fetched it
 
     @property
     def is_live(self) -> bool:
@@ -31,7 +31,7 @@ _LIVE = {AttemptState.GRANTED, AttemptState.PREPARING, AttemptState.RUNNING}
 
 
 class Lease(Struct, frozen=True, forbid_unknown_fields=True):
-    """What every call about an attempt carries; the server fences by the pair."""
+    """Every call about an attempt carries it; the server fences by the pair."""
 
     attempt_id: AttemptIdText
     token: LeaseToken

@@ -1,4 +1,4 @@
-"""One provider machine and what it can promise."""
+"""A provider machine and its sandbox."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -9,23 +9,23 @@ from potluck.model.bounded_types import LineText, MemoryBytes, ShortText
 from potluck.model.device import DeviceDescription
 from potluck.model.terms import Kinds, TaskKind
 
-# Words that an owner gives a node, such as "region=eu"; a task may ask for them.
+# Labels that an owner gives a node, such as "region=eu"; tasks can require them.
 Labels = Annotated[tuple[ShortText, ...], Meta(max_length=32)]
 
 
 class NodeState(StrEnum):
     """Whether a node gets work."""
 
-    ONLINE = "online"  # beats, and takes work
-    SILENT = "silent"  # no heartbeat for a while; no new work until it speaks again
-    LEFT = "left"  # its owner took it away
+    ONLINE = "online"  # sends heartbeats, and takes work
+    SILENT = "silent"  # no heartbeat for a while; no new work until the next one
+    LEFT = "left"  # removed by its owner
 
 
 class SandboxStrength(StrEnum):
-    """How much stands between a task and its host. Each holds what the one before it does."""
+    """How strongly a task is isolated from its host. Each level includes the previous one."""
 
-    NONE = "none"  # nothing
-    NAMESPACES = "namespaces"  # the host's kernel, behind namespaces and a system call filter
+    NONE = "none"  # no isolation
+    NAMESPACES = "namespaces"  # the host's kernel, with namespaces and a system call filter
     KERNEL = "kernel"  # a kernel of its own
 
     def is_at_least(self, other: "SandboxStrength") -> bool:
@@ -37,7 +37,7 @@ _STRENGTHS = {"none": SandboxStrength.NONE, "runsc": SandboxStrength.KERNEL}
 
 
 class SandboxReport(Struct, frozen=True):
-    """What the sandbox of a node really enforces, found out by trying, not by claiming.
+    """What the sandbox of a node enforces, found by testing it.
 
     Each field names the mechanism ("cgroup v2", "rlimits", "namespaces" …), or "none".
     """
@@ -50,7 +50,7 @@ class SandboxReport(Struct, frozen=True):
     network: ShortText = "none"
     syscalls: ShortText = "none"
     user: ShortText = "none"
-    kinds: Kinds = (TaskKind.SCRIPT,)  # of tasks that can be run in it
+    kinds: Kinds = (TaskKind.SCRIPT,)  # the kinds of tasks that it can run
     notes: Annotated[tuple[LineText, ...], Meta(max_length=32)] = ()
 
     @property
@@ -63,7 +63,7 @@ class SandboxReport(Struct, frozen=True):
 
 
 class NodeDescription(Struct, frozen=True):
-    """What a provider offers; sent whole at each start."""
+    """What a provider offers; sent in full at each start."""
 
     name: ShortText
     platform: ShortText
@@ -75,4 +75,4 @@ class NodeDescription(Struct, frozen=True):
     sandbox: SandboxReport
     devices: Annotated[tuple[DeviceDescription, ...], Meta(min_length=1, max_length=64)]
     labels: Labels = ()
-    containers: SandboxReport | None = None  # where images are run, if not in `sandbox`
+    containers: SandboxReport | None = None  # where images run, if not in `sandbox`

@@ -1,10 +1,10 @@
-"""What a script says about its needs: the PEP 723 block in its source.
+"""The needs of a script, from the PEP 723 block in its source.
 
-Consumer, server and provider all read it here, so a bad block is refused at once and everywhere
+Consumer, server and provider all use this parser, so a bad block is refused early and everywhere
 with the same sentence. Only plain requirements pass (a name, extras, a version specifier, a
-marker): no addresses, paths or options. On a node `[tool]` tables are ignored, so a script can
-bring no package sources or indexes of its own; `[tool.potluck]` is for who runs it. Reading takes
-time linear in the source, which the regular expression in the PEP does not.
+marker): no addresses, paths or options. Nodes ignore `[tool]` tables, so a script cannot add
+package sources or indexes; `[tool.potluck]` is for the consumer. Parsing takes linear time, unlike
+the regular expression in the PEP.
 """
 
 import tomllib
@@ -19,30 +19,30 @@ from packaging.utils import canonicalize_name
 from potluck.model.error import InvalidInput
 
 MAX_DEPENDENCIES = 200
-# Some TOML is slow to read; a block this small is quick whatever it says.
+# Some TOML is slow to parse; a block of this size is always quick.
 MAX_BLOCK_CHARACTERS = 65_536
 MAX_REQUIREMENT_CHARACTERS = 500
 
 _OPENING = "# /// script"
 _CLOSING = "# ///"
-_HINT = "See https://peps.python.org/pep-0723/ for what the block may say."
+_HINT = "See https://peps.python.org/pep-0723/ for the format of the block."
 
 
 class ScriptMetadata(Struct, frozen=True):
-    """The needs of a script, in one normal form: equal needs give equal values."""
+    """The needs of a script in a normal form: equal needs give equal values."""
 
     requires_python: str | None = None
     dependencies: tuple[str, ...] = ()
 
 
 def read_metadata(source: str) -> ScriptMetadata:
-    """The block's content, or an empty one if there is no block; raises InvalidInput."""
+    """Parses the block; without a block the result is empty. Raises InvalidInput."""
     table = _block(source)
     return ScriptMetadata(_requires_python(table), _dependencies(table))
 
 
 def tool_table(source: str) -> Any:
-    """What `[tool.potluck]` of the block says, as it stands there: for whoever runs the script."""
+    """The `[tool.potluck]` table of the block, unchecked: for the consumer."""
     tools = _block(source).get("tool", {})
     return tools.get("potluck", {}) if isinstance(tools, dict) else {}
 
@@ -55,13 +55,13 @@ def _block(source: str) -> dict[str, Any]:
 
 
 def check_dependencies(wanted: Sequence[str]) -> tuple[str, ...]:
-    """What a function says that it needs, in the same normal form; raises InvalidInput."""
+    """The dependencies of a function in the same normal form. Raises InvalidInput."""
     if len(wanted) > MAX_DEPENDENCIES:
         raise InvalidInput(
             f"It names {len(wanted)} dependencies; {MAX_DEPENDENCIES} are allowed.",
-            "Leave out what others bring along.",
+            "Leave out indirect dependencies.",
         )
-    return tuple(sorted({_plain(each) for each in wanted}))
+    return tuple(sorted({_plain(text) for text in wanted}))
 
 
 def _blocks(lines: list[str]) -> Iterator[list[str]]:
@@ -72,7 +72,9 @@ def _blocks(lines: list[str]) -> Iterator[list[str]]:
             continue
         comment = _comment_lines(lines, number + 1)
         if _CLOSING not in comment:
-            _refuse(f"The block that opens in line {number + 1} is never closed with `{_CLOSING}`.")
+            _refuse(
+                f"The block that starts in line {number + 1} is never closed with `{_CLOSING}`."
+            )
         # The last closing line of the comment ends the block, as in the PEP.
         length = len(comment) - comment[::-1].index(_CLOSING) - 1
         yield [line[2:] for line in comment[:length]]
@@ -115,13 +117,13 @@ def _requires_python(table: dict[str, Any]) -> str | None:
 
 def _dependencies(table: dict[str, Any]) -> tuple[str, ...]:
     wanted = table.get("dependencies", [])
-    if not isinstance(wanted, list) or not all(isinstance(each, str) for each in wanted):
+    if not isinstance(wanted, list) or not all(isinstance(text, str) for text in wanted):
         _refuse("`dependencies` in the script's block must be a list of texts.")
     return check_dependencies(wanted)
 
 
 def _plain(text: str) -> str:
-    """The requirement in its normal form; its name can then not be read as a file's either."""
+    """The requirement in normal form, which cannot be mistaken for a file name."""
     requirement = _requirement(text)
     if requirement.url is not None:
         _refuse_requirement(text)

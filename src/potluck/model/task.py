@@ -1,4 +1,4 @@
-"""What a consumer asks to be run, and the states it goes through."""
+"""A consumer's request to run something, and the states of a task."""
 
 from enum import Enum, StrEnum
 from functools import partial
@@ -26,15 +26,15 @@ MIB = 2**20
 
 
 class TaskState(StrEnum):
-    """Where a task is. docs/lifecycle.md tells the same story with the transitions."""
+    """The state of a task. docs/lifecycle.md has the transitions."""
 
-    QUEUED = "queued"  # waits for a device; the reason is known
-    ASSIGNED = "assigned"  # a node has been chosen and prepares it
+    QUEUED = "queued"  # waits for a device; `waiting` has the reason
+    ASSIGNED = "assigned"  # a node was chosen and prepares it
     RUNNING = "running"  # the consumer's code runs
     SUCCEEDED = "succeeded"  # final: it ended with exit status 0
-    FAILED = "failed"  # final: it ended badly; the reason says how
-    CANCELLED = "cancelled"  # final: its owner called it off
-    EXPIRED = "expired"  # final: it was not started before its deadline
+    FAILED = "failed"  # final: `reason` says why
+    CANCELLED = "cancelled"  # final: cancelled by its owner
+    EXPIRED = "expired"  # final: not started before its deadline
 
     @property
     def is_final(self) -> bool:
@@ -45,36 +45,36 @@ _FINAL = {TaskState.SUCCEEDED, TaskState.FAILED, TaskState.CANCELLED, TaskState.
 
 
 class Reporter(Enum):
-    """Who may say that an attempt ended for a reason."""
+    """Who may report an end reason."""
 
-    SERVER = "server"  # by its own conclusion
-    NODE = "node"  # of an attempt
-    ITEM = "node, item"  # a node, of an attempt and of one item of an array
+    SERVER = "server"  # the server concludes it
+    NODE = "node"  # a node, for an attempt
+    ITEM = "node, item"  # a node, for an attempt and for one item of an array
 
 
 class NodeFault(Enum):
-    """Whether the loss of an attempt is held against its node."""
+    """Whether the loss of an attempt counts against the reliability of its node."""
 
     NO = "no"
     YES = "yes"
     IF_OPEN = "if its devices take work"
-    UNLESS_AGREED = "unless its terms said so and its devices take no work"
+    UNLESS_AGREED = "unless its terms allowed it and its devices take no work"
     UNLESS_IMAGE = "unless it is a container"
 
 
 class NextTry(Enum):
-    """When a task is tried again after an attempt of it; other ranges of an array go on."""
+    """When a task is retried after an attempt; other ranges of an array continue."""
 
     NONE = "–"
-    NEVER = "never"  # it would end in the same way, or it has been tried often enough
-    AT_ONCE = "at once"  # the task left no mark on the node
+    NEVER = "never"  # it would end the same way, or it has no attempts left
+    AT_ONCE = "at once"  # the task left no trace on the node
     SHORT_PAUSE = "after the shortest pause"
-    PAUSE = "after a pause"  # that doubles with each failure, or loss
-    DECLINE_PAUSE = "after a pause for each decline"  # what a node lacks may never come
+    PAUSE = "after a pause"  # doubles with each failure or loss
+    DECLINE_PAUSE = "after a pause for each decline"  # the node may never get what it lacks
 
 
 class EndReason(StrEnum):
-    """Why an attempt, and with it perhaps the task, ended. All that follows is in its facts."""
+    """Why an attempt, and possibly its task, ended. `facts` has the consequences."""
 
     COMPLETED = "completed"
     EXIT_STATUS = "exit_status"
@@ -111,15 +111,15 @@ class EndReason(StrEnum):
 
 
 class EndFacts(Struct, frozen=True):
-    """Everything that is known of an end reason."""
+    """The consequences of an end reason."""
 
-    meaning: str  # for a person, where nothing more exact is said
+    meaning: str  # for people, if the attempt has no more exact text
     attempt_state: AttemptState
     reporter: Reporter
     next_try: NextTry = NextTry.PAUSE
-    is_counted: bool = True  # as a failure or a loss of the task; the server's SQL lists the others
+    is_counted: bool = True  # as a failure or a loss; the server's SQL lists the exceptions
     node_fault: NodeFault = NodeFault.NO
-    has_value: bool = False  # a function may end so with what it returned or raised
+    has_value: bool = False  # a function may return or raise a value with it
 
 
 _failure = partial(EndFacts, attempt_state=AttemptState.FAILED, reporter=Reporter.ITEM)
@@ -142,40 +142,40 @@ _lost_task = partial(_loss, reporter=Reporter.SERVER, next_try=NextTry.NEVER)
 
 END_REASONS: Final = {
     EndReason.COMPLETED: EndFacts(
-        "the code ended with exit status 0",
+        "the code exited with status 0",
         AttemptState.SUCCEEDED,
         Reporter.ITEM,
         NextTry.NONE,
         has_value=True,
     ),
-    EndReason.EXIT_STATUS: _failure("the code ended with another exit status than 0"),
+    EndReason.EXIT_STATUS: _failure("the code exited with a status other than 0"),
     EndReason.EXCEPTION: _failure(
-        "the function raised an exception, or returned what is no plain data", has_value=True
+        "the function raised an exception, or did not return plain data", has_value=True
     ),
-    EndReason.SIGNAL: _failure("the code was killed by a signal that was not ours"),
-    EndReason.MEMORY_LIMIT: _failure("it used more memory than it asked for"),
-    EndReason.PROCESS_LIMIT: _failure("it started more processes than it may"),
+    EndReason.SIGNAL: _failure("the code was killed by a signal that Potluck did not send"),
+    EndReason.MEMORY_LIMIT: _failure("it used more memory than it requested"),
+    EndReason.PROCESS_LIMIT: _failure("it started more processes than its limit"),
     EndReason.DISK_LIMIT: _failure("it filled its disk"),
-    EndReason.LOG_LIMIT: _failure("it wrote more log than it may"),
+    EndReason.LOG_LIMIT: _failure("it wrote more log than its limit"),
     EndReason.TIME_LIMIT: _failure("it ran past its time limit"),
     EndReason.INPUT_FAILED: _preparation("a file that it needs could not be unpacked"),
     EndReason.PREPARE_FAILED: _preparation("its dependencies could not be installed"),
     EndReason.PREPARE_TIME_LIMIT: _preparation("installing its dependencies took too long"),
-    EndReason.SANDBOX_FAILED: _loss("the node could not set the sandbox up"),
+    EndReason.SANDBOX_FAILED: _loss("the node could not set up the sandbox"),
     EndReason.LEASE_EXPIRED: _loss(
-        "the node fell silent, or kept it far past its limit, and its lease ran out",
+        "the node went silent, or far exceeded the time limit, and the lease expired",
         reporter=Reporter.SERVER,
     ),
-    EndReason.NODE_RESTARTED: _loss("the provider restarted in the middle of it"),
-    EndReason.NODE_LEFT: _uncounted("the node's owner took the node away in the middle of it"),
-    EndReason.DEVICE_LOST: _loss("the device failed in the middle of it"),
+    EndReason.NODE_RESTARTED: _loss("the provider restarted during the attempt"),
+    EndReason.NODE_LEFT: _uncounted("the owner removed the node during the attempt"),
+    EndReason.DEVICE_LOST: _loss("the device failed during the attempt"),
     EndReason.RECLAIMED: _uncounted(
-        "the owner of the device wanted it back",
+        "the owner reclaimed the device",
         next_try=NextTry.SHORT_PAUSE,
         node_fault=NodeFault.UNLESS_AGREED,
     ),
     EndReason.DECLINED: _uncounted(
-        "the node's owner does not take such tasks, or not now",
+        "the node's owner does not accept such tasks, or not now",
         next_try=NextTry.DECLINE_PAUSE,
         node_fault=NodeFault.UNLESS_IMAGE,
     ),
@@ -186,50 +186,50 @@ END_REASONS: Final = {
     ),
     EndReason.CANCELLED: _cancellation("the task's owner cancelled it"),
     EndReason.DEADLINE: _cancellation("it was not started in time"),
-    EndReason.DEPENDENCY: _cancellation("a task that it was to come after did not succeed"),
+    EndReason.DEPENDENCY: _cancellation("a task that it depends on did not succeed"),
     EndReason.SILENCE: _uncounted(
-        "the server was silent for longer than the task or the node's owner allows",
+        "the server was unreachable for longer than the task or the node's owner allows",
         node_fault=NodeFault.NO,
     ),
     EndReason.ITEMS_FAILED: _failed_task("more items of the array failed than it allows"),
     EndReason.POISON: _lost_task("it was lost on three different nodes"),
-    EndReason.SPEC_UNREADABLE: _failed_task("the server cannot open what the task is made of"),
+    EndReason.SPEC_UNREADABLE: _failed_task("the server cannot decrypt the task"),
     EndReason.TOO_MANY_LOSSES: _lost_task("its attempts were lost too often"),
 }
 
 
 class Requirements(Struct, frozen=True):
-    """What a node must have free. Cores, memory and disk are also the walls of the sandbox."""
+    """What a node must have free. Cores, memory and disk are also the limits of the sandbox."""
 
     device_kind: DeviceKind | None = None
     device_count: Annotated[int, Meta(ge=1, le=64)] = 1
-    device_milli: Milli | None = None  # a fraction of one device; whole devices if not said
+    device_milli: Milli | None = None  # a fraction of one device; by default whole devices
     device_memory_bytes: Count = 0  # of each device
     device_vendor: ShortText | None = None  # case does not matter
     device_model: ShortText | None = None  # patterns such as "RTX 40*|A100", case does not matter
-    compute_capability: ComputeCapability | None = None  # at least this
+    compute_capability: ComputeCapability | None = None  # the minimum
     max_price_micro_per_hour: Price | None = None
-    labels: Labels = ()  # the node must have each of them
+    labels: Labels = ()  # the node must have all of them
     min_reliability: Annotated[float, Meta(ge=0, le=1)] | None = None
-    sandbox: SandboxStrength | None = None  # at least this strong
-    owners: Wallets = ()  # only nodes of these wallets; none: everybody's
-    python: ShortText | None = None  # of the node, such as "3.11": what a function was pickled by
-    shares_device: bool = False  # whether a fraction may stand beside another account's
+    sandbox: SandboxStrength | None = None  # the minimum strength
+    owners: Wallets = ()  # only nodes of these wallets; empty: of all
+    python: ShortText | None = None  # the node's version, such as "3.11", for a pickled function
+    shares_device: bool = False  # whether a fraction may share a device with another account
     cores: Annotated[int, Meta(ge=1, le=4096)] = 1
     memory_bytes: Annotated[int, Meta(ge=16 * MIB, le=2**50)] = GIB
     disk_bytes: Annotated[int, Meta(ge=MIB, le=2**50)] = 256 * MIB
 
 
 class Limits(Struct, frozen=True):
-    """Walls that the scheduler need not count."""
+    """Limits that do not affect scheduling."""
 
     run_seconds: Annotated[float, Meta(ge=0.001, le=30 * 86_400)] = 6 * 3600.0
     prepare_seconds: Annotated[float, Meta(ge=0.001, le=86_400)] = 600.0
     processes: Annotated[int, Meta(ge=4, le=65_536)] = 256
     log_bytes: Annotated[int, Meta(ge=1024, le=GIB)] = 16 * MIB
-    # The node stops it when the server has been silent for so long; else it goes on to its limit.
+    # The node stops the task after this time without the server; by default it runs to its limit.
     stop_after_silence_seconds: Annotated[float, Meta(ge=0.1, le=30 * 86_400)] | None = None
-    # How often what the task keeps in its checkpoint directory is brought to safety.
+    # How often the node uploads the task's checkpoint directory.
     checkpoint_seconds: Annotated[float, Meta(ge=0.1, le=86_400)] = 60.0
 
 
@@ -249,28 +249,30 @@ class ItemRange(Struct, frozen=True):
 
 
 class TaskRequest(Struct, frozen=True):
-    """All that a consumer says about a task; kept as it came."""
+    """A task as its consumer requests it; stored unchanged."""
 
     spec: TaskSpec
     name: ShortText | None = None
     requirements: Requirements = Requirements()
     limits: Limits = Limits()
     priority: Priority = 0
-    max_attempts: MaxAttempts = 1  # tries that end in the task's own failure
+    max_attempts: MaxAttempts = 1  # attempts that may end in the task's own failure
     start_within_seconds: Annotated[float, Meta(gt=0, le=366 * 86_400)] | None = None
-    delay_seconds: Annotated[float, Meta(gt=0, le=366 * 86_400)] | None = None  # not before
-    expected_seconds: Annotated[float, Meta(gt=0, le=30 * 86_400)] | None = None  # a guess
-    after: Annotated[tuple[TaskIdText, ...], Meta(max_length=100)] = ()  # once these succeeded
-    items: Annotated[int, Meta(ge=1, le=MOST_ITEMS)] | None = None  # an array of so many items
-    allow_failures: Annotated[int, Meta(ge=0, le=MOST_ITEMS)] = 0  # items that may fail
-    # Variables that only nodes of the account itself and of the wallets in `trust` are given.
+    delay_seconds: Annotated[float, Meta(gt=0, le=366 * 86_400)] | None = None  # the earliest start
+    expected_seconds: Annotated[float, Meta(gt=0, le=30 * 86_400)] | None = None  # an estimate
+    after: Annotated[
+        tuple[TaskIdText, ...], Meta(max_length=100)
+    ] = ()  # starts after these have succeeded
+    items: Annotated[int, Meta(ge=1, le=MOST_ITEMS)] | None = None  # the size of an array
+    allow_failures: Annotated[int, Meta(ge=0, le=MOST_ITEMS)] = 0  # how many items may fail
+    # Variables that only nodes of this account and of the wallets in `trust` get.
     secrets: Annotated[dict[VariableName, ArgumentText], Meta(max_length=64)] = {}
     trust: Wallets = ()
     secrets_to_strangers: bool = False
 
 
 class WaitingReason(Struct, frozen=True):
-    """Why a queued task waits: a stable code and a sentence for a person."""
+    """Why a queued task waits: a stable code and a sentence."""
 
     code: ShortText
     sentence: LineText

@@ -1,4 +1,4 @@
-"""What a task is made of, one kind a class."""
+"""The content of a task, one class for each kind."""
 
 from typing import Annotated
 
@@ -22,37 +22,37 @@ ImageText = Annotated[
 
 
 class ScriptSpec(Struct, frozen=True, tag_field="kind", tag="script"):
-    """A Python file, with the dependencies that its PEP 723 block names."""
+    """A Python file, with the dependencies in its PEP 723 block."""
 
     filename: ShortText
     source: SourceText
     arguments: Arguments = ()
     environment: Variables = {}
-    folder: BlobRef | None = None  # an archive, unpacked where the task works
-    files: InputFiles = ()  # shown there, and not to be written to
+    folder: BlobRef | None = None  # an archive that is unpacked into the working directory
+    files: InputFiles = ()  # read-only files in the working directory
     inputs: Value | None = None  # of an array: an item file of `ItemInputs`, as JSON
 
 
 class FunctionSpec(Struct, frozen=True, tag_field="kind", tag="function"):
-    """A Python function, pickled by its owner and unpickled in the sandbox, nowhere else.
+    """A Python function, pickled by its owner and unpickled only in the sandbox.
 
-    Of an array, `inputs` has the arguments of each item (see wire/item_file.py), else those of the
-    one call.
+    For an array, `inputs` has the arguments of each item (see wire/item_file.py), else those of
+    the one call.
     """
 
     name: ShortText
     code: Value
     inputs: Value
-    python: Annotated[str, Meta(pattern=f"^3\\.[0-9]{{1,3}}{END}")]  # that pickled it
+    python: Annotated[str, Meta(pattern=f"^3\\.[0-9]{{1,3}}{END}")]  # the version that pickled it
     dependencies: Annotated[tuple[ShortText, ...], Meta(max_length=256)] = ()
     environment: Variables = {}
     folder: BlobRef | None = None
     files: InputFiles = ()
-    pickles_results: bool = False  # instead of plain data; its owner will not open a stranger's
+    pickles_results: bool = False  # instead of plain data; opened from trusted nodes only
 
 
 class CommandSpec(Struct, frozen=True, tag_field="kind", tag="command"):
-    """A program of the node's system, or one that came along, with its arguments."""
+    """A program of the node's system or of the uploaded folder, with its arguments."""
 
     command: Annotated[tuple[ArgumentText, ...], Meta(min_length=1, max_length=1024)]
     environment: Variables = {}
@@ -62,7 +62,7 @@ class CommandSpec(Struct, frozen=True, tag_field="kind", tag="command"):
 
 
 class ContainerSpec(Struct, frozen=True, tag_field="kind", tag="container"):
-    """An image, with the command that it is to run if not its own."""
+    """A container image, with a command if not its own."""
 
     image: ImageText
     command: Arguments = ()
@@ -76,12 +76,12 @@ TaskSpec = ScriptSpec | FunctionSpec | CommandSpec | ContainerSpec
 
 
 def kind_of(spec: TaskSpec) -> str:
-    """As `TaskKind` spells it."""
+    """As in `TaskKind`."""
     return str(spec.__struct_config__.tag)
 
 
 def name_of(spec: TaskSpec) -> str:
-    """What a task is called whose owner gave it no name."""
+    """The default name of a task."""
     match spec:
         case ScriptSpec():
             return spec.filename
@@ -94,7 +94,7 @@ def name_of(spec: TaskSpec) -> str:
 
 
 def blobs_of(spec: TaskSpec) -> tuple[BlobRef, ...]:
-    """All that it names; its owner must have uploaded each of them, or been given it."""
+    """All blobs that it names; the account must own or have access to each."""
     values = (spec.code, spec.inputs) if isinstance(spec, FunctionSpec) else (spec.inputs,)
     named = [value.blob for value in values if value is not None and value.blob is not None]
     folder = [] if spec.folder is None else [spec.folder]

@@ -1,4 +1,4 @@
-"""What an owner asks for a device and allows on it. Declared to the pool, and kept by the node."""
+"""The terms of an owner for a device. The pool shows them, and the node enforces them."""
 
 from enum import StrEnum
 from typing import Annotated
@@ -22,15 +22,15 @@ Fractions = Annotated[int, Meta(ge=1, le=1_000)]
 Patterns = Annotated[tuple[ShortText, ...], Meta(max_length=256)]
 GraceSeconds = Annotated[float, Meta(ge=0, le=3_600)]
 
-SANDBOXES = ("bwrap", "docker", "runsc", "none")  # the drivers that there are
+SANDBOXES = ("bwrap", "docker", "runsc", "none")  # all sandbox drivers
 
 
 class TaskKind(StrEnum):
-    """What a task is made of."""
+    """The kind of a task."""
 
     SCRIPT = "script"  # a Python file
     FUNCTION = "function"  # a Python function
-    CONTAINER = "container"  # an image
+    CONTAINER = "container"  # a container image
     COMMAND = "command"  # a program with its arguments
 
 
@@ -38,30 +38,30 @@ Kinds = Annotated[tuple[TaskKind, ...], Meta(max_length=16)]
 
 
 class DeviceTerms(Struct, frozen=True):
-    """On which terms a device may be had."""
+    """The conditions under which a device takes tasks."""
 
     price_micro_per_hour: Price = 0
-    is_paused: bool = False  # gets no new work until its owner says so
-    hours: LineText = ""  # of the week, in the owner's own time, as in model/hours.py; none: always
-    idle_minutes: IdleMinutes = 0  # only when its owner has not used it for so long
-    memory_share: MemoryShare = 1.0  # of its memory
-    power_watts: Watts | None = None  # at most, where the device can be told
-    fractions: Fractions | None = None  # a card serves so many tasks at a time; none: any number
-    shares_accounts: bool = False  # fractions of several accounts may stand side by side
-    is_reclaimable: bool = False  # tasks may be stopped because the owner wants it back
-    grace_seconds: GraceSeconds = 30.0  # for a task that is stopped for that, to come to an end
-    kinds: Kinds = ()  # of tasks; none: all
-    allow: Wallets = ()  # only these accounts' tasks; none: everybody's
-    deny: Wallets = ()  # nobody's of these, whatever else is said
+    is_paused: bool = False  # takes no new work until its owner resumes it
+    hours: LineText = ""  # of the week, in local time, as in model/hours.py; empty: always
+    idle_minutes: IdleMinutes = 0  # only after the owner has not used it for this long
+    memory_share: MemoryShare = 1.0  # the share of its memory that tasks may use
+    power_watts: Watts | None = None  # the maximum, if the device supports a limit
+    fractions: Fractions | None = None  # the maximum number of tasks on a card; none: no limit
+    shares_accounts: bool = False  # tasks of several accounts may share the device
+    is_reclaimable: bool = False  # the owner may stop tasks to get the device back
+    grace_seconds: GraceSeconds = 30.0  # for a task to finish when the owner reclaims the device
+    kinds: Kinds = ()  # of tasks; empty: all
+    allow: Wallets = ()  # only tasks of these wallets; empty: of all
+    deny: Wallets = ()  # no tasks of these wallets, even if allowed
 
 
 class TermsChange(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What an owner wants changed. What is not said stays; null goes back to the default.
+    """A change that an owner requests. Omitted fields stay; null restores the default.
 
-    The last few concern the node as a whole, and can not be said of single devices.
+    The fields from `cores` on apply to the node as a whole, not to single devices.
     """
 
-    devices: Annotated[tuple[ShortText, ...], Meta(max_length=64)] = ()  # by uuid or id; none: all
+    devices: Annotated[tuple[ShortText, ...], Meta(max_length=64)] = ()  # by uuid or id; empty: all
     price_micro_per_hour: Price | UnsetType | None = UNSET
     is_paused: bool | UnsetType | None = UNSET
     hours: LineText | UnsetType | None = UNSET
@@ -79,14 +79,14 @@ class TermsChange(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
     memory_bytes: Annotated[int, Meta(ge=2**26, le=2**50)] | UnsetType | None = UNSET
     disk_bytes: Annotated[int, Meta(ge=2**20, le=2**50)] | UnsetType | None = UNSET
     bandwidth_bytes_per_second: Annotated[int, Meta(ge=1_000, le=2**40)] | UnsetType | None = UNSET
-    sandbox: ShortText | UnsetType | None = UNSET  # a driver's name
-    has_containers: bool | UnsetType | None = UNSET  # whether images are run
-    images: Patterns | UnsetType | None = UNSET  # which of them others may have run
-    pulls_images: bool | UnsetType | None = UNSET  # whether one that is not here is fetched
+    sandbox: ShortText | UnsetType | None = UNSET  # the name of a driver
+    has_containers: bool | UnsetType | None = UNSET  # whether it runs images
+    images: Patterns | UnsetType | None = UNSET  # which images others may run
+    pulls_images: bool | UnsetType | None = UNSET  # whether it downloads missing images
 
 
 class Order(StrEnum):
-    """What an owner wants done at once."""
+    """An order of an owner that takes effect immediately."""
 
-    RECLAIM = "reclaim"  # give me my devices back: pause them, and stop what runs on them
-    DRAIN = "drain"  # take no more work, finish what runs, and end
+    RECLAIM = "reclaim"  # pause the devices, and stop the tasks on them
+    DRAIN = "drain"  # take no new work, finish the running tasks, then stop

@@ -1,7 +1,7 @@
-"""Sizes, times and credits as people write and read them.
+"""Sizes, times and credits in human-readable form.
 
-GB is a thousand million bytes and GiB is 2^30, as the standards say; that also lets a card sold as
-24 GB, which reports a little less than 24 GiB, meet `--memory 24GB`.
+GB is 10^9 bytes and GiB is 2^30, as in the standards. So a card sold as 24 GB, which reports a
+little less than 24 GiB, meets `--memory 24GB`.
 """
 
 import re
@@ -20,13 +20,13 @@ _POWERS = "kmgtp"
 
 def parse_bytes(text: str, option: str) -> int:
     """`8GB`, `512 MiB`, `1.5g`, or a plain number of bytes."""
-    found = _SIZE.fullmatch(text.strip())
-    if found is None or (found[3] and not found[2]):
+    match = _SIZE.fullmatch(text.strip())
+    if match is None or (match[3] and not match[2]):
         raise InvalidInput(
             f"{option} {text!r} is not a size.", "Write it like 8GB, 512MB or 1.5GiB."
         )
-    power = _POWERS.index(found[2].lower()) + 1 if found[2] else 0
-    return int(float(found[1]) * (1024 if found[3] else 1000) ** power)
+    power = _POWERS.index(match[2].lower()) + 1 if match[2] else 0
+    return int(float(match[1]) * (1024 if match[3] else 1000) ** power)
 
 
 def parse_seconds(text: str, option: str) -> float:
@@ -34,32 +34,32 @@ def parse_seconds(text: str, option: str) -> float:
     rest, total = text.strip(), 0.0
     if re.fullmatch(_NUMBER, rest, re.ASCII):
         rest += "s"
-    while found := _TIME_PART.match(rest):
-        total += float(found[1]) * _SECONDS[found[2].lower()]
-        rest = rest[found.end() :]
+    while match := _TIME_PART.match(rest):
+        total += float(match[1]) * _SECONDS[match[2].lower()]
+        rest = rest[match.end() :]
     if rest or total == 0:
         raise InvalidInput(
-            f"{option} {text!r} is not a length of time.", "Write it like 90s, 15m, 1h30m or 2d."
+            f"{option} {text!r} is not a duration.", "Write it like 90s, 15m, 1h30m or 2d."
         )
     return total
 
 
 def parse_credits(text: str, option: str) -> int:
     """Credits with up to six decimals, in micro-credits."""
-    found = re.fullmatch(r"(\d{1,9})(?:\.(\d{1,6}))?", text.strip(), re.ASCII)
-    if found is None:
+    match = re.fullmatch(r"(\d{1,9})(?:\.(\d{1,6}))?", text.strip(), re.ASCII)
+    if match is None:
         raise InvalidInput(
             f"{option} {text!r} is not a number of credits.",
             "Write it like 2 or 0.25: less than a billion, with up to six decimals.",
         )
-    return int(found[1]) * MICRO + int((found[2] or "").ljust(6, "0"))
+    return int(match[1]) * MICRO + int((match[2] or "").ljust(6, "0"))
 
 
 def parse_milli(text: str, option: str) -> int:
     """`0.25`, `250m` or `25%`: a part of a device, in thousandths."""
-    found = re.fullmatch(_NUMBER + r"\s*(m|%|)", text.strip(), re.ASCII)
+    match = re.fullmatch(_NUMBER + r"\s*(m|%|)", text.strip(), re.ASCII)
     parts = {"m": 1.0, "%": 10.0, "": 1000.0}
-    milli = float(found[1]) * parts[found[2]] if found else 0.0
+    milli = float(match[1]) * parts[match[2]] if match else 0.0
     if not 1 <= milli <= WHOLE_DEVICE_MILLI or abs(milli - round(milli)) > 1e-6:
         raise InvalidInput(
             f"{option} {text!r} is not a part of a device.",
@@ -69,11 +69,11 @@ def parse_milli(text: str, option: str) -> int:
 
 
 def parse_moment(text: str, option: str, now: datetime) -> datetime:
-    """`2h` (ago), `2026-01-31`, `2026-01-31T12:00`; without an offset, by this machine's clock."""
+    """`2h` (ago), `2026-01-31`, `2026-01-31T12:00`; without an offset, in local time."""
     try:
-        found = datetime.fromisoformat(text.strip())
-        return found.astimezone() if found.tzinfo is None else found
-    except (ValueError, OverflowError, OSError):  # no date, or the clock's first or last days
+        moment = datetime.fromisoformat(text.strip())
+        return moment.astimezone() if moment.tzinfo is None else moment
+    except (ValueError, OverflowError, OSError):  # no date, or beyond the range of dates
         return _ago(text, option, now)
 
 
@@ -82,7 +82,7 @@ def _ago(text: str, option: str, now: datetime) -> datetime:
         return now - timedelta(seconds=parse_seconds(text, option))
     except (InvalidInput, OverflowError) as error:
         raise InvalidInput(
-            f"{option} {text!r} is no time.", "Write it like 2h (ago) or 2026-01-31T12:00."
+            f"{option} {text!r} is not a time.", "Write it like 2h (ago) or 2026-01-31T12:00."
         ) from error
 
 
@@ -96,7 +96,7 @@ def show_bytes(count: int) -> str:
 
 
 def show_seconds(seconds: float) -> str:
-    """Short, and never more exact than a person cares for."""
+    """Short, and no more exact than people need."""
     if seconds < 10:
         return f"{max(seconds, 0):.1f} s"
     if seconds < 60:

@@ -1,4 +1,4 @@
-"""What an attempt used, as the node measured it."""
+"""The resource usage of an attempt, as the node measured it."""
 
 from typing import Annotated
 
@@ -13,9 +13,7 @@ class Usage(Struct, frozen=True):
     cpu_seconds: Seconds = 0.0
     memory_peak_bytes: Count = 0
     log_bytes: Count = 0
-    device_seconds: Seconds = 0.0  # that its devices computed, where they tell how busy they are
-    energy_joules: Annotated[float, Meta(ge=0, le=1e15)] | None = (
-        None  # where they tell their power
-    )
-    input_bytes: Count = 0  # that were brought to the node for it
+    device_seconds: Seconds = 0.0  # computing time of its devices, if they report their load
+    energy_joules: Annotated[float, Meta(ge=0, le=1e15)] | None = None  # if they report their power
+    input_bytes: Count = 0  # downloaded to the node for this attempt
     output_bytes: Count = 0

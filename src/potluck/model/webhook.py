@@ -1,19 +1,19 @@
-"""Webhooks: why one is paused, and what becomes of a delivery."""
+"""States of webhooks and of deliveries."""
 
 from enum import StrEnum
 
 
 class PauseReason(StrEnum):
-    """Why nothing is sent to an address."""
+    """Why a webhook is paused."""
 
-    OWNER = "owner"  # its owner asked for it
-    GONE = "gone"  # the receiver answered 410: it wants nothing any more
-    FAILING = "failing"  # it took nothing for as long as is tried
+    OWNER = "owner"  # paused by its owner
+    GONE = "gone"  # the receiver answered 410 Gone
+    FAILING = "failing"  # deliveries failed for too long
 
 
 class DeliveryState(StrEnum):
-    """An event on its way to one webhook."""
+    """The state of an event's delivery to one webhook."""
 
-    PENDING = "pending"  # it waits for its turn, or for the next try
-    DELIVERED = "delivered"  # the receiver answered with a success
-    GIVEN_UP = "given_up"  # tried for long enough, or skipped by the owner
+    PENDING = "pending"  # waits for its first or next try
+    DELIVERED = "delivered"  # the receiver answered with success
+    GIVEN_UP = "given_up"  # failed for too long, or skipped by the owner

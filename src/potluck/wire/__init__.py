@@ -1,1 +1,1 @@
-"""What crosses the network, built from `model`. Server, provider and consumer share these types."""
+"""Messages on the network, built from `model` and shared by server, provider and consumer."""

@@ -1,7 +1,7 @@
-"""Bytes to values and back, with foreign errors translated into ours.
+"""Encodes and decodes JSON and MessagePack, and stored task specs.
 
-JSON is for people and programs of any language. MessagePack is the same values in fewer bytes, and
-carries bytes as they are, which JSON has to escape.
+Errors of msgspec become InvalidInput. MessagePack holds the same values in fewer bytes, and carries
+bytes without escaping.
 """
 
 import json
@@ -20,8 +20,8 @@ def encode_json(value: Any) -> bytes:
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError as error:
-        # Python shows bytes of a command line that are no UTF-8 as lone surrogates.
-        raise InvalidInput("A text in it is not valid UTF-8.", "Write it in UTF-8.") from error
+        # Python represents bytes of a command line that are not UTF-8 as lone surrogates.
+        raise InvalidInput("A text is not valid UTF-8.", "Write it in UTF-8.") from error
 
 
 def decode_json(body: bytes | str, kind: type[T]) -> T:
@@ -30,7 +30,7 @@ def decode_json(body: bytes | str, kind: type[T]) -> T:
     except _NOT_DECODABLE as error:
         if str(error) == _CUT_SHORT and _is_whole(body):
             raise InvalidInput(
-                "A text in the body has the half of a surrogate pair.", "Write it in UTF-8."
+                "A text in the body contains half of a surrogate pair.", "Write it in UTF-8."
             ) from error
         raise _invalid(error) from error
 
@@ -44,20 +44,21 @@ def decode_packed(body: bytes, kind: type[T]) -> T:
         return msgspec.msgpack.decode(body, type=kind)
     except _NOT_DECODABLE as error:
         if str(error) == _CUT_SHORT:
-            raise InvalidInput("The MessagePack in the body is cut short.", _HINT) from error
+            raise InvalidInput("The MessagePack in the body is incomplete.", _HINT) from error
         raise _invalid(error) from error
 
 
-# Invalid UTF-8 and deep nesting are not msgspec's own errors, and must not become our 500.
+# Invalid UTF-8 and deep nesting raise other errors than msgspec's own.
 _NOT_DECODABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 
-# Also said of a text that ends in the first half of a surrogate pair.
+# Also the error for JSON text that ends in the first half of a surrogate pair.
 _CUT_SHORT = "Input data was truncated"
+_HINT = "Compare it with /schema/openapi.json."
 
 
 def _is_whole(body: bytes | str) -> bool:
-    """By a reader that takes such halves."""
+    """Uses a parser that accepts half of a surrogate pair."""
     try:
         json.loads(body)
     except (ValueError, RecursionError):
@@ -70,12 +71,7 @@ def _invalid(error: Exception) -> InvalidInput:
         return InvalidInput("The body is nested too deeply.")
     if isinstance(error, UnicodeError):
         return InvalidInput("The body is not valid UTF-8.")
-    return InvalidInput(f"The body does not fit: {plain(str(error))}.", _HINT)
-
-
-# What is said of JSON with a lone surrogate, too; in MessagePack it has this one meaning.
-_CUT_SHORT = "Input data was truncated"
-_HINT = "Compare it with /schema/openapi.json."
+    return InvalidInput(f"The body is not valid: {plain(str(error))}.", _HINT)
 
 
 class _StoredSpec(msgspec.Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Messages between a consumer and the server. Inputs are held to `strict`, answers may grow."""
+"""Messages between a consumer and the server. `strict_types` has the strict forms of requests."""
 
 from datetime import datetime
 from typing import Annotated
@@ -18,16 +18,16 @@ from potluck.wire.owner_request import Wish
 
 
 class RetryTask(Struct, frozen=True, forbid_unknown_fields=True):
-    """Secrets are gone with a task's end, so they are given again."""
+    """Options of a retry. Secrets are deleted when a task ends, so they must be given again."""
 
-    all_items: bool = False  # of an array; else only those that have not succeeded
+    all_items: bool = False  # of an array; by default only items that have not succeeded
     secrets: Annotated[dict[VariableName, ArgumentText], Meta(max_length=64)] = {}
     trust: Wallets = ()
     secrets_to_strangers: bool = False
 
 
 class AttemptDevice(Struct, frozen=True):
-    """What an attempt has of a device."""
+    """The share of a device that an attempt uses."""
 
     device_id: DeviceId
     model: str
@@ -36,7 +36,7 @@ class AttemptDevice(Struct, frozen=True):
 
 
 class AttemptView(Struct, frozen=True):
-    """One try of a task, as its owner sees it."""
+    """One attempt of a task, as its owner sees it."""
 
     id: AttemptId
     number: int
@@ -52,11 +52,11 @@ class AttemptView(Struct, frozen=True):
     detail: str = ""
     usage: Usage | None = None
     charge_micro: int = 0
-    items: ItemRange | None = None  # of an array: what it was granted
+    items: ItemRange | None = None  # of an array: the granted items
 
 
 class ItemCounts(Struct, frozen=True):
-    """How far an array has come. What is in none of the others is being worked on."""
+    """Progress of an array. Items in none of the other counts are in progress."""
 
     total: int
     pending: int
@@ -77,7 +77,7 @@ class TaskView(Struct, frozen=True):
     requirements: Requirements
     limits: Limits
     version: int  # grows with every change; the follow stream resumes from it
-    phase: str  # the state in finer words for people: "queued", "preparing", "running" …
+    phase: str  # the state in finer steps: "queued", "preparing", "running" …
     exit_code: int | None = None
     reason: EndReason | None = None
     detail: str = ""
@@ -86,18 +86,18 @@ class TaskView(Struct, frozen=True):
     finished_at: datetime | None = None
     charge_micro: int = 0
     attempts: list[AttemptView] = []  # the newest few, oldest of them first
-    attempt_count: int = 0  # of all of them
+    attempt_count: int = 0  # the number of all attempts
     after: list[TaskId] = []
     not_before: datetime | None = None
     start_before: datetime | None = None
     expected_seconds: float | None = None
     items: ItemCounts | None = None
-    kept_until: datetime | None = None  # values, files and logs; None as long as it is not over
-    retry_of: TaskId | None = None  # the task that this one is tried again for
+    kept_until: datetime | None = None  # of values, files and logs; None until the task has ended
+    retry_of: TaskId | None = None  # the task that this one retries
 
 
 class AttemptPage(Struct, frozen=True):
-    """Attempts at a task, newest first; `next_cursor` asks for the older ones."""
+    """Attempts of a task, newest first; `next_cursor` leads to older ones."""
 
     attempts: list[AttemptView]
     next_cursor: int | None = None
@@ -106,7 +106,7 @@ class AttemptPage(Struct, frozen=True):
 class FailedItem(Struct, frozen=True):
     item: int
     failures: int
-    is_final: bool  # it will not be tried again
+    is_final: bool  # it will not be retried
     attempt_id: AttemptId
     reason: EndReason
     exit_code: int | None = None
@@ -114,14 +114,14 @@ class FailedItem(Struct, frozen=True):
 
 
 class FailedItemPage(Struct, frozen=True):
-    """Items of an array that have failed, in order; `next_cursor` asks for those behind."""
+    """Failed items of an array, in order; `next_cursor` leads to the next ones."""
 
     items: list[FailedItem]
     next_cursor: int | None = None
 
 
 class RefusalCount(Struct, frozen=True):
-    """So many nodes can not take the task for this reason."""
+    """The number of nodes that cannot take the task for this reason."""
 
     code: str
     nodes: int
@@ -129,22 +129,22 @@ class RefusalCount(Struct, frozen=True):
 
 
 class Explanation(Struct, frozen=True):
-    """Why a task waits, from the scheduler's own mouth."""
+    """Why a task waits, from the scheduler."""
 
     task_id: TaskId
     state: TaskState
     sentence: str
-    nodes: int  # that were looked at
+    nodes: int  # that were considered
     refusals: list[RefusalCount] = []
-    changes: list[str] = []  # what would have to change, in sentences
-    position: int | None = None  # 1 is the next; None when it is not in line
-    estimated_start: datetime | None = None  # None when there is no basis for a guess
-    basis: str | None = None  # what the guess rests on
-    at: datetime | None = None  # when the scheduler said so
+    changes: list[str] = []  # what would help, in sentences
+    position: int | None = None  # 1 is next; None if it is not in the queue
+    estimated_start: datetime | None = None  # None without a basis for an estimate
+    basis: str | None = None  # what the estimate is based on
+    at: datetime | None = None  # when the scheduler wrote this
 
 
 class TaskPage(Struct, frozen=True):
-    """Tasks, newest first; `next_cursor` asks for the older ones."""
+    """Tasks, newest first; `next_cursor` leads to older ones."""
 
     tasks: list[TaskView]
     next_cursor: str | None = None
@@ -153,7 +153,7 @@ class TaskPage(Struct, frozen=True):
 class LogPiece(Struct, frozen=True):
     """Log bytes of one stream. `text` has undecodable bytes replaced; `data` (base64) is exact."""
 
-    stream: str  # "stdout", "stderr" or "potluck", the platform's own remarks
+    stream: str  # "stdout", "stderr" or "potluck" for messages of the platform
     data: bytes
 
     @property
@@ -162,15 +162,15 @@ class LogPiece(Struct, frozen=True):
 
 
 class LogPage(Struct, frozen=True):
-    """A part of an attempt's log, from `offset` (a count of pieces) on."""
+    """A part of an attempt's log, starting at `offset` (a count of pieces)."""
 
     attempt_id: AttemptId | None
     offset: int
     next_offset: int
     pieces: list[LogPiece]
-    complete: bool  # nothing more will come
-    elsewhere: bool = False  # there is more, kept by another instance of the server
-    cleared: bool = False  # whatever was written is kept no longer
+    complete: bool  # nothing more will follow
+    elsewhere: bool = False  # another instance of the server has more
+    cleared: bool = False  # the log has been deleted
 
 
 class FollowedState(Struct, frozen=True, tag_field="event", tag="state"):
@@ -189,20 +189,20 @@ FollowEvent = FollowedState | FollowedLog
 
 
 class DeviceView(Struct, frozen=True):
-    """Which wallets an owner allows and denies is his own affair: others see that he chooses."""
+    """A device of a node. Only its owner sees the allow and deny lists."""
 
     id: DeviceId
     description: DeviceDescription
     free_milli: int
     availability: Availability = Availability.AVAILABLE
     why: str = ""
-    sample: DeviceSample | None = None  # unknown until the node has told it lately
+    sample: DeviceSample | None = None  # None without a recent report
     chooses_accounts: bool = False
     standing: Standing = Standing.BOUND
 
 
 class NodeView(Struct, frozen=True):
-    """A provider machine, as everybody in the pool sees it."""
+    """A provider machine, as everyone in the pool sees it."""
 
     id: NodeId
     name: str
@@ -216,15 +216,15 @@ class NodeView(Struct, frozen=True):
     devices: list[DeviceView]
     is_mine: bool
     heartbeat_at: datetime
-    load_percent: float | None = None  # unknown until the node has told it lately
+    load_percent: float | None = None  # None without a recent report
     memory_used_bytes: int | None = None
     own_tasks_only: bool = False
-    wishes: list[Wish] = []  # of its owner, and shown to him: not carried out yet
-    python_version: str = ""  # functions are pickled for one
+    wishes: list[Wish] = []  # pending requests of its owner; only the owner sees them
+    python_version: str = ""  # functions are pickled for this version
 
 
 class DeviceUse(Struct, frozen=True):
-    """An attempt on a device; only the task's and the node's owner are told which."""
+    """An attempt on a device; only the owners of the task and of the node see its ids."""
 
     milli: int
     memory_bytes: int
@@ -233,7 +233,7 @@ class DeviceUse(Struct, frozen=True):
 
 
 class PoolDevice(Struct, frozen=True):
-    """A device of the pool, where it is, and what it serves now."""
+    """A device of the pool with its node and its current use."""
 
     id: DeviceId
     node_id: NodeId
@@ -249,49 +249,47 @@ class PoolDevice(Struct, frozen=True):
     why: str = ""
     sample: DeviceSample | None = None
     chooses_accounts: bool = False
-    reliability: float = (
-        1.0  # the share of its node's attempts that came to an end, as is planned by
-    )
+    reliability: float = 1.0  # the share of its node's attempts that were not lost
     labels: list[str] = []  # of its node
-    own_tasks_only: bool = False  # its node runs nobody's tasks but its owner's
+    own_tasks_only: bool = False  # its node runs only its owner's tasks
 
 
 class DevicePage(Struct, frozen=True):
-    """Devices in the order of their ids; `next_cursor` asks for those behind."""
+    """Devices by id; `next_cursor` leads to the next ones."""
 
     devices: list[PoolDevice]
     next_cursor: DeviceId | None = None
 
 
 class DeviceCounts(Struct, frozen=True):
-    """Devices of one kind: each is in one of the three."""
+    """Devices of one kind; each is in one of the three counts."""
 
-    free: int = 0  # wholly
-    busy: int = 0  # serves somebody, perhaps with a part of it
+    free: int = 0  # completely free
+    busy: int = 0  # at least a part is in use
     away: int = 0  # takes no new work, or its node is silent
 
 
 class PoolView(Struct, frozen=True):
-    """The pool in numbers."""
+    """Counts of the whole pool."""
 
-    nodes: int  # that are online
+    nodes: int  # online
     silent_nodes: int
     gpus: DeviceCounts
     cpus: DeviceCounts
-    waiting_tasks: int  # everybody's; counted up to `counted_tasks`
-    running_attempts: int  # everybody's, and so are those on their way to a node
+    waiting_tasks: int  # of all accounts; counted up to `counted_tasks`
+    running_attempts: int  # of all accounts, including those that a node has not fetched yet
     counted_tasks: int
 
 
 class NodeList(Struct, frozen=True):
-    """Nodes in the order of their ids; `next_cursor` asks for those behind."""
+    """Nodes by id; `next_cursor` leads to the next ones."""
 
     nodes: list[NodeView]
     next_cursor: NodeId | None = None
 
 
 class ServerHealth(Struct, frozen=True):
-    """Alive or ready, with a sentence for each part that is not."""
+    """Whether the server is alive or ready, with the status of each part."""
 
     status: str
     version: str

@@ -1,7 +1,7 @@
-"""The question that decides a contested device: a product of two matrices, from a seed.
+"""The challenge for a contested device: the product of two matrices, generated from a seed.
 
-The numbers are small enough that the product is exact in 32 bits, on a graphics card as on a
-processor. Both sides make the factors from the seed; the product comes as bytes, row by row.
+The numbers are small enough that the product is exact in 32 bits, on a GPU as on a CPU. Both sides
+generate the factors from the seed. The product is sent as bytes, row by row.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ from msgspec import Meta, Struct
 
 from potluck.model.bounded_types import END, ShortText
 
-SIZE = 128  # rows, and columns
+SIZE = 128  # rows and columns
 PRODUCT_BYTES = 4 * SIZE * SIZE
 
 Matrix = list[list[int]]
@@ -20,7 +20,7 @@ SeedText = Annotated[str, Meta(pattern=f"^[0-9a-f]{{64}}{END}")]
 
 
 class DeviceChallenge(Struct, frozen=True):
-    """Show that this device can be computed on, now."""
+    """Prove now that the node can compute on this device."""
 
     uuid: str
     seed: SeedText
@@ -38,13 +38,13 @@ class ChallengeAnswers(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ChallengesAnswered(Struct, frozen=True):
-    """The devices whose answer was right and in time."""
+    """The devices whose answer was correct and in time."""
 
     accepted: list[str]
 
 
 def factors(seed: str) -> tuple[bytes, bytes]:
-    """The two matrices, a byte for each number, row by row."""
+    """The two matrices, one byte per number, row by row."""
     data = hashlib.shake_256(bytes.fromhex(seed)).digest(2 * SIZE * SIZE)
     return data[: SIZE * SIZE], data[SIZE * SIZE :]
 

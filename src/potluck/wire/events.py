@@ -1,4 +1,4 @@
-"""What an account is told: the same JSON in its list, in its stream and to its webhooks."""
+"""Events of an account: the same JSON in its list, its stream and its webhooks."""
 
 from datetime import datetime
 from typing import Any
@@ -8,12 +8,12 @@ from msgspec import Struct
 from potluck.model.event import EventKind
 from potluck.model.ids import NodeId, TaskId
 
-# The kind that a stream gives to an EventGap; no event has it.
+# The event type of an EventGap in a stream; no event has it.
 GAP = "gap"
 
 
 class EventView(Struct, frozen=True):
-    """A fact, as it was committed. Whoever hears it twice knows it by its id."""
+    """A committed fact. Use its id to detect duplicates."""
 
     id: str
     kind: EventKind
@@ -21,24 +21,24 @@ class EventView(Struct, frozen=True):
     task_id: TaskId | None = None
     task_name: str | None = None
     node_id: NodeId | None = None
-    data: dict[str, Any] = {}  # as far as it applies: state, reason, attempt_id, node_id
+    data: dict[str, Any] = {}  # if applicable: state, reason, attempt_id, node_id
 
 
 class EventGap(Struct, frozen=True):
-    """Between the position that was asked for and what follows, something may be missing."""
+    """Events may be missing between the requested position and the next event."""
 
     detail: str
     hint: str = ""
 
 
 class EventPage(Struct, frozen=True):
-    """Some events, and the position from which to read on.
+    """A page of events, and the position to continue from.
 
-    Oldest first there is always one: asked again with it, the answer has what came since. Newest
-    first there is none behind the last page.
+    Oldest first, `next_cursor` is always present, and leads to later events too. Newest first, it
+    is null on the last page.
     """
 
     events: list[EventView]
     next_cursor: str | None = None
-    head: str | None = None  # behind all that there was: a stream from here misses nothing
+    head: str | None = None  # after the newest event: a stream from here misses nothing
     gap: EventGap | None = None

@@ -1,8 +1,8 @@
-"""Files on their way: uploads that can be taken up again, and what a task's files are called.
+"""Resumable uploads, and the files of tasks.
 
-An upload is a row of parts of one size, the last one shorter, each sent whole and kept before it is
-acknowledged. Whoever begins an upload of the same bytes again is told how many parts are there, and
-goes on behind them. The bytes are checked against their hash when all are there.
+An upload consists of parts of equal size, except the last. Each part is sent whole and stored
+before it is acknowledged. Beginning an upload of the same bytes again returns the number of stored
+parts, so that the client resumes after them. The hash is checked when all parts are there.
 """
 
 from datetime import datetime
@@ -22,14 +22,14 @@ class BeginUpload(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class BeginNodeUpload(Struct, frozen=True, forbid_unknown_fields=True):
-    """For the account whose task it is; as long as the lease holds."""
+    """An upload for the account that owns the task; requires a valid lease."""
 
     lease: Lease
     blob: BlobRef
 
 
 class Upload(Struct, frozen=True):
-    """`parts_done` parts are kept. The account has the blob once it is `complete`."""
+    """`parts_done` parts are stored. The account has the blob once it is `complete`."""
 
     upload_id: str  # empty when there is nothing to send
     part_bytes: int
@@ -38,7 +38,7 @@ class Upload(Struct, frozen=True):
 
 
 class AddedFile(Struct, frozen=True, forbid_unknown_fields=True):
-    """A file that a task has left: a small one as it is, a large one uploaded before."""
+    """An output file: a small one inline, a large one as an uploaded blob."""
 
     path: PathText
     data: Annotated[bytes, Meta(max_length=INLINE_BYTES)] = b""
@@ -46,27 +46,27 @@ class AddedFile(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class AddFiles(Struct, frozen=True, forbid_unknown_fields=True):
-    """What an attempt has left. MessagePack; the same path again takes the place of the first."""
+    """Output files of an attempt. A repeated path replaces the file."""
 
     lease: Lease
     files: Annotated[tuple[AddedFile, ...], Meta(min_length=1, max_length=1_000)]
 
 
 class KeepCheckpoint(Struct, frozen=True, forbid_unknown_fields=True):
-    """Uploaded before; given to the next attempt in the place of any other."""
+    """An uploaded checkpoint for the next attempt; it replaces the previous one."""
 
     lease: Lease
     blob: BlobRef
 
 
 class TaskFiles(Struct, frozen=True):
-    """What the newest attempt that left any has left, or all attempts at an array together.
+    """Files of the newest attempt that has any, or of all attempts of an array.
 
-    `next_cursor` asks for those behind.
+    `next_cursor` leads to the next ones.
     """
 
-    attempt: int | None  # its number; none if there is none, or several
+    attempt: int | None  # its number; none without files, or with several attempts
     files: list[NamedFile]
-    kept_until: datetime | None = None  # None as long as the task is not over
-    cleared: bool = False  # whatever it left is kept no longer
+    kept_until: datetime | None = None  # None until the task has ended
+    cleared: bool = False  # the files have been deleted
     next_cursor: str | None = None

@@ -1,4 +1,4 @@
-"""Messages about who somebody is: signing in, keys, invites, and what admins do about accounts."""
+"""Messages about identity: signing in, keys, invites, and account administration."""
 
 from datetime import datetime
 from typing import Annotated, Any
@@ -15,7 +15,7 @@ from potluck.model.bounded_types import (
 from potluck.model.ids import AccountId, NodeId
 from potluck.wire.signing.address import AddressText
 
-# A contract wallet's signature may be long; nobody's is longer than this.
+# Signatures of contract wallets can be long, but not longer than this.
 SignatureText = Annotated[str, Meta(pattern=f"^0x[0-9a-fA-F]*{END}", max_length=8_194)]
 MessageText = Annotated[str, Meta(max_length=2_048)]
 SecretText = Annotated[str, Meta(min_length=1, max_length=512, pattern=f"^[!-~]*{END}")]
@@ -29,26 +29,26 @@ Lifetime = Annotated[int, Meta(ge=SHORTEST_LIFETIME_SECONDS, le=LONGEST_LIFETIME
 
 
 class Challenge(Struct, frozen=True):
-    """What a sign-in message has to say: a nonce of this server, one of its origins and chains."""
+    """Values for a sign-in message: a nonce, and this server's origins and chains."""
 
     nonce: str
     expires_at: datetime
     origins: list[str]
     chain_ids: list[int]
-    node_key_seconds: float = 30 * 86_400.0  # the longest that a node key is authorised for
+    node_key_seconds: float = 30 * 86_400.0  # the longest validity of a node key
 
 
 class Login(Struct, frozen=True, forbid_unknown_fields=True):
-    """An EIP-4361 message and the wallet's signature of it."""
+    """An EIP-4361 message and the wallet's signature."""
 
     message: MessageText
     signature: SignatureText
     invite: SecretText | None = None
-    machine: MachineText = ""  # what the list of sessions calls it
+    machine: MachineText = ""  # its name in the list of sessions
 
 
 class Tokens(Struct, frozen=True):
-    """The access token for every call, and the refresh token for the next pair. Once each."""
+    """An access token for every call, and a refresh token, usable once, for the next pair."""
 
     access_token: str
     expires_in: float
@@ -63,14 +63,14 @@ class Refresh(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class NodeLogin(Struct, frozen=True, forbid_unknown_fields=True):
-    """An EIP-4361 message signed by a node key instead of a wallet."""
+    """An EIP-4361 message, signed by a node key instead of a wallet."""
 
     message: MessageText
     signature: SignatureText
 
 
 class NodeToken(Struct, frozen=True):
-    """There is no refresh token: the node key signs again."""
+    """An access token. There is no refresh token: the node key signs again."""
 
     access_token: str
     expires_in: float
@@ -78,11 +78,11 @@ class NodeToken(Struct, frozen=True):
     token_type: str = "Bearer"  # noqa: S105
 
 
-# --- the device flow: a terminal asks, a browser wallet approves (RFC 8628) ---------------------
+# --- the device flow: a terminal starts it, a browser wallet approves (RFC 8628) ----------------
 
 
 class TerminalAsk(Struct, frozen=True, forbid_unknown_fields=True):
-    """A terminal asks to be let in. With `node_key` it asks for that key to be authorised too."""
+    """A sign-in request of a terminal. `node_key` also requests that key's authorisation."""
 
     machine: MachineText = ""
     node_key: AddressText | None = None
@@ -90,7 +90,7 @@ class TerminalAsk(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TerminalAsked(Struct, frozen=True):
-    """The code for the person, the secret for the terminal that polls."""
+    """A code for the user, and a secret for the polling terminal."""
 
     device_code: str
     user_code: str
@@ -101,31 +101,31 @@ class TerminalAsked(Struct, frozen=True):
 
 
 class TerminalView(Struct, frozen=True):
-    """What the page shows before somebody signs."""
+    """What the page shows before the user signs."""
 
     user_code: str
     machine: str
     scopes: list[Scope]
-    statement: str  # the signed message has to carry exactly this
+    statement: str  # the signed message must contain exactly this
     expires_at: datetime
     node_key: str | None = None
 
 
 class TerminalWallet(Struct, frozen=True, forbid_unknown_fields=True):
-    """The wallet that will sign, and where its owner looks at the page."""
+    """The wallet that will sign, and the origin of the page."""
 
     address: AddressText
-    chain_id: Annotated[int, Meta(ge=0, le=2**53)]  # that the wallet is set to
+    chain_id: Annotated[int, Meta(ge=0, le=2**53)]  # the wallet's current chain
     origin: Annotated[str, Meta(max_length=300, pattern=f"^[!-~]*{END}")]
 
 
 class TerminalDraft(Struct, frozen=True):
-    """What that wallet has to sign: a message, and a delegation where a node key is asked for."""
+    """What the wallet must sign: a message, and a delegation if a node key is requested."""
 
     message: str
-    chain_id: int  # that the message names
-    delegation: "Delegation | None" = None  # without its signature yet
-    typed_data: dict[str, Any] | None = None  # the same, as `eth_signTypedData_v4` takes it
+    chain_id: int  # the chain in the message
+    delegation: "Delegation | None" = None  # still without a signature
+    typed_data: dict[str, Any] | None = None  # the delegation, as `eth_signTypedData_v4` takes it
 
 
 class TerminalApproval(Struct, frozen=True, forbid_unknown_fields=True):
@@ -151,12 +151,12 @@ class Me(Struct, frozen=True):
     scopes: list[Scope]
     available_micro: int
     held_micro: int
-    quota: Quota = Quota()  # in force: where the account has none of its own, the server's
-    used_blob_bytes: int = 0  # of files, those on their way included
+    quota: Quota = Quota()  # in effect: the account's own, or else the server's
+    used_blob_bytes: int = 0  # of files, including unfinished uploads
 
 
 class ChooseRoles(Struct, frozen=True, forbid_unknown_fields=True):
-    """An account's own choice: consumer, provider, both or none."""
+    """The account's own choice: consumer, provider, both or none."""
 
     roles: Annotated[tuple[Role, ...], Meta(max_length=3)]
 
@@ -190,7 +190,7 @@ class KeyView(Struct, frozen=True):
 
 
 class KeyMade(Struct, frozen=True):
-    """The secret is in this answer and nowhere else."""
+    """Only this response contains the secret."""
 
     secret: str
     key: KeyView
@@ -204,7 +204,7 @@ class KeyList(Struct, frozen=True):
 
 
 class Delegation(Struct, frozen=True, forbid_unknown_fields=True):
-    """A wallet's word (EIP-712 `NodeKey`) that this key may work for it, here and until then."""
+    """A wallet's authorisation (EIP-712 `NodeKey`) of a key, for one server and a limited time."""
 
     wallet: AddressText
     key: AddressText
@@ -249,7 +249,7 @@ class AccountView(Struct, frozen=True):
     held_micro: int
     suspended_at: datetime | None = None
     suspended_for: str = ""
-    quota: Quota = Quota()  # its own
+    quota: Quota = Quota()  # without the server's defaults
 
 
 class AccountPage(Struct, frozen=True):
@@ -258,7 +258,7 @@ class AccountPage(Struct, frozen=True):
 
 
 class SetRoles(Struct, frozen=True, forbid_unknown_fields=True):
-    """All roles of an account, admin among them."""
+    """All roles of an account, including admin."""
 
     roles: Annotated[tuple[Role, ...], Meta(max_length=3)]
 
@@ -268,7 +268,7 @@ class Suspend(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SetQuota(Quota, frozen=True, forbid_unknown_fields=True):
-    """The whole quota of an account; what is left out is as for everybody."""
+    """The complete quota of an account; omitted fields get the server's default."""
 
 
 class GrantCredit(Struct, frozen=True, forbid_unknown_fields=True):
@@ -277,7 +277,7 @@ class GrantCredit(Struct, frozen=True, forbid_unknown_fields=True):
 
 class NewInvite(Struct, frozen=True, forbid_unknown_fields=True):
     roles: Annotated[tuple[Role, ...], Meta(max_length=3)] = (Role.CONSUMER,)
-    credit_micro: Annotated[int, Meta(ge=0, le=2**53)] = 0  # for each account that it lets in
+    credit_micro: Annotated[int, Meta(ge=0, le=2**53)] = 0  # for each account that uses it
     uses: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
     expires_in: Lifetime = 7 * 86_400  # seconds
 
@@ -292,7 +292,7 @@ class InviteView(Struct, frozen=True):
 
 
 class InviteMade(Struct, frozen=True):
-    """The code is in this answer and nowhere else."""
+    """Only this response contains the code."""
 
     code: str
     invite: InviteView
@@ -303,12 +303,12 @@ class InviteList(Struct, frozen=True):
 
 
 class AuditEntry(Struct, frozen=True):
-    """One fact of the record; `hash` covers all of it and the hash before it."""
+    """An audit entry; `hash` covers the entry and the hash of the previous one."""
 
     number: Count
     at: datetime
     kind: str
-    actor: str  # an account's id, or "server"
+    actor: str  # the id of an account, or "server"
     subject: str
     detail: dict[str, str]
     hash: str
@@ -320,7 +320,7 @@ class AuditPage(Struct, frozen=True):
 
 
 class AuditVerdict(Struct, frozen=True):
-    """Whether the chain holds, how far, and its head: keep that elsewhere to notice a cut end."""
+    """Whether the hash chain is intact. Store its head elsewhere to detect a removed end."""
 
     holds: bool
     entries: int
@@ -329,7 +329,7 @@ class AuditVerdict(Struct, frozen=True):
 
 
 class KeyRotation(Struct, frozen=True, forbid_unknown_fields=True):
-    """Asks for a new encryption key (where the server keeps it), or for more of the rewriting."""
+    """Requests a new encryption key (if the server stores it), or the next batch to re-encrypt."""
 
     new_key: bool = False
 
@@ -338,4 +338,4 @@ class RotationProgress(Struct, frozen=True):
     key_id: str
     rewritten: int
     remaining: int
-    unreadable: int = 0  # what no key opens, as far as was looked; it stays as it is
+    unreadable: int = 0  # values that no key decrypts, as far as seen; they stay as they are

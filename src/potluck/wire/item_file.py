@@ -1,7 +1,7 @@
-"""Many values in one: their count, where each begins, then all of them, one behind the other.
+"""Many values in one file: their count, their offsets, then the values.
 
-All numbers are 64 bits, little-endian: `count`, then `count + 1` offsets into what follows, the
-last of which is its size. So any item can be read without reading the others, also from a file.
+All numbers are 64 bits, little-endian: `count`, then `count + 1` offsets into the values, the last
+of which is their total size. So an item can be read without reading the others.
 """
 
 import struct
@@ -19,12 +19,12 @@ def pack(values: Sequence[bytes]) -> bytes:
 
 
 def index_bytes(count: int) -> int:
-    """How long what stands before the values is."""
+    """The size of the count and the offsets."""
     return _NUMBER.size * (count + 2)
 
 
 def unpack(data: bytes, most: int) -> list[bytes]:
-    """All values, of which there may be so many; what does not fit together is refused."""
+    """Returns all values. Raises InvalidInput for a damaged file or more than `most` values."""
     if len(data) < _NUMBER.size:
         raise _damaged()
     (count,) = _NUMBER.unpack_from(data)
@@ -39,4 +39,4 @@ def unpack(data: bytes, most: int) -> list[bytes]:
 
 
 def _damaged() -> InvalidInput:
-    return InvalidInput("The values of the items do not fit together.")
+    return InvalidInput("The values of the items are damaged.")

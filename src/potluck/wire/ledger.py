@@ -1,4 +1,4 @@
-"""What an account is told of its own ledger, in millionths of a credit."""
+"""The ledger of an account, in micro-credits."""
 
 from datetime import date, datetime
 from enum import StrEnum
@@ -10,10 +10,10 @@ from potluck.model.ids import AttemptId, TaskId
 
 
 class LedgerEntry(Struct, frozen=True):
-    """A movement of credit, as it changed the two purses of the account.
+    """A change of the account's balance.
 
-    A hold takes from `available` and puts into `held`, a refund the other way; a charge takes from
-    `held`; a grant and a reward put into `available`.
+    A hold moves credit from `available` to `held`, a refund moves it back; a charge takes from
+    `held`; a grant and a reward add to `available`.
     """
 
     id: int
@@ -21,14 +21,14 @@ class LedgerEntry(Struct, frozen=True):
     kind: EntryKind
     available_micro: int
     held_micro: int
-    task_id: TaskId | None = None  # None of a grant
-    task_name: str | None = None  # of a task of one's own
+    task_id: TaskId | None = None  # None for a grant
+    task_name: str | None = None  # only of the account's own task
     attempt_id: AttemptId | None = None
     node_name: str | None = None
 
 
 class LedgerPage(Struct, frozen=True):
-    """Entries, newest first; `next_cursor` asks for the older ones."""
+    """Entries, newest first; `next_cursor` leads to older ones."""
 
     entries: list[LedgerEntry]
     next_cursor: int | None = None
@@ -42,20 +42,20 @@ class LineBy(StrEnum):
 
 
 class LedgerLine(Struct, frozen=True):
-    """What came and went on a day (UTC), or for a task; credit that was given is for none."""
+    """Totals of a day (UTC) or of a task; grants belong to no task."""
 
     granted_micro: int
     spent_micro: int
     earned_micro: int
     day: date | None = None
     task_id: TaskId | None = None
-    task_name: str | None = None  # of a task of one's own
+    task_name: str | None = None  # only of the account's own task
 
 
 class LedgerSummary(Struct, frozen=True):
-    """The balance now, and what came and went from `since` until `until`.
+    """The current balance, and totals from `since` until `until`.
 
-    The totals are of all of that time, the lines of the newest days or tasks.
+    The totals cover the whole time, the lines only the newest days or tasks.
     """
 
     available_micro: int
@@ -66,4 +66,4 @@ class LedgerSummary(Struct, frozen=True):
     spent_micro: int
     earned_micro: int
     lines: list[LedgerLine]
-    is_free: bool  # no device in the pool asks for credit
+    is_free: bool  # no device in the pool costs credit

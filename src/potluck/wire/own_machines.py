@@ -1,4 +1,4 @@
-"""What an owner is told of his machines: what they do, and what they earn."""
+"""Messages about an owner's machines: their activity and earnings."""
 
 from datetime import date, datetime
 
@@ -12,37 +12,37 @@ from potluck.wire.device_status import DeviceSample
 
 
 class DeviceHistory(Struct, frozen=True):
-    """How a device did in the last hour, oldest first. What was not kept is not there."""
+    """Measurements of a device from the last hour, oldest first. There may be gaps."""
 
     device_id: DeviceId
     samples: list[DeviceSample]
 
 
 class UsedInAll(Struct, frozen=True):
-    """What attempts used of a machine, all together, as it measured it."""
+    """Total usage of attempts on a machine, as it measured it."""
 
     cpu_seconds: float = 0.0
-    device_seconds: float = 0.0  # that devices computed, where they tell how busy they are
-    energy_joules: float | None = None  # where any of them tells its power
+    device_seconds: float = 0.0  # computing time of devices, if they report their load
+    energy_joules: float | None = None  # if any of them reports its power
     input_bytes: int = 0
     output_bytes: int = 0
 
 
 class Earned(Struct, frozen=True):
-    """What one node was paid on one day (UTC), and its attempts that ended on that day."""
+    """Earnings of one node on one day (UTC), from attempts that ended on that day."""
 
     day: date
     node_id: NodeId
     node_name: str
-    device_id: DeviceId | None  # None where attempts had several devices
+    device_id: DeviceId | None  # None if attempts used several devices
     attempts: int
-    seconds: float  # that they ran
+    seconds: float  # the total run time
     reward_micro: int
     used: UsedInAll = UsedInAll()
 
 
 class Earnings(Struct, frozen=True):
-    """The newest day first; the totals are of all that was asked for."""
+    """Newest day first; the totals cover the whole requested time."""
 
     since: datetime
     until: datetime
@@ -63,29 +63,29 @@ class AwayDevice(Struct, frozen=True):
 
 
 class NodeReason(Struct, frozen=True):
-    """So many waiting tasks are not given to the node for this reason."""
+    """The number of waiting tasks that the node does not get for this reason."""
 
-    code: str  # a refusal, or why there is room and they do not get it
+    code: str  # a refusal, or why they do not use the free room
     tasks: int
     sentence: str
 
 
 class NodeExplanation(Struct, frozen=True):
-    """Why a node gets no work, or no more, from the scheduler's own mouth."""
+    """Why a node gets no work, or no more, from the scheduler."""
 
     node_id: NodeId
     state: NodeState
     sentence: str
-    running: int = 0  # attempts that it has now
-    waiting: int = 0  # tasks in the queue, whoever could take them
-    reasons: list[NodeReason] = []  # of most tasks first
+    running: int = 0  # the number of its attempts
+    waiting: int = 0  # the number of tasks in the queue
+    reasons: list[NodeReason] = []  # those with the most tasks first
     changes: list[str] = []  # what its owner could do, in sentences
     away: list[AwayDevice] = []
-    at: datetime | None = None  # when the scheduler said so
+    at: datetime | None = None  # when the scheduler wrote this
 
 
 class LeaveNode(Struct, frozen=True, forbid_unknown_fields=True):
-    """Nothing need be said: a node that only ends may come back with the key that it has."""
+    """An empty message is fine: a node that only stops can come back with its key."""
 
     is_for_good: bool = False  # its key is revoked
     wish: Count = 0  # as in a heartbeat

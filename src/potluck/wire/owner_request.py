@@ -1,4 +1,4 @@
-"""What an owner asks of a node from elsewhere. The server keeps it until the node has done it."""
+"""Remote requests of an owner to a node. The server stores them until the node has done them."""
 
 from typing import Annotated
 
@@ -9,16 +9,16 @@ from potluck.model.terms import Order, TermsChange
 
 
 class OwnerOrder(Struct, frozen=True, forbid_unknown_fields=True):
-    """An order, and the devices it is about, by uuid or id; none: all of the node."""
+    """An order and its devices, by uuid or id; empty: all of the node."""
 
     order: Order
     devices: Annotated[tuple[ShortText, ...], Meta(max_length=64)] = ()
 
 
 class Wish(Struct, frozen=True):
-    """One of the two, with devices by uuid. Told with each heartbeat until it is carried out.
+    """A change or an order, with devices by uuid. Each heartbeat carries it until it is done.
 
-    Neither, to a node that has forgotten what it carried out: that is the number to go on from.
+    A node that has lost its count of done requests gets an empty one, with the next number.
     """
 
     number: int

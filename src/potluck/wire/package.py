@@ -1,8 +1,8 @@
-"""The package that a server hands out, and the line that installs it.
+"""The package that a server serves, and the commands that install it.
 
-The line names the hash of what it installs, and the installer refuses anything else. So the line is
-what is trusted, not the way the bytes came: where a server has an authority of its own, which
-installers do not know, they are told not to ask who it is.
+The command contains the hash of the wheel, and the installer refuses any other content. So trust
+rests on the command, not on the connection: with a private authority, which installers do not know,
+they skip the verification of the certificate.
 """
 
 from urllib.parse import urlsplit
@@ -16,15 +16,15 @@ class Package(Struct, frozen=True):
     """A wheel of exactly the code that the server runs."""
 
     name: str
-    version: str  # with a mark of the content: two wheels of one version have one content
-    file: str  # what the wheel is called
+    version: str  # with a hash of the content: equal versions have equal content
+    file: str  # the file name of the wheel
     sha256: str
     size_bytes: int
     requires_python: str
 
 
 class Installers(Struct, frozen=True):
-    """The same line for each installer that checks the hash. `uv tool install` does not."""
+    """The install command for each installer that checks the hash; `uv tool install` does not."""
 
     pip: str
     uv: str
@@ -32,7 +32,7 @@ class Installers(Struct, frozen=True):
 
 
 def installers(url: str, package: Package, has_own_authority: bool) -> Installers:
-    """For a shell of any kind; `url` is where whoever joins reaches the server."""
+    """Commands for any shell; `url` is the server's address for the joining machine."""
     what = requirement(url, package)
     if not has_own_authority:
         commands = ("pip install", "uv pip install", "pipx install")
@@ -47,6 +47,6 @@ def installers(url: str, package: Package, has_own_authority: bool) -> Installer
 
 
 def requirement(url: str, package: Package) -> str:
-    """As PEP 508 has it; no index is ever asked for the name."""
+    """As in PEP 508; no package index is used."""
     path = routes.PACKAGE_FILE.url(file=package.file)
     return f"{package.name} @ {url}{path}#sha256={package.sha256}"

@@ -9,7 +9,7 @@ CONTENT_TYPE = "application/problem+json"
 
 
 class Problem(Struct, frozen=True):
-    """The body of every answer that is not a success."""
+    """The body of every error response."""
 
     type: str
     title: str
@@ -35,6 +35,6 @@ def to_problem(raised: PotluckError) -> Problem:
 
 
 def to_error(problem: Problem) -> PotluckError:
-    """The same error again, on the client's side."""
+    """Restores the error on the client."""
     kind = error.by_code(problem.code)
     return kind(problem.detail, problem.hint, problem.retry_after_seconds)

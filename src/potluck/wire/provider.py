@@ -1,4 +1,4 @@
-"""Messages between a provider and the server. All of them fit on two screens."""
+"""Messages between a provider and the server."""
 
 from typing import Annotated
 
@@ -24,7 +24,7 @@ from potluck.wire.device_status import DeviceStatus
 from potluck.wire.owner_request import Wish
 from potluck.wire.signing.device_statement import DeviceStatement
 
-# Raised when an older side could not work with a newer one; what is only added does not raise it.
+# Raised for incompatible changes only; additions do not raise it.
 PROTOCOL = 1
 
 DeviceStatuses = Annotated[tuple[DeviceStatus, ...], Meta(max_length=64)]
@@ -32,9 +32,9 @@ HeldLeases = Annotated[tuple[Lease, ...], Meta(max_length=10_000)]
 
 
 class RegisterNode(Struct, frozen=True, forbid_unknown_fields=True):
-    """Sent at each start of a provider. `node_id` is the one it was given before, if any.
+    """Sent at each start of a provider. `node_id` is the one from an earlier registration.
 
-    Each device comes with the node key's statement that it is here.
+    Each device comes with the node key's signed statement that it is present.
     """
 
     description: NodeDescription
@@ -42,13 +42,13 @@ class RegisterNode(Struct, frozen=True, forbid_unknown_fields=True):
     own_tasks_only: bool = False
     statements: Annotated[tuple[DeviceStatement, ...], Meta(max_length=64)] = ()
     protocol: SmallCount = PROTOCOL
-    contest: bool = False  # what is bound to another wallet; else that is refused
-    statuses: DeviceStatuses = ()  # of its devices; what is not said takes work unless it is paused
+    contest: bool = False  # contest devices of other wallets; otherwise they are refused
+    statuses: DeviceStatuses = ()  # of its devices; without one a device takes work unless paused
     wish: Count = 0  # as in a heartbeat
 
 
 class UnboundDevice(Struct, frozen=True):
-    """A device that gets no work here, and why."""
+    """A device that gets no work, and why."""
 
     uuid: str
     standing: Standing
@@ -65,11 +65,11 @@ class NodeRegistered(Struct, frozen=True):
 
 
 class AcquireLeases(Struct, frozen=True, forbid_unknown_fields=True):
-    """Long poll. Listing the held leases acknowledges them; what is missing is given again."""
+    """Long poll. Listed leases are acknowledged; grants that are not listed are sent again."""
 
     held: HeldLeases = ()
     wait_seconds: Annotated[float, Meta(ge=0, le=60)] = 20.0
-    most: Annotated[int, Meta(ge=1, le=1_000)] = 100  # grants in one answer
+    most: Annotated[int, Meta(ge=1, le=1_000)] = 100  # grants in one response
 
 
 class GrantedDevice(Struct, frozen=True):
@@ -80,45 +80,45 @@ class GrantedDevice(Struct, frozen=True):
 
 
 class Grant(Struct, frozen=True):
-    """The right, and all that is needed, to run one attempt."""
+    """Everything that a node needs to run one attempt."""
 
     attempt_id: AttemptId
     token: LeaseToken
     task_id: TaskId
-    account_id: str  # whose task it is: environments are never shared between accounts
-    wallet: str  # of that account: owners allow and deny wallets
+    account_id: str  # the task's account: accounts never share environments
+    wallet: str  # of that account, for allow and deny lists
     spec: TaskSpec
     requirements: Requirements
     limits: Limits
     devices: list[GrantedDevice]
-    items: list[ItemRange] = []  # of an array: what is left to do, in this order
-    items_total: int | None = None  # of an array: how many items it has in all
-    is_reclaimable: bool = False  # when it was assigned, the owner had said that it may be stopped
-    secrets: dict[str, str] = {}  # here and nowhere else: they are kept in memory only
-    checkpoint: BlobRef | None = None  # an archive of what an earlier attempt left to go on from
+    items: list[ItemRange] = []  # of an array: the remaining items, in this order
+    items_total: int | None = None  # of an array: the number of all items
+    is_reclaimable: bool = False  # whether the owner's terms allowed stopping it at assignment
+    secrets: dict[str, str] = {}  # sent here only; the node keeps them in memory
+    checkpoint: BlobRef | None = None  # an archive from an earlier attempt to resume from
 
 
 class LeasesGranted(Struct, frozen=True):
-    """`stop` lists held attempts that are no longer wanted: end them and forget them."""
+    """`stop` lists held attempts that are cancelled or given up: stop and forget them."""
 
     grants: list[Grant] = []
     stop: list[AttemptId] = []
     lease_seconds: float = 90.0
-    has_wishes: bool = False  # of the owner: a heartbeat brings them
+    has_wishes: bool = False  # of the owner: the next heartbeat has them
 
 
 class Heartbeat(Struct, frozen=True, forbid_unknown_fields=True):
-    """Renews every lease of the node at once, and says how it does."""
+    """Renews every lease of the node, and reports the status of its devices."""
 
     held: HeldLeases = ()
     load_percent: Annotated[float, Meta(ge=0, le=100)] = 0.0
     memory_used_bytes: Count = 0
     devices: DeviceStatuses = ()
-    wish: Count = 0  # the number of the owner's last wish that was carried out here
+    wish: Count = 0  # the number of the last owner's request that the node has done
 
 
 class HeartbeatAnswer(Struct, frozen=True):
-    """What to stop, which devices to show something for, which get no work, and what to change."""
+    """Attempts to stop, device challenges, devices without work, and owner's requests."""
 
     stop: list[AttemptId] = []
     challenges: list[DeviceChallenge] = []
@@ -129,50 +129,50 @@ class HeartbeatAnswer(Struct, frozen=True):
 class Preparing(
     Struct, frozen=True, forbid_unknown_fields=True, tag_field="event", tag="preparing"
 ):
-    """The node has the attempt and sets it up."""
+    """The node has fetched the attempt and prepares it."""
 
     lease: Lease
 
 
 class Started(Struct, frozen=True, forbid_unknown_fields=True, tag_field="event", tag="started"):
-    """The consumer's code runs from now on."""
+    """The consumer's code starts to run."""
 
     lease: Lease
 
 
 class Finished(Struct, frozen=True, forbid_unknown_fields=True, tag_field="event", tag="finished"):
-    """It is over on this node. Sent until acknowledged; the same body gets the same answer."""
+    """The attempt has ended. Resent until acknowledged; the same body gets the same answer."""
 
     lease: Lease
     reason: EndReason
     exit_code: Annotated[int, Meta(ge=-255, le=255)] | None = None
     detail: LineText = ""
     usage: Usage = Usage()
-    value: Value | None = None  # of a function: what it returned, or what it raised
+    value: Value | None = None  # of a function: its return value or exception
 
 
 class ItemOutcome(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
-    """How one item of an array ended."""
+    """The outcome of one item of an array."""
 
     item: Annotated[int, Meta(ge=0, lt=MOST_ITEMS)]
     reason: EndReason
     run_seconds: Seconds
     exit_code: Annotated[int, Meta(ge=-255, le=255)] | None = None
     detail: LineText = ""
-    error: Annotated[bytes, Meta(max_length=65_536)] = b""  # of a function: what it raised
+    error: Annotated[bytes, Meta(max_length=65_536)] = b""  # of a function: its exception
 
 
 class ReturnedItems(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
-    """Items of a function's array that have all succeeded, and what they returned, in order."""
+    """Consecutive items of a function's array that succeeded, with their return values."""
 
     start: Annotated[int, Meta(ge=0, lt=MOST_ITEMS)]
     end: Annotated[int, Meta(ge=1, le=MOST_ITEMS)]
-    run_seconds: Seconds  # of all of them
+    run_seconds: Seconds  # the total of all items
     values: Value  # as in wire/item_file.py
 
 
 class ItemsDone(Struct, frozen=True, forbid_unknown_fields=True, tag_field="event", tag="items"):
-    """A part of a range. An item counts once: what has an outcome already is passed over."""
+    """Outcomes of a part of a range. An item counts once: repeated outcomes are ignored."""
 
     lease: Lease
     outcomes: Annotated[tuple[ItemOutcome, ...], Meta(max_length=1_000)] = ()
@@ -180,7 +180,7 @@ class ItemsDone(Struct, frozen=True, forbid_unknown_fields=True, tag_field="even
 
     @property
     def first_item(self) -> int:
-        """No two parts of a range have it in common; so it names one."""
+        """Identifies the part: parts of a range do not overlap."""
         return min([one.item for one in self.outcomes] + [one.start for one in self.returned])
 
 
@@ -192,7 +192,7 @@ class Reports(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ReportAnswer(Struct, frozen=True):
-    """`accepted`, or the code of the error that this one report met."""
+    """`accepted`, or the error code of this report."""
 
     attempt_id: AttemptId
     accepted: bool
@@ -209,7 +209,7 @@ class PackedLogPiece(Struct, frozen=True, forbid_unknown_fields=True, array_like
 
 
 class LogChunk(Struct, frozen=True, forbid_unknown_fields=True):
-    """Log pieces from `offset` (a count of pieces) on. MessagePack; idempotent by offset."""
+    """Log pieces, starting at `offset` (a count of pieces). Idempotent by offset."""
 
     lease: Lease
     offset: SmallCount

@@ -1,7 +1,7 @@
-"""What the server answered, as a value or as the error that it meant.
+"""Decodes responses of the server into a value or an error.
 
-Anything may sit behind an address: another program, a proxy with a page of its own, an older
-server. Whatever comes, the caller gets a value of the asked type or a PotluckError.
+Another program, a proxy or an older server may answer at the address. In every case the caller gets
+a value of the expected type or a PotluckError.
 """
 
 from typing import TypeVar
@@ -14,9 +14,8 @@ from potluck.wire.problem import Problem, to_error
 T = TypeVar("T")
 
 ELSEWHERE = 307
-# What a proxy in front of the server may say in its own words. That a request is malformed or in
-# conflict only the server can tell: on its word outcomes are dropped. So is that a credential is
-# over: on that word sessions end, and providers.
+# Statuses that a proxy may send without a problem body. Malformed requests, conflicts and invalid
+# credentials are believed only from the server itself: they end outcomes, sessions and providers.
 _BY_STATUS: dict[int, type[PotluckError]] = {
     401: error.Forbidden,
     403: error.Forbidden,
@@ -28,16 +27,16 @@ _BY_STATUS: dict[int, type[PotluckError]] = {
 
 
 def decoded(body: bytes, kind: type[T], url: str) -> T:
-    """The body of a success."""
+    """Decodes the body of a successful response."""
     try:
         return decode_json(body, kind)
     except InvalidInput as cause:
-        why = cause.detail.removeprefix("The body does not fit: ").rstrip(".")
+        why = cause.detail.removeprefix("The body is not valid: ").rstrip(".")
         raise not_potluck(url, why) from cause
 
 
 def failure(status: int, body: bytes, url: str) -> PotluckError:
-    """The error behind an answer that is not a success."""
+    """The error of a response that is not a success."""
     try:
         return to_error(decode_json(body, Problem))
     except InvalidInput:
@@ -45,26 +44,26 @@ def failure(status: int, body: bytes, url: str) -> PotluckError:
 
 
 def elsewhere(place: str, url: str) -> str:
-    """Where the server sends us for bytes, without our token: never from https into the open."""
+    """The address that the server redirects to for bytes: never from https to plain http."""
     if not place.startswith("https:" if url.startswith("https:") else ("http:", "https:")):
-        raise not_potluck(url, "it sends us elsewhere, and without https")
+        raise not_potluck(url, "it redirects to an address without https")
     return place
 
 
 def not_potluck(url: str, why: str) -> BadSettings:
-    """Something answers, so waiting would not help: the address is wrong, or the version is."""
+    """Something answers, so a retry would not help: the address or the version is wrong."""
     return BadSettings(
-        f"What answers at {url} does not speak this version of Potluck: {why}.",
-        "Check the address, and compare `potluck version` here and there.",
+        f"The server at {url} does not match this version of Potluck: {why}.",
+        "Check the address, and compare `potluck version` on both machines.",
     )
 
 
 def _by_status(status: int, url: str) -> PotluckError:
-    # Proxies have numbers of their own for a server that answers too late or not at all.
+    # Proxies have their own 5xx statuses for a server that is slow or down.
     kind = error.Unavailable if 500 <= status < 600 else _BY_STATUS.get(status)
     if kind is None:
         return not_potluck(url, f"HTTP status {status}")
     return kind(
         f"{url} answered with HTTP status {status} and no explanation.",
-        "Something between you and the server may have answered in its place.",
+        "A proxy in front of the server may have answered.",
     )

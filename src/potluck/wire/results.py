@@ -1,4 +1,4 @@
-"""What functions gave, on its way to whoever asked for it."""
+"""Submitting many tasks, and waiting for results of functions."""
 
 from typing import Annotated
 
@@ -14,19 +14,19 @@ MOST_TASKS = 1_000
 
 class Wanted(Struct, frozen=True, forbid_unknown_fields=True):
     task_id: TaskIdText
-    behind: SmallCount = 0  # so many pieces of it are known
+    behind: SmallCount = 0  # the number of known pieces
 
 
 class AskResults(Struct, frozen=True, forbid_unknown_fields=True):
-    """Answered when there is something new of any of them, or when the time is over."""
+    """Answered when any of the tasks has new results, or after `wait_seconds`."""
 
     tasks: Annotated[tuple[Wanted, ...], Meta(min_length=1, max_length=MOST_TASKS)]
     wait_seconds: Annotated[float, Meta(ge=0, le=60)] = 0.0
 
 
 class ResultPiece(Struct, frozen=True):
-    """Items from `start` up to `end`, and what they returned (wire/item_file.py); or the error of
-    one that failed for good. A task that is no array has one item, 0.
+    """Return values of the items from `start` up to `end` (wire/item_file.py), or the error of an
+    item that finally failed. A task without an array has one item, 0.
     """
 
     start: int
@@ -34,35 +34,35 @@ class ResultPiece(Struct, frozen=True):
     value: Value
     is_error: bool = False
     node_id: NodeId | None = None
-    wallet: str = ""  # whose node it was: pickles are opened from some only
+    wallet: str = ""  # of the node's owner: clients open pickles of trusted wallets only
 
 
 class TaskResult(Struct, frozen=True):
-    """What is new of a task; `pieces` in the order in which they came."""
+    """New results of a task; `pieces` in the order of arrival."""
 
     task_id: TaskId
     state: TaskState
-    behind: int  # to ask with next time
+    behind: int  # for the next request
     pieces: list[ResultPiece] = []
     reason: EndReason | None = None
     detail: str = ""
-    has_more: bool = False  # ask again, there is more already
+    has_more: bool = False  # more results are already available
 
 
 class Results(Struct, frozen=True):
-    """Those of which there is something new."""
+    """The tasks with new results."""
 
     results: list[TaskResult]
 
 
 class SubmitTasks(Struct, frozen=True, forbid_unknown_fields=True):
-    """Many at once; one that is refused is no matter to the others."""
+    """Many tasks in one request; a refused task does not affect the others."""
 
     tasks: Annotated[tuple[TaskRequest, ...], Meta(min_length=1, max_length=MOST_TASKS)]
 
 
 class Submitted(Struct, frozen=True):
-    """A task's id, or why it was not taken."""
+    """The id of a task, or the error that refused it."""
 
     task_id: TaskId | None = None
     code: str = ""

@@ -1,9 +1,9 @@
-"""Every path of the API, once. The server mounts them, the clients fill them in."""
+"""Every path of the API. The server mounts them, the clients fill them in."""
 
 from typing import NamedTuple
 
 DEFAULT_PORT = 8470
-PREFIX = "/v1/"  # of all that is the API; pages and probes have no version
+PREFIX = "/v1/"  # of the API; pages and probes have no version
 
 
 class Route(NamedTuple):
@@ -11,12 +11,12 @@ class Route(NamedTuple):
     path: str
 
     def url(self, **names: str) -> str:
-        """The path with its names filled in."""
+        """The path with its parameters filled in."""
         return self.path.format(**names)
 
     @property
     def template(self) -> str:
-        """The path as the server framework wants it: every name is text."""
+        """The path in the syntax of the server framework."""
         return self.path.replace("}", ":str}")
 
 

@@ -1,7 +1,6 @@
-"""The same values as inputs: a field that we do not know is a mistake, and is said so.
+"""Strict request types, which refuse unknown fields.
 
-In answers the values of `model` are read as they are, so that an older client understands a newer
-server; what a client sends is held to the letter.
+Responses use the types of `model` directly, so that an older client understands a newer server.
 """
 
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""Messages about webhooks: where an account wants to be told, and what came of telling it."""
+"""Messages about webhooks and their deliveries."""
 
 from datetime import datetime
 from typing import Annotated
@@ -17,16 +17,16 @@ Kinds = Annotated[tuple[EventKind, ...], Meta(max_length=50)]
 
 
 class NewWebhook(Struct, frozen=True, forbid_unknown_fields=True):
-    """An address to be told at: of all kinds of events, or of these; of all tasks, or of one."""
+    """A new webhook; without `kinds` for all kinds of events, without `task_id` for all tasks."""
 
     url: UrlText
-    name: NameText | None = None  # the host of the address, if not said
+    name: NameText | None = None  # by default the host of the address
     kinds: Kinds = ()
     task_id: TaskIdText | None = None
 
 
 class ChangeWebhook(Struct, frozen=True, forbid_unknown_fields=True):
-    """What is left out stays as it is. Without kinds, all are wanted."""
+    """Omitted fields stay. An empty `kinds` selects all kinds."""
 
     url: UrlText | UnsetType = UNSET
     name: NameText | UnsetType = UNSET
@@ -34,7 +34,7 @@ class ChangeWebhook(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ResumeWebhook(Struct, frozen=True, forbid_unknown_fields=True):
-    """All that happened meanwhile is sent, unless it is to be skipped."""
+    """By default all events since the pause are sent."""
 
     skip_missed: bool = False
 
@@ -49,14 +49,14 @@ class WebhookView(Struct, frozen=True):
     id: str
     name: str
     url: str
-    kinds: list[EventKind]  # none: all
+    kinds: list[EventKind]  # empty: all
     created_at: datetime
     task_id: TaskId | None = None
     pause: Pause | None = None
-    failing_since: datetime | None = None  # no success since then
+    failing_since: datetime | None = None  # the time of the first failure since the last success
     next_try_at: datetime | None = None  # while it fails
-    waiting: int = 0  # deliveries that are on their way or wait
-    old_secret_until: datetime | None = None  # the secret before also signs
+    waiting: int = 0  # the number of pending deliveries
+    old_secret_until: datetime | None = None  # until then the previous secret also signs
 
 
 class WebhookList(Struct, frozen=True):
@@ -64,21 +64,21 @@ class WebhookList(Struct, frozen=True):
 
 
 class WebhookMade(Struct, frozen=True):
-    """The secret is in this answer and nowhere else."""
+    """Only this response contains the secret."""
 
     secret: str
     webhook: WebhookView
 
 
 class WebhookTried(Struct, frozen=True):
-    """What came back for an event of the kind `webhook.test`."""
+    """The result of sending a `webhook.test` event."""
 
     event_id: str
     delivered: bool
     seconds: float
-    status: int | None = None  # none: no answer
-    detail: str = ""  # what went wrong
-    answer: str = ""  # how what came back begins
+    status: int | None = None  # none: no response
+    detail: str = ""  # the error
+    answer: str = ""  # the start of the response's body
 
 
 class TryView(Struct, frozen=True):
@@ -90,7 +90,7 @@ class TryView(Struct, frozen=True):
 
 
 class DeliveryView(Struct, frozen=True):
-    """One event on its way to one webhook, with what came of its newest tries, newest first."""
+    """The delivery of one event to one webhook, with its newest tries, newest first."""
 
     id: str
     event_id: str
@@ -100,12 +100,12 @@ class DeliveryView(Struct, frozen=True):
     task_id: TaskId | None = None
     tries: int = 0
     newest_tries: list[TryView] = msgspec.field(default_factory=list)
-    next_try_at: datetime | None = None  # while it is pending, and the webhook not paused
+    next_try_at: datetime | None = None  # while it is pending and the webhook is not paused
     ended_at: datetime | None = None
 
 
 class DeliveryPage(Struct, frozen=True):
-    """Newest first."""
+    """Deliveries, newest first."""
 
     deliveries: list[DeliveryView]
     next_cursor: str | None = None

@@ -124,5 +124,5 @@ def test_a_key_that_the_server_does_not_keep_is_for_its_keeper_to_change(
         assert (done["rewritten"], done["remaining"]) == (2, 0)
     with ServerProcess(tmp_path / "s", 0, POTLUCK_ENCRYPTION_KEY=NEW_KEY, **variables):
         pass  # the old key is not needed any more
-    with pytest.raises(AssertionError, match="not the one of this database"):
+    with pytest.raises(AssertionError, match="does not belong to this database"):
         ServerProcess(tmp_path / "s", 0, POTLUCK_ENCRYPTION_KEY=KEY, **variables)

@@ -164,7 +164,7 @@ def test_the_request_says_when_where_and_how_often(
         ("--share", "--share is about the rest of a device, and without --fraction there is none."),
         ("--allow-failures 1", "--allow-failures 1 is more than there are items."),
         ("--delay 2h --deadline 1h", "--delay is longer than --deadline, so it could never start."),
-        ("--delay soon", "--delay 'soon' is not a length of time."),
+        ("--delay soon", "--delay 'soon' is not a duration."),
         ("--delay 400d", "--delay must be at most 366 d 0 h."),
         ("--capability 8", "--capability is not a compute capability such as 8.6."),
         ("--array 0", "Invalid value for '--array': it must be at least 1."),

@@ -42,7 +42,7 @@ def test_the_server_is_not_running(tmp_path: Path) -> None:
         (("run", "/bin/true"), "not a Python script"),
         (("run", "--ram", "lots", __file__), "--ram 'lots' is not a size"),
         (("run", "--ram", "1kB", __file__), "--ram must be at least 16 MiB"),
-        (("run", "--time", "soon", __file__), "--time 'soon' is not a length of time"),
+        (("run", "--time", "soon", __file__), "--time 'soon' is not a duration"),
         (("run", "--gpu", "99", __file__), "--gpu"),
         (("run", "--nonsense", __file__), "--nonsense"),
         (("doctor", "banana"), "for 'part': 'banana' is not one of"),
@@ -73,7 +73,7 @@ def test_with_json_the_error_is_the_last_line_of_stdout(
 ) -> None:
     server.plays("/v1/me", Scene(200, b"<html>"))
     told = user.run("whoami", "--json")
-    assert_told(told, 78, "does not speak this version of Potluck")
+    assert_told(told, 78, "does not match this version of Potluck")
     (line,) = told.lines()
     assert line["error"]["code"] == "bad_settings"
     assert line["error"]["hint"]

@@ -200,7 +200,8 @@ def test_why() -> None:
     assert why(a_task(waiting=waiting)) == "No node has a GPU."
     assert why(a_task(TaskState.SUCCEEDED, reason=EndReason.COMPLETED, waiting=waiting)) == ""
     assert (
-        why(a_task(TaskState.FAILED, reason=EndReason.LOG_LIMIT)) == "it wrote more log than it may"
+        why(a_task(TaskState.FAILED, reason=EndReason.LOG_LIMIT))
+        == "it wrote more log than its limit"
     )
     late = a_task(TaskState.EXPIRED, reason=EndReason.DEADLINE)
     assert why(late) == "it was not started in time"

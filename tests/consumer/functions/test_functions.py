@@ -195,7 +195,7 @@ def test_an_item_that_nobody_raised_for_says_why_it_failed(node: StandIn, remote
     node.answers = fails_items(EndReason.MEMORY_LIMIT, "")
     with pytest.raises(
         TaskFailed,
-        match=r"^Item 0 of the task \w+ failed: it used more memory than it asked for\.$",
+        match=r"^Item 0 of the task \w+ failed: it used more memory than it requested\.$",
     ):
         next(remote.map([1]))
 

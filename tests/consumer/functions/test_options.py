@@ -17,7 +17,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"memory": "much"}, "memory 'much' is not a size."),
     ({"ram": 1}, "ram must be at least 16 MiB."),
     ({"gpu": -1}, "gpu must be a whole number from 0 to 64."),
-    ({"time": "soon"}, "time 'soon' is not a length of time."),
+    ({"time": "soon"}, "time 'soon' is not a duration."),
     ({"dependencies": 1}, "dependencies must be a string."),
     ({"attempts": 0}, "attempts must be a whole number from 1 to 100."),
     ({"owner": ["you"]}, "owner is not a wallet address"),
@@ -32,7 +32,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         {"file": {"../up": "here"}},
         "file is invalid: expected text that is a path below the working directory",
     ),
-    ({"time": -1}, "time '-1s' is not a length of time."),
+    ({"time": -1}, "time '-1s' is not a duration."),
     ({"priority": 101}, "priority must be a whole number from -100 to 100."),
     ({"from_wallets": [WALLET]}, "no effect without allow_pickle"),
 ]

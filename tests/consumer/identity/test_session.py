@@ -193,7 +193,7 @@ def test_nothing_is_signed_for_another_server(server: FakeServer) -> None:
     origins = ["https://potluck.example.org"]
     server.plays("/v1/auth/challenge", says(Challenge("n0nce" * 4, later, origins, [1])))
     line = door(server.url)
-    with pytest.raises(BadSettings, match="calls itself https://potluck"):
+    with pytest.raises(BadSettings, match="uses the address https://potluck"):
         sign_in(line, wallet.Wallet(b"\1" * 32))
     line.close()
     assert [each.path for each in server.requests] == ["/v1/auth/challenge"]

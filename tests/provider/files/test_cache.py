@@ -79,7 +79,7 @@ async def test_it_is_fetched_from_where_the_server_says(server: FakeServer, tmp_
         inputs = await FileCache(tmp_path, 10**6).hold("one", "account", [ref], courier)
         assert inputs.path_of(ref).read_bytes() == DATA
         server.files.elsewhere = "ftp://127.0.0.1/blob"
-        with pytest.raises(BadSettings, match="sends us elsewhere"):
+        with pytest.raises(BadSettings, match="redirects to an address"):
             await anext(courier.fetch(ref, 0))
 
 

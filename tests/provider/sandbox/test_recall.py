@@ -36,7 +36,7 @@ def test_every_process_is_asked_and_may_finish(any_host: Host) -> None:
     answer = _recalled(any_host, POLITE, 10.0)
     assert answer.ended is not None
     assert answer.ended.reason is EndReason.RECLAIMED, "though it ended with exit status 0"
-    assert answer.ended.detail == "the owner of the device wanted it back"
+    assert answer.ended.detail == "the owner reclaimed the device"
     assert answer.ended.run_seconds < 5, "the grace is not waited for in vain"
     assert answer.stdout == b"CUT\nchild kept\nfather kept\n"
     assert _descendants(any_host.process.pid) == []

@@ -306,7 +306,7 @@ async def test_a_server_that_goes_by_another_name_gets_no_signature(server: Fake
     async with open_link(
         settings, KEY, lambda: REGISTRATION, lambda _: None, lambda _: None
     ) as link:
-        with pytest.raises(BadSettings, match="calls itself"):
+        with pytest.raises(BadSettings, match="uses the address"):
             await link.register()
     assert server.tokens == {}
 

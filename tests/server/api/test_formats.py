@@ -70,7 +70,7 @@ def test_bad_messagepack_gets_a_sentence(api: Api, place: str, name: str) -> Non
 
 def test_messagepack_that_is_cut_short_is_told_to_be(api: Api) -> None:
     answer = packed(api, msgspec.msgpack.encode(TASK)[:-3])
-    assert answer.json()["detail"] == "The MessagePack in the body is cut short."
+    assert answer.json()["detail"] == "The MessagePack in the body is incomplete."
 
 
 def test_what_json_refuses_is_refused_in_messagepack(api: Api) -> None:

@@ -61,7 +61,7 @@ def test_nobody_sees_anybody_elses(server: ServerProcess, rich: Api) -> None:
     assert stranger.get(routes.LEDGER_SUMMARY.path)["granted_micro"] == 0
     cursor = rich.get(f"{routes.LEDGER.path}?limit=1")["next_cursor"]
     answer = stranger.call("GET", f"{routes.LEDGER.path}?cursor={cursor}")
-    assert (answer.status, answer.json()["detail"]) == (400, "That cursor is none.")
+    assert (answer.status, answer.json()["detail"]) == (400, "The cursor is not valid.")
 
 
 WRONG = [
@@ -81,7 +81,7 @@ def test_a_summary_of_ages_is_refused(rich: Api) -> None:
     path = f"{routes.LEDGER_SUMMARY.path}?until=2026-01-01T00:00:00Z"
     assert rich.call("GET", f"{path}&since=2024-12-01T00:00:00Z").status == 200
     answer = rich.call("GET", f"{path}&since=2024-11-01T00:00:00Z")
-    assert (answer.status, answer.json()["detail"]) == (400, "A summary has at most 400 days.")
+    assert (answer.status, answer.json()["detail"]) == (400, "A summary covers at most 400 days.")
 
 
 def test_a_summary_by_what_is_no_line(rich: Api) -> None:

@@ -142,7 +142,7 @@ WRONG: list[tuple[str, dict[str, Any]]] = [
 def test_a_word_that_says_something_else_is_refused(ada: Person, change: dict[str, Any]) -> None:
     status, answer = ada.authorise(ada.word(Wallet("wrong"), **change))
     assert (status, answer["code"]) == (400, "invalid_input")
-    assert answer["detail"].startswith("The delegation does not hold.")
+    assert answer["detail"].startswith("The delegation is not valid.")
 
 
 def test_a_signature_of_somebody_else_is_refused(ada: Person, bert: Person) -> None:

@@ -14,7 +14,7 @@ def test_what_a_query_can_not_say_is_named(server: ServerProcess, query: str) ->
     told = answer.json()
     assert (answer.status, told["code"]) == (400, "invalid_input")
     assert f"`{query.split('&')[-1].partition('=')[0]}`" in told["detail"], told
-    assert told["hint"] == "It may say: cursor, kind, limit, name, since, state, until."
+    assert told["hint"] == "Choose from: cursor, kind, limit, name, since, state, until."
 
 
 @pytest.mark.parametrize("query", ["%FF=1", "%00=1", "=1", "a" * 5_000, "&".join("abcdefgh")])
@@ -55,13 +55,13 @@ def test_what_people_and_balancers_open_is_not_so_strict(server: ServerProcess, 
     [
         (
             "/v1/tasks?state=bogus",
-            "state: 'bogus' is not one of the choices (it may be queued, assigned, running,"
+            "state: 'bogus' is not a valid choice (choose from queued, assigned, running,"
             " succeeded, failed, cancelled, expired).",
         ),
-        ("/v1/devices?kind=tpu", "kind: 'tpu' is not one of the choices (it may be gpu, cpu)."),
+        ("/v1/devices?kind=tpu", "kind: 'tpu' is not a valid choice (choose from gpu, cpu)."),
         (
             "/v1/events?order=up",
-            "order: 'up' is not one of the choices (it may be oldest, newest).",
+            "order: 'up' is not a valid choice (choose from oldest, newest).",
         ),
         ("/v1/devices?max_price_micro_per_hour=-1", "max_price_micro_per_hour: "),
     ],

@@ -60,9 +60,9 @@ def test_every_kind_of_event_is_of_a_task_or_not() -> None:
 @pytest.mark.parametrize(
     ("method", "path", "hint"),
     [
-        ("GET", "/v1/webhooks", "No API key can."),
-        ("POST", "/v1/me/keys", "No API key can."),
-        ("GET", "/v1/accounts", "No API key can."),
+        ("GET", "/v1/webhooks", "No API key can have it."),
+        ("POST", "/v1/me/keys", "No API key can have it."),
+        ("GET", "/v1/accounts", "No API key can have it."),
         ("GET", "/v1/me/ledger", "--scope account:read"),
         ("GET", "/v1/events", "--scope tasks:read"),
         ("POST", "/v1/nodes", "potluck provide"),
@@ -75,7 +75,7 @@ def test_a_key_is_sent_for_what_would_do(
     answer = key(server, owner, "pool:read").call(method, path, b"{}" if method == "POST" else None)
     told = answer.json()
     assert answer.status == 403 and hint in told["hint"], told
-    assert ("potluck login" in told["hint"]) == (hint == "No API key can.")
+    assert ("potluck login" in told["hint"]) == (hint == "No API key can have it.")
 
 
 def test_what_opens_an_operation_is_in_the_document(server: ServerProcess) -> None:
@@ -85,8 +85,8 @@ def test_what_opens_an_operation_is_in_the_document(server: ServerProcess) -> No
         for methods in document["paths"].values()
         for each in methods.values()
     }
-    assert "Takes the scope `account:read` or `tasks:read`." in said["follow_events"]
-    assert "Takes the scope `account:write`." in said["make_webhook"]
+    assert "Requires the scope `account:read` or `tasks:read`." in said["follow_events"]
+    assert "Requires the scope `account:write`." in said["make_webhook"]
 
 
 def _told(page: Any) -> Any:

@@ -162,7 +162,7 @@ def test_bytes_that_are_gone_are_said_before_anything_is_sent(server: ServerProc
     (lost,) = [path for path in kept if path.read_bytes() == b"to be lost"]
     lost.unlink()
     answer = api.call("GET", f"/v1/blobs/{sha256}")
-    assert (answer.status, "gone" in answer.json()["detail"]) == (500, True)
+    assert (answer.status, "missing" in answer.json()["detail"]) == (500, True)
 
 
 def test_a_client_that_hangs_up_leaves_nothing(server: ServerProcess) -> None:

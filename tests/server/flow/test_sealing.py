@@ -145,12 +145,12 @@ async def test_a_server_starts_with_the_key_of_its_database_or_not_at_all(filed:
     kept = key_file(filed).path.read_bytes()
 
     key_file(filed).path.unlink()
-    with pytest.raises(BadSettings, match="its key is not here"):
+    with pytest.raises(BadSettings, match="its key file"):
         await open_vault(settings, database)
     assert not key_file(filed).exists(), "no new key was made for what an old one sealed"
 
     key_file(filed).put([new_key()])
-    with pytest.raises(BadSettings, match="not the one of this database"):
+    with pytest.raises(BadSettings, match="does not belong to this database"):
         await open_vault(settings, database)
 
     key_file(filed).path.write_bytes(kept)
@@ -346,4 +346,4 @@ async def test_who_lacks_the_file_is_told_to_share_it(filed: Pool) -> None:
     key_file(filed).path.unlink()
     with pytest.raises(BadSettings) as caught:
         await open_vault(filed.services.settings, filed.services.database)
-    assert "the same file, shared" in caught.value.hint
+    assert "share one file" in caught.value.hint

@@ -241,7 +241,7 @@ def test_a_renewal_that_fails_is_tried_again(tmp_path: Path) -> None:
         before = names_served(pinned, server)
         directory.rename(away)
         directory.write_text("")
-        await_true(lambda: "can not be renewed" in log.read_text(), "it says so")
+        await_true(lambda: "cannot renew" in log.read_text(), "it says so")
         directory.unlink()
         (away / "server.pem").unlink()
         away.rename(directory)
@@ -263,18 +263,22 @@ def test_plain_http_does_not_get_through_to_tls(secure: ServerProcess) -> None:
 
 
 REFUSED = {
-    "in the clear for everybody": (["--host", "0.0.0.0"], "there is no TLS", "--tls auto"),
-    "a name that is not ours alone": (["--host", "pool.example.org"], "no TLS", "--behind-proxy"),
-    "a certificate without a key": (["--tls-cert", "a.pem"], "belong together", "--tls-key"),
+    "in the clear for everybody": (["--host", "0.0.0.0"], "TLS is off", "--tls auto"),
+    "a name that is not ours alone": (
+        ["--host", "pool.example.org"],
+        "TLS is off",
+        "--behind-proxy",
+    ),
+    "a certificate without a key": (["--tls-cert", "a.pem"], "needs its key", "--tls-key"),
     "two certificates": (
         ["--tls", "auto", "--tls-cert", "a.pem", "--tls-key", "b.pem"],
-        "another",
+        "exclude",
         "one of them",
     ),
     "another kind of TLS": (["--tls", "maybe"], "--tls", "--tls"),
     "a certificate that is not there": (
         ["--tls-cert", "a.pem", "--tls-key", "b.pem"],
-        "can not be used",
+        "cannot be used",
         "PEM",
     ),
     "no network": (["--behind-proxy", "10.0.0.0/99"], "10.0.0.0/99", "10.0.0.0/24"),

@@ -64,7 +64,7 @@ def test_a_machine_is_brought_in_with_a_second_signature(
     asked = ask(anybody, node_key=node_key)
     page.goto(asked["verification_uri_complete"])
     expect(page.get_by_text(node_key)).to_be_visible()
-    expect(page.get_by_text("joins the pool as a provider of yours")).to_be_visible()
+    expect(page.get_by_text("joins the pool as your provider")).to_be_visible()
     page.get_by_role("button", name=SIGN).click()
     expect(heading(page)).to_have_text("Signed. Go back to your terminal.")
 
@@ -130,22 +130,22 @@ def test_a_wallet_that_does_not_announce_itself_is_found(page: Page, anybody: Ap
 
 def test_without_a_wallet_it_says_what_to_do(page: Page, anybody: Api) -> None:
     page.goto(ask(anybody)["verification_uri_complete"])
-    expect(page.get_by_text("There is no wallet in this browser.")).to_be_visible()
+    expect(page.get_by_text("This browser has no wallet.")).to_be_visible()
 
 
 def test_an_unknown_code_is_told(page: Page, anybody: Api) -> None:
     for typed in ("BCDF-GHJK", "bcdfghjk", "AAAA-AAAA"):
         visit(page, f"{anybody.url}/device")
         page.get_by_label("eight letters").fill(typed)
-        page.get_by_role("button", name="Go on").click()
-        expect(page.get_by_role("alert")).to_contain_text("No terminal waits with this code.")
-        expect(heading(page)).to_have_text("Which code does your terminal show?")
+        page.get_by_role("button", name="Continue").click()
+        expect(page.get_by_role("alert")).to_contain_text("No terminal has this code.")
+        expect(heading(page)).to_have_text("Enter the code from your terminal")
 
 
 def test_what_is_no_code_is_told_at_once(page: Page, anybody: Api) -> None:
     for typed in ("..", "ABC", "../../healthz", "<b>eight</b>"):
         visit(page, f"{anybody.url}/device#{typed}")
-        expect(page.get_by_role("alert")).to_contain_text("A code has eight letters.")
+        expect(page.get_by_role("alert")).to_contain_text("The code has eight letters.")
 
 
 def test_a_code_that_ends_while_it_is_looked_at_is_told(page: Page, hasty: Api) -> None:
@@ -156,7 +156,7 @@ def test_a_code_that_ends_while_it_is_looked_at_is_told(page: Page, hasty: Api) 
     expect(button).to_be_visible()
     await_true(lambda: poll(hasty, asked)["code"] == "expired_token", "the code ends")
     button.click()
-    expect(page.get_by_role("alert")).to_contain_text("No terminal waits with this code.")
+    expect(page.get_by_role("alert")).to_contain_text("No terminal has this code.")
 
 
 @pytest.mark.parametrize("method", ["eth_requestAccounts", "personal_sign"])
@@ -198,12 +198,12 @@ def test_a_refused_signature_names_the_chain_that_was_asked(page: Page, anybody:
 def test_who_did_not_ask_refuses(page: Page, anybody: Api) -> None:
     asked = ask(anybody)
     page.goto(asked["verification_uri_complete"])
-    page.get_by_role("button", name="refuse").click()
-    expect(heading(page)).to_have_text("Refused")
+    page.get_by_role("button", name="deny").click()
+    expect(heading(page)).to_have_text("Denied")
     assert poll(anybody, asked)["code"] == "access_denied"
     page.goto("about:blank")
     page.goto(asked["verification_uri_complete"])
-    expect(page.get_by_role("alert")).to_contain_text("No terminal waits with this code.")
+    expect(page.get_by_role("alert")).to_contain_text("No terminal has this code.")
 
 
 PAYLOADS = [

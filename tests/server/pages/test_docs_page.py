@@ -98,7 +98,7 @@ def test_light_and_dark_are_a_choice(docs: Page) -> None:
     docs.emulate_media(color_scheme="dark")
     dark = ground()
     assert light != dark
-    docs.get_by_title("Light, dark, or as the system has it").click()
+    docs.get_by_title("Light, dark, or as the system").click()
     assert ground() == light
     docs.reload()
     expect(docs.locator("article").last).to_be_attached()

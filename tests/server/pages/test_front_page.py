@@ -11,9 +11,9 @@ def test_whoever_comes_sees_how_to_join(page: Page, server: ServerProcess) -> No
     line = str(server.first["join"])
     expect(page.get_by_text(line, exact=True)).to_be_visible()
     for hidden in (
-        "It takes no new accounts",
+        "It accepts no new accounts",
         "New accounts need an invite",
-        "which pip does not know",
+        "that pip does not trust",
     ):
         expect(page.get_by_text(hidden)).to_be_hidden()
     page.get_by_text("With uv or pipx").click()

@@ -68,8 +68,8 @@ def test_a_terminal_that_is_refused_says_so(
 ) -> None:
     with logging_in(server, tmp_path) as login:
         page.goto(login.first["verification_uri_complete"])
-        page.get_by_role("button", name="refuse").click()
-        expect(page.get_by_role("heading")).to_have_text("Refused")
+        page.get_by_role("button", name="deny").click()
+        expect(page.get_by_role("heading")).to_have_text("Denied")
         said, _ = login.process.communicate(timeout=30)
         assert login.process.returncode == 77
         assert json.loads(said)["error"]["code"] == "access_denied"

@@ -1,1 +1,1 @@
-"""Accounts: who gets one, what it may be, and what becomes of it."""
+"""Accounts: registration, roles, credit, quotas and suspension."""

@@ -1,4 +1,4 @@
-"""The first admin: the wallet that the operator names, or whoever holds the invite in this file."""
+"""The first admin: the wallet that the operator names, or the holder of the invite in a file."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -17,7 +17,7 @@ _LASTING = timedelta(days=365)
 
 
 async def install_operator(services: Services) -> Path | None:
-    """The file with the invite for the first admin, while the pool has none."""
+    """Returns the file with the first admin's invite, if the pool has no admin."""
     path = _invite_file(services)
     async with services.database.transaction() as connection:
         if services.settings.operator is not None:
@@ -32,7 +32,7 @@ async def install_operator(services: Services) -> Path | None:
 
 
 async def withdraw_invite(services: Services) -> None:
-    """Once there is an admin, the file is of no use to anybody."""
+    """Removes the invite once there is an admin."""
     async with services.database.transaction() as connection:
         await _withdraw(connection, _invite_file(services))
 
@@ -50,14 +50,14 @@ def _invite_file(services: Services) -> Path:
 
 
 async def _make_admin(connection: Connection, services: Services, address: str) -> None:
-    """At every start that names it. Only an admin lets one in again that is suspended."""
+    """At every start with this setting. Does not resume a suspended account: only an admin can."""
     added = await accounts.add(connection, address, _ALL)
     if added is not None:
-        told = {"address": address, "roles": " ".join(sorted(added.roles))}
+        details = {"address": address, "roles": " ".join(sorted(added.roles))}
         await audit.append(
-            connection, services.keys.audit, AuditKind.ACCOUNT_CREATED, "server", added.id, told
+            connection, services.keys.audit, AuditKind.ACCOUNT_CREATED, "server", added.id, details
         )
         return
     found = await accounts.by_address(connection, address)
-    assert found is not None, "accounts are not deleted"
+    assert found is not None, "accounts are never deleted"
     await add_role(connection, services, found, Role.ADMIN, "server")

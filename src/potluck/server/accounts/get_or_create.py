@@ -1,4 +1,4 @@
-"""A wallet that has proved itself comes in: to its account, or to a new one."""
+"""Gets or creates the account of a wallet that has signed in."""
 
 from potluck.decide.charges import grant_entries
 from potluck.model.account import Registration, Role
@@ -20,7 +20,7 @@ _AT_FIRST = frozenset({Role.CONSUMER})
 async def enter(
     connection: Connection, services: Services, address: str, invite: str | None
 ) -> Account:
-    """The account of this wallet. Only new accounts use invites up, but for the first admin's."""
+    """The account of this wallet. Only new accounts use up invites, except the first admin's."""
     found = await accounts.by_address(connection, address)
     if found is None:
         return await _register(connection, services, address, invite)
@@ -35,7 +35,7 @@ async def _register(
     connection: Connection, services: Services, address: str, invite: str | None
 ) -> Account:
     account = await accounts.add(connection, address, _AT_FIRST)
-    if account is None:  # the same wallet came in twice at once, and the other was first
+    if account is None:  # a concurrent sign-in of the same wallet was first
         return await enter(connection, services, address, invite)
     let_in = None if invite is None else await _redeem(connection, services, invite)
     mode = services.settings.registration
@@ -45,11 +45,11 @@ async def _register(
         changed = await accounts.set_roles(connection, account.id, let_in.roles)
         assert changed is not None
         account = changed
-    told = {"address": address, "roles": " ".join(sorted(account.roles))}
+    details = {"address": address, "roles": " ".join(sorted(account.roles))}
     if let_in is not None:
-        told["invite"] = let_in.id
+        details["invite"] = let_in.id
     await audit.append(
-        connection, services.keys.audit, AuditKind.ACCOUNT_CREATED, account.id, account.id, told
+        connection, services.keys.audit, AuditKind.ACCOUNT_CREATED, account.id, account.id, details
     )
     if let_in is not None and let_in.credit_micro > 0:
         await ledger.append(connection, grant_entries(account.id, let_in.credit_micro))
@@ -65,7 +65,7 @@ async def _redeem(connection: Connection, services: Services, invite: str) -> In
     found = None if closed else await invites.redeem(connection, code)
     if found is None:
         raise RegistrationClosed(
-            "That invite is not valid: unknown, used up, withdrawn or too old.",
+            "The invite is not valid: unknown, used up, revoked or expired.",
             "Ask an admin of this pool for a new one.",
         )
     return found
@@ -74,10 +74,10 @@ async def _redeem(connection: Connection, services: Services, invite: str) -> In
 def _closed(mode: Registration) -> RegistrationClosed:
     if mode is Registration.INVITE:
         return RegistrationClosed(
-            "This wallet has no account here, and a new one needs an invite.",
-            "Ask an admin for one, and come again with --invite CODE, or POTLUCK_INVITE set to it.",
+            "This wallet has no account here, and a new account needs an invite.",
+            "Ask an admin for one, then use --invite CODE or set POTLUCK_INVITE.",
         )
     return RegistrationClosed(
-        "This wallet has no account here, and the pool takes no new ones.",
+        "This wallet has no account here, and the pool accepts no new ones.",
         "Ask the pool's operator.",
     )

@@ -1,7 +1,7 @@
-"""What happens to accounts: roles change, credit is granted, one is suspended and comes back.
+"""Changes to accounts: roles, credit, quotas, suspension.
 
-A suspended account's credentials stop at the next call. Its tasks and nodes are seen to afterwards
-by `evict_once`, again and again, so that a server that dies between leaves nothing running.
+The credentials of a suspended account stop at the next call. `evict_once` removes its tasks and
+nodes and runs periodically, so that nothing keeps running if a server dies in between.
 """
 
 from asyncpg import NumericValueOutOfRangeError
@@ -27,7 +27,7 @@ from potluck.store.ledger import ledger
 async def choose_roles(
     services: Services, account_id: AccountId, roles: frozenset[Role]
 ) -> Account:
-    """An account's own choice, which leaves admin as it is."""
+    """Sets the roles that the account chose; admin stays as it is."""
     async with services.database.transaction() as connection:
         changed = await accounts.choose_roles(connection, account_id, roles)
         await _tell_roles(connection, services, account_id, changed)
@@ -37,7 +37,7 @@ async def choose_roles(
 async def add_role(
     connection: Connection, services: Services, account: Account, role: Role, actor: str
 ) -> Account:
-    """One more, whatever else changes the others at this moment."""
+    """Adds a role, safe against concurrent changes."""
     if role in account.roles:
         return account
     changed = await accounts.add_role(connection, account.id, role)
@@ -48,7 +48,7 @@ async def add_role(
 async def change_roles(
     services: Services, actor: AccountId, account_id: AccountId, roles: frozenset[Role]
 ) -> None:
-    """An admin's word, about anybody."""
+    """Sets all roles of an account, by an admin."""
     async with services.database.transaction() as connection:
         if Role.ADMIN not in roles:
             await _keep_an_admin(connection, account_id)
@@ -70,24 +70,22 @@ async def grant(
         try:
             await ledger.append(connection, grant_entries(account_id, amount_micro))
         except NumericValueOutOfRangeError as error:
-            raise Conflict(
-                "That would be more credit than can be counted.", "Grant less."
-            ) from error
-        told = {"amount_micro": str(amount_micro)}
+            raise Conflict("The balance would exceed the maximum.", "Grant less.") from error
+        details = {"amount_micro": str(amount_micro)}
         await audit.append(
-            connection, services.keys.audit, AuditKind.CREDIT_GRANTED, actor, account_id, told
+            connection, services.keys.audit, AuditKind.CREDIT_GRANTED, actor, account_id, details
         )
 
 
 async def set_quota(
     services: Services, actor: AccountId, account_id: AccountId, quota: Quota
 ) -> None:
-    """From now on; what runs or waits already stays."""
+    """Applies from now on; running and waiting tasks stay."""
     async with services.database.transaction() as connection:
         _found(await accounts.set_quota(connection, account_id, quota), account_id)
-        told = {name: str(value) for name, value in asdict(quota).items() if value is not None}
+        details = {name: str(value) for name, value in asdict(quota).items() if value is not None}
         await audit.append(
-            connection, services.keys.audit, AuditKind.QUOTA_SET, actor, account_id, told
+            connection, services.keys.audit, AuditKind.QUOTA_SET, actor, account_id, details
         )
     await hurry(services)
 
@@ -116,7 +114,7 @@ async def resume(services: Services, actor: AccountId, account_id: AccountId) ->
 
 
 async def evict_once(services: Services) -> None:
-    """Cancels what suspended accounts have waiting or running, and sends their nodes away."""
+    """Cancels the tasks of suspended accounts and removes their nodes."""
     async with services.database.transaction() as connection:
         tasks = await accounts.tasks_of_suspended(connection)
         nodes = await accounts.nodes_of_suspended(connection)
@@ -124,7 +122,7 @@ async def evict_once(services: Services) -> None:
         try:
             await cancel(services, account_id, task_id)
         except Conflict:
-            continue  # it ended by itself
+            continue  # it has already ended
     for owner, node_id in nodes:
         await leave(services, owner, node_id)
 
@@ -132,9 +130,9 @@ async def evict_once(services: Services) -> None:
 async def _tell_roles(
     connection: Connection, services: Services, actor: str, changed: Account
 ) -> None:
-    told = {"roles": " ".join(sorted(changed.roles))}
+    details = {"roles": " ".join(sorted(changed.roles))}
     await audit.append(
-        connection, services.keys.audit, AuditKind.ROLES_CHANGED, actor, changed.id, told
+        connection, services.keys.audit, AuditKind.ROLES_CHANGED, actor, changed.id, details
     )
 
 
@@ -142,14 +140,12 @@ async def _keep_an_admin(connection: Connection, account_id: AccountId) -> None:
     found = _found(await accounts.by_id(connection, account_id), account_id)
     if Role.ADMIN in found.roles and await accounts.is_last_admin(connection, account_id):
         raise Conflict(
-            "That is the pool's only admin.",
-            "Make somebody else an admin first: potluck admin roles",
+            "This account is the pool's only admin.",
+            "Make another account an admin first: `potluck admin roles`.",
         )
 
 
 def _found(account: Account | None, account_id: AccountId) -> Account:
     if account is None:
-        raise NotFound(
-            f"There is no account {account_id!r}.", "Name it by its id, which starts with account_."
-        )
+        raise NotFound(f"There is no account {account_id!r}.", "Account ids start with account_.")
     return account

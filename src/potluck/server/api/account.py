@@ -1,4 +1,4 @@
-"""One's own account: roles, sessions, keys."""
+"""The caller's own account: roles, sessions, keys."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -58,7 +58,7 @@ from potluck.wire.identity import (
     SessionView,
 )
 
-# For the examples.
+# Examples.
 _SCOPES = (Scope.TASKS_READ, Scope.TASKS_WRITE, Scope.POOL_READ)
 _ME = Me(
     ACCOUNT,
@@ -97,14 +97,14 @@ _NODE_KEY = NodeKeyView(
 
 AREA: Final = Area(
     "account",
-    "Who you are here: your roles and credits, where you are signed in, your API keys, and the "
-    "keys of the machines that work for your wallet.",
+    "Your account: roles and credits, sessions, API keys, and the keys of the machines that work "
+    "for your wallet.",
 )
 
 
 @AREA.operation(routes.ME, (Scope.ACCOUNT_READ, Scope.TASKS_READ), "See your account", response=_ME)
 async def me(request: CallerRequest, services: Services) -> Me:
-    """The account behind the credential, and its balance."""
+    """Returns the account behind the credential, and its balance."""
     return await _me(services, request.user)
 
 
@@ -116,10 +116,10 @@ async def me(request: CallerRequest, services: Services) -> Me:
     response=_ME,
 )
 async def choose_roles(data: ChooseRoles, request: CallerRequest, services: Services) -> Me:
-    """Consumer, provider, both or none: an account's own choice. Admin is not."""
+    """Sets your roles: consumer, provider, both or none. Only an admin grants the admin role."""
     caller = request.user
     if Role.ADMIN in data.roles and Role.ADMIN not in caller.roles:
-        raise Forbidden("Only an admin makes somebody an admin.", "Ask an admin of this pool.")
+        raise Forbidden("Only an admin can grant the admin role.", "Ask an admin of this pool.")
     changed = await roles.choose_roles(services, caller.id, frozenset(data.roles))
     return await _me(services, replace(caller, account=changed))
 
@@ -128,7 +128,7 @@ async def choose_roles(data: ChooseRoles, request: CallerRequest, services: Serv
     routes.LIST_KEYS, Scope.ACCOUNT_WRITE, "List your API keys", response=KeyList([_KEY])
 )
 async def list_keys(request: CallerRequest, services: Services) -> KeyList:
-    """The API keys in force; what they are is shown when they are made, and never again."""
+    """Lists the active API keys. Their secrets are shown only when the keys are made."""
     async with services.database.transaction() as connection:
         return KeyList(await api_keys.of_account(connection, request.user.id))
 
@@ -144,10 +144,10 @@ async def list_keys(request: CallerRequest, services: Services) -> KeyList:
 async def make_key(
     data: NewKey, request: CallerRequest, services: Services, idempotency_key: IdempotencyKey = None
 ) -> KeyMade:
-    """A key for CI or a script. The secret is in this answer and nowhere else."""
+    """Makes a key for CI or a script. Only this response contains its secret."""
     if beyond := sorted(set(data.scopes) - SCOPES[Credential.KEY]):
         raise InvalidInput(
-            f"An API key can not carry {', '.join(beyond)}.",
+            f"An API key cannot have the scope {', '.join(beyond)}.",
             f"Choose from: {', '.join(sorted(SCOPES[Credential.KEY]))}.",
         )
     asked = idempotent_secret.asked(services, request.user.id, "make_key", idempotency_key, data)
@@ -164,7 +164,7 @@ async def make_key(
 
 @AREA.operation(routes.REVOKE_KEY, Scope.ACCOUNT_WRITE, "Revoke an API key")
 async def revoke_key(key_id: str, request: CallerRequest, services: Services) -> None:
-    """The key is worth nothing from now on."""
+    """Revokes an API key immediately."""
     caller = request.user
     async with services.database.transaction() as connection:
         is_one = is_id(key_id, "key")
@@ -182,7 +182,7 @@ async def revoke_key(key_id: str, request: CallerRequest, services: Services) ->
     response=SessionList([SessionView(SESSION, "laptop", at(9, 30), at(9, 42), at(21, 30), True)]),
 )
 async def list_sessions(request: CallerRequest, services: Services) -> SessionList:
-    """Where this wallet is signed in."""
+    """Lists the active sessions of this wallet."""
     caller = request.user
     async with services.database.transaction() as connection:
         found = await sessions.of_account(connection, caller.id, caller.credential_id)
@@ -191,7 +191,7 @@ async def list_sessions(request: CallerRequest, services: Services) -> SessionLi
 
 @AREA.operation(routes.END_SESSION, Scope.ACCOUNT_WRITE, "End a session")
 async def end_session(session_id: str, request: CallerRequest, services: Services) -> None:
-    """Signs one of them out."""
+    """Signs one session out."""
     account = request.user.account
     if not is_id(session_id, "session"):
         raise _none("session", session_id)
@@ -210,7 +210,7 @@ async def end_session(session_id: str, request: CallerRequest, services: Service
     response=NodeKeyList([_NODE_KEY]),
 )
 async def list_node_keys(request: CallerRequest, services: Services) -> NodeKeyList:
-    """The node keys in force: on which machines, for which nodes, until when."""
+    """Lists the active node keys with their machine, node and expiry."""
     async with services.database.transaction() as connection:
         return NodeKeyList(await node_keys.of_account(connection, request.user.id))
 
@@ -226,7 +226,7 @@ async def list_node_keys(request: CallerRequest, services: Services) -> NodeKeyL
 async def authorise_node_key(
     data: NewNodeKey, request: CallerRequest, services: Services
 ) -> NodeKeyView:
-    """Takes the wallet's word (EIP-712) that a key may work for it. Once more renews it."""
+    """Authorises a key to work for your wallet, by an EIP-712 signature. Repeat it to renew."""
     now, account = datetime.now(UTC), request.user.account
     word = await delegation.verify(services, data.delegation, account.address, now)
     async with services.database.transaction() as connection:
@@ -236,7 +236,7 @@ async def authorise_node_key(
 
 @AREA.operation(routes.REVOKE_NODE_KEY, Scope.ACCOUNT_WRITE, "Revoke a node key")
 async def revoke_node_key(node_key_id: str, request: CallerRequest, services: Services) -> None:
-    """The key is worth nothing from now on: its node leaves, and what it held is given back."""
+    """Revokes a node key immediately. Its node leaves, and its attempts go back to the queue."""
     caller = request.user
     async with services.database.transaction() as connection:
         is_one = is_id(node_key_id, "nodekey")
@@ -304,4 +304,6 @@ def _in_force(own: Quota, settings: ServerSettings) -> Quota:
 
 
 def _none(kind: str, named: str) -> NotFound:
-    return NotFound(f"You have no {kind} {named[:64]!r}.", f"The list has their ids: {kind}_…")
+    return NotFound(
+        f"You have no {kind} {named[:64]!r}.", f"List your {kind}s to see their ids ({kind}_…)."
+    )

@@ -1,4 +1,4 @@
-"""The application: routes, access, errors and the OpenAPI document in one place."""
+"""The application: routes, access control, errors and the OpenAPI document."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def make_app(services: Services) -> Litestar:
         return services
 
     app = Litestar(
-        route_handlers=[each.route_handler() for each in OPERATIONS.values()],
+        route_handlers=[operation.route_handler() for operation in OPERATIONS.values()],
         dependencies={"services": Provide(provide_services)},
         signature_types=[Services],
         state=State({"services": services}),
@@ -42,13 +42,13 @@ def make_app(services: Services) -> Litestar:
 
 
 async def _check(request: Request[Any, Any, Any]) -> None:
-    """What holds for every operation, before anything is done."""
+    """Checks that apply to every operation, before the handler runs."""
     query.check(request)
     formats.check(request)
 
 
 def _openapi() -> OpenAPIConfig:
-    """The framework finds operations and parameters; `document` says the rest."""
+    """The framework lists operations and parameters; `document` adds the rest."""
     return OpenAPIConfig(
         title="Potluck",
         version=__version__,

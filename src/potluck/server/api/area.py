@@ -1,7 +1,7 @@
 """Areas of the API and their operations. An operation is declared once, at its handler.
 
-The declaration says who may call it: everyone (OPEN), or a credential with one of these scopes.
-`model/account.py` has the role that a scope requires. An object of another account is not found,
+The declaration says who may call it: everyone (OPEN), or a credential with one of its scopes.
+`model/account.py` has the role that a scope requires. Objects of other accounts are not found,
 whatever the scope.
 """
 
@@ -23,16 +23,18 @@ OPEN: Final = ()
 
 
 class Operation(Struct, frozen=True):
-    """All that is declared about an operation: policy, document and examples are made from it."""
+    """The declaration of an operation; policy, document and examples derive from it."""
 
     area: "Area"
     route: Route
     scopes: tuple[Scope, ...]  # any one of them is enough
-    title: str  # a few words, as a list of operations shows it
-    handler: Callable[..., Any]  # its name is the operation's, its docstring the description
-    request: Any  # an example of the type that the handler takes; bytes where it takes those
-    response: Any  # likewise; text for a stream; None where there is no body
-    errors: tuple[type[PotluckError], ...]  # beyond those that every operation of its shape has
+    title: str  # a few words, as in a list of operations
+    handler: Callable[..., Any]  # its name is the operation id, its docstring the description
+    request: Any  # an example of the type that the handler takes, or bytes
+    response: Any  # likewise; text for a stream; None without a body
+    errors: tuple[
+        type[PotluckError], ...
+    ]  # in addition to those that every operation of its shape has
     options: dict[str, Any]  # for the framework
 
     @property
@@ -40,7 +42,7 @@ class Operation(Struct, frozen=True):
         return self.handler.__name__
 
     def route_handler(self) -> HTTPRouteHandler:
-        """A new one for each application, as the application changes it."""
+        """Makes a new handler for each application, as the application modifies it."""
         takes_octets = isinstance(self.request, bytes)
         handler = HTTPRouteHandler(
             self.route.template,
@@ -55,7 +57,7 @@ class Operation(Struct, frozen=True):
 
 
 class Area:
-    """A tag of the document. The order of its operations is that of their declarations."""
+    """A tag of the document. Operations keep the order of their declarations."""
 
     def __init__(self, name: str, description: str, is_documented: bool = True) -> None:
         self.name, self.description, self.is_documented = name, description, is_documented
@@ -72,7 +74,7 @@ class Area:
         errors: tuple[type[PotluckError], ...] = (),
         **options: Any,
     ) -> Callable[[Handler], Handler]:
-        """Declares the operation that the decorated function handles; it stays a function."""
+        """Declares the decorated function as the handler of an operation."""
         any_of = scopes if isinstance(scopes, tuple) else (scopes,)
 
         def declare(handler: Handler) -> Handler:
@@ -89,6 +91,6 @@ _OPERATION: Final = "operation"
 
 
 def operation_of(route_handler: Any) -> Operation | None:
-    """What was declared for a handler of the framework; None for one without a declaration."""
+    """The declaration of a handler of the framework, if it has one."""
     found = getattr(route_handler, "opt", {}).get(_OPERATION)
     return found if isinstance(found, Operation) else None

@@ -1,4 +1,4 @@
-"""Being told what happens, as it happens."""
+"""Events, event streams and webhooks."""
 
 from datetime import timedelta
 from enum import StrEnum
@@ -48,7 +48,7 @@ from potluck.wire.webhooks import (
 LastEventId = Annotated[
     str | None, HeaderParameter(name="Last-Event-ID", max_length=200, required=False)
 ]
-# A program that may read its tasks is told of them, and of nothing else.
+# A credential that may read tasks gets events of tasks, and no others.
 _EVENT_SCOPES = (Scope.ACCOUNT_READ, Scope.TASKS_READ)
 _OF_TASKS = tuple(kind for kind in EventKind if kind.is_of_task)
 
@@ -64,22 +64,25 @@ Position = Annotated[
         name="cursor",
         max_length=64,
         required=False,
-        description="A position: `next_cursor` of a page, or the id that a stream sent last.",
+        description="A position: `next_cursor` of a page, or the last id of a stream.",
     ),
 ]
 Kinds = Annotated[
     list[EventKind] | None,
     QueryParameter(
-        name="kind", max_items=len(EventKind), required=False, description="Only of these kinds."
+        name="kind",
+        max_items=len(EventKind),
+        required=False,
+        description="Only events of these kinds.",
     ),
 ]
 OfTask = Annotated[str | None, QueryParameter(name="task_id", max_length=64, required=False)]
 First = Annotated[
     EventOrder,
-    QueryParameter(name="order", description="What comes first; `newest` pages back in time."),
+    QueryParameter(name="order", description="The sort order; `newest` pages back in time."),
 ]
 
-# For the examples.
+# Examples.
 _STREAM = (
     "event: state\r\n"
     "id: 3..0\r\n"
@@ -102,7 +105,7 @@ _EVENTS = (
     ": still here\r\nid: 4710\r\n\r\n"
     f"event: task.finished\r\nid: 4711\r\ndata: {codec.encode_json(_EVENT).decode()}\r\n\r\n"
 )
-# Of no webhook; as long as one.
+# A made-up secret of the right length.
 _SECRET = "whsec_" + "MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY="
 _WEBHOOK = WebhookView(
     WEBHOOK,
@@ -126,9 +129,7 @@ _DELIVERY = DeliveryView(
     at(12, 0, 14),
 )
 
-AREA: Final = Area(
-    "notify", "Being told: server-sent events that go on where they were cut, and webhooks."
-)
+AREA: Final = Area("notify", "Notifications: resumable server-sent events, and webhooks.")
 
 
 @AREA.operation(
@@ -141,9 +142,9 @@ AREA: Final = Area(
 async def follow_task(
     task_id: str, request: CallerRequest, services: Services, last_event_id: LastEventId = None
 ) -> ServerSentEvent:
-    """States and log pieces as they come; `Last-Event-ID` goes on where a stream was cut."""
+    """Streams states and log pieces. `Last-Event-ID` resumes an interrupted stream."""
     wanted = task_id_of(task_id)
-    # An id that is not yours is a 404 now, not an error in the middle of a stream.
+    # An unknown id is a 404 now, not an error in the middle of a stream.
     await task_stream.view(services, request.user.id, wanted)
     position = task_stream.parse_position(last_event_id)
     followed = task_stream.follow(services, request.user.id, wanted, position)
@@ -162,7 +163,7 @@ async def list_events(
     first: First = EventOrder.OLDEST,
     limit: Limit = 50,
 ) -> EventPage:
-    """What happened to what is yours. Oldest first, `next_cursor` reads on, also later."""
+    """Lists events of your tasks and nodes. Oldest first, `next_cursor` also reads later events."""
     account_id, position = request.user.id, _position(cursor)
     wanted = _wanted(request.user, kinds, of_task)
     if first is EventOrder.NEWEST:
@@ -185,9 +186,8 @@ async def follow_events(
     of_task: OfTask = None,
     last_event_id: LastEventId = None,
 ) -> ServerSentEvent:
-    """The same as it happens, from now on or behind a cursor; `Last-Event-ID` goes on where
-    a stream was cut.
-    """
+    """Streams events, from now on or after a cursor. `Last-Event-ID` resumes an interrupted
+    stream."""
     position = _position(cursor if last_event_id is None else last_event_id)
     wanted = _wanted(request.user, kinds, of_task)
     followed = event_stream.follow(services, request.user.id, wanted, position)
@@ -198,7 +198,7 @@ async def follow_events(
     routes.LIST_WEBHOOKS, Scope.ACCOUNT_WRITE, "List webhooks", response=WebhookList([_WEBHOOK])
 )
 async def list_webhooks(request: CallerRequest, services: Services) -> WebhookList:
-    """Your webhooks, oldest first, and how each of them does."""
+    """Lists your webhooks, oldest first, with their delivery status."""
     return WebhookList(await webhooks.show_all(services, request.user.id))
 
 
@@ -216,7 +216,7 @@ async def make_webhook(
     services: Services,
     idempotency_key: IdempotencyKey = None,
 ) -> WebhookMade:
-    """What happens from now on is sent there. The secret is in this answer and nowhere else."""
+    """Adds a webhook for future events. Only this response contains its secret."""
     account_id = request.user.id
     asked = idempotent_secret.asked(services, account_id, "make_webhook", idempotency_key, data)
     return await webhooks.make(services, account_id, data, asked)
@@ -224,7 +224,7 @@ async def make_webhook(
 
 @AREA.operation(routes.GET_WEBHOOK, Scope.ACCOUNT_WRITE, "Show a webhook", response=_WEBHOOK)
 async def get_webhook(webhook_id: str, request: CallerRequest, services: Services) -> WebhookView:
-    """One of them, and how it does."""
+    """Returns one webhook with its delivery status."""
     return await webhooks.show(services, request.user.id, webhook_id)
 
 
@@ -239,9 +239,9 @@ async def get_webhook(webhook_id: str, request: CallerRequest, services: Service
 async def change_webhook(
     webhook_id: str, data: ChangeWebhook, request: CallerRequest, services: Services
 ) -> WebhookView:
-    """Another address, name or choice of kinds; what is left out stays.
+    """Changes the address, name or event kinds. Omitted fields stay.
 
-    At another address nothing has failed yet: what waits is tried at once.
+    A new address clears the failure state: pending events are sent immediately.
     """
     if data.url is not UNSET:
         await services.limiter.check_webhook_call(request.user.id)
@@ -250,20 +250,20 @@ async def change_webhook(
 
 @AREA.operation(routes.REMOVE_WEBHOOK, Scope.ACCOUNT_WRITE, "Remove a webhook")
 async def remove_webhook(webhook_id: str, request: CallerRequest, services: Services) -> None:
-    """Nothing is sent there any more, and its log goes with it."""
+    """Removes a webhook and its delivery log."""
     await webhooks.remove(services, request.user.id, webhook_id)
 
 
 @AREA.operation(
     routes.TEST_WEBHOOK,
     Scope.ACCOUNT_WRITE,
-    "Try a webhook",
+    "Test a webhook",
     response=WebhookTried(EVENT, delivered=True, seconds=0.042, status=204),
     errors=(DestinationRefused,),
     status_code=200,
 )
 async def test_webhook(webhook_id: str, request: CallerRequest, services: Services) -> WebhookTried:
-    """Sends a `webhook.test` now, and answers with what came back."""
+    """Sends a `webhook.test` event now, and returns the receiver's response."""
     await services.limiter.check_webhook_call(request.user.id)
     return await webhooks.test(services, request.user.id, webhook_id)
 
@@ -281,7 +281,7 @@ async def rotate_webhook(
     services: Services,
     idempotency_key: IdempotencyKey = None,
 ) -> WebhookMade:
-    """A new secret. For a day the old one signs as well, so that you can change over."""
+    """Makes a new secret. For one day events are signed with both, so that you can switch."""
     account_id = request.user.id
     asked = idempotent_secret.asked(
         services, account_id, "rotate_webhook", idempotency_key, webhook_id
@@ -293,7 +293,7 @@ async def rotate_webhook(
     routes.PAUSE_WEBHOOK, Scope.ACCOUNT_WRITE, "Pause a webhook", response=_PAUSED, status_code=200
 )
 async def pause_webhook(webhook_id: str, request: CallerRequest, services: Services) -> WebhookView:
-    """Nothing is sent until it is resumed; what happens meanwhile waits."""
+    """Pauses delivery. Events wait until the webhook is resumed."""
     return await webhooks.pause(services, request.user.id, webhook_id)
 
 
@@ -311,7 +311,7 @@ async def resume_webhook(
     services: Services,
     data: ResumeWebhook = ResumeWebhook(),  # noqa: B008 - it is frozen
 ) -> WebhookView:
-    """Goes on where it was, or skips what was missed."""
+    """Resumes delivery of waiting events, or skips them."""
     account_id, skip = request.user.id, data.skip_missed
     await services.limiter.check_webhook_call(account_id)
     return await webhooks.resume(services, account_id, webhook_id, skip_missed=skip)
@@ -330,18 +330,18 @@ async def list_deliveries(
     cursor: Cursor = None,
     limit: Limit = 50,
 ) -> DeliveryPage:
-    """What was sent there or waits to be, newest first, with what came of each try."""
+    """Lists deliveries, newest first, with the result of each try."""
     check_cursor(cursor, "delivery")
     return await webhooks.deliveries_of(services, request.user.id, webhook_id, cursor, limit)
 
 
 @AREA.operation(
-    routes.REDELIVER, Scope.ACCOUNT_WRITE, "Deliver once more", response=_DELIVERY, status_code=200
+    routes.REDELIVER, Scope.ACCOUNT_WRITE, "Redeliver an event", response=_DELIVERY, status_code=200
 )
 async def redeliver(
     webhook_id: str, delivery_id: str, request: CallerRequest, services: Services
 ) -> DeliveryView:
-    """The same event, with the same id, once more and now; one that still waits is hurried."""
+    """Sends the same event again now, with the same id. A pending delivery is tried immediately."""
     await services.limiter.check_webhook_call(request.user.id)
     return await webhooks.redeliver(services, request.user.id, webhook_id, delivery_id)
 
@@ -370,19 +370,18 @@ def _wanted(caller: Caller, kinds: list[EventKind] | None, of_task: str | None) 
     chosen = tuple(dict.fromkeys(kinds or ()))
     if Scope.ACCOUNT_READ in caller.scopes:
         return EventFilter(chosen, task_id)
-    # Who was let in for its tasks hears of nothing else.
+    # The credential may read tasks only.
     if not all(kind.is_of_task for kind in chosen):
         raise lacks_scope(caller.credential, [Scope.ACCOUNT_READ])
     return EventFilter(chosen or _OF_TASKS, task_id)
 
 
 def _position(text: str | None) -> int | None:
-    """Ours are numbers that fit a column."""
     if text is None:
         return None
     if not (text.isascii() and text.isdecimal() and len(text) <= 18):
         raise InvalidInput(
-            "That is no position among the events.",
-            "Use `next_cursor` of a page, or the id that a stream sent last.",
+            "The cursor is not a position in the events.",
+            "Use `next_cursor` of a page, or the last id of a stream.",
         )
     return int(text)

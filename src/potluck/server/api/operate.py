@@ -1,4 +1,4 @@
-"""The operator's work, and whether the server is well."""
+"""Administration, and health checks."""
 
 from datetime import timedelta
 from typing import Annotated, Final
@@ -49,7 +49,7 @@ from potluck.wire.identity import (
 _LAST = 2**62
 EntryCursor = Annotated[int, QueryParameter(name="cursor", ge=1, le=_LAST)]
 
-# For the examples.
+# Examples.
 _ACCOUNT = AccountView(
     ACCOUNT,
     WALLET,
@@ -64,8 +64,8 @@ _HEAD = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 
 AREA: Final = Area(
     "operate",
-    "For admins: who is here and as what, invites, credit, quotas, the record of who did what. "
-    "For load balancers: whether the server lives, and whether it is ready.",
+    "For admins: accounts and roles, invites, credit, quotas, the audit log. For load balancers: "
+    "whether the server is alive, and whether it is ready.",
 )
 
 
@@ -78,7 +78,7 @@ AREA: Final = Area(
 async def list_accounts(
     services: Services, cursor: Cursor = None, limit: LongLimit = 100
 ) -> AccountPage:
-    """Everybody in the pool, in the order in which they came."""
+    """Lists all accounts, oldest first."""
     check_cursor(cursor, "account")
     async with services.database.transaction() as connection:
         found = await accounts.page(connection, cursor or "", limit + 1)
@@ -97,7 +97,7 @@ async def list_accounts(
 async def set_roles(
     account_id: str, data: SetRoles, request: CallerRequest, services: Services
 ) -> None:
-    """All roles of an account, admin among them."""
+    """Sets all roles of an account, including admin."""
     named = account_id_of(account_id)
     await roles.change_roles(services, request.user.id, named, frozenset(data.roles))
 
@@ -112,7 +112,7 @@ async def set_roles(
 async def set_quota(
     account_id: str, data: SetQuota, request: CallerRequest, services: Services
 ) -> None:
-    """How much of the pool an account may have, and its weight among those who wait."""
+    """Sets how much of the pool an account may use, and its fair-share weight."""
     await roles.set_quota(services, request.user.id, account_id_of(account_id), data)
 
 
@@ -131,7 +131,7 @@ async def grant_credit(
     services: Services,
     idempotency_key: IdempotencyKey = None,
 ) -> None:
-    """Gives an account credit to spend; with an Idempotency-Key it is counted once."""
+    """Grants credit to an account. With an Idempotency-Key it is counted once."""
     named, actor = account_id_of(account_id), request.user.id
     asked = idempotent_secret.asked(services, actor, "grant_credit", idempotency_key, (named, data))
     await roles.grant(services, actor, named, data.amount_micro, asked)
@@ -141,19 +141,19 @@ async def grant_credit(
     routes.SUSPEND_ACCOUNT,
     Scope.ADMIN,
     "Suspend an account",
-    request=Suspend("asked for by its owner"),
+    request=Suspend("requested by its owner"),
     status_code=204,
 )
 async def suspend_account(
     account_id: str, data: Suspend, request: CallerRequest, services: Services
 ) -> None:
-    """Its tokens stop at the next call, its tasks are cancelled, its nodes leave."""
+    """Suspends an account: its tokens stop working, its tasks are cancelled, its nodes leave."""
     await roles.suspend(services, request.user.id, account_id_of(account_id), data.reason)
 
 
-@AREA.operation(routes.RESUME_ACCOUNT, Scope.ADMIN, "Let an account in again", status_code=204)
+@AREA.operation(routes.RESUME_ACCOUNT, Scope.ADMIN, "Resume a suspended account", status_code=204)
 async def resume_account(account_id: str, request: CallerRequest, services: Services) -> None:
-    """The account may come in again; it has to submit and register anew."""
+    """Lets the account sign in again. Cancelled tasks and removed nodes do not come back."""
     await roles.resume(services, request.user.id, account_id_of(account_id))
 
 
@@ -161,7 +161,7 @@ async def resume_account(account_id: str, request: CallerRequest, services: Serv
     routes.LIST_INVITES, Scope.ADMIN, "List the open invites", response=InviteList([_INVITE])
 )
 async def list_invites(services: Services) -> InviteList:
-    """The invites that can still be used."""
+    """Lists the invites that can still be used."""
     async with services.database.transaction() as connection:
         return InviteList(await invites.still_open(connection))
 
@@ -180,7 +180,7 @@ async def make_invite(
     services: Services,
     idempotency_key: IdempotencyKey = None,
 ) -> InviteMade:
-    """An invite with roles, credit, uses and an end. The code is in this answer alone."""
+    """Makes an invite with roles, credit, uses and an expiry. Only this response has its code."""
     actor = request.user.id
     asked = idempotent_secret.asked(services, actor, "make_invite", idempotency_key, data)
     code = idempotent_secret.secret(services, INVITE_PREFIX, asked)
@@ -197,13 +197,13 @@ async def make_invite(
 
 @AREA.operation(routes.REVOKE_INVITE, Scope.ADMIN, "Revoke an invite")
 async def revoke_invite(invite_id: str, request: CallerRequest, services: Services) -> None:
-    """Nobody gets in with it any more; who did, stays."""
+    """Revokes an invite. Accounts that it created stay."""
     async with services.database.transaction() as connection:
         is_one = is_id(invite_id, "invite")
         if not (is_one and await invites.revoke(connection, invite_id)):
             raise NotFound(
-                f"There is no invite {invite_id[:64]!r} that can still be used.",
-                "potluck admin invites lists them.",
+                f"No usable invite has the id {invite_id[:64]!r}.",
+                "`potluck admin invites` lists them.",
             )
         await audit_log.append(
             connection, services.keys.audit, AuditKind.INVITE_REVOKED, request.user.id, invite_id
@@ -222,7 +222,7 @@ async def revoke_invite(invite_id: str, request: CallerRequest, services: Servic
 async def audit(
     services: Services, cursor: EntryCursor = _LAST, limit: LongLimit = 100
 ) -> AuditPage:
-    """What happened, the newest first."""
+    """Lists audit entries, newest first."""
     async with services.database.transaction() as connection:
         entries = await audit_log.newest(connection, cursor, limit)
     goes_on = bool(entries) and entries[-1].number > 1
@@ -237,7 +237,7 @@ async def audit(
     status_code=200,
 )
 async def verify_audit(services: Services) -> AuditVerdict:
-    """Follows the chain of hashes from its start, and says where it breaks if it does."""
+    """Verifies the hash chain from its start, and reports where it breaks."""
     async with services.database.transaction() as connection:
         return await audit_log.verify(connection, services.keys.audit)
 
@@ -253,7 +253,7 @@ async def verify_audit(services: Services) -> AuditVerdict:
 async def rotate_key(
     data: KeyRotation, request: CallerRequest, services: Services
 ) -> RotationProgress:
-    """Makes a new key, or rewrites some of what older ones sealed; call until none remains."""
+    """Makes a new key, or re-encrypts a batch of older values; call until none remains."""
     if data.new_key:
         return await rotation.begin(services, request.user.id)
     return await rotation.rewrite(services, request.user.id)
@@ -261,7 +261,7 @@ async def rotate_key(
 
 @AREA.operation(routes.HEALTHZ, OPEN, "Is the process alive?", response=ServerHealth("ok", "0.1.0"))
 async def healthz() -> ServerHealth:
-    """The process lives."""
+    """Answers while the process is alive."""
     return ServerHealth("ok", __version__)
 
 
@@ -272,10 +272,10 @@ async def healthz() -> ServerHealth:
     response=ServerHealth("ok", "0.1.0", {"database": "ok", "live": "ok", "scheduler": "ok"}),
 )
 async def readyz(services: Services) -> Response[ServerHealth]:
-    """Everything that a request needs answers.
+    """Checks every service that a request needs.
 
-    A scheduler that fails keeps no request from being answered, so that alone is told with 200:
-    what runs already would be lost if nobody could reach this server any more.
+    A failing scheduler is reported with status 200: requests still work, and taking the server out
+    of rotation would lose the running tasks.
     """
     found = {
         "database": await _database(services),
@@ -283,7 +283,7 @@ async def readyz(services: Services) -> Response[ServerHealth]:
     }
     if all(state == "ok" for state in found.values()):
         fails = await is_in_trouble(services)
-        found["scheduler"] = "fails; the log of the instance that leads says why" if fails else "ok"
+        found["scheduler"] = "failing; see the log of the leading instance" if fails else "ok"
         return EncodedResponse(ServerHealth("degraded" if fails else "ok", __version__, found))
     health = ServerHealth("not ready", __version__, found)
     return EncodedResponse(health, status_code=503, headers={"Retry-After": "1"})
@@ -291,9 +291,7 @@ async def readyz(services: Services) -> Response[ServerHealth]:
 
 def account_id_of(text: str) -> AccountId:
     if not is_id(text, "account"):
-        raise NotFound(
-            f"There is no account {text[:64]!r}.", "Name it by its id, which starts with account_."
-        )
+        raise NotFound(f"There is no account {text[:64]!r}.", "Account ids start with account_.")
     return AccountId(text)
 
 
@@ -319,6 +317,6 @@ async def _add_invite(
 async def _database(services: Services) -> str:
     try:
         async with services.database.transaction() as connection:
-            return "ok" if await leader.is_led(connection) else "no instance leads"
+            return "ok" if await leader.is_led(connection) else "no leading instance"
     except Unavailable as error:
         return error.detail

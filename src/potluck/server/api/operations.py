@@ -1,8 +1,8 @@
-"""Every operation of the API, by area, in the order in which people meet them. Start here.
+"""Every operation of the API, by area. Start here.
 
 An area is a module with the handlers of its operations. Each handler is declared by
-`@AREA.operation(route, scopes, title, ...)`: that is the one place for its policy, its title and
-its examples. `docs/permissions.md` lists them on one page; `make docs` writes it.
+`@AREA.operation(route, scopes, title, ...)`, the one place for its policy, title and examples.
+`docs/permissions.md` lists them on one page; `make docs` writes it.
 """
 
 from typing import Final
@@ -40,4 +40,6 @@ AREAS: Final[tuple[Area, ...]] = (
 OPERATIONS: Final[dict[str, Operation]] = {
     operation.name: operation for area in AREAS for operation in area.operations
 }
-assert len(OPERATIONS) == sum(len(area.operations) for area in AREAS), "two have one name"
+assert len(OPERATIONS) == sum(len(area.operations) for area in AREAS), (
+    "two operations have the same name"
+)

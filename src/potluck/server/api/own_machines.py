@@ -1,4 +1,4 @@
-"""One's own machines, from elsewhere."""
+"""The caller's own machines, managed remotely."""
 
 from typing import Final
 
@@ -21,16 +21,16 @@ from potluck.wire.consumer import NodeView
 from potluck.wire.own_machines import DeviceHistory, NodeExplanation, NodeReason
 from potluck.wire.owner_request import OwnerOrder, Wish
 
-# For the examples.
+# Examples.
 _CHANGE = TermsChange(devices=(GPU,), price_micro_per_hour=250_000, hours="mon-fri 18:00-08:00")
 _ORDER = OwnerOrder(Order.RECLAIM, (GPU,))
 _MINE = replace(NODE_VIEW, is_mine=True)
-_MODEL = "12 tasks ask for another model."
+_MODEL = "12 tasks need another model."
 
 AREA: Final = Area(
     "machines",
-    "Your own machines, from wherever you are: price, hours and limits of each device, your "
-    "device back now, and why a machine gets no work.",
+    "Manage your own machines remotely: price, hours and limits of each device, reclaim devices, "
+    "and see why a machine gets no work.",
 )
 
 
@@ -45,14 +45,14 @@ AREA: Final = Area(
 async def change_terms(
     node_id: str, data: TermsChange, request: CallerRequest, services: Services
 ) -> NodeView:
-    """Asks a machine of yours to change its terms; a pause holds at once."""
+    """Asks one of your machines to change its terms. A pause takes effect immediately."""
     return await owner_requests.change(services, request.user, node_id_of(node_id), data)
 
 
 @AREA.operation(
     routes.GIVE_ORDER,
     Scope.NODES_WRITE,
-    "Want devices back, or let a machine end",
+    "Reclaim devices, or drain a machine",
     request=_ORDER,
     response=replace(_MINE, wishes=[Wish(8, order=_ORDER)]),
     status_code=202,
@@ -60,7 +60,7 @@ async def change_terms(
 async def give_order(
     node_id: str, data: OwnerOrder, request: CallerRequest, services: Services
 ) -> NodeView:
-    """Wants devices back, or lets a machine of yours finish what runs and end."""
+    """Reclaims devices, or lets one of your machines finish its running tasks and stop."""
     return await owner_requests.order(services, request.user, node_id_of(node_id), data)
 
 
@@ -71,28 +71,28 @@ async def give_order(
     response=NodeExplanation(
         NODE,
         NodeState.ONLINE,
-        "It has room, and nothing that waits fits it.",
+        "It has room, but no waiting task fits it.",
         waiting=12,
         reasons=[NodeReason("device_model", 12, _MODEL)],
-        changes=["Nothing: it is next when somebody asks for a device like its own."],
+        changes=["Nothing: it gets the next task that needs a device like its own."],
         at=at(9, 42),
     ),
 )
 async def explain_node(node_id: str, request: CallerRequest, services: Services) -> NodeExplanation:
-    """Why your node gets no work: what keeps waiting tasks from it, and what would help."""
+    """Explains why your node gets no work: what keeps waiting tasks from it, and what helps."""
     return await explain_idle_node(services, request.user.id, node_id_of(node_id))
 
 
 @AREA.operation(
     routes.DEVICE_HISTORY,
     Scope.POOL_READ,
-    "See how a device did in the last hour",
+    "See the last hour of a device",
     response=DeviceHistory(DEVICE, [SAMPLE]),
 )
 async def device_history(
     device_id: str, request: CallerRequest, services: Services
 ) -> DeviceHistory:
-    """How a device of yours did in the last hour, for plots."""
+    """Returns measurements of your device from the last hour, for plots."""
     if not is_id(device_id, "device"):
         raise no_such_device(device_id[:64])
     return await device_status.history(services, request.user.id, DeviceId(device_id))

@@ -1,4 +1,4 @@
-"""What a browser is shown: files of this package. `http/headers.py` lets them load nothing else."""
+"""Pages for browsers: files of this package. `http/headers.py` lets them load nothing else."""
 
 from functools import cache
 from pathlib import Path
@@ -22,7 +22,7 @@ _KINDS: Final = {
 }
 
 
-AREA: Final = Area("pages", "What a browser is shown.", is_documented=False)
+AREA: Final = Area("pages", "Pages for browsers.", is_documented=False)
 
 
 @AREA.operation(Route("GET", "/"), OPEN, "See what this pool is")
@@ -34,13 +34,13 @@ async def front_page(services: Services) -> Response[bytes]:
 
 @AREA.operation(Route("GET", "/device"), OPEN, "Approve a terminal in a browser")
 async def device_page() -> Response[bytes]:
-    """Where a person types the code that a terminal shows."""
+    """The page where a user types the code that a terminal shows."""
     return _answer("device.html")
 
 
 @AREA.operation(Route("GET", "/docs"), OPEN, "Read about the API")
 async def docs_page() -> Response[bytes]:
-    """The API for people: the document, drawn, with a form to try each operation."""
+    """The API documentation, with a form to try each operation."""
     return _answer("docs.html")
 
 
@@ -52,13 +52,13 @@ async def page_file(file: str) -> Response[bytes]:
 def _answer(name: str) -> Response[bytes]:
     data = _files().get(name)
     if data is None:
-        raise NotFound(f"There is no file {name[:64]!r} here.")
-    # A browser may keep it, and asks each time whether it still is what it was.
+        raise NotFound(f"This server has no file {name[:64]!r}.")
+    # A browser may cache it, but revalidates on each use.
     headers = {"Cache-Control": "no-cache"}
     return EncodedResponse(data, media_type=_KINDS[Path(name).suffix], headers=headers)
 
 
 @cache
 def _files() -> dict[str, bytes]:
-    """Read once, and by name only: a request never becomes a path."""
+    """Read once and looked up by name: a request never becomes a path."""
     return {path.name: path.read_bytes() for path in _FOLDER.iterdir() if path.suffix in _KINDS}

@@ -1,4 +1,4 @@
-"""What a provider says: register, lease, execute, report."""
+"""The provider's side of the API: register, lease, execute, report."""
 
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final
@@ -95,13 +95,13 @@ from potluck.wire.strict_types import (
 )
 
 _MAX_LOG_CHUNK_BYTES = 4 * 2**20
-_MAX_REPORT_BYTES = 4 * 2**20  # what functions returned is in it
+_MAX_REPORT_BYTES = 4 * 2**20  # includes the return values of functions
 _FOR_NOW = LeaveNode()
 _MAX_FILES_BYTES = 8 * 2**20
 AttemptQuery = Annotated[str, QueryParameter(name="attempt_id", pattern=ATTEMPT_PATTERN)]
 LeaseHeader = Annotated[str, HeaderParameter(name="Potluck-Lease", min_length=16, max_length=128)]
 
-# For the examples.
+# Examples.
 _GIB = 2**30
 _STATEMENT = DeviceStatement(GPU, ORIGIN, int(at(9, 30).timestamp()), SIGNATURE)
 _GRANT = Grant(
@@ -132,9 +132,9 @@ _REPORTS = StrictReports(
 
 AREA: Final = Area(
     "provide",
-    "What a machine says that works for a wallet, signed in by its node key: it registers its "
-    "devices, waits for leases, beats, reports, and sends logs and files. `docs/protocol.md` "
-    "tells the whole story.",
+    "Calls of a machine that works for a wallet, signed in with its node key: it registers its "
+    "devices, waits for leases, sends heartbeats, reports, logs and files. `docs/protocol.md` "
+    "describes the protocol.",
 )
 
 
@@ -166,14 +166,14 @@ async def register_node(
 async def acquire_leases(
     node_id: str, data: AcquireLeases, request: CallerRequest, services: Services
 ) -> LeasesGranted:
-    """Waits for work. One answer carries all that the node was granted."""
+    """Waits for work. One response carries all new grants of the node."""
     return await lease.acquire(services, owner_of(request.user), node_id_of(node_id), data)
 
 
 @AREA.operation(
     routes.HEARTBEAT,
     Scope.NODE,
-    "Beat: renew every lease",
+    "Renew every lease",
     request=Heartbeat((LEASE,), 31.5, 22 * _GIB, (_DOING,)),
     response=HeartbeatAnswer(),
     status_code=200,
@@ -181,7 +181,7 @@ async def acquire_leases(
 async def heartbeat(
     node_id: str, data: Heartbeat, request: CallerRequest, services: Services
 ) -> HeartbeatAnswer:
-    """Renews every lease of the node, and brings back what to stop."""
+    """Renews every lease of the node, and returns the attempts to stop."""
     return await lease.heartbeat(services, owner_of(request.user), node_id_of(node_id), data)
 
 
@@ -201,7 +201,7 @@ async def get_input(
     attempt_id: AttemptQuery,
     token: LeaseHeader,
 ) -> Response[Any]:
-    """The bytes of an input or checkpoint of a task that runs here, or a `Range` of them."""
+    """Returns an input or checkpoint of a task that runs on this node, or a `Range` of it."""
     lease = Lease(AttemptId(attempt_id), token)
     owner, node = owner_of(request.user), node_id_of(node_id)
     stored = await file_access.of_attempt(services, owner, node, lease, download.sha256_of(sha256))
@@ -221,14 +221,14 @@ async def get_input(
 async def append_log(
     node_id: str, data: LogChunk, request: CallerRequest, services: Services
 ) -> LogAppended:
-    """Log pieces of a live attempt; in MessagePack their bytes need no base64."""
+    """Appends log pieces of a live attempt. MessagePack avoids the base64 encoding."""
     return await attempt_log.append_log(services, owner_of(request.user), node_id_of(node_id), data)
 
 
 @AREA.operation(
     routes.REPORT,
     Scope.NODE,
-    "Report how attempts go",
+    "Report progress and outcomes",
     request=_REPORTS,
     response=ReportAnswers([ReportAnswer(ATTEMPT, True), ReportAnswer(ATTEMPT, True)]),
     status_code=200,
@@ -237,7 +237,7 @@ async def append_log(
 async def report(
     node_id: str, data: StrictReports, request: CallerRequest, services: Services
 ) -> ReportAnswers:
-    """How attempts go and how they ended; an answer for each."""
+    """Takes progress and outcomes of attempts. The response has one answer for each report."""
     return await take_reports(services, owner_of(request.user), node_id_of(node_id), data)
 
 
@@ -252,7 +252,7 @@ async def report(
 async def begin_node_upload(
     node_id: str, data: BeginNodeUpload, request: StrictRequest, services: Services
 ) -> Upload:
-    """Begins to send bytes for the account whose task it is, or goes on with it."""
+    """Begins or resumes an upload for the account that owns the task."""
     owner = owner_of(request.user)
     return await upload.begin_for_node(services, owner, node_id_of(node_id), data)
 
@@ -269,7 +269,7 @@ async def begin_node_upload(
 async def put_node_part(
     node_id: str, upload_id: str, number: str, request: StrictRequest, services: Services
 ) -> Upload:
-    """The next part, as plain bytes. One that is there already may be sent again."""
+    """Takes the next part, as plain bytes. Sending a stored part again is safe."""
     place, wanted = part_number(number), upload_id_of(upload_id)
     owner, node = owner_of(request.user), node_id_of(node_id)
     found, _ = await upload.of_node(services, owner, node, wanted)
@@ -287,7 +287,7 @@ async def put_node_part(
 async def finish_node_upload(
     node_id: str, upload_id: str, request: StrictRequest, services: Services
 ) -> Upload:
-    """Puts all parts together and checks their hash; until it is complete, ask again."""
+    """Assembles the parts and checks the hash. Call it again until `complete` is true."""
     owner, node = owner_of(request.user), node_id_of(node_id)
     found, sender = await upload.of_node(services, owner, node, upload_id_of(upload_id))
     return await upload.finish(services, found, sender)
@@ -305,7 +305,7 @@ async def finish_node_upload(
 async def add_files(
     node_id: str, data: AddFiles, request: StrictRequest, services: Services
 ) -> None:
-    """What an attempt has left: small files as they are, large ones uploaded before."""
+    """Adds output files of an attempt: small ones inline, large ones as uploaded blobs."""
     await file_access.add(services, owner_of(request.user), node_id_of(node_id), data)
 
 
@@ -320,14 +320,14 @@ async def add_files(
 async def keep_checkpoint(
     node_id: str, data: KeepCheckpoint, request: StrictRequest, services: Services
 ) -> None:
-    """What the next attempt is to go on from, uploaded before."""
+    """Sets the uploaded checkpoint that the next attempt resumes from."""
     await file_access.keep_checkpoint(services, owner_of(request.user), node_id_of(node_id), data)
 
 
 @AREA.operation(
     routes.ANSWER_CHALLENGES,
     Scope.NODE,
-    "Show that devices are here",
+    "Answer device challenges",
     request=ChallengeAnswers((ChallengeAnswer(GPU, "5e" * 32, bytes(PRODUCT_BYTES)),)),
     response=ChallengesAnswered([GPU]),
     status_code=200,
@@ -335,7 +335,7 @@ async def keep_checkpoint(
 async def answer_challenges(
     node_id: str, data: ChallengeAnswers, request: CallerRequest, services: Services
 ) -> ChallengesAnswered:
-    """Shows that the node can compute on devices that another wallet shows too."""
+    """Proves that the node can compute on devices that another wallet also claims."""
     owner = owner_of(request.user)
     return await lease.answer_challenges(services, owner, node_id_of(node_id), data)
 
@@ -346,7 +346,7 @@ async def answer_challenges(
 async def leave(
     node_id: str, request: CallerRequest, services: Services, data: LeaveNode = _FOR_NOW
 ) -> None:
-    """The node goes: its devices are free, and what it held is given back at once."""
+    """Removes the node from the pool. Its attempts go back to the queue immediately."""
     owner = owner_of(request.user)
     await lease.leave(
         services, owner, node_id_of(node_id), wish=data.wish, is_for_good=data.is_for_good

@@ -1,4 +1,4 @@
-"""In the queue and on its way: list, look, explain, cancel."""
+"""Tasks in the queue and running: list, show, explain, cancel, retry."""
 
 from typing import Annotated, Final
 
@@ -42,13 +42,13 @@ AttemptCursor = Annotated[
 ]
 Item = Annotated[int | None, QueryParameter(name="item", ge=0, le=MOST_ITEMS, required=False)]
 
-# For the examples.
+# Examples.
 _BUSY = "1 node is busy with other tasks."
 
 AREA: Final = Area(
     "queue",
     "Where your tasks are, why they wait, and when they may start. A task is `queued`, "
-    "`assigned`, `running`, and at last `succeeded`, `failed`, `cancelled` or `expired`.",
+    "`assigned`, `running`, and finally `succeeded`, `failed`, `cancelled` or `expired`.",
 )
 
 
@@ -66,14 +66,14 @@ async def list_tasks(
     until: Until = None,
     limit: Limit = 50,
 ) -> TaskPage:
-    """Your tasks, newest first: in any of these states, submitted since and before then."""
+    """Lists your tasks, newest first, filtered by state, name, kind and submission time."""
     first, last = (None if each is None else moment(each) for each in (since, until))
-    wanted = TaskFilter(tuple(states or ()), task_name, task_kind, first, last)
-    _check_filter(wanted)
+    filters = TaskFilter(tuple(states or ()), task_name, task_kind, first, last)
+    _check_filter(filters)
     check_cursor(cursor, "task")
     before = None if cursor is None else TaskId(cursor)
     async with services.database.transaction() as connection:
-        ids = await task_list.page(connection, request.user.id, wanted, before, limit)
+        ids = await task_list.page(connection, request.user.id, filters, before, limit)
         found = await tasks.views(connection, ids, request.user.id)
     views = await task_stream.as_shown(services, request.user.id, found)
     return TaskPage(views, ids[-1] if len(ids) == limit else None)
@@ -81,7 +81,7 @@ async def list_tasks(
 
 @AREA.operation(routes.GET_TASK, Scope.TASKS_READ, "See one task", response=DONE)
 async def get_task(task_id: str, request: CallerRequest, services: Services) -> TaskView:
-    """One task, with its attempts and, while it waits, the reason."""
+    """Returns one task with its attempts and, while it waits, the reason."""
     return await task_stream.view(services, request.user.id, task_id_of(task_id))
 
 
@@ -101,12 +101,12 @@ async def get_task(task_id: str, request: CallerRequest, services: Services) -> 
         ["It starts when a device on attic is free."],
         1,
         at(9, 52),
-        "what runs there has a time limit",
+        "running tasks have a time limit",
         at(9, 41),
     ),
 )
 async def explain_task(task_id: str, request: CallerRequest, services: Services) -> Explanation:
-    """Why a task waits: which nodes refused it, what would help, and when it may start."""
+    """Explains why a task waits: which nodes refuse it, what helps, and when it may start."""
     return await explain(services, request.user.id, task_id_of(task_id))
 
 
@@ -114,14 +114,14 @@ async def explain_task(task_id: str, request: CallerRequest, services: Services)
     routes.CANCEL_TASK, Scope.TASKS_WRITE, "Cancel a task", response=CANCELLED, status_code=200
 )
 async def cancel_task(task_id: str, request: CallerRequest, services: Services) -> TaskView:
-    """Calls a task off, whatever it is doing."""
+    """Cancels a task in any state that is not final."""
     return await cancel.cancel(services, request.user.id, task_id_of(task_id))
 
 
 @AREA.operation(
     routes.RETRY_TASK,
     Scope.TASKS_WRITE,
-    "Try a task again",
+    "Retry a task",
     request=RetryTask(),
     response=AGAIN,
     errors=(UnaffordableTask, Conflict),
@@ -133,9 +133,8 @@ async def retry_task(
     services: Services,
     idempotency_key: IdempotencyKey = None,
 ) -> TaskView:
-    """Submits a task that has ended once more, as a new one that names it. Of an array, the
-    items that have not succeeded, under their numbers. With an Idempotency-Key it may be
-    repeated safely."""
+    """Submits a finished task again, as a new task with `retry_of`. For an array, only items that
+    have not succeeded run again, under their numbers. Safe to repeat with an Idempotency-Key."""
     named = task_id_of(task_id)
     return await retry.retry_task(services, request.user.id, named, data, idempotency_key)
 
@@ -143,7 +142,7 @@ async def retry_task(
 @AREA.operation(
     routes.LIST_ATTEMPTS,
     Scope.TASKS_READ,
-    "List the attempts at a task",
+    "List the attempts of a task",
     response=AttemptPage([RAN]),
 )
 async def list_attempts(
@@ -154,19 +153,20 @@ async def list_attempts(
     limit: Limit = 50,
     item: Item = None,
 ) -> AttemptPage:
-    """Attempts, the newest first; of an array, those that were granted this item.
+    """Lists attempts, newest first; with `item`, only attempts that were granted this item.
 
-    A page of these may be empty and still have a `next_cursor`.
+    With `item`, a page can be empty and still have a `next_cursor`.
     """
     async with services.database.transaction() as connection:
         task = await tasks.get(connection, task_id_of(task_id), request.user.id)
         return await attempt_list.page(connection, task.view, cursor, limit, item)
 
 
-def _check_filter(wanted: TaskFilter) -> None:
-    if wanted.kind is not None and wanted.kind not in task_list.KINDS:
+def _check_filter(filters: TaskFilter) -> None:
+    if filters.kind is not None and filters.kind not in task_list.KINDS:
         raise InvalidInput(
-            f"{wanted.kind!r} is not a kind of task.", f"Choose from: {', '.join(task_list.KINDS)}."
+            f"{filters.kind!r} is not a kind of task.",
+            f"Choose from: {', '.join(task_list.KINDS)}.",
         )
-    if "\0" in (wanted.name or ""):
-        raise InvalidInput("A name has no NUL in it.", "Leave it out.")
+    if "\0" in (filters.name or ""):
+        raise InvalidInput("The name contains a NUL character.", "Remove it.")

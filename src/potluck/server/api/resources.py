@@ -1,4 +1,4 @@
-"""What is on offer."""
+"""The pool's machines and devices."""
 
 from typing import Annotated, Final
 
@@ -37,8 +37,8 @@ FreeMilli = Annotated[int, QueryParameter(name="free_milli", ge=0, le=WHOLE_DEVI
 
 AREA: Final = Area(
     "resources",
-    "What is on offer: machines and their devices, with model, memory, price, and how much of "
-    "each is free.",
+    "The machines and devices of the pool, with model, memory, price, and how much of each "
+    "is free.",
 )
 
 
@@ -62,16 +62,15 @@ async def list_devices(
     min_reliability: MinReliability = 0.0,
     limit: Limit = 100,
 ) -> DevicePage:
-    """Every device that is as a task may want it, and how much of it each attempt has: which,
-    only if it is yours.
-    """
+    """Lists the devices that match all filters, and the share of each that attempts use.
+    You see the ids of attempts that are yours or run on your nodes."""
     _check(model, vendor, *(labels or ()))
     where = (memory_bytes, max_price, vendor, tuple(labels or ()), min_reliability)
-    wanted = DeviceFilter(kind, model, free_milli, *where)
+    filters = DeviceFilter(kind, model, free_milli, *where)
     check_cursor(cursor, "device")
     behind = None if cursor is None else DeviceId(cursor)
     async with services.database.transaction() as connection:
-        found = await device_list.page(connection, request.user.id, wanted, behind, limit)
+        found = await device_list.page(connection, request.user.id, filters, behind, limit)
     shown = await device_status.with_samples(services, found)
     return DevicePage(shown, found[-1].id if len(found) == limit else None)
 
@@ -82,7 +81,7 @@ async def list_devices(
 async def list_nodes(
     request: CallerRequest, services: Services, cursor: Cursor = None, limit: LongLimit = 500
 ) -> NodeList:
-    """The machines of this pool, with their devices."""
+    """Lists the machines of this pool, with their devices."""
     check_cursor(cursor, "node")
     behind = None if cursor is None else NodeId(cursor)
     async with services.database.transaction() as connection:
@@ -98,18 +97,17 @@ async def list_nodes(
     response=PoolView(12, 1, DeviceCounts(9, 6, 1), DeviceCounts(4), 37, 8, 100_000),
 )
 async def show_pool(services: Services) -> PoolView:
-    """How many nodes and devices there are, how many are free, and how much waits and runs."""
+    """Counts nodes, devices, free devices, waiting tasks and running attempts."""
     async with services.database.transaction() as connection:
         return await pool_totals.counted(connection)
 
 
 @AREA.operation(routes.GET_NODE, Scope.POOL_READ, "See one machine", response=NODE_VIEW)
 async def get_node(node_id: str, request: CallerRequest, services: Services) -> NodeView:
-    """One machine; its owner also sees whom it takes tasks from, and what it is yet to do."""
+    """Returns one machine. Its owner also sees its allow list and its pending requests."""
     return await owner_requests.show(services, request.user.id, node_id_of(node_id))
 
 
 def _check(*words: str | None) -> None:
-    """Of what is compared with text in the database."""
     if any("\0" in (word or "") for word in words):
-        raise InvalidInput("Models, vendors and labels have no NUL in them.", "Leave it out.")
+        raise InvalidInput("A model, vendor or label contains a NUL character.", "Remove it.")

@@ -1,4 +1,4 @@
-"""What came of it: logs, files, values."""
+"""Results: logs, files, return values."""
 
 from typing import Annotated, Any, Final
 
@@ -32,12 +32,12 @@ AttemptNumber = Annotated[
 FileCursor = Annotated[str | None, QueryParameter(name="cursor", max_length=1_000, required=False)]
 ItemCursor = Annotated[int, QueryParameter(name="cursor", ge=-1, le=MOST_ITEMS)]
 
-# For the examples.
+# Examples.
 _VALUE = b"\x07"  # MessagePack of 7
 
 AREA: Final = Area(
     "results",
-    "What came of a task: its log, the files that it left, what its function returned. They are "
+    "The results of a task: its log, its output files, the return value of its function. They are "
     "kept until the task's `kept_until`.",
 )
 
@@ -55,11 +55,11 @@ async def task_logs(
     attempt: AttemptNumber = None,
     offset: Offset = 0,
 ) -> LogPage:
-    """A page of the log of the newest attempt, or of the attempt with this number."""
-    wanted = task_id_of(task_id)
+    """Returns a page of the log of the newest attempt, or of the attempt with this number."""
+    valid_id = task_id_of(task_id)
     async with services.database.transaction() as connection:
-        await tasks.get(connection, wanted, request.user.id)
-    return await attempt_log.read_log(services, request.user.id, wanted, attempt, offset)
+        await tasks.get(connection, valid_id, request.user.id)
+    return await attempt_log.read_log(services, request.user.id, valid_id, attempt, offset)
 
 
 @AREA.operation(
@@ -76,11 +76,11 @@ async def task_files(
     cursor: FileCursor = None,
     limit: Limit = 500,
 ) -> TaskFiles:
-    """What the newest attempt that left any has left, or the attempt with this number."""
+    """Lists files of the newest attempt that has any, or of the attempt with this number."""
     if "\0" in (cursor or ""):
         raise bad_cursor()
-    wanted = task_id_of(task_id)
-    return await file_access.of_task(services, request.user.id, wanted, attempt, cursor, limit)
+    valid_id = task_id_of(task_id)
+    return await file_access.of_task(services, request.user.id, valid_id, attempt, cursor, limit)
 
 
 @AREA.operation(
@@ -92,7 +92,7 @@ async def task_files(
     media_type="application/octet-stream",
 )
 async def get_blob(sha256: str, request: CallerRequest, services: Services) -> Response[Any]:
-    """The bytes of a blob of yours, or a `Range` of them."""
+    """Returns the bytes of one of your blobs, or a `Range` of them."""
     stored = await file_access.of_account(services, request.user.id, download.sha256_of(sha256))
     return await download.answer(request, services, stored)
 
@@ -100,7 +100,7 @@ async def get_blob(sha256: str, request: CallerRequest, services: Services) -> R
 @AREA.operation(
     routes.ASK_RESULTS,
     Scope.TASKS_READ,
-    "Wait for what functions returned",
+    "Wait for function results",
     request=AskResults((Wanted(TASK),), 20.0),
     response=Results(
         [
@@ -116,7 +116,7 @@ async def get_blob(sha256: str, request: CallerRequest, services: Services) -> R
     status_code=200,
 )
 async def ask_results(data: AskResults, request: CallerRequest, services: Services) -> Results:
-    """Waits for what functions gave; in MessagePack their bytes need no base64."""
+    """Waits for results of functions. MessagePack avoids the base64 encoding."""
     return await result_poll.ask(services, request.user.id, data)
 
 
@@ -133,9 +133,9 @@ async def failed_items(
     cursor: ItemCursor = -1,
     limit: LongLimit = 100,
 ) -> FailedItemPage:
-    """Items of an array that have failed, in order, behind the item `cursor`."""
-    wanted = task_id_of(task_id)
+    """Lists failed items of an array in order, starting after the item `cursor`."""
+    valid_id = task_id_of(task_id)
     async with services.database.transaction() as connection:
-        await tasks.get(connection, wanted, request.user.id)
-        found = await item_failures.page(connection, wanted, cursor, limit)
+        await tasks.get(connection, valid_id, request.user.id)
+        found = await item_failures.page(connection, valid_id, cursor, limit)
     return FailedItemPage(found, found[-1].item if len(found) == limit else None)

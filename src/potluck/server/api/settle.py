@@ -1,4 +1,4 @@
-"""What it cost, and what it earned."""
+"""Costs and earnings."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Final
@@ -35,7 +35,7 @@ _USUAL = timedelta(days=30)
 _LONGEST = timedelta(days=400)
 _BEHIND_ALL = LedgerPosition(datetime(9999, 1, 1, tzinfo=UTC))
 
-# For the examples.
+# Examples.
 _HOLD = LedgerEntry(
     41, at(9, 40, 2), EntryKind.HOLD, -41_667, 41_667, TASK, "hello", ATTEMPT, "attic"
 )
@@ -43,14 +43,14 @@ _CHARGE = LedgerEntry(42, at(9, 40, 16), EntryKind.CHARGE, 0, -868, TASK, "hello
 _USED = UsedInAll(11.9, 12.1, 4_900.0)
 
 AREA: Final = Area(
-    "settle", "What was paid. Credits are counted in millionths, as whole numbers: `…_micro`."
+    "settle", "Costs and earnings. Amounts are integers in millionths of a credit: `…_micro`."
 )
 
 
 @AREA.operation(
     routes.LEDGER,
     Scope.ACCOUNT_READ,
-    "List the movements of your credit",
+    "List your ledger entries",
     response=LedgerPage([_CHARGE, _HOLD], _HOLD.id),
 )
 async def ledger(
@@ -63,22 +63,22 @@ async def ledger(
     until: Until = None,
     limit: Limit = 50,
 ) -> LedgerPage:
-    """Movements of your credit, newest first: of these kinds, for this task, in this time."""
+    """Lists your ledger entries, newest first, filtered by kind, task and time."""
     first = OLDEST if since is None else moment(since)
     before = _BEHIND_ALL if until is None else LedgerPosition(moment(until))
     task = None if task_id is None else wanted_task(task_id)
     async with services.database.transaction() as connection:
         if cursor is not None:
             before = min(before, await _place(connection, cursor, request.user))
-        wanted = EntryFilter(kinds or tuple(EntryKind), first, before, task)
-        found = await statement.newest(connection, request.user.id, wanted, limit)
+        filters = EntryFilter(kinds or tuple(EntryKind), first, before, task)
+        found = await statement.newest(connection, request.user.id, filters, limit)
     return LedgerPage(found, found[-1].id if len(found) == limit else None)
 
 
 @AREA.operation(
     routes.LEDGER_SUMMARY,
     Scope.ACCOUNT_READ,
-    "See your balance, by day or by task",
+    "Summarise your ledger by day or task",
     response=LedgerSummary(
         4_250_000,
         0,
@@ -98,13 +98,13 @@ async def ledger_summary(
     since: Since = None,
     until: Until = None,
 ) -> LedgerSummary:
-    """Your balance, and what came and went by day or task; the last 30 days if not said."""
+    """Returns your balance, and totals by day or task. Covers the last 30 days by default."""
     end = datetime.now(UTC) if until is None else moment(until)
     begin = max(end, OLDEST) - _USUAL if since is None else moment(since)
     if end - begin > _LONGEST:
         raise InvalidInput(
-            f"A summary has at most {_LONGEST.days} days.",
-            "Name `since` and `until` that are nearer, and add several up.",
+            f"A summary covers at most {_LONGEST.days} days.",
+            "Choose a shorter time, or add up several summaries.",
         )
     async with services.database.transaction() as connection:
         return await statement.summary(connection, request.user.id, begin, end, by)
@@ -127,7 +127,7 @@ async def ledger_summary(
 async def earnings(
     request: CallerRequest, services: Services, since: Since = None, until: Until = None
 ) -> Earnings:
-    """By day, node and device, from attempts that ended then; the last 30 days if not said."""
+    """Lists earnings by day, node and device of ended attempts. The default is the last 30 days."""
     end = datetime.now(UTC) if until is None else moment(until)
     begin = max(end, OLDEST) - _USUAL if since is None else moment(since)
     async with services.database.transaction() as connection:

@@ -1,4 +1,4 @@
-"""Signing in: a wallet, a terminal through a browser, a node."""
+"""Sign-in of wallets, of terminals through a browser, and of nodes."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
@@ -65,12 +65,12 @@ from potluck.wire.signing.sign_in_answer import NODE_STATEMENT, TERMINAL_STATEME
 from potluck.wire.signing.sign_in_message import SignIn, write
 
 _WHEEL = "application/octet-stream"
-# The name holds a mark of the content: what it names never changes.
+# The file name contains a hash of the content, so the content of a name never changes.
 _FOR_GOOD = "public, max-age=31536000, immutable"
-# In pieces, so that what somebody reads slowly does not lie in memory once for each of them.
+# In pieces, so that slow readers do not each hold a copy in memory.
 _PIECE_BYTES = 65_536
 
-# For the examples.
+# Examples.
 _NONCE = "7Jk3mQ9xT2vB6cR8wL5d"
 _STATEMENT = f"{TERMINAL_STATEMENT}{USER_CODE}."
 _ACCESS = "eyJhbGciOiJIUzI1NiJ9.e30.not-a-real-token"
@@ -98,21 +98,21 @@ _TOKENS = Tokens(_ACCESS, 900.0, _REFRESH, ACCOUNT, WALLET)
 
 AREA: Final = Area(
     "sign in",
-    "An account is a wallet. Ask for a challenge, sign the EIP-4361 message that it makes, and "
-    "trade it for a session; the first one makes the account. For CI and scripts make an API key "
-    "once, and send it as the bearer.",
+    "An account is a wallet. Request a challenge, sign the EIP-4361 message, and exchange it for "
+    "a session. The first sign-in creates the account. For CI and scripts, make an API key once "
+    "and send it as the bearer token.",
 )
 
 
 @AREA.operation(
     routes.CHALLENGE,
     OPEN,
-    "Ask for a challenge",
+    "Request a challenge",
     response=Challenge(_NONCE, at(9, 35), [ORIGIN], [1]),
     status_code=200,
 )
 async def challenge(services: Services) -> Challenge:
-    """A nonce to sign within minutes, and the names and chains that the message may say."""
+    """Returns a nonce that is valid for minutes, and the allowed origins and chains."""
     now, settings = datetime.now(UTC), services.settings
     return Challenge(
         new_nonce(services.keys.nonce, now),
@@ -132,7 +132,7 @@ async def challenge(services: Services) -> Challenge:
     errors=(NotSignedIn, RegistrationClosed),
 )
 async def login(data: Login, services: Services) -> Tokens:
-    """Trades a signed EIP-4361 message for a session. The first one makes the account."""
+    """Exchanges a signed EIP-4361 message for a session. The first one creates the account."""
     now = datetime.now(UTC)
     said = await sign_in.verify(services, data.message, data.signature, now)
     async with services.database.transaction() as connection:
@@ -151,13 +151,13 @@ async def login(data: Login, services: Services) -> Tokens:
     status_code=200,
 )
 async def refresh(data: Refresh, services: Services) -> Tokens:
-    """The next pair of tokens. Each refresh token is good for one use."""
+    """Returns the next pair of tokens. Each refresh token can be used once."""
     return await sessions.refresh(services, data.refresh_token)
 
 
 @AREA.operation(routes.LOGOUT, Scope.ACCOUNT_WRITE, "Sign out", status_code=204)
 async def logout(request: CallerRequest, services: Services) -> None:
-    """Ends this session: its tokens are worth nothing from now on."""
+    """Ends this session. Its tokens become invalid immediately."""
     caller = request.user
     async with services.database.transaction() as connection:
         await sessions.end_session(
@@ -168,14 +168,14 @@ async def logout(request: CallerRequest, services: Services) -> None:
 @AREA.operation(
     routes.ASK_FOR_TERMINAL,
     OPEN,
-    "Ask to sign a terminal in",
+    "Start a terminal sign-in",
     request=TerminalAsk("laptop"),
     response=TerminalAsked(
         _DEVICE_CODE, USER_CODE, f"{ORIGIN}/device", f"{ORIGIN}/device#{USER_CODE}", 900.0, 2.0
     ),
 )
 async def ask_for_terminal(data: TerminalAsk, services: Services) -> TerminalAsked:
-    """A terminal asks to be let in: a code for the person, a secret for the terminal."""
+    """Starts a terminal sign-in: a code for the user, and a secret for the terminal."""
     return await flow.ask(services, data, datetime.now(UTC))
 
 
@@ -189,20 +189,20 @@ async def ask_for_terminal(data: TerminalAsk, services: Services) -> TerminalAsk
     status_code=200,
 )
 async def terminal_token(data: TerminalPoll, services: Services) -> Tokens:
-    """The session once a wallet has approved it; until then, why not, as a code."""
+    """Returns the session once a wallet has approved it. Until then an error code says why not."""
     return await flow.poll(services, data.device_code, datetime.now(UTC))
 
 
 @AREA.operation(
     routes.SHOW_TERMINAL,
     OPEN,
-    "See which terminal asks",
+    "Show a terminal sign-in",
     response=TerminalView(
         USER_CODE, "laptop", sorted(SCOPES[Credential.SESSION]), _STATEMENT, at(9, 45)
     ),
 )
 async def show_terminal(user_code: str, services: Services) -> TerminalView:
-    """Who asks, and for what: read it before you sign."""
+    """Shows which machine wants to sign in, and with which scopes. Read it before you sign."""
     pending = await flow.find(services, user_code, datetime.now(UTC))
     return TerminalView(
         pending.user_code,
@@ -217,13 +217,13 @@ async def show_terminal(user_code: str, services: Services) -> TerminalView:
 @AREA.operation(
     routes.DRAFT_TERMINAL,
     OPEN,
-    "Draft what approves a terminal",
+    "Draft a terminal's approval",
     request=TerminalWallet(WALLET, 1, ORIGIN),
     response=TerminalDraft(_message(WALLET, _STATEMENT), 1),
     status_code=200,
 )
 async def draft_terminal(user_code: str, data: TerminalWallet, services: Services) -> TerminalDraft:
-    """What this wallet has to sign to approve it, good for minutes."""
+    """Returns the message that this wallet signs to approve the terminal, valid for minutes."""
     now = datetime.now(UTC)
     return draft(services, await flow.find(services, user_code, now), data, now)
 
@@ -237,14 +237,14 @@ async def draft_terminal(user_code: str, data: TerminalWallet, services: Service
     status_code=204,
 )
 async def approve_terminal(user_code: str, data: TerminalApproval, services: Services) -> None:
-    """The wallet's yes. The first one makes the account, as a login does."""
+    """Approves the terminal. The first approval creates the account, as a sign-in does."""
     now = datetime.now(UTC)
     await flow.approve(services, await flow.find(services, user_code, now), data, now)
 
 
 @AREA.operation(routes.DENY_TERMINAL, OPEN, "Deny a terminal", errors=(Conflict,), status_code=204)
 async def deny_terminal(user_code: str, services: Services) -> None:
-    """No. The code is worth nothing from now on, and the terminal is told."""
+    """Denies the terminal. Its code becomes invalid immediately."""
     now = datetime.now(UTC)
     await flow.deny(services, await flow.find(services, user_code, now), now)
 
@@ -259,7 +259,7 @@ async def deny_terminal(user_code: str, services: Services) -> None:
     status_code=200,
 )
 async def node_login(data: NodeLogin, services: Services) -> NodeToken:
-    """Trades an EIP-4361 message that a node key signed for a token of a few minutes."""
+    """Exchanges an EIP-4361 message that a node key signed for a short-lived access token."""
     now = datetime.now(UTC)
     said = await sign_in.verify(
         services, data.message, data.signature, now, NODE_STATEMENT, may_be_contract=False
@@ -283,10 +283,10 @@ async def node_login(data: NodeLogin, services: Services) -> NodeToken:
 
 
 @AREA.operation(
-    routes.PACKAGE, OPEN, "See what this pool installs", response=_PACKAGE, errors=(NotFound,)
+    routes.PACKAGE, OPEN, "See the pool's package", response=_PACKAGE, errors=(NotFound,)
 )
 async def package(services: Services) -> Package:
-    """What this server runs, and how its wheel is called; for `pip install` with its hash."""
+    """Returns the server's version, and the name and hash of its wheel, for `pip install`."""
     return _wheel(services).package
 
 
@@ -296,12 +296,12 @@ async def package(services: Services) -> Package:
 async def package_file(
     request: Request[Any, Any, Any], services: Services, file: str
 ) -> Response[Any]:
-    """The wheel, under its own name and no other."""
+    """Returns the wheel. No other file name is served."""
     wheel = _wheel(services)
     if file != wheel.package.file:
         raise NotFound(
-            f"There is no file {file[:64]!r} here.",
-            f"This server hands out {wheel.package.file}; ask for its join line again.",
+            f"This server has no file {file[:64]!r}.",
+            f"It serves {wheel.package.file}; ask for the join command again.",
         )
     etag = f'"{wheel.package.sha256}"'
     headers = {"Cache-Control": _FOR_GOOD, "ETag": etag}
@@ -323,11 +323,11 @@ async def package_file(
     media_type="text/plain",
 )
 async def ca_certificate(services: Services) -> Response[bytes]:
-    """The certificate, as PEM. Whoever fetches it compares it with what the server printed."""
+    """Returns the certificate as PEM. Compare its fingerprint with the one the server printed."""
     if services.authority_pem is None:
         raise NotFound(
             "This server has no certificate authority of its own.",
-            "Its certificate, if it has one, is checked as those of other sites are.",
+            "Verify its certificate, if it has one, against the system's authorities.",
         )
     return Response(services.authority_pem, media_type="text/plain")
 
@@ -335,7 +335,7 @@ async def ca_certificate(services: Services) -> Response[bytes]:
 def _wheel(services: Services) -> OwnWheel:
     if services.wheel is None:
         raise NotFound(
-            "This server has no package to hand out: its code was not installed.",
+            "This server has no package to serve: it does not run from an installed package.",
             "Ask its operator where to get Potluck from.",
         )
     return services.wheel

@@ -1,4 +1,4 @@
-"""Submitting: tasks, and the files that they take along."""
+"""Submitting tasks and uploading their files."""
 
 from typing import Final
 
@@ -26,13 +26,13 @@ from potluck.wire.strict_types import StrictSubmitTasks, StrictTaskRequest
 
 _MAX_BATCH_BYTES = 8 * 2**20
 
-# For the examples.
+# Examples.
 _BEGUN = Upload(UPLOAD, PART_BYTES, 0, False)
 _SENT = Upload(UPLOAD, PART_BYTES, 1, False)
 _WHOLE = Upload(UPLOAD, PART_BYTES, 1, True)
 _ESTIMATE = Estimate(
     Outlook.NOW,
-    "It would start now: the one device that suits it is free.",
+    "It would start now: the only suitable device is free.",
     nodes=2,
     suitable_nodes=1,
     suitable_devices=1,
@@ -50,8 +50,8 @@ _ESTIMATE = Estimate(
 
 AREA: Final = Area(
     "submit",
-    "Ask for something to be run: a script, a function, a command or an image, on devices that "
-    "fit. What it takes along is uploaded first, in parts.",
+    "Submit work: a script, a function, a command or a container image, on devices that match. "
+    "Upload its files first, in parts.",
 )
 
 
@@ -69,7 +69,7 @@ async def submit_task(
     services: Services,
     idempotency_key: IdempotencyKey = None,
 ) -> TaskView:
-    """Puts a task into the queue. With an Idempotency-Key it may be repeated safely."""
+    """Adds a task to the queue. With an Idempotency-Key it is safe to repeat."""
     return await submit.submit(services, request.user.id, data, idempotency_key)
 
 
@@ -88,14 +88,14 @@ async def submit_tasks(
     services: Services,
     idempotency_key: IdempotencyKey = None,
 ) -> TasksSubmitted:
-    """Puts many tasks into the queue; one that is refused is no matter to the others."""
+    """Adds many tasks to the queue. A refused task does not affect the others."""
     return await submit_many.submit_many(services, request.user.id, data.tasks, idempotency_key)
 
 
 @AREA.operation(
     routes.ESTIMATE_TASK,
     Scope.TASKS_WRITE,
-    "Ask what a task would meet",
+    "Estimate a task",
     request=REQUEST,
     response=_ESTIMATE,
     errors=(Unavailable,),
@@ -104,8 +104,8 @@ async def submit_tasks(
 async def estimate_task(
     data: StrictTaskRequest, request: CallerRequest, services: Services
 ) -> Estimate:
-    """What a task would meet if it were submitted now: who could take it, for how much, and
-    when. Nothing is stored, and nothing is promised."""
+    """Estimates cost, start time and suitable devices of a task, as if it were submitted now.
+    Nothing is stored or reserved."""
     await services.limiter.check_estimate(request.user.id)
     return await estimate(services, request.user.id, data)
 
@@ -119,7 +119,7 @@ async def estimate_task(
     errors=(QuotaExceeded,),
 )
 async def begin_upload(data: BeginUpload, request: StrictRequest, services: Services) -> Upload:
-    """Begins to send bytes, or goes on with it. Complete at once if you have them here."""
+    """Begins or resumes an upload. It is complete at once if you already have these bytes."""
     return await upload.begin(services, request.user.id, data.blob)
 
 
@@ -135,7 +135,7 @@ async def begin_upload(data: BeginUpload, request: StrictRequest, services: Serv
 async def put_part(
     upload_id: str, number: str, request: StrictRequest, services: Services
 ) -> Upload:
-    """The next part, as plain bytes. One that is there already may be sent again."""
+    """Takes the next part, as plain bytes. Sending a stored part again is safe."""
     place = part_number(number)
     found = await upload.of_account(services, request.user.id, upload_id_of(upload_id))
     return await upload.take_part(services, found, place, request.pieces())
@@ -150,6 +150,6 @@ async def put_part(
     status_code=200,
 )
 async def finish_upload(upload_id: str, request: StrictRequest, services: Services) -> Upload:
-    """Puts all parts together and checks their hash; until it is complete, ask again."""
+    """Assembles the parts and checks the hash. Call it again until `complete` is true."""
     found = await upload.of_account(services, request.user.id, upload_id_of(upload_id))
     return await upload.finish(services, found)

@@ -1,1 +1,1 @@
-"""Who is asking."""
+"""Authentication of callers."""

@@ -1,7 +1,7 @@
-"""Access tokens: JWTs that live for minutes, with one algorithm and every claim required.
+"""Access tokens: short-lived JWTs with one algorithm and all claims required.
 
-They say who somebody was when they signed in. Whether that still holds (session ended, key
-revoked, account suspended) is read from the database at every call.
+A token identifies the caller at the time of sign-in. Whether that is still valid (session ended,
+key revoked, account suspended) is read from the database at every call.
 """
 
 import hashlib
@@ -22,11 +22,11 @@ LONGEST_TOKEN = 1024
 _ALGORITHM = "HS256"
 _AUDIENCE = "potluck"
 _TYPE = "at+jwt"
-# Signed by this one fixed algorithm; nothing in a token's header chooses a key or a place for one.
+# The algorithm is fixed; nothing in a token's header chooses a key or where to find one.
 _HEADER = {"alg": _ALGORITHM, "typ": _TYPE}
-# What stands for the credential, and what its id begins with.
+# The credential of a `typ`, and the prefix of its id.
 _KINDS = {"access": (Credential.SESSION, "session"), "node": (Credential.NODE, "nodekey")}
-# One spelling for a token: padding and characters that a lenient reader skips would be more.
+# Exactly one encoding of a token: no padding or characters that lenient decoders skip.
 _SPELLING = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]{43}")
 _Seconds = Annotated[int, Meta(ge=0, le=2**40)]
 _LEEWAY = timedelta(seconds=5)
@@ -39,7 +39,7 @@ class Claims(Struct, frozen=True):
 
 
 class _DecodedClaims(Struct, frozen=True, forbid_unknown_fields=True):
-    """Every claim, of exactly its type, and none besides."""
+    """All claims, with exact types, and no others."""
 
     iss: str
     aud: str
@@ -51,7 +51,7 @@ class _DecodedClaims(Struct, frozen=True, forbid_unknown_fields=True):
     jti: str
 
 
-# Whoever calls again and again shows the same one: it is reckoned once.
+# Verified tokens, since clients send the same one in every call.
 _READ: dict[tuple[bytes, str], _DecodedClaims] = {}
 _MOST_READ = 4096
 
@@ -72,27 +72,27 @@ def issue(key: bytes, claims: Claims, now: datetime, lifetime: timedelta) -> str
 
 
 def read(key: bytes, token: str) -> Claims | None:
-    """What a token of ours says; none for anything else, whatever is wrong with it.
+    """The claims of a valid token; None for anything else.
 
-    One that was read before is believed without reckoning, for as long as it says.
+    A token that was verified before is accepted without a new check until it expires.
     """
-    said = _READ.get((key, token))
-    if said is None:
-        said = _verified(key, token)
-        if said is None:
+    decoded = _READ.get((key, token))
+    if decoded is None:
+        decoded = _verified(key, token)
+        if decoded is None:
             return None
-        _remember(key, token, said)
-    elif said.exp <= time.time() - _LEEWAY.total_seconds():
+        _remember(key, token, decoded)
+    elif decoded.exp <= time.time() - _LEEWAY.total_seconds():
         del _READ[key, token]
         return None
-    return _claims(said)
+    return _claims(decoded)
 
 
-def _remember(key: bytes, token: str, said: _DecodedClaims) -> None:
-    """Of those that are ours only: junk pushes nobody out."""
+def _remember(key: bytes, token: str, decoded: _DecodedClaims) -> None:
+    """Only valid tokens are cached, so invalid ones evict nothing."""
     while len(_READ) >= _MOST_READ:
         _READ.pop(next(iter(_READ)))
-    _READ[key, token] = said
+    _READ[key, token] = decoded
 
 
 def _verified(key: bytes, token: str) -> _DecodedClaims | None:
@@ -101,7 +101,7 @@ def _verified(key: bytes, token: str) -> _DecodedClaims | None:
     try:
         if jwt.get_unverified_header(token) != _HEADER:
             return None
-        said = jwt.decode(
+        decoded = jwt.decode(
             token,
             key,
             algorithms=[_ALGORITHM],
@@ -110,18 +110,18 @@ def _verified(key: bytes, token: str) -> _DecodedClaims | None:
             leeway=_LEEWAY,
             options={"strict_aud": True},
         )
-        return msgspec.convert(said, _DecodedClaims)
+        return msgspec.convert(decoded, _DecodedClaims)
     except (jwt.InvalidTokenError, ValueError, RecursionError):
         return None
 
 
 def issuer(key: bytes) -> str:
-    """This installation: the same for all instances, another for every other server."""
+    """Identifies this installation: the same for all of its instances."""
     return f"potluck-{hashlib.sha256(b'issuer' + key).hexdigest()[:16]}"
 
 
-def _claims(said: _DecodedClaims) -> Claims | None:
-    credential, word = _KINDS.get(said.typ, (None, ""))
-    if credential is None or not (is_id(said.sub, "account") and is_id(said.sid, word)):
+def _claims(decoded: _DecodedClaims) -> Claims | None:
+    credential, word = _KINDS.get(decoded.typ, (None, ""))
+    if credential is None or not (is_id(decoded.sub, "account") and is_id(decoded.sid, word)):
         return None
-    return Claims(AccountId(said.sub), credential, said.sid)
+    return Claims(AccountId(decoded.sub), credential, decoded.sid)

@@ -1,4 +1,4 @@
-"""Who calls: an account, and what it signed in with."""
+"""The caller of an operation: an account and its credential."""
 
 from collections.abc import Iterable
 
@@ -26,13 +26,13 @@ class Caller(Struct, frozen=True):
 
     @property
     def usable(self) -> list[Scope]:
-        """The scopes that this credential carries and the account's roles allow."""
+        """The scopes of this credential that the account's roles allow."""
         needed = {scope: ROLE_FOR.get(scope) for scope in self.scopes}
         return sorted(scope for scope, role in needed.items() if role is None or role in self.roles)
 
 
 def check(caller: Caller, scopes: Iterable[Scope]) -> None:
-    """Raises what keeps this caller from using any of these scopes."""
+    """Raises Forbidden or AccountSuspended unless the caller may use one of these scopes."""
     account = caller.account
     if account.suspended_at is not None:
         raise suspended(account)
@@ -47,29 +47,34 @@ def check(caller: Caller, scopes: Iterable[Scope]) -> None:
 def lacks_scope(credential: Credential, scopes: Iterable[Scope]) -> Forbidden:
     named = " or ".join(f"`{scope}`" for scope in scopes)
     return Forbidden(
-        f"What you signed in with does not cover {named}.", _scope_hint(credential, scopes)
+        f"Your credential does not have the scope {named}.", _scope_hint(credential, scopes)
     )
 
 
 def _scope_hint(credential: Credential, scopes: Iterable[Scope]) -> str:
-    """Nobody is sent for a key that can not be made."""
+    """Suggests an API key only if one can have the scope."""
     if Scope.NODE in scopes:
-        return "This is for providers: `potluck provide` does it with its node key."
+        return "Only providers use this, with a node key: `potluck provide`."
     if credential is Credential.NODE:
-        return "A node key is for its provider alone; sign in with your wallet."
+        return "A node key is only for its provider; sign in with your wallet."
     if possible := [scope for scope in scopes if scope in SCOPES[Credential.KEY]]:
         return (
-            f"Make a key that does, `potluck keys add NAME --scope {possible[-1]}`, with"
-            " `--scope` for each of what else it is for; or sign in with your wallet."
+            f"Make a key with `potluck keys add NAME --scope {possible[-1]}`, and `--scope` for"
+            " each other scope that it needs; or sign in with your wallet."
         )
     return (
-        "No API key can. Sign in with your wallet: `potluck login`, or POST /v1/auth/challenge"
-        " and /v1/auth/login."
+        "No API key can have it. Sign in with your wallet: `potluck login`, or POST"
+        " /v1/auth/challenge and /v1/auth/login."
     )
 
 
 def lacks_role(role: Role) -> Forbidden:
-    return Forbidden(_ONLY[role], _ROLE_HINTS[role])
+    hints = {
+        Role.CONSUMER: "Add it with `potluck roles consumer`.",
+        Role.PROVIDER: "Add it with `potluck roles provider`.",
+        Role.ADMIN: "Ask an admin of this pool.",
+    }
+    return Forbidden(f"This requires the {role} role.", hints[role])
 
 
 def suspended(account: Account) -> AccountSuspended:
@@ -80,20 +85,8 @@ def suspended(account: Account) -> AccountSuspended:
 
 
 def not_signed_in() -> NotSignedIn:
-    """The same sentence for a missing, a malformed, an unknown, an old and a revoked one."""
+    """The same error for missing, malformed, unknown, expired and revoked credentials."""
     return NotSignedIn(
-        "No valid token came with the request.",
+        "The request has no valid token.",
         "Sign in with `potluck login`; scripts send `Authorization: Bearer KEY` with an API key.",
     )
-
-
-_ONLY = {
-    Role.CONSUMER: "Only a consumer may do that.",
-    Role.PROVIDER: "Only a provider may do that.",
-    Role.ADMIN: "Only an admin may do that.",
-}
-_ROLE_HINTS = {
-    Role.CONSUMER: "Become one: `potluck roles consumer`.",
-    Role.PROVIDER: "Become one: `potluck roles provider`.",
-    Role.ADMIN: "Ask an admin of this pool.",
-}

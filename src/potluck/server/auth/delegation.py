@@ -1,7 +1,7 @@
-"""Whether a wallet's word for a node key holds, and what becomes of it.
+"""Verifies a wallet's delegation to a node key, and authorises the key.
 
-The word names this server, is minutes old, ends within the limit, and its nonce is good once; so
-one that was overheard, or given elsewhere, authorises nothing.
+A delegation names this server, is minutes old, expires within the limit, and its nonce can be used
+once. So a leaked delegation, or one for another server, authorises nothing.
 """
 
 from datetime import datetime
@@ -23,15 +23,15 @@ from potluck.wire.signing.delegation import NODE_SCOPES, digest
 
 
 async def verify(services: Services, word: Delegation, wallet: str, now: datetime) -> Delegation:
-    """The word in its one spelling, once all of it holds. The nonce is not used up yet."""
+    """Returns the delegation with normalised addresses if it is valid. Does not use the nonce."""
     spelled = _spelled(word)
     for is_so, complaint in (
-        (spelled.wallet == wallet, "It is another wallet's word, not yours."),
+        (spelled.wallet == wallet, "It is from another wallet, not yours."),
         (spelled.origin in services.origins, "It is for another server."),
-        (spelled.scopes == NODE_SCOPES, "A node key has the scope `node`, and no other."),
-        (spelled.key != spelled.wallet, "A wallet is not its own node key."),
-        (_is_new(services, spelled, now), "It was not signed just now, or this clock is wrong."),
-        (_ends_in_time(services, spelled, now), "It ends too late, or has ended."),
+        (spelled.scopes == NODE_SCOPES, "A node key has only the scope `node`."),
+        (spelled.key != spelled.wallet, "A wallet cannot be its own node key."),
+        (_is_new(services, spelled, now), "It is too old, or a clock is wrong."),
+        (_ends_in_time(services, spelled, now), "It has expired, or its validity is too long."),
     ):
         if not is_so:
             raise _refused(complaint)
@@ -41,24 +41,29 @@ async def verify(services: Services, word: Delegation, wallet: str, now: datetim
 
 
 async def take(connection: Connection, services: Services, word: Delegation, now: datetime) -> None:
-    """Uses a verified word up. Locks the key it names: before the audit, as all locks are taken."""
+    """Uses the nonce of a verified delegation and locks its key, always before the audit."""
     try:
         await sign_in.use_nonce(connection, services, word.nonce, now)
     except NotSignedIn as error:
-        raise _refused("Its nonce is used, too old, or not of this server.") from error
+        raise _refused("Its nonce is used, too old, or from another server.") from error
     await node_keys.lock(connection, word.key)
 
 
 async def authorise(
     connection: Connection, services: Services, account: Account, word: Delegation, machine: str
 ) -> NodeKeyView:
-    """From now on the key works for the account. The word was taken in this transaction."""
+    """Authorises the key for the account. `take` has run in this transaction."""
     if Role.PROVIDER not in account.roles:
         raise lacks_role(Role.PROVIDER)
     added = await node_keys.add(connection, account.id, word, machine)
-    told = {"key": word.key, "machine": machine, "expires_at": str(word.expires_at)}
+    details = {"key": word.key, "machine": machine, "expires_at": str(word.expires_at)}
     await audit.append(
-        connection, services.keys.audit, AuditKind.NODE_KEY_AUTHORISED, account.id, added.id, told
+        connection,
+        services.keys.audit,
+        AuditKind.NODE_KEY_AUTHORISED,
+        account.id,
+        added.id,
+        details,
     )
     return added
 
@@ -77,7 +82,7 @@ def _ends_in_time(services: Services, word: Delegation, now: datetime) -> bool:
 
 
 async def _is_signed(services: Services, word: Delegation) -> bool:
-    """By the wallet's key; or by a contract, on any of the chains that this server asks."""
+    """By the wallet's key, or by a contract on any of the server's chains."""
     signed = digest(word)
     for chain_id in services.settings.chain_ids:
         try:
@@ -90,6 +95,6 @@ async def _is_signed(services: Services, word: Delegation) -> bool:
 
 def _refused(complaint: str) -> InvalidInput:
     return InvalidInput(
-        f"The delegation does not hold. {complaint}",
-        "Ask for a new challenge, and let the wallet sign again.",
+        f"The delegation is not valid. {complaint}",
+        "Request a new challenge and sign again.",
     )

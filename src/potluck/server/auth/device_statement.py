@@ -1,4 +1,4 @@
-"""Whether a node key has said of each device that it registers that it is here."""
+"""Verifies the node key's statements about the devices that it registers."""
 
 from datetime import datetime
 
@@ -12,20 +12,20 @@ from potluck.wire.signing.signature import recover
 
 
 async def check(services: Services, owner: Owner, offer: RegisterNode, now: datetime) -> None:
-    """Raises InvalidInput where a statement is missing, or does not hold here and now."""
+    """Raises InvalidInput if a statement is missing or not valid here and now."""
     assert owner.node_key_id is not None, "only a node key registers a node"
     async with services.database.transaction() as connection:
         key = await node_keys.address(connection, owner.node_key_id)
-    stated = {one.uuid for one in offer.statements if _holds(services, one, key, now)}
+    stated = {item.uuid for item in offer.statements if _is_valid(services, item, key, now)}
     for device in offer.description.devices:
         if device.uuid not in stated:
             raise InvalidInput(
-                f"The node key does not say, here and now, that it has the device {device.uuid}.",
-                "Set this machine's clock, and name the server as its origin says.",
+                f"The device {device.uuid} has no valid statement of the node key.",
+                "Check this machine's clock, and use an address from the server's list of origins.",
             )
 
 
-def _holds(services: Services, statement: DeviceStatement, key: str, now: datetime) -> bool:
+def _is_valid(services: Services, statement: DeviceStatement, key: str, now: datetime) -> bool:
     if statement.origin not in services.origins:
         return False
     if abs(now.timestamp() - statement.stated_at) > services.settings.nonce_seconds:

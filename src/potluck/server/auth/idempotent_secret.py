@@ -1,8 +1,7 @@
-"""Requests that make something, sent again: the same answer, and no second thing.
+"""Idempotent requests that create something: a repeat gets the same response and creates nothing.
 
-The Idempotency-Key is a nonce of the caller's own choice, kept among those that are used up, with a
-hash of the body beside it. A secret that such a request hands out is derived from both, so that it
-can be told once more and is kept nowhere.
+The Idempotency-Key is stored among the used nonces, with a hash of the body. A secret in the
+response is derived from both, so that it can be returned again without being stored.
 """
 
 import base64
@@ -27,16 +26,16 @@ KEPT: Final = timedelta(days=7)
 
 
 class IdempotentRequest(Struct, frozen=True):
-    """Who asked for what, under which key, as hashes."""
+    """Hashes of the operation, account, key and body."""
 
-    name: str  # of the key; another body has the same
-    whole: str  # of the key and the body
+    name: str  # without the body
+    whole: str  # with the body
 
 
 def asked(
     services: Services, account_id: AccountId, operation: str, key: str | None, body: Any
 ) -> IdempotentRequest | None:
-    """None without a key: then every request is a new one."""
+    """None without a key: then every request is new."""
     if key is None:
         return None
     said = f"{operation}\n{account_id}\n{key}\n".encode()
@@ -48,9 +47,9 @@ def asked(
 
 
 async def is_first(connection: Connection, request: IdempotentRequest | None) -> bool:
-    """Whether it is to be done now. Raises Conflict for another body under a key that was used.
+    """Whether to execute the request. Raises Conflict if the key was used with another body.
 
-    Two at once: the second waits here until the first is done or has failed.
+    Of two concurrent requests the second waits here until the first has committed or failed.
     """
     if request is None:
         return True
@@ -65,7 +64,7 @@ async def is_first(connection: Connection, request: IdempotentRequest | None) ->
 
 
 def secret(services: Services, prefix: str, request: IdempotentRequest | None) -> str:
-    """A new one, or the one that belongs to this request."""
+    """A random secret, or the one derived from this request."""
     if request is None:
         return new_secret(prefix)
     digest = secret_bytes(services, prefix, request)
@@ -73,13 +72,13 @@ def secret(services: Services, prefix: str, request: IdempotentRequest | None) -
 
 
 def secret_bytes(services: Services, purpose: str, request: IdempotentRequest) -> bytes:
-    """Nobody else can tell them, and the same request has them again."""
+    """Unpredictable without the server's key, and the same for the same request."""
     return hmac.digest(services.keys.secret, f"{purpose}{request.whole}".encode(), "sha256")
 
 
 @contextmanager
 def once(what: str) -> Iterator[None]:
-    """The same request long after its key was forgotten meets what it made, if that is over."""
+    """Handles a repeat after the key was forgotten, whose object is revoked but still stored."""
     try:
         yield
     except UniqueViolationError as error:
@@ -88,6 +87,6 @@ def once(what: str) -> Iterator[None]:
 
 def gone(what: str) -> Conflict:
     return Conflict(
-        f"The {what} that this Idempotency-Key made is no longer in force.",
+        f"The {what} of this Idempotency-Key is no longer valid.",
         "Use a new key to make another.",
     )

@@ -1,4 +1,4 @@
-"""Sessions: opened by a signature, kept alive by refresh tokens that are good for one use each."""
+"""Sessions: opened by a signature, extended by refresh tokens that can be used once."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -19,7 +19,7 @@ from potluck.wire.identity import Tokens
 async def open_session(
     connection: Connection, services: Services, account: Account, machine: str
 ) -> Tokens:
-    """For somebody whose signature held, in the transaction that used up its nonce."""
+    """Opens a session after a verified signature, in the transaction that used its nonce."""
     refresh_token = new_secret(REFRESH_PREFIX)
     session_id = await sessions.open_session(
         connection, account.id, machine, secret_hash(refresh_token), _lasting(services)
@@ -36,7 +36,7 @@ async def open_session(
 
 
 async def refresh(services: Services, used: str) -> Tokens:
-    """The next pair. A token that comes twice ends the session: one of the two is a thief."""
+    """Returns the next pair. A reused token ends the session: one of its two users is a thief."""
     following = new_secret(REFRESH_PREFIX)
     async with services.database.transaction() as connection:
         turned = await sessions.rotate(
@@ -50,9 +50,9 @@ async def refresh(services: Services, used: str) -> Tokens:
                 turned.account.id,
                 turned.session_id,
             )
-    # After the transaction: that the session ended has to last.
+    # After the transaction, so that the end of the session is committed.
     if turned is None or turned.was_reused:
-        raise NotSignedIn("The refresh token is not valid.", "Sign in again: potluck login")
+        raise NotSignedIn("The refresh token is not valid.", "Sign in again: `potluck login`.")
     if turned.account.suspended_at is not None:
         raise suspended(turned.account)
     return _tokens(services, turned.account, turned.session_id, following)
@@ -61,7 +61,7 @@ async def refresh(services: Services, used: str) -> Tokens:
 async def end_session(
     connection: Connection, services: Services, account: Account, session_id: str, kind: AuditKind
 ) -> bool:
-    """Whether there was such a session; its tokens are worth nothing from now on."""
+    """Ends a session. Returns whether it existed; its tokens become invalid immediately."""
     if not await sessions.revoke(connection, session_id, account.id):
         return False
     await audit.append(connection, services.keys.audit, kind, account.id, session_id)

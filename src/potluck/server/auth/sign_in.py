@@ -1,7 +1,7 @@
-"""Whether a signed message lets somebody in: what it says, who signed it, and that it is new.
+"""Verifies signed sign-in messages: content, signer and nonce.
 
-Everything is checked against the server's own settings, never against what a request claims. Every
-failure is the same answer, so that nobody learns from it how far they came.
+Everything is checked against the server's settings, never against claims in the request. All
+failures have the same response, so that an attacker learns nothing from it.
 """
 
 from datetime import datetime, timedelta
@@ -25,32 +25,29 @@ async def verify(
     statement: str | None = None,
     may_be_contract: bool = True,
 ) -> SignIn:
-    """What the message says, once all of it holds and the signature is the address's own.
+    """Returns the parsed message if it is valid and signed by its address.
 
-    `statement`, where given, has to be there word for word; where not, it is a login's, and says
-    nothing that is said for another purpose. The nonce is not used up yet.
+    A given `statement` must match exactly; without one the message must be a login, not for
+    another purpose. Does not use the nonce.
     """
     try:
-        said = sign_in_message.read(message)
+        parsed = sign_in_message.read(message)
     except InvalidInput as error:
         raise refused() from error
-    wanted = said.statement == statement if statement else _is_login(said)
-    if not (wanted and is_for(services, said) and is_current(said, now, _lifetime(services))):
+    wanted = parsed.statement == statement if statement else _is_login(parsed)
+    if not (wanted and is_for(services, parsed) and is_current(parsed, now, _lifetime(services))):
         raise refused()
-    if nonce.expiry(services.keys.nonce, said.nonce, now, _lifetime(services)) is None:
+    if nonce.expiry(services.keys.nonce, parsed.nonce, now, _lifetime(services)) is None:
         raise refused()
-    chain_id = said.chain_id if may_be_contract else None
-    await verify_signature(services, said.address, text_digest(message), signature, chain_id)
-    return said
+    chain_id = parsed.chain_id if may_be_contract else None
+    await verify_signature(services, parsed.address, text_digest(message), signature, chain_id)
+    return parsed
 
 
 async def verify_signature(
     services: Services, address: str, digest: bytes, signature: str, chain_id: int | None
 ) -> None:
-    """A key's signature is recovered; what is none may be a contract's, which the chain knows.
-
-    Without a chain it is a key's, or nobody's.
-    """
+    """Accepts a signature by the address's key, or with a chain, by a contract wallet on it."""
     signed = bytes.fromhex(signature.removeprefix("0x")) if len(signature) % 2 == 0 else b""
     if recover(digest, signed) == address:
         return
@@ -62,41 +59,41 @@ async def verify_signature(
 async def use_nonce(
     connection: Connection, services: Services, said_nonce: str, now: datetime
 ) -> None:
-    """The first to come gets through, and only the first."""
+    """Uses the nonce; the first caller succeeds, all others are refused."""
     expires_at = nonce.expiry(services.keys.nonce, said_nonce, now, _lifetime(services))
     if expires_at is None or not await nonces.use(connection, said_nonce, expires_at):
         raise refused()
 
 
-def is_for(services: Services, said: SignIn) -> bool:
-    """Whether it is meant for this server: one of its origins, one of its chains."""
+def is_for(services: Services, parsed: SignIn) -> bool:
+    """Whether it names an origin and a chain of this server."""
     named = {origin.partition("://")[2]: origin for origin in services.origins}
-    origin = named.get(said.domain)
-    if origin is None or said.chain_id not in services.settings.chain_ids:
+    origin = named.get(parsed.domain)
+    if origin is None or parsed.chain_id not in services.settings.chain_ids:
         return False
     scheme = origin.partition("://")[0]
-    is_same = said.uri == origin or said.uri.startswith(f"{origin}/")
-    return is_same and said.scheme in (None, scheme)
+    is_same = parsed.uri == origin or parsed.uri.startswith(f"{origin}/")
+    return is_same and parsed.scheme in (None, scheme)
 
 
-def is_current(said: SignIn, now: datetime, lifetime: timedelta) -> bool:
-    """Whether it was written just now and says nothing against being used now."""
-    return abs(now - moment(said.issued_at)) <= lifetime and is_in_force(said, now)
+def is_current(parsed: SignIn, now: datetime, lifetime: timedelta) -> bool:
+    """Whether it is recent and within its own validity."""
+    return abs(now - moment(parsed.issued_at)) <= lifetime and is_in_force(parsed, now)
 
 
-def is_in_force(said: SignIn, now: datetime) -> bool:
-    begins = said.not_before is None or moment(said.not_before) <= now
-    return begins and (said.expiration_time is None or now < moment(said.expiration_time))
+def is_in_force(parsed: SignIn, now: datetime) -> bool:
+    begins = parsed.not_before is None or moment(parsed.not_before) <= now
+    return begins and (parsed.expiration_time is None or now < moment(parsed.expiration_time))
 
 
-def _is_login(said: SignIn) -> bool:
-    return not (said.statement or "").startswith((NODE_STATEMENT, TERMINAL_STATEMENT))
+def _is_login(parsed: SignIn) -> bool:
+    return not (parsed.statement or "").startswith((NODE_STATEMENT, TERMINAL_STATEMENT))
 
 
 def refused() -> NotSignedIn:
     return NotSignedIn(
-        "The signature does not let you in.",
-        "Ask for a new challenge and sign exactly what it says, for this server, within minutes.",
+        "The signature is not valid for this server.",
+        "Request a new challenge and sign exactly its message, for this server, within minutes.",
     )
 
 

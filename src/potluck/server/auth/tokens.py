@@ -1,4 +1,4 @@
-"""Secrets that callers carry, kept as hashes only, and a lease's, which is kept nowhere."""
+"""Secrets of callers, stored as hashes only, and lease tokens, which are derived."""
 
 import base64
 import hashlib
@@ -7,7 +7,7 @@ import secrets
 
 from potluck.model.ids import AttemptId
 
-# The prefix says what was found when one turns up where it should not be.
+# The prefix identifies the kind of a leaked secret.
 KEY_PREFIX = "potluck_key_"
 REFRESH_PREFIX = "potluck_refresh_"
 INVITE_PREFIX = "potluck_invite_"

@@ -1,1 +1,1 @@
-"""The one way from the server to an address that a stranger has named."""
+"""Requests of the server to addresses that users have chosen."""

@@ -1,9 +1,9 @@
-"""Which addresses the server may reach for a stranger: public ones, and no others.
+"""Which addresses the server may connect to for users: public ones only.
 
-A table of our own, after the registries of special addresses, since those of the standard library
-differ by version and let several through. What is not known to be public is refused: of IPv6 only
-2000::/3 is given out to anybody. An IPv4 address within an IPv6 one is taken out and asked about,
-because a gateway on the way would do the same.
+The table follows the registries of special addresses, because the standard library's differ by
+version and miss several. Anything not known to be public is refused: of IPv6 only 2000::/3 is
+allocated. An IPv4 address inside an IPv6 address is extracted and checked, because a gateway would
+do the same.
 """
 
 from ipaddress import (
@@ -19,13 +19,13 @@ Network = IPv4Network | IPv6Network
 _SPECIAL_4 = {
     IPv4Network(network): meaning
     for network, meaning in (
-        ("0.0.0.0/8", "this very machine"),
+        ("0.0.0.0/8", "this machine"),
         ("10.0.0.0/8", "a private network"),
-        ("100.64.0.0/10", "the inside of a carrier's network"),
+        ("100.64.0.0/10", "carrier-grade NAT"),
         ("127.0.0.0/8", "loopback"),
-        ("169.254.0.0/16", "link-local, where clouds keep their secrets"),
+        ("169.254.0.0/16", "link-local, used for cloud metadata"),
         ("172.16.0.0/12", "a private network"),
-        ("192.0.0.0/24", "kept for protocols"),
+        ("192.0.0.0/24", "reserved for protocols"),
         ("192.0.2.0/24", "for documentation"),
         ("192.31.196.0/24", "an anycast sink"),
         ("192.52.193.0/24", "an anycast relay"),
@@ -40,24 +40,24 @@ _SPECIAL_4 = {
     )
 }
 _GIVEN_OUT = IPv6Network("2000::/3")
-# The first that contains an address names it: narrow ones before wide ones.
+# The first match names an address: narrow networks before wide ones.
 _SPECIAL_6 = {
     IPv6Network(network): meaning
     for network, meaning in (
-        ("::/128", "this very machine"),
+        ("::/128", "this machine"),
         ("::1/128", "loopback"),
-        ("::ffff:0:0/96", "an IPv4 address in other clothes"),
-        ("::ffff:0:0:0/96", "an IPv4 address in other clothes"),
-        ("::/96", "an IPv4 address in other clothes"),
-        ("64:ff9b:1::/48", "a translator of a local network"),
+        ("::ffff:0:0/96", "an embedded IPv4 address"),
+        ("::ffff:0:0:0/96", "an embedded IPv4 address"),
+        ("::/96", "an embedded IPv4 address"),
+        ("64:ff9b:1::/48", "a local translator"),
         ("100::/32", "a sink"),
         ("2001::/32", "a Teredo tunnel"),
         ("2001:2::/48", "for benchmarks"),
-        ("2001::/23", "kept for protocols"),
+        ("2001::/23", "reserved for protocols"),
         ("2001:db8::/32", "for documentation"),
         ("2002::/16", "a 6to4 tunnel"),
         ("2620:4f:8000::/48", "an anycast sink"),
-        ("3ffe::/16", "an experiment that is over"),
+        ("3ffe::/16", "a finished experiment"),
         ("3fff::/20", "for documentation"),
         ("5f00::/16", "segment routing"),
         ("fc00::/7", "a private network"),
@@ -67,23 +67,23 @@ _SPECIAL_6 = {
     )
 }
 _NAT64 = IPv6Network("64:ff9b::/96")
-_ISATAP = (0x0000_5EFE, 0x0200_5EFE)  # the upper half of an interface's part
+_ISATAP = (0x0000_5EFE, 0x0200_5EFE)  # the upper half of the interface identifier
 
 
 def why_not(address: Address) -> str | None:
-    """What stands against reaching it, in a few words; None if nothing does."""
+    """Why the address is refused, in a few words; None if it is public."""
     if isinstance(address, IPv4Address):
         return _named(address, _SPECIAL_4)
     if address.scope_id is not None:
-        return "an address of one link"
+        return "a link-local address"
     if address in _NAT64:
-        # Where there is no IPv4 at all, every public IPv4 address looks like this.
+        # In networks without IPv4, every public IPv4 address looks like this.
         within = why_not(IPv4Address(int(address) & 0xFFFF_FFFF))
-        return None if within is None else f"NAT64, and behind it {within}"
+        return None if within is None else f"NAT64 of {within}"
     if (int(address) >> 32) & 0xFFFF_FFFF in _ISATAP:
         return "an ISATAP tunnel"
     special = _named(address, _SPECIAL_6)
-    return special or (None if address in _GIVEN_OUT else "given out to nobody")
+    return special or (None if address in _GIVEN_OUT else "not allocated")
 
 
 def _named(address: Address, table: dict[IPv4Network, str] | dict[IPv6Network, str]) -> str | None:

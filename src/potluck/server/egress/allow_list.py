@@ -1,4 +1,4 @@
-"""What the operator lets the server reach in spite of the guard: hosts and networks, by port."""
+"""Hosts and networks that the operator allows in addition to public addresses."""
 
 import re
 from collections.abc import Sequence
@@ -23,12 +23,12 @@ class AllowedDestination(Struct, frozen=True):
 
 
 class Allowed(Struct, frozen=True):
-    """Empty unless the operator says something."""
+    """The operator's exceptions; empty by default."""
 
     entries: tuple[AllowedDestination, ...] = ()
 
     def host(self, host: str, port: int) -> bool:
-        """Is the operator at home there? Then nobody asks where the name leads."""
+        """Whether the host itself is allowed, whatever its addresses are."""
         return any(entry.host == host for entry in self.entries if entry.port in (None, port))
 
     def address(self, address: Address, port: int) -> bool:
@@ -39,15 +39,15 @@ class Allowed(Struct, frozen=True):
         )
 
     def some_network(self, port: int) -> bool:
-        """Could a name lead to an allowed address? Only its addresses will tell."""
+        """Whether a name could resolve to an allowed address."""
         return any(
             entry.network is not None for entry in self.entries if entry.port in (None, port)
         )
 
 
-def read_allowed(said: Sequence[str]) -> Allowed:
+def read_allowed(entries: Sequence[str]) -> Allowed:
     """Raises BadSettings for an entry that is neither a host nor a network."""
-    return Allowed(tuple(_entry(text) for text in said))
+    return Allowed(tuple(_entry(text) for text in entries))
 
 
 def _entry(text: str) -> AllowedDestination:
@@ -64,7 +64,7 @@ def _entry(text: str) -> AllowedDestination:
 
 def _network(text: str) -> Network | None:
     try:
-        # One with bits set behind its mask is a slip: which of the two was meant?
+        # Set bits after the prefix are a typing error: the intention is unclear.
         return ip_network(text) if "/" in text else ip_network(ip_address(text))
     except ValueError:
         return None
@@ -72,6 +72,6 @@ def _network(text: str) -> Network | None:
 
 def _unreadable(text: str) -> BadSettings:
     return BadSettings(
-        f"POTLUCK_WEBHOOK_ALLOW names {text!r}, which is neither a host nor a network.",
+        f"POTLUCK_WEBHOOK_ALLOW contains {text!r}, which is neither a host nor a network.",
         "Write receiver.example.org, receiver.example.org:8080, 10.2.0.0/16 or [fd00::/8]:8080.",
     )

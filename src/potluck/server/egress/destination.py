@@ -1,8 +1,8 @@
-"""An address that somebody typed, read in one way only, and what may be reached of it.
+"""Parses and checks the URL of a webhook.
 
-There is one expression for the whole of it, so that no two readers can understand it differently:
-what is sent is what was read. Numbers that some systems take for an address (`127.1`, `0x7f000001`,
-`2130706433`) are refused as such; so are names that lead nowhere public by their meaning.
+One regular expression parses all of it, so that no two parsers can disagree: the request goes to
+what was checked. Numbers that some systems accept as an address (`127.1`, `0x7f000001`,
+`2130706433`) are refused, and so are names that are never public.
 """
 
 import re
@@ -39,9 +39,11 @@ class Destination(Struct, frozen=True):
     host: str  # in lower case; an IPv6 address without brackets
     port: int
     target: str  # path and query, as they are sent
-    address: Address | None  # if the host is one, and not a name
-    is_trusted: bool  # the operator named this host: where it leads is not asked
-    needs_allowance: bool  # http, or an unusual port: only for what the operator named
+    address: Address | None  # if the host is an address
+    is_trusted: bool  # the operator allows this host: its addresses are not checked
+    needs_allowance: (
+        bool  # http, or an unusual port: only for destinations that the operator allows
+    )
 
     @property
     def url(self) -> str:
@@ -50,14 +52,14 @@ class Destination(Struct, frozen=True):
 
 
 def read_destination(url: str, allowed: Allowed) -> Destination:
-    """The spelling alone, without a look at the network. Raises DestinationRefused."""
+    """Checks the URL without using the network. Raises DestinationRefused."""
     found = _ADDRESS.fullmatch(url) if len(url) <= LONGEST else None
     if found is None:
         raise DestinationRefused(*_unreadable(url))
     scheme = found["scheme"].lower()
     port = int(found["port"] or _USUAL[scheme])
     if not 0 < port < 65_536:
-        raise DestinationRefused(f"There is no port {port}.", "Ports go from 1 to 65535.")
+        raise DestinationRefused(f"{port} is not a port.", "Ports go from 1 to 65535.")
     host, address = _host(found["six"], found["host"])
     is_trusted = allowed.host(host, port)
     if address is None and not is_trusted:
@@ -81,7 +83,7 @@ def read_destination(url: str, allowed: Allowed) -> Destination:
 def check_addresses(
     destination: Destination, addresses: Sequence[Address], allowed: Allowed
 ) -> None:
-    """Every one of them has to pass: which of them is taken is not ours to choose."""
+    """All of them must pass, since any of them may be used."""
     if destination.is_trusted:
         return
     for address in addresses:
@@ -90,18 +92,18 @@ def check_addresses(
         reason = why_not(address)
         if reason is not None:
             raise DestinationRefused(
-                # Where a name leads within the server's own network is nobody else's matter.
-                f"{destination.host} is not at a public address."
+                # Do not reveal the addresses of names in the server's own network.
+                f"{destination.host} does not have a public address."
                 if destination.address is None
                 else f"{address} is {reason}.",
-                "Webhooks go to public addresses. The operator of the pool can allow others.",
+                "Webhooks are sent to public addresses. The pool's operator can allow others.",
             )
         if destination.needs_allowance:
             raise _needs_allowance(destination)
 
 
 def _host(six: str | None, host: str | None) -> tuple[str, Address | None]:
-    """The host in its one spelling, and the address that it is, if it is one."""
+    """The normalised host, and its address if it is one."""
     if six is not None:
         try:
             address: Address = IPv6Address(six)
@@ -110,7 +112,7 @@ def _host(six: str | None, host: str | None) -> tuple[str, Address | None]:
                 f"[{six}] is not an IPv6 address.", "Write it like [2606:4700::1111]."
             ) from None
         return str(address), address
-    assert host is not None, "the expression has one of the two"
+    assert host is not None, "the expression matches one of the two"
     host = host.lower()
     if not _NUMBER.fullmatch(host.rstrip(".").rpartition(".")[2]):
         return host, None
@@ -118,7 +120,7 @@ def _host(six: str | None, host: str | None) -> tuple[str, Address | None]:
         return host, IPv4Address(host)
     except ValueError:
         raise DestinationRefused(
-            f"{host} is a number that some read as an address, and others do not.",
+            f"{host} is an ambiguous number.",
             "Write a name, or an address as four decimal numbers like 198.41.0.4.",
         ) from None
 
@@ -129,49 +131,51 @@ def _check_name(host: str) -> None:
     labels = host.split(".")
     if len(host) > 253 or not all(_LABEL.fullmatch(label) for label in labels):
         raise DestinationRefused(
-            f"{host[:64]} is not a name of a host.",
-            "Letters, digits and hyphens, with single dots between them.",
+            f"{host[:64]} is not a host name.",
+            "Use letters, digits and hyphens, separated by single dots.",
         )
     if len(labels) == 1 or any(f".{host}".endswith(f".{end}") for end in _NOWHERE_PUBLIC):
         raise DestinationRefused(
             f"{host} is not a public name.",
-            "Use the full name under which everybody reaches it. The operator of the pool can"
-            " allow others.",
+            "Use the full public name. The pool's operator can allow others.",
         )
 
 
 def _needs_allowance(destination: Destination) -> DestinationRefused:
     if destination.scheme != "https":
         return DestinationRefused(
-            "Events are sent by https only.", "Begin the address with https://."
+            "Events are sent over https only.", "Begin the address with https://."
         )
     return DestinationRefused(
-        f"Port {destination.port} is not one that events are sent to.",
+        f"Events are not sent to port {destination.port}.",
         f"Listen on port {' or '.join(map(str, PORTS))}. The operator can allow others.",
     )
 
 
 def _unreadable(url: str) -> tuple[str, str]:
-    """What is wrong with it, for the mistakes that somebody makes in good faith."""
+    """The problem and a hint, for common mistakes."""
     if len(url) > LONGEST:
         return f"The address is longer than {LONGEST} characters.", "Use a shorter one."
     scheme, mark, rest = url.partition("://")
     if not mark or scheme.lower() not in _USUAL:
-        return "The address does not begin with https://.", "Like https://example.org/hook."
+        return (
+            "The address does not begin with https://.",
+            "Write it like https://example.org/hook.",
+        )
     authority = re.split(r"[/?#\\]", rest, maxsplit=1)[0]
     if "@" in authority:
         return (
-            "The address has a user name or a password in it.",
-            "Leave it out: every event is signed, and the receiver can check that.",
+            "The address contains a user name or a password.",
+            "Leave it out: events are signed, and the receiver can verify them.",
         )
     if not authority.isascii():
         return (
-            "The name of the host has letters outside of ASCII.",
-            "Write it as DNS has it, beginning with xn--, so that it can be taken for no other.",
+            "The host name contains letters outside of ASCII.",
+            "Write it in its DNS form, which starts with xn--.",
         )
     if "#" in rest:
-        return "The address has a part after #, which is never sent.", "Leave it out."
+        return "The address contains a fragment (#), which is never sent.", "Leave it out."
     return (
-        "The address has characters in it that no address has.",
-        "Write others as % and two hexadecimal digits; the host as a name or an address.",
+        "The address contains invalid characters.",
+        "Write them as % and two hexadecimal digits; the host as a name or an address.",
     )

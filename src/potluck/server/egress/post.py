@@ -1,4 +1,4 @@
-"""One POST to addresses that were asked about, by sockets that somebody else opens."""
+"""Sends one POST to checked addresses, through sockets from the caller."""
 
 import socket
 import ssl
@@ -31,7 +31,7 @@ async def post(
     headers: Mapping[str, str],
     body: bytes,
 ) -> EgressResponse:
-    """Raises Unreachable, and what `open_socket` raises. How long it may take is the caller's."""
+    """Raises Unreachable, and errors of `open_socket`. The caller sets the timeout."""
     connector = aiohttp.TCPConnector(
         resolver=_Pinned(addresses),
         use_dns_cache=False,
@@ -69,13 +69,13 @@ def _context() -> ssl.SSLContext:
 
 
 def _seconds(text: str) -> float:
-    """A date is not understood; then our own pause is long enough."""
+    """Dates are ignored: our own pause is long enough."""
     is_number = text.isascii() and text.isdecimal() and len(text) < 10
     return float(text) if is_number else 0.0
 
 
 class _Pinned(AbstractResolver):
-    """Answers with what was found and checked, whatever is asked."""
+    """Resolves every name to the checked addresses."""
 
     def __init__(self, addresses: Sequence[Address]) -> None:
         self._addresses = addresses
@@ -84,7 +84,7 @@ class _Pinned(AbstractResolver):
         self,
         host: str,
         port: int = 0,
-        family: socket.AddressFamily = socket.AF_UNSPEC,  # noqa: ARG002 - all that was found
+        family: socket.AddressFamily = socket.AF_UNSPEC,  # noqa: ARG002 - all checked ones
     ) -> list[ResolveResult]:
         return [
             ResolveResult(
@@ -103,7 +103,7 @@ class _Pinned(AbstractResolver):
 
 
 async def _start(content: aiohttp.StreamReader) -> bytes:
-    """As much of an answer as anybody wants to see; the rest is left where it is."""
+    """Reads the response up to the limit."""
     data = b""
     while len(data) < MOST_ANSWER_BYTES and (
         piece := await content.read(MOST_ANSWER_BYTES - len(data))
@@ -113,15 +113,15 @@ async def _start(content: aiohttp.StreamReader) -> bytes:
 
 
 def _sentence(error: aiohttp.ClientError) -> str:
-    """For the owner of the address, and nothing about the server's own surroundings."""
+    """A sentence for the owner of the webhook, without details of the server's network."""
     match error:
         case aiohttp.ClientConnectorCertificateError():
-            return "Its certificate is not one that systems believe."
+            return "Its certificate is not trusted."
         case aiohttp.ClientSSLError():
-            return "It does not speak TLS as it should."
+            return "The TLS handshake failed."
         case aiohttp.ClientConnectorError():
-            return "Nothing accepts connections there."
+            return "It does not accept connections."
         case aiohttp.ServerDisconnectedError():
-            return "It hung up without an answer."
+            return "It closed the connection without a response."
         case _:
-            return "What it answered is not HTTP, or was cut off."
+            return "Its response is not valid HTTP, or is incomplete."

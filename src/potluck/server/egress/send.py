@@ -1,9 +1,8 @@
-"""Sends a body to an address that a stranger has named, and can be led nowhere else.
+"""Sends a body to a URL that a user has chosen, safe against SSRF.
 
-The name is resolved once; all its addresses must pass; the connection goes to one of these, under
-the name's certificate. The last gate is where a socket is made: it asks once more about the address
-that is really about to be opened. No redirection is followed, no proxy and no cookie is taken from
-anywhere, and the answer is short and soon, or none.
+The name is resolved once, and all its addresses must pass. The connection goes to one of these, and
+the certificate must match the name. The address is checked again when the socket is opened.
+Redirects, proxies and cookies are not used, and the size and time of the response are limited.
 """
 
 import asyncio
@@ -22,21 +21,21 @@ from potluck.server.egress.destination import Destination, check_addresses, read
 from potluck.server.egress.types import Busy, EgressResponse, Unreachable
 
 _MOST_ADDRESSES = 16
-# A name server that never answers keeps a thread for longer than anybody waits for it. It is one of
-# these, and not one that the rest of the server needs; and of one account it is one of a few.
+# A name server that never responds blocks a thread for longer than any timeout. These threads are
+# separate from the rest of the server, and one account may use only a few of them.
 NAMES_AT_ONCE = 64
 NAMES_OF_ONE = 8
 
 
 class Resolver(Protocol):
-    """Who knows where a name leads."""
+    """Resolves names."""
 
     async def addresses(self, host: str, port: int, whose: str) -> Sequence[str]:
-        """Raises Busy when too many are being looked up, or too many for this one account."""
+        """Raises Busy if too many lookups are running, in total or for this account."""
 
 
 class Connector(Protocol):
-    """Who opens connections: it makes the socket that is about to be connected to an address."""
+    """Makes the socket for a connection to an address."""
 
     def open(self, address: Address, port: int) -> socket.socket: ...
 
@@ -47,16 +46,16 @@ class SystemNames:
         self._looking: list[tuple[str, Future[Any]]] = []
 
     async def addresses(self, host: str, port: int, whose: str) -> Sequence[str]:
-        # What was called off goes on in its thread: it counts until it is over.
-        self._looking = [each for each in self._looking if not each[1].done()]
-        of_one = sum(each[0] == whose for each in self._looking)
+        # A cancelled lookup continues in its thread, so it counts until it is done.
+        self._looking = [entry for entry in self._looking if not entry[1].done()]
+        of_one = sum(account == whose for account, _ in self._looking)
         if len(self._looking) >= NAMES_AT_ONCE or of_one >= NAMES_OF_ONE:
             raise Busy
         looking = self._threads.submit(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM)
         self._looking.append((whose, looking))
-        # Shielded: what is called off would be done by its own account, and still hold its thread.
+        # Shielded: a cancelled future would count as done while its thread is still busy.
         found = await asyncio.shield(asyncio.wrap_future(looking))
-        return list(dict.fromkeys(str(each[4][0]) for each in found))
+        return list(dict.fromkeys(str(info[4][0]) for info in found))
 
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -87,13 +86,15 @@ class Outward:
     async def send(
         self, url: str, headers: Mapping[str, str], body: bytes, whose: str
     ) -> EgressResponse:
-        from potluck.server.egress.post import post  # large, and many servers never send anything
+        from potluck.server.egress.post import (
+            post,
+        )  # a large import, and many servers have no webhooks
 
         destination = read_destination(url, self._allowed)
         began = time.monotonic()
 
         def open_socket(address: Address, port: int) -> socket.socket:
-            assert address in addresses, "the connection goes where the name was seen to lead"
+            assert address in addresses, "only checked addresses are opened"
             assert port == destination.port
             check_addresses(destination, [address], self._allowed)
             return self._connector.open(address, port)
@@ -103,23 +104,23 @@ class Outward:
                 addresses = await self._resolve(destination, whose)
                 answered = await post(destination, addresses, open_socket, headers, body)
         except TimeoutError as error:
-            raise Unreachable(f"No whole answer came within {self._seconds:g} s.") from error
+            raise Unreachable(f"No complete response within {self._seconds:g} s.") from error
         return replace(answered, seconds=time.monotonic() - began)
 
     async def _resolve(self, destination: Destination, whose: str) -> list[Address]:
-        """Where it is, each of these asked about."""
+        """The checked addresses of the destination."""
         if destination.address is not None:
             return [destination.address]
-        # With a dot the name is whole: no search list makes another one of it.
-        whole = destination.host if destination.is_trusted else f"{destination.host}."
+        # The final dot keeps the resolver's search list from extending the name.
+        name = destination.host if destination.is_trusted else f"{destination.host}."
         try:
-            found = await self._names.addresses(whole, destination.port, whose)
+            found = await self._names.addresses(name, destination.port, whose)
         except (OSError, UnicodeError) as error:
-            raise Unreachable(f"There is no address for {destination.host}.") from error
+            raise Unreachable(f"{destination.host} has no address.") from error
         addresses = [ip_address(text) for text in found]
         check_addresses(destination, addresses, self._allowed)
         if not addresses:
-            raise Unreachable(f"There is no address for {destination.host}.")
+            raise Unreachable(f"{destination.host} has no address.")
         return addresses[:_MOST_ADDRESSES]
 
     def close(self) -> None:

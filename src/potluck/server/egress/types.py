@@ -1,4 +1,4 @@
-"""What came of sending something outward, and who sends it."""
+"""The interface for sending, and its results."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -7,12 +7,12 @@ from msgspec import Struct
 
 
 class EgressResponse(Struct, frozen=True):
-    """What the other side said. A redirection is an answer like any other: nobody follows it."""
+    """The response of the receiver. Redirects are not followed."""
 
     status: int
     body_start: bytes
     seconds: float = 0.0
-    retry_after_seconds: float = 0.0  # asked for by the other side
+    retry_after_seconds: float = 0.0  # as the receiver requested
 
     @property
     def is_success(self) -> bool:
@@ -20,7 +20,7 @@ class EgressResponse(Struct, frozen=True):
 
 
 class Unreachable(Exception):
-    """Nothing came back; `detail` is a sentence for whoever owns the address."""
+    """No response; `detail` is a sentence for the owner of the webhook."""
 
     def __init__(self, detail: str) -> None:
         super().__init__(detail)
@@ -28,16 +28,16 @@ class Unreachable(Exception):
 
 
 class Busy(Exception):
-    """Nothing was sent, for want of room here: nobody outside has done anything wrong."""
+    """Not sent because this server is overloaded; the receiver is not at fault."""
 
 
 class EgressSender(Protocol):
-    """What the stages know of it."""
+    """The interface that the stages use."""
 
     def check(self, url: str) -> str:
-        """The host. Raises DestinationRefused for an address that could never be sent to."""
+        """Returns the host. Raises DestinationRefused for a URL that is never allowed."""
 
     async def send(
         self, url: str, headers: Mapping[str, str], body: bytes, whose: str
     ) -> EgressResponse:
-        """For one account. Raises DestinationRefused, Unreachable or Busy."""
+        """Sends for one account. Raises DestinationRefused, Unreachable or Busy."""

@@ -1,1 +1,1 @@
-"""Where the encryption keys are kept, how the vault is opened, and how keys are changed."""
+"""Sources of the encryption keys, opening the vault, and key rotation."""

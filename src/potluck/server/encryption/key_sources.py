@@ -1,7 +1,7 @@
-"""Where the encryption keys come from: a file, a variable, or the answer of a command.
+"""Sources of the encryption keys: a file, a variable, or a command.
 
-In all three a key is 64 hexadecimal digits, and the first one is current. Only the file can be
-given a new key by the server itself; for the other two, whoever keeps the keys does that.
+A key is 64 hexadecimal digits, and the first one is current. The server can add a key only to the
+file; in the other sources the operator does it.
 """
 
 import os
@@ -26,12 +26,14 @@ from potluck.server.settings import ServerSettings
 from potluck.store.sealing.vault import KEY_BYTES, GivenKeys, KeyPlace, KeyRing, key_id, new_key
 
 FILE_NAME = "encryption-key"
-_HOW = "A key is 64 hexadecimal digits, as `openssl rand -hex 32` prints; the first one seals."
-_COMMENT = "# Potluck's encryption keys; the first seals. Without them the database is lost.\n"
+_HOW = "A key is 64 hexadecimal digits, as `openssl rand -hex 32` prints; the first one encrypts."
+_COMMENT = (
+    "# Potluck's encryption keys; the first one encrypts. Without them the database is lost.\n"
+)
 _COMMAND_SECONDS = 10.0
-# A row that names an unknown key must not start the command again and again.
+# A row with an unknown key must not start the command again and again.
 _ASK_AGAIN_SECONDS = 30.0
-# How long a server that serves waits for the command; nobody is served meanwhile.
+# How long a running server waits for the command; it serves no requests meanwhile.
 _WAIT_SECONDS = 0.5
 
 
@@ -55,7 +57,7 @@ def key_place(settings: ServerSettings) -> KeyPlace:
 
 
 class KeyFile:
-    """Several instances share one file; each notices when another has put a new key in front."""
+    """Several instances share one file; each detects when another has added a key."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -71,14 +73,14 @@ class KeyFile:
             check_private(self.path, group_may=True)
             text = self.path.read_text("ascii")
         except (OSError, UnicodeError) as error:
-            raise self._bad(f"can not be read: {error}") from error
+            raise self._bad(f"cannot be read: {error}") from error
         return parse(text, self.name)
 
     def has_changed(self) -> bool:
         return self._look() not in (self._seen, ())
 
     def make(self) -> None:
-        """The first key, unless another instance was quicker."""
+        """Writes the first key, unless another instance was faster."""
         path = self._real_path()
         draft = draft_of(path)
         try:
@@ -89,31 +91,31 @@ class KeyFile:
                 draft.unlink(missing_ok=True)
             sync(path.parent)
         except (FileExistsError, FileNotFoundError) as error:
-            # The quicker one's file is there, or it has cleared our draft away, too.
+            # Another instance has made the file, or has removed our draft.
             if not self.exists():
-                raise self._bad(f"can not be written: {error.strerror}") from error
+                raise self._bad(f"cannot be written: {error.strerror}") from error
         except OSError as error:
-            raise self._bad(f"can not be written: {error.strerror}") from error
+            raise self._bad(f"cannot be written: {error.strerror}") from error
 
     def put(self, keys: Sequence[bytes]) -> None:
-        """Whole and on the disk before anything is sealed with it, for those who could read it."""
+        """Replaces the file atomically and syncs it, before a new key encrypts anything."""
         path = self._real_path()
         try:
             write_whole(path, _written(keys), like=path.stat() if path.exists() else None)
         except OSError as error:
-            raise self._bad(f"can not be written: {error.strerror}") from error
+            raise self._bad(f"cannot be written: {error.strerror}") from error
 
     def remove_drafts(self) -> None:
-        """There are keys in what a crash left. Where we may not look, we did not write either."""
+        """Removes files that a crash left, which contain keys. Ignores unreadable directories."""
         with suppress(OSError):
             remove_drafts(self._real_path())
 
     def _real_path(self) -> Path:
-        """Of the file itself: what is written beside a link would take the link's place."""
+        """Resolves links: replacing the link itself would separate it from the shared file."""
         return Path(os.path.realpath(self.path))
 
     def _look(self) -> tuple[int, ...]:
-        """Tells one content from another without reading it: it is only ever replaced whole."""
+        """Detects a new content without reading it: the file is only ever replaced."""
         try:
             found = self.path.stat()
         except OSError:
@@ -121,18 +123,20 @@ class KeyFile:
         return (found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size)
 
     def _bad(self, why: str) -> BadSettings:
-        return BadSettings(f"The encryption key's file {self.path} {why}.", "Mend it, or its path.")
+        return BadSettings(
+            f"The encryption key file {self.path} {why}.", "Fix the file or its path."
+        )
 
 
 class KeyCommand:
-    """Asks a program that knows them, such as the client of a secret store.
+    """Runs a command that prints the keys, such as the client of a secret store.
 
-    The start waits for its answer. Later, when a row names a key that it did not tell, it is asked
-    in a thread: whoever needs the key before it has answered is told to come again.
+    The start waits for it. Later, when a row needs an unknown key, it runs in a thread; requests
+    that need the key meanwhile fail with Unavailable.
     """
 
     def __init__(self, command: str, ask_again_seconds: float = _ASK_AGAIN_SECONDS) -> None:
-        self.name = "the answer of --encryption-key-command"
+        self.name = "the output of --encryption-key-command"
         self._command = command
         self._ask_again_seconds = ask_again_seconds
         self._answered_at = 0.0
@@ -149,13 +153,13 @@ class KeyCommand:
             self._asking.start()
             self._asking.join(_WAIT_SECONDS)
         if self._is_asking():
-            raise Unavailable("The server is asking for its encryption keys.", "Try again.", 1.0)
+            raise Unavailable("The server is reading its encryption keys.", "Try again.", 1.0)
         if self._failure is not None:
             raise BadSettings(self._failure.detail, self._failure.hint)
         return self._ring
 
     def has_changed(self) -> bool:
-        """Not known without asking; it is asked when a row names a key that it did not tell."""
+        """Unknown without running the command, which happens when a row needs an unknown key."""
         return False
 
     def _is_asking(self) -> bool:
@@ -185,32 +189,32 @@ class KeyCommand:
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             raise BadSettings(
                 f"--encryption-key-command gave no key: {_why(error)}.",
-                f"Try it by hand. {_HOW}",
+                f"Run it by hand. {_HOW}",
             ) from error
 
 
 def _why(error: Exception) -> str:
-    """Without the command itself, which may have a password among its arguments."""
+    """Without the command, which may contain a password."""
     match error:
         case subprocess.TimeoutExpired():
             return f"it took longer than {_COMMAND_SECONDS:g} s"
         case subprocess.CalledProcessError():
-            return f"it ended with the status {error.returncode}"
+            return f"it exited with status {error.returncode}"
         case OSError():
             return error.strerror or type(error).__name__
-    return "it, or what it prints, can not be read"
+    return "it cannot be run, or its output cannot be read"
 
 
 def parse(text: str, name: str) -> KeyRing:
-    """The sentences about what is wrong never quote what was read."""
+    """Errors never quote the input."""
     lines = [line.partition("#")[0].replace(",", " ") for line in text.splitlines()]
     words = " ".join(lines).split()
     keys = [_key(word) for word in words]
     if not keys or None in keys:
-        raise BadSettings(f"There is no key in {name}, or something that is none.", _HOW)
+        raise BadSettings(f"No valid key in {name}.", _HOW)
     found = [key for key in keys if key is not None]
     if len({key_id(key) for key in found}) < len(found):
-        raise BadSettings(f"Two keys in {name} are the same.", "Take one of them out.")
+        raise BadSettings(f"Two keys in {name} are the same.", "Remove one of them.")
     return KeyRing(found)
 
 

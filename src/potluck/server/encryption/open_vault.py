@@ -1,7 +1,7 @@
-"""Opens the vault when the server starts, and sees to it that it is the right one.
+"""Opens the vault at the start of the server, and checks its keys.
 
-A key that does not fit would split the database into two halves that no key opens together, so
-the server starts with the keys of all that is sealed, or not at all.
+With a wrong key, parts of the database would be encrypted under different keys. So the server
+starts with the keys of everything that is encrypted, or not at all.
 """
 
 import secrets
@@ -41,7 +41,7 @@ async def _secret(database: Database, vault: Vault) -> bytes:
 
 
 async def _remove_drafts(database: Database, place: KeyPlace) -> None:
-    """Of another life of the server, that is; whoever changes keys just now holds the lock."""
+    """Of an earlier run; the lock excludes a rotation that is in progress."""
     if isinstance(place, KeyFile):
         async with database.transaction() as connection:
             await installation.lock(connection)
@@ -53,11 +53,11 @@ async def _check_keys(database: Database, vault: Vault) -> None:
         missing = vault.lacks(await sealed_values.keys_in_use(connection))
     if missing:
         ids = ", ".join(sorted(key.hex() for key in missing))
-        raise _wrong_key(vault.place, f"Tasks are sealed with {ids}, which is not there.")
+        raise _wrong_key(vault.place, f"Tasks are encrypted with {ids}, which is missing.")
 
 
 async def _seal_what_is_clear(database: Database, vault: Vault, request_key: bytes) -> None:
-    """What a version without a vault wrote; nothing, at every start but one."""
+    """Encrypts values from a version without a vault; usually there are none."""
     while True:
         async with database.transaction() as connection:
             if not await sealed_values.seal_clear(connection, vault, request_key):
@@ -66,15 +66,15 @@ async def _seal_what_is_clear(database: Database, vault: Vault, request_key: byt
 
 def _no_file(place: KeyFile) -> BadSettings:
     return BadSettings(
-        f"The database is sealed, and its key is not here: there is no {place.path}.",
-        "Put it there from the backup. If other instances run, let all of them use one and the"
-        " same file, shared (--encryption-key-file): a copy would lack the next key.",
+        f"The database is encrypted, but its key file {place.path} does not exist.",
+        "Restore it from the backup. If other instances run, all of them must share one file"
+        " (--encryption-key-file): a copy would lack the next key.",
     )
 
 
 def _wrong_key(place: KeyPlace, why: str) -> BadSettings:
     return BadSettings(
-        f"The encryption key in {place.name} is not the one of this database. {why}",
-        "Use the key of this installation: from the backup, or the same file that its other"
-        " instances use, shared and not copied.",
+        f"The encryption key in {place.name} does not belong to this database. {why}",
+        "Use the key of this installation: from the backup, or the file that its other instances"
+        " use, shared and not copied.",
     )

@@ -1,9 +1,8 @@
-"""Changes the encryption key while everything runs.
+"""Rotates the encryption key while the server runs.
 
-A new key goes to its place first, in front of the old ones, and only then seals anything; so
-whoever meets what it sealed finds it there. What older keys sealed is rewritten in small batches,
-call by call. A key leaves the file when nothing is sealed with it any more, and not before the
-rotation after the one that replaced it.
+A new key is stored in front of the old ones before it encrypts anything, so that every instance can
+find it. Older values are re-encrypted in small batches, one per call. A key is removed when nothing
+uses it any more, and not before the rotation after the one that replaced it.
 """
 
 import structlog
@@ -22,21 +21,21 @@ from potluck.wire.identity import RotationProgress
 
 log = structlog.get_logger()
 
-# So that one call takes a moment, however much there is to do.
+# Bounds the time of one call.
 _ROWS_PER_CALL = 20 * sealed_values.BATCH
 
 
 async def begin(services: Services, actor: AccountId) -> RotationProgress:
-    """A new key, current from now on."""
+    """Adds a new key and makes it current."""
     place = services.vault.place
     if not isinstance(place, KeyFile):
         raise Conflict(
-            f"The server does not keep its key itself: it is {place.name}.",
-            "Put a new key in front of the old one there, restart every instance, then rewrite:"
+            f"The server cannot change its key: it comes from {place.name}.",
+            "Put a new key in front of the old one there, restart every instance, then re-encrypt:"
             " `potluck admin rotate-key --rewrite`.",
         )
     async with services.database.transaction() as connection:
-        await installation.lock(connection)  # one rotation after the other
+        await installation.lock(connection)  # one rotation at a time
         ring, needed = place.read(), await sealed_values.keys_in_use(connection)
         older = [key for key in ring.keys[1:] if key_id(key) in needed]
         place.put([new_key(ring), ring.keys[0], *older])
@@ -46,10 +45,10 @@ async def begin(services: Services, actor: AccountId) -> RotationProgress:
 async def rewrite(
     services: Services, actor: AccountId, rows: int = _ROWS_PER_CALL
 ) -> RotationProgress:
-    """Some of what older keys sealed, and how much is left. Any number may do it at once.
+    """Re-encrypts a batch of older values, and counts the rest. Safe to run concurrently.
 
-    What does not open is passed over, so that it keeps nothing else from being rewritten; its key
-    stays where it is, as long as there is such a row.
+    Values that do not decrypt are skipped, so that they do not block the others; their key stays as
+    long as such a row exists.
     """
     vault, rewritten = services.vault, await _reseal_secret(services, actor)
     unreadable: list[SealedPlace] = []
@@ -63,7 +62,7 @@ async def rewrite(
             break
     if unreadable:
         log.error(
-            "sealed values that do not open",
+            "encrypted values that do not decrypt",
             rows=[f"{each.table}.{each.column} {each.row}" for each in unreadable],
         )
     async with services.database.transaction() as connection:
@@ -74,7 +73,7 @@ async def rewrite(
 
 
 async def _reseal_secret(services: Services, actor: AccountId) -> int:
-    """The secret comes first: with it the new key is in use, and the record says so."""
+    """The secret comes first: it puts the new key to use, and the audit log records it."""
     vault = services.vault
     async with services.database.transaction() as connection:
         before = await installation.lock(connection)
@@ -89,7 +88,7 @@ async def _reseal_secret(services: Services, actor: AccountId) -> int:
 
 
 async def _older(connection: Connection, vault: Vault) -> tuple[frozenset[bytes], frozenset[bytes]]:
-    """The keys of what can be rewritten, and those that are named somewhere and are not there."""
+    """The keys of values that can be re-encrypted, and the keys that are missing."""
     used = await sealed_values.keys_in_use(connection)
     lost = vault.lacks(used)
     return used - lost - {vault.ring.current}, lost

@@ -1,4 +1,4 @@
-"""The edge: connections, TLS, who may connect, and what every answer says to a browser.
+"""The HTTP edge: connections, TLS, trusted proxies, and security headers.
 
-It stands between strangers and the routes, and holds each connection to a time and a size.
+It limits the time and the size of every connection and request.
 """

@@ -1,7 +1,7 @@
 """A private certificate authority for one server, and the certificate that it signs.
 
-Both lie in the data directory, the keys for their owner's eyes only. Clients trust the authority
-by its fingerprint, so the certificate may be replaced whenever names change or its end is near.
+Both are in the data directory, with keys that only the owner can read. Clients pin the authority's
+fingerprint, so the certificate can be replaced when names change or it is about to expire.
 """
 
 import hashlib
@@ -29,12 +29,12 @@ from potluck.model.error import BadSettings
 _AUTHORITY_LIFE = timedelta(days=3_650)
 _LIFE = timedelta(days=365)
 _RENEW_BEFORE = timedelta(days=120)
-# Clocks differ: a certificate made now has to hold for somebody who is behind.
+# Clocks differ: a new certificate must be valid for a client whose clock is behind.
 _CLOCK_SKEW = timedelta(hours=1)
 
 
 class Issued(Struct, frozen=True):
-    """Where the server's certificate is, and the authority that vouches for it."""
+    """The paths of the server's certificate, and the authority that signed it."""
 
     certificate: Path
     key: Path
@@ -42,7 +42,7 @@ class Issued(Struct, frozen=True):
 
 
 def issued(directory: Path, names: Sequence[str], now: datetime | None = None) -> Issued:
-    """A certificate for these names that is good for a while; made anew only where it has to be."""
+    """A certificate for these names that is valid for a while; made only if necessary."""
     now = now or datetime.now(UTC)
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     authority, signing_key = _authority(directory, now)
@@ -50,14 +50,14 @@ def issued(directory: Path, names: Sequence[str], now: datetime | None = None) -
     if not _is_good(found, authority, names, now):
         key = ec.generate_private_key(ec.SECP256R1())
         leaf = _leaf(authority, signing_key, key, names, now)
-        # The key first: a certificate without its key would keep the next start from working.
+        # The key first: a certificate without its key would break the next start.
         write_whole(found.key, _key_pem(key))
         write_whole(found.certificate, _pem(leaf) + _pem(authority))
     return found
 
 
 def fingerprint(pem: bytes) -> str:
-    """What the join command carries."""
+    """The authority's fingerprint, for the join command."""
     der = x509.load_pem_x509_certificate(pem).public_bytes(Encoding.DER)
     return f"sha256:{hashlib.sha256(der).hexdigest()}"
 
@@ -79,11 +79,11 @@ def _read(certificate: Path, key: Path) -> tuple[x509.Certificate, ec.EllipticCu
         authority = x509.load_pem_x509_certificate(certificate.read_bytes())
     except (OSError, ValueError) as error:
         raise BadSettings(
-            f"The private authority in {certificate.parent} can not be read: {error}.",
-            "Bring its files back from a backup, or remove the directory: a new authority is made,"
-            " and every client has to trust its new fingerprint.",
+            f"The private authority in {certificate.parent} cannot be read: {error}.",
+            "Restore its files from a backup, or remove the directory: the server makes a new"
+            " authority, and every client must trust its new fingerprint.",
         ) from error
-    assert isinstance(signing_key, ec.EllipticCurvePrivateKey), "we make no other keys"
+    assert isinstance(signing_key, ec.EllipticCurvePrivateKey), "all keys are made here"
     return authority, signing_key
 
 

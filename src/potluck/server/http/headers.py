@@ -1,7 +1,7 @@
-"""What every answer says to a browser: take it for what it is, frame it nowhere, keep nothing.
+"""Security headers of every response: no sniffing, no framing, no caching.
 
-A handler that says one of these itself is left its word. No answer says anything about other
-origins, so a browser lets no other site read it.
+A handler's own headers take precedence. No response has CORS headers, so browsers let no other
+origin read it.
 """
 
 from typing import Any
@@ -33,7 +33,7 @@ def headers_for(content_type: bytes, is_secure: bool) -> list[Header]:
 
 
 class BrowserHeaders:
-    """The application, with these headers on every answer."""
+    """The application, with these headers on every response."""
 
     def __init__(self, app: ASGI3Application) -> None:
         self._app = app
@@ -53,12 +53,12 @@ class BrowserHeaders:
         await self._app(scope, receive, send_with_headers)
 
 
-def _without_policy(said: list[Header]) -> list[Header]:
-    """What it says takes the place of what the browser has kept, and it does not know of what."""
-    return [each for each in said if each[0].lower() != _CLOSED[0]]
+def _without_policy(headers: list[Header]) -> list[Header]:
+    """A 304 would replace the policy of the cached page, whose content type it does not know."""
+    return [header for header in headers if header[0].lower() != _CLOSED[0]]
 
 
-def _completed(said: list[Header], is_secure: bool) -> list[Header]:
-    named = {name.lower(): value for name, value in said}
+def _completed(headers: list[Header], is_secure: bool) -> list[Header]:
+    named = {name.lower(): value for name, value in headers}
     ours = headers_for(named.get(b"content-type", b""), is_secure)
-    return [*said, *(each for each in ours if each[0] not in named)]
+    return [*headers, *(header for header in ours if header[0] not in named)]

@@ -1,7 +1,7 @@
-"""Where connections come in: no more of them than there is room for.
+"""Accepts connections, up to a limit.
 
-They are counted when they are accepted, before a TLS handshake: one that never says a word takes a
-file too. One holder gets half of the room at most, so that nobody fills it alone.
+Connections are counted when accepted, before the TLS handshake: an idle one uses a file descriptor
+too. One holder gets at most half of the limit, so that no client can exhaust it alone.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ import structlog
 from potluck.server.http.peers import holders
 from potluck.server.http.settings import HttpSettings
 
-# The rest of the files is for PostgreSQL, Redis, blobs and ourselves.
+# The remaining files are for PostgreSQL, Redis, blobs and the server itself.
 _SHARE_OF_FILES = 0.8
-# Then those who are in have their turn.
+# Then the event loop serves other connections.
 _ACCEPTED_AT_ONCE = 64
 _OUT_OF_FILES_SECONDS = 0.5
 _REMIND_SECONDS = 60.0
@@ -28,16 +28,16 @@ log = structlog.get_logger()
 
 
 class ConnectionBudget:
-    """How many connections there are, in all and by holder; and how many there may be."""
+    """Counts open connections, in total and by holder, and enforces the limits."""
 
     def __init__(self, settings: HttpSettings, open_files: int) -> None:
         self._most = min(settings.max_connections, int(open_files * _SHARE_OF_FILES))
-        # Behind a proxy all come from its address.
+        # Behind a proxy all connections have its address.
         self._most_each = None if settings.behind_proxy else settings.max_connections_per_address
         self._open: Counter[str] = Counter()
 
     def enter(self, address: str) -> Sequence[str] | None:
-        """What to say when leaving; None where there is no room."""
+        """The names to pass to `leave`; None if a limit is reached."""
         places = self._places(address)
         if any(self._open[name] >= most for name, most in places.items()):
             return None
@@ -59,7 +59,7 @@ class ConnectionBudget:
 
 
 class Door:
-    """To uvicorn it is one of its servers: `close` lets nobody in any more."""
+    """Accepts connections of one socket. uvicorn treats it as an asyncio server."""
 
     def __init__(
         self,
@@ -112,13 +112,13 @@ class Door:
     async def _enter(self, connection: "_CountedConnection") -> None:
         try:
             await self._let_in(connection)
-        except OSError as error:  # the handshake failed, or took too long
-            log.debug("a connection did not come in", error=type(error).__name__)
+        except OSError as error:  # the handshake failed or timed out
+            log.debug("a connection failed before its first request", error=type(error).__name__)
             connection.close()
 
     def _pause(self, error: OSError) -> None:
-        """The system has no room for one more: whoever waits there would wake us without end."""
-        log.error("no connection can be accepted", error=error.strerror)
+        """Out of file descriptors: a waiting connection would wake the loop continuously."""
+        log.error("cannot accept connections", error=error.strerror)
         self._loop.remove_reader(self._listener)
         self._retry = self._loop.call_later(_OUT_OF_FILES_SECONDS, self.open)
 
@@ -126,11 +126,11 @@ class Door:
         now = time.monotonic()
         if now >= self._remind_at:
             self._remind_at = now + _REMIND_SECONDS
-            log.warning("turned a connection away; there are too many", address=address)
+            log.warning("refused a connection: too many are open", address=address)
 
 
 class _CountedConnection(socket.socket):
-    """A connection that says when it is over; loops close it, detach it, or forget it."""
+    """A connection that updates the budget when it is closed, detached or garbage collected."""
 
     def __init__(
         self, connection: socket.socket, room: ConnectionBudget, names: Sequence[str]
@@ -151,11 +151,11 @@ class _CountedConnection(socket.socket):
 
 
 def _open_files() -> int:
-    """How many this process may have open, after asking for all that it can get."""
+    """The limit of open files of this process, after raising it as far as possible."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     except (OSError, ValueError):
-        log.info("the limit of open files stays as it is")
+        log.info("cannot raise the limit of open files")
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 2**20 if soft == resource.RLIM_INFINITY else soft

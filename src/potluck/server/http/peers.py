@@ -1,7 +1,4 @@
-"""Who may connect, and whose word about the client is taken: proxies that the operator named.
-
-And who counts as one, wherever connections or calls are counted.
-"""
+"""Trusted proxies and the client behind them, and how addresses are counted."""
 
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
@@ -14,8 +11,8 @@ from potluck.model.error import BadSettings
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
-# Whoever has one address of IPv6 usually has the first of these networks, and often the second;
-# but of the second there may be many holders, so it may do so many times more.
+# The holder of an IPv6 address usually has its /64, and often its /48. A /48 may have several
+# holders, so its limit is higher by this factor.
 _HELD_BITS = ((64, 1), (48, 16))
 
 
@@ -25,7 +22,7 @@ class Client(Struct, frozen=True):
 
 
 class Peers:
-    """Without any networks everybody may connect, and what they forward is not read."""
+    """Without networks, everyone may connect and forwarding headers are ignored."""
 
     def __init__(self, networks: Sequence[str]) -> None:
         self._networks = tuple(map(_network, networks))
@@ -36,10 +33,10 @@ class Peers:
     def client_behind(
         self, peer: tuple[str, int] | None, headers: Sequence[tuple[bytes, bytes]]
     ) -> Client | None:
-        """Whom the proxy speaks for; None where there is no proxy.
+        """The client that the proxy forwards for; None without a proxy.
 
-        A client may put anything in front of what the proxies add, so the nearest address that is
-        no proxy's is the client, whatever stands before it.
+        A client can send forged entries, but proxies append theirs: the last address that is no
+        proxy is the client.
         """
         if not self._networks or peer is None:
             return None
@@ -62,9 +59,9 @@ class Peers:
 
 
 def holders(address: str) -> list[tuple[str, int]]:
-    """What is counted as one, and how many times the usual measure it has.
+    """The names under which an address is counted, each with the factor of its limit.
 
-    An address of IPv4; two networks of IPv6.
+    One for IPv4, two networks for IPv6.
     """
     found = _address(address)
     if not isinstance(found, IPv6Address):
@@ -74,11 +71,11 @@ def holders(address: str) -> list[tuple[str, int]]:
 
 def _listed(headers: Sequence[tuple[bytes, bytes]], wanted: bytes) -> list[str]:
     values = [value.decode("latin-1") for name, value in headers if name == wanted]
-    return [each.strip() for each in ",".join(values).split(",") if each.strip()]
+    return [value.strip() for value in ",".join(values).split(",") if value.strip()]
 
 
 def _address(text: str) -> Address | None:
-    """An address as it is compared: one of IPv4 may come in the clothes of IPv6."""
+    """A comparable address: IPv4-mapped IPv6 addresses become IPv4."""
     try:
         address = ip_address(text.partition("%")[0])
     except ValueError:
@@ -88,7 +85,7 @@ def _address(text: str) -> Address | None:
 
 
 def _without_port(text: str) -> str:
-    """Some proxies say the client's port too: `1.2.3.4:555`, `[2001:db8::1]:555`."""
+    """Some proxies add the client's port: `1.2.3.4:555`, `[2001:db8::1]:555`."""
     if text.startswith("["):
         return text[1:].partition("]")[0]
     return text.partition(":")[0] if text.count(":") == 1 else text
@@ -100,12 +97,12 @@ def _network(text: str) -> Network:
     except ValueError as error:
         raise _no_proxies(text, str(error)) from error
     if network.prefixlen == 0:
-        raise _no_proxies(text, "that is everybody, and everybody would be believed")
+        raise _no_proxies(text, "this would trust every client")
     return network
 
 
 def _no_proxies(text: str, complaint: str) -> BadSettings:
     return BadSettings(
         f"--behind-proxy is {text!r}: {complaint}.",
-        "Name the proxies' network like 10.0.0.0/24, or one proxy like 192.0.2.7.",
+        "Give the network of the proxies, such as 10.0.0.0/24, or one address.",
     )

@@ -1,11 +1,10 @@
-"""A connection that can not be held for nothing.
+"""An HTTP protocol with limits for the time and the size of every part of a request.
 
-uvicorn waits for ever for the rest of a header or of a body, and takes headers of any size. Here
-every wait for the client has an end, and every part of a request has a most. What is over gets an
-answer where one can still be read; what is late is cut off.
+uvicorn waits without limit for the rest of headers or a body, and accepts headers of any size. Here
+an oversized request gets an error response if the client can still read it, and a slow one is
+disconnected.
 
-The clock is looked at by `is_overdue`, which the server asks for all connections ten times a
-second: a request costs no timer.
+The server calls `is_overdue` for all connections ten times a second, so requests need no timers.
 """
 
 import asyncio
@@ -27,7 +26,7 @@ from potluck.server.http.peers import Peers
 from potluck.server.http.settings import HttpSettings
 from potluck.wire import codec, problem
 
-# Time to read a refusal. Closing while the client still sends would destroy it on its way.
+# Time for the client to read an error. Closing while it still sends would discard the error.
 _LINGER_SECONDS = 1.0
 _TOKEN_HEADER = b"authorization:"
 
@@ -38,9 +37,9 @@ class ConnectionPhase(Enum):
     HEAD = auto()  # the request line and the headers
     BODY = auto()  # the rest of a body that the application reads
     ANSWER = auto()  # the application
-    REST = auto()  # the rest of a body that was answered before it was whole
-    IDLE = auto()  # another request; uvicorn's own timer watches this one
-    REFUSED = auto()  # the client, to read why it was refused
+    REST = auto()  # the rest of a body that was answered early
+    IDLE = auto()  # another request; uvicorn has a timer for this
+    REFUSED = auto()  # the client to read the error
 
 
 class EdgeProtocol(HttpToolsProtocol):
@@ -61,11 +60,13 @@ class EdgeProtocol(HttpToolsProtocol):
         self._body_bytes = 0
         self._has_begun = False
         self._line = b""
-        self._asked: deque[RequestResponseCycle] = deque()  # and not answered, in their order
-        self._unread_bytes = 0  # taken by the parser, which has not said yet what they are
+        self._asked: deque[RequestResponseCycle] = (
+            deque()
+        )  # requests without a complete response, in order
+        self._unread_bytes = 0  # fed to the parser, but not yet reported by it
 
     def is_overdue(self, now: float) -> bool:
-        """Whether the client has had its time. While we do not listen, it does not pass."""
+        """Whether a time limit has passed. Time in which we do not read does not count."""
         if self.flow.write_paused:
             return now > self._stuck_since + self._settings.send_seconds
         if self.flow.read_paused:
@@ -87,7 +88,7 @@ class EdgeProtocol(HttpToolsProtocol):
                 return math.inf
 
     def _body_deadline(self) -> float:
-        """Not silent for long, and not a byte now and then either."""
+        """Limits both the pause between bytes and the average rate."""
         silent = max(self._heard_at, self._since) + self._settings.body_seconds
         rate = self._settings.body_bytes_per_second
         earned = self._body_bytes / rate if rate else math.inf
@@ -105,7 +106,7 @@ class EdgeProtocol(HttpToolsProtocol):
             transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """uvicorn tells the last request only; whoever answers an earlier one would write on."""
+        """uvicorn notifies only the last request; handlers of earlier ones would write on."""
         for cycle in self._asked:
             cycle.disconnected = True
         super().connection_lost(exc)
@@ -125,7 +126,7 @@ class EdgeProtocol(HttpToolsProtocol):
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade:
-            # The request was understood, and is answered as if it had not asked.
+            # An upgrade request, which is answered as a plain request.
             self.cycle.keep_alive = False
         except httptools.HttpParserError as error:
             self._refuse(_refusal(error))
@@ -135,12 +136,12 @@ class EdgeProtocol(HttpToolsProtocol):
                 self._refuse(self._overflow(self._line))
 
     def _note_line(self, data: bytes) -> None:
-        """How the line begins that has not ended yet: the parser keeps a long one to itself."""
+        """Keeps the start of the unfinished line: the parser does not report it until its end."""
         *_, ended, begun = data.rpartition(b"\n")
         self._line = (begun if ended else self._line + begun)[: len(_TOKEN_HEADER)]
 
     def _overflow(self, header: bytes) -> PotluckError:
-        """Headers that are too large; but a token that is too large is no token, and told so."""
+        """An oversized header; for an oversized token, NotSignedIn."""
         if header.lower().startswith(_TOKEN_HEADER):
             return not_signed_in()
         return too_large("headers", self._settings.max_header_bytes)
@@ -199,11 +200,11 @@ class EdgeProtocol(HttpToolsProtocol):
         if self._phase is ConnectionPhase.BODY:
             self._enter(ConnectionPhase.REST)
         elif self._phase is ConnectionPhase.ANSWER:
-            # The beginning of the next request may have come together with this one.
+            # The start of the next request may have arrived with this one.
             self._enter(ConnectionPhase.HEAD if self._has_begun else ConnectionPhase.IDLE)
 
     def _refuse(self, error: PotluckError) -> None:
-        """Answers if nothing was answered yet, and hears no more of this client."""
+        """Sends the error if no response has started, and ignores further input."""
         cycle = self._unanswered()
         if cycle is None or not (cycle.response_started or self.pipeline):
             self.transport.write(_answer(error, self.scheme == "https"))
@@ -222,7 +223,7 @@ class EdgeProtocol(HttpToolsProtocol):
 def too_large(what: str, most_bytes: int) -> HeadersTooLarge:
     return HeadersTooLarge(
         f"The {what} of a request may have {most_bytes} bytes at most.",
-        "Send less before the body.",
+        "Send a smaller {what}.",
     )
 
 
@@ -231,11 +232,11 @@ def too_many(most: int) -> HeadersTooLarge:
 
 
 def _refusal(error: httptools.HttpParserError) -> PotluckError:
-    """What one of our callbacks said, or that it is no HTTP."""
+    """The error that one of our callbacks raised, or invalid HTTP."""
     said = error.__context__
     if isinstance(said, HeadersTooLarge | NotSignedIn):
         return said
-    return InvalidInput("The request is not HTTP/1.1 as we know it.", "Is a proxy in between?")
+    return InvalidInput("The request is not valid HTTP/1.1.", "Check for a proxy in between.")
 
 
 def _answer(error: PotluckError, is_secure: bool) -> bytes:

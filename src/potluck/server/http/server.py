@@ -1,4 +1,4 @@
-"""uvicorn, with connections that are watched and handshakes that end."""
+"""uvicorn, with connection limits and handshake timeouts."""
 
 import asyncio
 import socket
@@ -16,12 +16,12 @@ from potluck.server.http.protocol import EdgeProtocol
 from potluck.server.http.settings import HttpSettings
 from potluck.server.http.tls import Tls
 
-# A client that does not say goodbye is not waited for.
+# Do not wait for clients that do not close TLS properly.
 _TLS_GOODBYE_SECONDS = 1.0
 
 
 class EdgeServer(uvicorn.Server):
-    """Signals are ours: uvicorn would raise them again and skip all that is stopped afterwards."""
+    """Does not handle signals: uvicorn would re-raise them and skip the rest of the shutdown."""
 
     def __init__(self, config: uvicorn.Config, settings: HttpSettings, tls: Tls | None) -> None:
         super().__init__(config)
@@ -75,7 +75,7 @@ async def http_server(
     shutdown_seconds: float,
     before_stop: Callable[[], Awaitable[None]],
 ) -> AsyncIterator[asyncio.Task[None]]:
-    """Serves for the length of the block. The task ends early only if the server fails."""
+    """Serves for the duration of the block. The task ends early only if the server fails."""
     config = uvicorn.Config(
         BrowserHeaders(app),
         http="httptools",
@@ -100,7 +100,7 @@ async def http_server(
 
 
 async def first(server: asyncio.Task[None], event: asyncio.Event) -> None:
-    """Until the event, or until the HTTP server ends by itself, which raises what ended it."""
+    """Waits for the event; if the HTTP server ends first, raises its error."""
     waiting = asyncio.create_task(event.wait())
     await asyncio.wait({waiting, server}, return_when=asyncio.FIRST_COMPLETED)
     waiting.cancel()

@@ -1,4 +1,4 @@
-"""TLS as the settings say: files of the operator's, or a private authority of our own."""
+"""TLS with files of the operator, or with the private authority."""
 
 import asyncio
 import ssl
@@ -13,7 +13,7 @@ from potluck.model.error import BadSettings
 from potluck.server.http import authority
 from potluck.server.http.settings import HttpSettings
 
-# Forward secrecy and authenticated encryption only; TLS 1.3 has nothing else anyway.
+# Forward secrecy and authenticated encryption only, as in TLS 1.3.
 _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 _DIRECTORY = "tls"
 
@@ -22,7 +22,7 @@ log = structlog.get_logger()
 
 class Tls(Struct, frozen=True):
     context: ssl.SSLContext
-    authority_pem: bytes | None  # of our own, which clients pin
+    authority_pem: bytes | None  # the private one, which clients pin
     _load: Callable[[ssl.SSLContext], None]
 
     @property
@@ -30,19 +30,19 @@ class Tls(Struct, frozen=True):
         return None if self.authority_pem is None else authority.fingerprint(self.authority_pem)
 
     async def keep_fresh(self, every_seconds: float) -> None:
-        """Takes up files that were replaced, and renews our own: no restart for a certificate."""
+        """Reloads replaced files, and renews our own certificate, without a restart."""
         while True:
             await asyncio.sleep(every_seconds)
             try:
                 self._load(self.context)
-            except (BadSettings, OSError, ValueError) as error:  # a full disk is no end either
-                log.error("the certificate can not be renewed", error=str(error))
+            except (BadSettings, OSError, ValueError) as error:  # such as a full disk
+                log.error("cannot renew the certificate", error=str(error))
 
 
 def open_tls(
     settings: HttpSettings, data_directory: Path, names: Callable[[], Sequence[str]]
 ) -> Tls | None:
-    """None where the server speaks plain HTTP. `names` are asked again at each renewal."""
+    """None for plain HTTP. `names` is called again at each renewal."""
     context = _context()
     if settings.tls_cert is not None and settings.tls_key is not None:
         certificate, key = settings.tls_cert, settings.tls_key
@@ -75,12 +75,12 @@ def _load_files(context: ssl.SSLContext, certificate: Path, key: Path) -> None:
         context.load_cert_chain(certificate, key, password=_no_password)
     except (OSError, ssl.SSLError) as error:
         raise BadSettings(
-            f"The certificate {certificate} with the key {key} can not be used: {error}.",
-            "Both are PEM files; the certificate comes first in its file, then those that vouch"
-            " for it, and the key has no password.",
+            f"The certificate {certificate} with the key {key} cannot be used: {error}.",
+            "Both must be PEM files: the certificate first, then its intermediates; the key without"
+            " a password.",
         ) from error
 
 
 def _no_password() -> str:
-    """Otherwise OpenSSL would ask on the terminal, and a service has none."""
+    """Keeps OpenSSL from asking on the terminal."""
     return ""

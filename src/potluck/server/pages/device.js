@@ -1,7 +1,7 @@
-// The page of the device flow: which code, what asks, sign, back to the terminal.
+// The page of the device flow: enter the code, review, sign, back to the terminal.
 //
-// What others wrote (the machine's name, the wallet's name, errors) is only ever set as text. The
-// server writes what is signed, with the code in it; this page carries it to the wallet and back.
+// Foreign text (the machine's name, the wallet's name, errors) is only ever set as text. The server
+// writes the message to sign, with the code in it; this page passes it to the wallet and back.
 
 import { Problem, ROUTES, call } from "./server.js";
 import { connect, signText, signTypedData, watchWallets } from "./wallet.js";
@@ -12,7 +12,7 @@ const MAY = {
   "pool:read": "see the pool's machines",
   "account:read": "see your account",
   "account:write": "manage your keys, sessions and roles",
-  "admin": "run the pool, if you are one of its admins",
+  "admin": "administer the pool, if you are an admin",
 };
 const VIEWS = ["enter", "ask", "signing", "done", "refused"];
 const part = (id) => document.getElementById(id);
@@ -30,33 +30,33 @@ function tell(problem) {
   part("problem-hint").textContent = problem?.hint ?? "";
 }
 
-// Does something that may fail; a failure is told, and the page goes to the view it names.
+// Runs an action; on failure shows the problem and the given view.
 async function attempt(action, viewOnFailure) {
   tell(null);
   try {
     await action();
   } catch (error) {
-    const known = error instanceof Problem;
-    show(known && error.code === "not_found" ? "enter" : viewOnFailure);
-    tell(known ? error : new Problem("This page made a mistake.", "Load it again."));
-    if (!known) console.error(error);
+    const isProblem = error instanceof Problem;
+    show(isProblem && error.code === "not_found" ? "enter" : viewOnFailure);
+    tell(isProblem ? error : new Problem("This page has failed.", "Reload it."));
+    if (!isProblem) console.error(error);
   }
 }
 
 async function look(typed) {
   const letters = typed.replace(/[^a-z]/gi, "");
   if (letters.length !== 8) {
-    throw new Problem("A code has eight letters.", "Type it as your terminal shows it.");
+    throw new Problem("The code has eight letters.", "Type it as your terminal shows it.");
   }
-  const asked = await call(ROUTES.SHOW_TERMINAL, letters);
-  userCode = asked.user_code;
-  part("ask-code").textContent = asked.user_code;
-  part("ask-machine").textContent = asked.machine || "a terminal that gave no name";
-  part("ask-scopes").replaceChildren(...asked.scopes.map(scopeItem));
-  part("ask-key").hidden = part("ask-key-name").hidden = asked.node_key === null;
-  part("ask-key-address").textContent = asked.node_key ?? "";
-  part("ask-until").dateTime = asked.expires_at;
-  part("ask-until").textContent = new Date(asked.expires_at).toLocaleTimeString([], {
+  const request = await call(ROUTES.SHOW_TERMINAL, letters);
+  userCode = request.user_code;
+  part("ask-code").textContent = request.user_code;
+  part("ask-machine").textContent = request.machine || "an unnamed terminal";
+  part("ask-scopes").replaceChildren(...request.scopes.map(scopeItem));
+  part("ask-key").hidden = part("ask-key-name").hidden = request.node_key === null;
+  part("ask-key-address").textContent = request.node_key ?? "";
+  part("ask-until").dateTime = request.expires_at;
+  part("ask-until").textContent = new Date(request.expires_at).toLocaleTimeString([], {
     timeStyle: "short",
   });
   show("ask");
@@ -83,14 +83,14 @@ function walletButton(wallet) {
 }
 
 async function approve(wallet) {
-  step("Choose the account that the terminal shall act for.");
+  step("Choose the account for the terminal.");
   const { address, chainId } = await connect(wallet);
   const draft = await call(ROUTES.DRAFT_TERMINAL, userCode, {
     address,
     chain_id: chainId,
     origin: window.location.origin,
   });
-  step(`Check that the message names ${userCode}, then sign it.`);
+  step(`Check that the message contains ${userCode}, then sign it.`);
   const signature = await signText(wallet, address, draft.message);
   const delegation = await delegate(wallet, address, draft);
   step("One moment …");
@@ -106,12 +106,12 @@ async function approve(wallet) {
 async function delegate(wallet, address, draft) {
   if (draft.delegation === null) return null;
   const until = new Date(draft.delegation.expires_at * 1000).toLocaleDateString();
-  step(`Now the second signature: it lets the node key work for you until ${until}.`);
+  step(`Second signature: it authorises the node key to work for you until ${until}.`);
   const signature = await signTypedData(wallet, address, draft.typed_data);
   return { ...draft.delegation, signature };
 }
 
-// A key's signature holds on every chain; only a contract is asked on the chain that was named.
+// A key's signature is valid on every chain; a contract wallet is verified on the named chain.
 function onAnotherChain(problem, walletChain, namedChain) {
   if (problem.code !== "not_signed_in" || walletChain === namedChain) return problem;
   const hint = `If yours is a contract wallet, switch it to chain ${namedChain} and try again.`;
@@ -128,7 +128,7 @@ async function refuse() {
   show("refused");
 }
 
-// The code comes after the `#`, which a browser keeps to itself: no log and no referrer has it.
+// Browsers do not send the fragment, so no log and no referrer contains the code.
 async function start() {
   const given = window.location.hash.slice(1);
   if (!given) return show("enter");

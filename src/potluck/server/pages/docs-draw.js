@@ -1,4 +1,4 @@
-// Elements, words and values as they are drawn. Text is only ever text: nothing here is parsed as HTML.
+// Creates elements, prose and JSON. Text is never parsed as HTML.
 
 export function make(kind, properties = {}, ...children) {
   const element = document.createElement(kind);
@@ -11,7 +11,7 @@ export function make(kind, properties = {}, ...children) {
   return element;
 }
 
-// As much of Markdown as descriptions use: paragraphs, lists, `code` and **strong** words.
+// The Markdown of descriptions: paragraphs, lists, `code` and **strong** words.
 export function prose(text) {
   const blocks = text.split(/\n\s*\n/).filter((block) => block.trim());
   return make("div", { className: "prose" }, ...blocks.map(block));
@@ -33,7 +33,7 @@ export function inline(text) {
 
 const JSON_PIECE = /("(?:\\.|[^"\\])*")(\s*:)?|\b(?:true|false|null)\b|-?\d[\d.eE+-]*/g;
 
-// A value as JSON, coloured.
+// A value as highlighted JSON.
 export function json(value) {
   const text = JSON.stringify(value, null, 2);
   const found = [];
@@ -47,7 +47,7 @@ export function json(value) {
   return [...found, text.slice(end)];
 }
 
-// A dark panel with something to copy.
+// A dark panel with a copy button.
 export function sample(title, ...content) {
   const body = make("pre", { tabIndex: 0 }, make("code", {}, ...content));
   const copy = make("button", { type: "button" }, "Copy");
@@ -56,7 +56,7 @@ export function sample(title, ...content) {
       await navigator.clipboard.writeText(body.textContent);
       copy.textContent = "Copied";
     } catch {
-      copy.textContent = "Select it, and copy";
+      copy.textContent = "Select and copy it";
     }
     setTimeout(() => (copy.textContent = "Copy"), 1500);
   });

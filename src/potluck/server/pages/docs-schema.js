@@ -1,4 +1,4 @@
-// Schemas as lists of fields, opened one level at a time.
+// Schemas as lists of fields, expanded one level at a time.
 
 import { inline, make } from "./docs-draw.js";
 
@@ -12,7 +12,7 @@ export class Schemas {
     return name ? { name, ...this.components[name], ...rest(schema) } : schema;
   }
 
-  // What a value is, in a few words: "list of TaskView", "whole number, 1 to 64, or null".
+  // A short name of a type: "list of TaskView", "whole number, 1 to 64, or null".
   type(given) {
     const schema = this.resolved(given);
     if (schema.anyOf ?? schema.oneOf) return this.choice(schema);
@@ -59,7 +59,7 @@ export class Schemas {
       make("span", { className: "type" }, this.type(given)),
       isRequired ? make("span", { className: "must" }, "required") : null,
       schema.default === undefined ? null
-        : make("span", { className: "type" }, `${JSON.stringify(schema.default)} if not said`));
+        : make("span", { className: "type" }, `default ${JSON.stringify(schema.default)}`));
     const said = given.description ?? (schema.name ? "" : schema.description);
     if (said) item.append(make("p", {}, ...inline(said)));
     if (this.hasFields(given)) item.append(this.folded(given));
@@ -74,7 +74,7 @@ export class Schemas {
     return schema.properties !== undefined || (schema.enum?.length ?? 0) > 1;
   }
 
-  // Drawn when it is opened: some types are large, and the same one is in many places.
+  // Rendered when opened: some types are large and used in many places.
   folded(schema) {
     const shown = make("details", {}, make("summary", {}, "more"));
     shown.addEventListener("toggle", () => {
@@ -104,7 +104,7 @@ function rest({ $ref, ...others }) {
 function bounds(schema) {
   const low = schema.minimum ?? schema.exclusiveMinimum ?? schema.minLength;
   const most = schema.maximum ?? schema.exclusiveMaximum ?? schema.maxLength;
-  const high = most > Number.MAX_SAFE_INTEGER ? undefined : most; // what a column holds
+  const high = most > Number.MAX_SAFE_INTEGER ? undefined : most; // the limit of a column
   const unit = schema.maxLength !== undefined ? " characters" : "";
   if (high === undefined) return low ? `, from ${low.toLocaleString("en")}${unit}` : "";
   const end = high.toLocaleString("en");

@@ -1,4 +1,4 @@
-// One operation, tried from this page: the request as curl, a form for it, and what came back.
+// Tries one operation: the request as curl, a form for it, and the response.
 
 import { json, make, sample } from "./docs-draw.js";
 
@@ -14,7 +14,7 @@ export function bodyOf(operation) {
 // The same request in a terminal.
 export function curl({ method, path, operation, parameters }) {
   const named = path.replace(/{(\w+)}/g, (_, name) =>
-    parameters.find((each) => each.name === name)?.example ?? name);
+    parameters.find((parameter) => parameter.name === name)?.example ?? name);
   const lines = [`curl ${method === "get" ? "" : `-X ${method.toUpperCase()} `}${location.origin}${named}`];
   if (operation.security?.length !== 0) lines.push(`-H "Authorization: Bearer $POTLUCK_TOKEN"`);
   for (const each of parameters) {
@@ -84,12 +84,12 @@ async function ask({ method, path }, fields, body, text, token) {
     });
     return await shown(answer, Math.round(performance.now() - began));
   } catch (error) {
-    return sample("Nothing came back", String(error.message ?? error));
+    return sample("No response", String(error.message ?? error));
   }
 }
 
 async function shown(answer, milliseconds) {
-  const title = `${answer.status || "elsewhere"} · ${milliseconds} ms`;
+  const title = `${answer.status || "redirect"} · ${milliseconds} ms`;
   const kind = answer.headers.get("content-type") ?? "";
   if (kind.startsWith("text/event-stream")) return sample(title, await beginning(answer));
   const text = await answer.text();
@@ -97,7 +97,7 @@ async function shown(answer, milliseconds) {
   return sample(title, ...json(JSON.parse(text)));
 }
 
-// Of a stream, what comes within a few seconds.
+// The first seconds of a stream.
 async function beginning(answer) {
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   const timer = setTimeout(() => reader.cancel(), 1000 * STREAM_SECONDS);

@@ -1,4 +1,4 @@
-// The API, drawn from the server's own document: nothing here knows an operation by name.
+// The API documentation, rendered from the server's OpenAPI document.
 
 import { json, make, prose, sample } from "./docs-draw.js";
 import { Schemas } from "./docs-schema.js";
@@ -39,9 +39,9 @@ function draw(api) {
 function listed(api) {
   return Object.entries(api.paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => {
-      const own = (operation.parameters ?? []).filter((each) => !each.$ref);
-      const shared = (operation.parameters ?? []).filter((each) => each.$ref)
-        .map((each) => api.components.parameters[each.$ref.split("/").pop()]);
+      const own = (operation.parameters ?? []).filter((parameter) => !parameter.$ref);
+      const shared = (operation.parameters ?? []).filter((parameter) => parameter.$ref)
+        .map((parameter) => api.components.parameters[parameter.$ref.split("/").pop()]);
       return { path, method, operation, parameters: own, shared };
     }));
 }
@@ -69,7 +69,7 @@ function article(described, api, schemas) {
     prose(operation.description),
     ...(parameters.length ? [make("h4", {}, "Parameters"), drawnParameters(parameters, schemas)] : []),
     ...drawnBody(operation, schemas),
-    make("h4", {}, "Answers"),
+    make("h4", {}, "Responses"),
     make("div", { className: "answers" }, ...drawnAnswers(operation, api, schemas)));
   const samples = make("div", { className: "samples" },
     sample("Request", curl(described)), answerSample(success), tryIt(described, token));
@@ -112,9 +112,9 @@ function codes(content) {
 
 function answerSample([status, answer]) {
   const [[kind, content] = []] = Object.entries(answer.content ?? {});
-  if (!kind) return sample(`Answer ${status}`, answer.description);
-  if (typeof content.example === "object") return sample(`Answer ${status}`, ...json(content.example));
-  return sample(`Answer ${status} · ${kind}`, content.example ?? answer.description);
+  if (!kind) return sample(`Response ${status}`, answer.description);
+  if (typeof content.example === "object") return sample(`Response ${status}`, ...json(content.example));
+  return sample(`Response ${status} · ${kind}`, content.example ?? answer.description);
 }
 
 function filter() {
@@ -128,7 +128,7 @@ function filter() {
   }
 }
 
-// The list shows where the reader is.
+// Marks the visible operation in the list.
 function watchPlace() {
   const links = new Map([...document.querySelectorAll("nav li a")].map((link) =>
     [link.getAttribute("href").slice(1), link]));
@@ -139,10 +139,10 @@ function watchPlace() {
       if (isIntersecting && link) keepInView(link);
     }
   }, { rootMargin: "-10% 0px -80% 0px" });
-  for (const each of document.querySelectorAll("article")) seen.observe(each);
+  for (const article of document.querySelectorAll("article")) seen.observe(article);
 }
 
-// Moves the list alone: the page stays where its reader has put it.
+// Scrolls only the list, not the page.
 function keepInView(link) {
   const list = document.querySelector("aside");
   const [box, at] = [list.getBoundingClientRect(), link.getBoundingClientRect()];
@@ -157,7 +157,7 @@ function chooseMood() {
     root.dataset.mood = MOODS[(MOODS.indexOf(root.dataset.mood) + 1) % MOODS.length];
     try {
       localStorage.setItem("mood", root.dataset.mood);
-    } catch { /* it is forgotten, then */ }
+    } catch { /* the choice is lost */ }
   });
 }
 
@@ -171,6 +171,6 @@ function remembered() {
 }
 
 begin().catch((error) => {
-  byId("trouble").textContent = `The document could not be drawn: ${error.message}`;
+  byId("trouble").textContent = `Cannot show the document: ${error.message}`;
   byId("trouble").hidden = false;
 });

@@ -1,4 +1,4 @@
-// What this page asks of the server. The paths are those of wire/routes.py; a test compares them.
+// Calls to the server. The paths are those of wire/routes.py; a test compares them.
 
 export const ROUTES = {
   SHOW_TERMINAL: ["GET", "/v1/auth/device/{user_code}"],
@@ -7,7 +7,7 @@ export const ROUTES = {
   DENY_TERMINAL: ["POST", "/v1/auth/device/{user_code}/deny"],
 };
 
-// What a person is told: what is wrong, what to do, and the stable code if the server gave one.
+// An error for the user: the problem, a hint, and the server's error code if any.
 export class Problem extends Error {
   constructor(detail, hint = "", code = "") {
     super(detail);
@@ -26,12 +26,12 @@ export async function call([method, path], userCode, body) {
     cache: "no-store",
     redirect: "error",
   });
-  const said = await answer.json().catch(() => null);
-  if (answer.ok) return said;
+  const content = await answer.json().catch(() => null);
+  if (answer.ok) return content;
   throw new Problem(
-    said?.detail ?? `The server answered ${answer.status}.`,
-    said?.hint ?? "Try again in a moment.",
-    said?.code,
+    content?.detail ?? `The server answered ${answer.status}.`,
+    content?.hint ?? "Try again in a moment.",
+    content?.code,
   );
 }
 
@@ -39,6 +39,6 @@ async function reach(url, options) {
   try {
     return await fetch(url, options);
   } catch {
-    throw new Problem("The server does not answer.", "Try again in a moment.");
+    throw new Problem("The server does not respond.", "Try again in a moment.");
   }
 }

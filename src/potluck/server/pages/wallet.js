@@ -1,5 +1,4 @@
-// The wallets of this browser (EIP-6963, or window.ethereum where none announces itself) and what
-// is asked of them (EIP-1193).
+// The wallets of this browser (EIP-6963, else window.ethereum), and requests to them (EIP-1193).
 
 import { Problem } from "./server.js";
 
@@ -27,7 +26,7 @@ function fallback() {
 export async function connect(wallet) {
   const accounts = await ask(wallet, "eth_requestAccounts", []);
   if (!Array.isArray(accounts) || typeof accounts[0] !== "string") {
-    throw new Problem("The wallet shows no account.", "Unlock it or make one, then try again.");
+    throw new Problem("The wallet has no account.", "Unlock it or create one, then try again.");
   }
   const chain = Number(await ask(wallet, "eth_chainId", []));
   return { address: accounts[0], chainId: Number.isSafeInteger(chain) ? chain : 0 };
@@ -53,11 +52,11 @@ async function ask(wallet, method, params) {
 
 function explain(error) {
   if (error?.code === REJECTED) {
-    return new Problem("You declined in the wallet.", "Nothing was signed in. Try again, or refuse.");
+    return new Problem("You declined in the wallet.", "Nothing was signed. Try again, or deny.");
   }
   if (error?.code === BUSY) {
-    return new Problem("The wallet is waiting for you already.", "Open it and answer there first.");
+    return new Problem("The wallet has an open request.", "Open it and answer that first.");
   }
-  const said = String(error?.message ?? "nothing").slice(0, 200);
-  return new Problem("The wallet could not do that.", `It said: ${said}`);
+  const message = String(error?.message ?? "no reason given").slice(0, 200);
+  return new Problem("The wallet reported an error.", message);
 }

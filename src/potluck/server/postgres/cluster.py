@@ -1,7 +1,7 @@
-"""A cluster on disk: PostgreSQL's data directory and the password that opens it, made as one.
+"""A cluster on disk: PostgreSQL's data directory and its password, created atomically.
 
-Both are built under another name and renamed when they are whole and on the disk, so that a crash
-in between leaves nothing that could be taken for a cluster.
+Both are built under a temporary name and renamed when they are complete and synced, so that a crash
+leaves no incomplete cluster.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _UNFINISHED = "cluster.new-"
 
 
 class Cluster:
-    """Where things are below the cluster's directory."""
+    """The paths below the cluster's directory."""
 
     def __init__(self, directory: Path):
         self.directory = directory
@@ -32,12 +32,12 @@ class Cluster:
 
 
 async def open_cluster(directory: Path) -> Cluster:
-    """The cluster of this directory; the first time it is made."""
+    """Opens the cluster of this directory, or creates it."""
     cluster = Cluster(directory / "cluster")
     for unfinished in directory.glob(f"{_UNFINISHED}*"):
         shutil.rmtree(unfinished, ignore_errors=True)
     if not cluster.directory.exists():
-        # A name of its own: the initdb of a killed server may still be clearing up the last one.
+        # A unique name: the initdb of a killed server may still be removing an earlier one.
         await _make(cluster, Cluster(Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=directory))))
     _check_version(cluster)
     return cluster
@@ -62,8 +62,8 @@ async def _run_initdb(cluster: Cluster) -> None:
             process.wait()
     if status != 0:
         raise StartFailed(
-            f"PostgreSQL could not make its cluster: {_last_line(output)}",
-            f"See {output}; mend the cause and start again, or use --database-url.",
+            f"PostgreSQL could not create its cluster: {_last_line(output)}",
+            f"See {output}; fix the cause and start again, or use --database-url.",
         )
 
 
@@ -74,7 +74,7 @@ def _initdb_arguments(cluster: Cluster) -> list[str]:
         f"--pwfile={cluster.password_file}",
         "--auth=scram-sha-256",
         "--encoding=UTF8",
-        # The built-in locale sorts by code point and knows Unicode, alike on every system.
+        # The built-in locale sorts by code point and supports Unicode, equally on every system.
         "--locale=C",
         "--locale-provider=builtin",
         "--builtin-locale=C.UTF-8",
@@ -84,7 +84,7 @@ def _initdb_arguments(cluster: Cluster) -> list[str]:
 
 def _last_line(path: Path) -> str:
     lines = path.read_text(errors="replace").splitlines()
-    return lines[-1].strip() if lines else "it said nothing"
+    return lines[-1].strip() if lines else "no output"
 
 
 def _check_version(cluster: Cluster) -> None:
@@ -92,6 +92,6 @@ def _check_version(cluster: Cluster) -> None:
     if found != MAJOR_VERSION:
         raise StartFailed(
             f"{cluster.data} was written by PostgreSQL {found}; this is {MAJOR_VERSION}.",
-            f"Move the data with pg_upgrade or pg_dump, or run a PostgreSQL {found} of your own"
-            " on it and use --database-url.",
+            f"Migrate the data with pg_upgrade or pg_dump, or run your own PostgreSQL {found} on it"
+            " with --database-url.",
         )

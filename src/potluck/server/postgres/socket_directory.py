@@ -1,7 +1,7 @@
 """The 0700 directory of PostgreSQL's Unix socket.
 
-It is `run` below the cluster's directory. A socket's path has a limit of about a hundred bytes;
-where that is not enough, `run` is a link to a fresh directory in the system's temporary one.
+It is `run` below the cluster's directory. The path of a socket is limited to about a hundred bytes;
+if it is longer, `run` is a link to a new directory in the system's temporary one.
 """
 
 import shutil
@@ -16,7 +16,7 @@ _PREFIX = "potluck-postgres-"
 
 
 def make_socket_directory(directory: Path) -> Path:
-    """An empty one; what an earlier, killed server left is removed first."""
+    """Makes an empty directory; removes the one of an earlier, killed server."""
     remove_socket_directory(directory)
     run = directory / "run"
     if _fits(run):
@@ -46,8 +46,8 @@ def _short_parent() -> Path:
 
 
 def _remove_files(short: Path) -> None:
-    # By name and not recursively: in a directory that everybody may write to, somebody else may
-    # have made one of this name meanwhile.
+    # By name and not recursively: in a world-writable directory another user may have made one of
+    # this name meanwhile.
     with suppress(OSError):
         for name in (SOCKET_NAME, f"{SOCKET_NAME}.lock"):
             (short / name).unlink(missing_ok=True)

@@ -1,17 +1,16 @@
-"""Values that may travel from a stranger: a closed list of types, written as MessagePack.
+"""Values from untrusted nodes: a closed list of types, encoded as MessagePack.
 
-What a function returns comes from a machine that nobody vouches for. So it is read as data: reading
-runs nothing, imports nothing but numpy and pyarrow, and takes time and memory in proportion to what
-came. What is not on the list is refused where it is written, with the place and what to do instead.
+The return value of a function comes from a machine that may be malicious. So it is decoded as data:
+decoding runs no code, imports nothing but numpy and pyarrow, and takes time and memory in
+proportion to the input. Other types are refused when encoding, with their place and an alternative.
 
 The types: None, bool, int, float, complex, str, bytes, list, tuple, set, frozenset, dict, datetime,
-date, time, timedelta, Decimal, UUID; arrays and scalars of numpy without objects in them; tables,
-record batches and arrays of Arrow. Each comes back as what it was, with three exceptions: a
-bytearray comes back as bytes, the time zone of a time as its offset, and any array of numpy in C
-order.
+date, time, timedelta, Decimal, UUID; numpy arrays and scalars without objects; Arrow tables, record
+batches and arrays. Values come back unchanged, with three exceptions: a bytearray comes back as
+bytes, the time zone of a time as its offset, and every numpy array in C order.
 
-This folder is also shown to functions in their sandbox. It imports the standard library only, and
-its own parts by their place.
+Sandboxed functions use this folder too, so it imports only the standard library and its own
+modules, by relative imports.
 """
 
 from .error import PlainError

@@ -1,7 +1,7 @@
-"""Arrays and scalars of numpy, as [type, shape, bytes] and [type, bytes].
+"""Numpy arrays and scalars, as [type, shape, bytes] and [type, bytes].
 
 A type is text such as "<f8", or for records a list of [name, type, shape]. It is checked letter by
-letter before numpy sees it, and never names objects: those would be pickles.
+letter before numpy sees it, and never contains objects: those would be pickles.
 """
 
 import math
@@ -20,7 +20,7 @@ _MOST_FIELDS = 1_000
 
 
 def array_parts(value: object) -> tuple[object, ...] | None:
-    """None for what is no array."""
+    """None if the value is not an array."""
     numpy = sys.modules.get("numpy")
     if numpy is None or type(value) not in (numpy.ndarray, numpy.memmap):
         return None
@@ -45,7 +45,7 @@ def array_of(parts: Sequence[Any]) -> Any:
     numpy, kind = _numpy(), _dtype(description)
     if not _is_shape(shape) or math.prod(shape) * kind.itemsize != len(_bytes(data)):
         raise _damaged()
-    # Through a bytearray, so that whoever gets it may write to it.
+    # Through a bytearray, so that the array is writable.
     return (
         numpy.frombuffer(bytearray(data), kind).reshape(shape) if data else numpy.empty(shape, kind)
     )
@@ -60,7 +60,7 @@ def scalar_of(parts: Sequence[Any]) -> Any:
 
 
 def _packed(kind: Any) -> Any:
-    """Without gaps between fields: what is in these is nobody's business."""
+    """Without the gaps between fields, whose bytes may hold other data."""
     if kind.names is None:
         return kind
     fields = [(name, kind.fields[name][0]) for name in kind.names]
@@ -76,7 +76,7 @@ def _description(kind: Any) -> str | list[Any]:
         fields = [(name, kind.fields[name][0]) for name in kind.names]
         return [[name, _description(of.base), list(of.shape)] for name, of in fields]
     if not _TYPE.fullmatch(kind.str):
-        raise PlainError(f"Numpy's {kind} is no plain data.", "Return array.tolist().")
+        raise PlainError(f"The numpy type {kind} is not plain data.", "Return array.tolist().")
     return str(kind.str)
 
 
@@ -117,10 +117,10 @@ def _numpy() -> Any:
         import numpy
     except ImportError:
         raise PlainError(
-            "It contains numpy arrays, and numpy is not here.", "pip install numpy"
+            "It contains numpy arrays, but numpy is not installed.", "pip install numpy"
         ) from None
     return numpy
 
 
 def _damaged() -> PlainError:
-    return PlainError("These bytes are no array.", "The node that sent them is at fault.")
+    return PlainError("The bytes are not an array.", "The node sent an invalid result.")

@@ -1,8 +1,8 @@
-"""What is no plain value."""
+"""The error for values that are not plain."""
 
 
 class PlainError(ValueError):
-    """Says what does not fit, where in the value it is, and what would fit."""
+    """Says what is not plain, where in the value it is, and what to use instead."""
 
     def __init__(self, detail: str, hint: str = "") -> None:
         super().__init__(detail)
@@ -11,7 +11,7 @@ class PlainError(ValueError):
         self.where = ""
 
     def below(self, step: str) -> None:
-        """Called on the way up: the place is one step further down from here."""
+        """Called while unwinding: prepends one step to the path."""
         self.where = step + self.where
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""How the types that MessagePack lacks are marked, and how much of anything there may be."""
+"""Codes for the types that MessagePack lacks, and limits."""
 
 BIG_INT = 1
 TUPLE = 2
@@ -16,8 +16,8 @@ SCALAR = 13
 ARROW = 14
 
 MOST_DEPTH = 64
-SPARE_DEPTH = 24  # for what an array is made of
-# Of all lists, sets and dicts together: reading takes up to 80 times as many bytes.
+SPARE_DEPTH = 24  # for the parts of an array
+# Of all lists, sets and dicts in total: decoding needs up to 80 times as many bytes.
 MOST_MEMBERS = 2**24
-# Such numbers are read in no time; far longer ones take their time to be shown or multiplied.
+# Such numbers decode quickly; far longer ones are slow to print or multiply.
 MOST_NUMBER_BYTES = 65_536

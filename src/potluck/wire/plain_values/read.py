@@ -1,4 +1,4 @@
-"""From bytes to a value. Whoever wrote them may have meant harm."""
+"""Decodes a value from bytes that may be malicious."""
 
 import datetime
 import decimal
@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 from . import arrays, kinds, tables
 from .error import PlainError
 
-# As few as these cost nothing; so many keys of one hash among them are no accident.
+# Fewer keys are always cheap; this many equal hashes among more are no accident.
 _FEW_KEYS, _MOST_ALIKE = 1_000, 200
 _NUMBERS = {
     code: struct.Struct(f">{kind}")
@@ -22,7 +22,7 @@ _CONSTANTS = {0xC0: None, 0xC2: False, 0xC3: True}
 
 
 def decode(data: bytes) -> Any:
-    """Raises PlainError for anything that `encode` would not have written, more or less."""
+    """Raises PlainError for anything that `encode` would not have written."""
     if not data:
         _refuse()
     reader = _ValueReader(data)
@@ -31,7 +31,7 @@ def decode(data: bytes) -> Any:
     except PlainError:
         raise
     except (struct.error, IndexError, ValueError, TypeError, ArithmeticError, RecursionError):
-        # From the parts of the standard library that were asked to read nonsense.
+        # Raised by the standard library for invalid input.
         _refuse()
     if reader.position != len(data):
         _refuse()
@@ -109,7 +109,7 @@ class _ValueReader:
         return dict(zip(keys, values, strict=True))
 
     def _expect(self, count: int) -> None:
-        """A value has a byte at least; and there may be only so many in all."""
+        """Every value has at least one byte, and their total number is limited."""
         self._left -= count
         if count > len(self._data) - self.position or self._left < 0:
             _refuse()
@@ -137,7 +137,7 @@ class _ValueReader:
 
 
 def _check_keys(keys: Sequence[Any]) -> None:
-    """Keys that all have one hash take as long as their number squared."""
+    """Keys that all have the same hash would take quadratic time."""
     if len(keys) > _FEW_KEYS and max(Counter(map(hash, keys)).values()) > _MOST_ALIKE:
         _refuse()
 
@@ -178,7 +178,7 @@ def _timedelta(data: bytes) -> datetime.timedelta:
 
 
 def _refuse() -> NoReturn:
-    raise PlainError("These bytes are no plain value.", "The node that sent them is at fault.")
+    raise PlainError("The bytes are not a plain value.", "The node sent an invalid result.")
 
 
 _OF_PARTS: dict[int, Callable[[list[Any]], Any]] = {

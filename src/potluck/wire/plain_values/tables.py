@@ -1,8 +1,8 @@
-"""Tables, record batches and arrays of Arrow, as [what, IPC stream].
+"""Arrow tables, record batches and arrays, as [kind, IPC stream].
 
-The stream is read where it is, without copies, and checked in full before it is handed out. What
-could make it larger than it came is refused: compressed bodies, and parts that are named again and
-again. Arrow before 15 unpickles what a stream names, so it reads none.
+The stream is read without copies and fully validated. Streams that would expand are refused:
+compressed bodies, and repeated references to the same part. Arrow before 15 unpickles objects in
+streams, so those versions are refused.
 """
 
 import struct
@@ -13,14 +13,14 @@ from typing import Any
 from .error import PlainError
 
 _OLDEST = 15
-# In the messages of a stream (flatbuffers), where the fields are that lead to a body's compression.
+# Positions of the fields in the messages (flatbuffers) that lead to a body's compression.
 _HEADER_TYPE, _HEADER, _DICTIONARY_DATA, _COMPRESSION = 1, 2, 1, 3
 _DICTIONARY_BATCH, _RECORD_BATCH = 2, 3
 _MOST_GROWTH, _SPARE_BYTES = 4, 65_536
 
 
 def parts(value: object) -> tuple[object, ...] | None:
-    """None for what is not Arrow's."""
+    """None if the value is not from Arrow."""
     arrow: Any = sys.modules.get("pyarrow")
     if arrow is None:
         return None
@@ -94,7 +94,7 @@ def _is_compressed(metadata: bytes) -> bool:
 
 
 def _field(metadata: bytes, table: int, number: int) -> int:
-    """Where a field of a table is; 0 when it has none."""
+    """The position of a field of a table; 0 if it is absent."""
     (back,) = struct.unpack_from("<i", metadata, table)
     index = table - back
     (size,) = struct.unpack_from("<H", metadata, index)
@@ -116,15 +116,15 @@ def _arrow() -> Any:
         import pyarrow.ipc
     except ImportError:
         raise PlainError(
-            "It contains Arrow data, and pyarrow is not here.", "pip install pyarrow"
+            "It contains Arrow data, but pyarrow is not installed.", "pip install pyarrow"
         ) from None
     if int(pyarrow.__version__.partition(".")[0]) < _OLDEST:
         raise PlainError(
-            f"pyarrow {pyarrow.__version__} is not safe with what strangers send.",
+            f"pyarrow {pyarrow.__version__} is not safe for untrusted data.",
             "pip install --upgrade pyarrow",
         )
     return pyarrow
 
 
 def _damaged() -> PlainError:
-    return PlainError("These bytes are no Arrow data.", "The node that sent them is at fault.")
+    return PlainError("The bytes are not Arrow data.", "The node sent an invalid result.")

@@ -1,4 +1,4 @@
-"""From a value to bytes."""
+"""Encodes a value."""
 
 import dataclasses
 import datetime
@@ -19,12 +19,12 @@ _BYTE, _SHORT, _LONG = (struct.Struct(f">B{kind}") for kind in "BHI")
 _SIGNED = struct.Struct(">Bq")
 _REST = (
     "Return numbers, text, bytes, lists, tuples, sets, dicts, dates or numpy arrays, "
-    "or let results be pickled with allow_pickle=True."
+    "or allow pickled results with allow_pickle=True."
 )
 
 
 class _Out(bytearray):
-    """What is written so far, and how many members its lists and the like have in all."""
+    """The output so far, and the total number of members of its containers."""
 
     members = 0
 
@@ -33,7 +33,7 @@ _Writer = Callable[[_Out, Any, int], None]
 
 
 def encode(value: object) -> bytes:
-    """Raises PlainError for what is not on the list."""
+    """Raises PlainError for types that are not on the list."""
     out = _Out()
     _write(out, value, kinds.MOST_DEPTH)
     return bytes(out)
@@ -42,7 +42,7 @@ def encode(value: object) -> bytes:
 def _write(out: _Out, value: object, depth: int) -> None:
     writer = _WRITERS.get(type(value)) or _of_library(value)
     if depth == 0:
-        raise PlainError("It is nested too deeply, or contains itself.", "Return something flat.")
+        raise PlainError("It is nested too deeply, or contains itself.", "Return a flatter value.")
     writer(out, value, depth - 1)
 
 
@@ -64,7 +64,7 @@ def _int(out: _Out, value: int, _: int) -> None:
     else:
         length = value.bit_length() // 8 + 1
         if length > kinds.MOST_NUMBER_BYTES:
-            raise PlainError("It is a number of far too many digits.", "Return it as text.")
+            raise PlainError("The number has too many digits.", "Return it as text.")
         _ext(out, kinds.BIG_INT, value.to_bytes(length, "big", signed=True))
 
 
@@ -102,7 +102,7 @@ def _dict(out: _Out, value: dict[object, object], depth: int) -> None:
 
 
 def _within(kind: int) -> _Writer:
-    """A mark around the members, written like a list."""
+    """An extension around the members, which are encoded as a list."""
 
     def write(out: _Out, value: Any, depth: int) -> None:
         inner = _Out()
@@ -117,7 +117,7 @@ def _as_text(kind: int, text: Callable[[Any], str]) -> _Writer:
     def write(out: _Out, value: Any, _: int) -> None:
         data = text(value).encode()
         if len(data) > kinds.MOST_NUMBER_BYTES:
-            raise PlainError("It is a number of far too many digits.", "Return it as text.")
+            raise PlainError("The number has too many digits.", "Return it as text.")
         _ext(out, kind, data)
 
     return write
@@ -141,12 +141,12 @@ def _complex(out: _Out, value: complex, _: int) -> None:
 
 
 def _of_library(value: object) -> _Writer:
-    """For arrays and tables, which are known by name: their libraries may not be here."""
+    """For arrays and tables, detected by name: their libraries may not be installed."""
     for kind, parts_of in _LIBRARIES.items():
         parts = parts_of(value)
         if parts is not None:
             return partial(_of_parts, kind, parts)
-    raise PlainError(f"A value of type {_type_name(value)} is no plain data.", _instead(value))
+    raise PlainError(f"A value of type {_type_name(value)} is not plain data.", _instead(value))
 
 
 def _of_parts(kind: int, parts: tuple[object, ...], out: _Out, _: object, __: int) -> None:
@@ -154,7 +154,7 @@ def _of_parts(kind: int, parts: tuple[object, ...], out: _Out, _: object, __: in
 
 
 def _instead(value: object) -> str:
-    """What its owner would best return in its place."""
+    """A suggestion for what to return instead."""
     name = _type_name(value)
     if known := _KNOWN.get(name):
         return f"Return {known}."
@@ -211,7 +211,7 @@ def _count(out: _Out, count: int, short: int, long: int) -> None:
     if out.members > kinds.MOST_MEMBERS:
         raise PlainError(
             f"It has more than {kinds.MOST_MEMBERS:,} members.",
-            "Return a numpy array, or leave a file in $POTLUCK_OUTPUT.",
+            "Return a numpy array, or write a file to $POTLUCK_OUTPUT.",
         )
     if count < 16:
         out.append(short | count)
@@ -228,7 +228,7 @@ def _ext(out: _Out, kind: int, data: bytes | bytearray) -> None:
 
 
 def _length(out: _Out, length: int, code: int) -> None:
-    """Behind `code` come those for two and for four bytes of length."""
+    """The codes for two and for four bytes of length follow `code`."""
     if length < 2**8:
         out += _BYTE.pack(code, length)
     elif length < 2**16:
@@ -236,7 +236,7 @@ def _length(out: _Out, length: int, code: int) -> None:
     elif length < 2**32:
         out += _LONG.pack(code + 2, length)
     else:
-        raise PlainError("It has more than 4 GiB.", "Leave it as a file in $POTLUCK_OUTPUT.")
+        raise PlainError("It is larger than 4 GiB.", "Write it to a file in $POTLUCK_OUTPUT.")
 
 
 def _short(key: object) -> str:

@@ -1,7 +1,7 @@
-"""Wallet addresses: one spelling (EIP-55), whatever came in.
+"""Wallet addresses, normalised to the EIP-55 spelling.
 
-The spelling carries a checksum in the case of its letters. All lower and all upper case carry none
-and are taken as they are; a mixed spelling has to be right.
+The case of the letters is a checksum. All-lower and all-upper case have no checksum and are
+accepted; mixed case must be correct.
 """
 
 import re
@@ -22,7 +22,7 @@ def keccak256(data: bytes) -> bytes:
 
 
 def checksummed(address: str) -> str:
-    """The address as EIP-55 spells it. Raises InvalidInput for what is none."""
+    """The address in EIP-55 spelling. Raises InvalidInput if it is not an address."""
     if not re.fullmatch(ADDRESS_PATTERN, address):
         raise InvalidInput(
             f"{address[:64]!r} is not a wallet address.", "It is 0x and 40 hexadecimal digits."
@@ -30,7 +30,7 @@ def checksummed(address: str) -> str:
     spelled = _spell(address[2:].lower())
     if address[2:] not in (spelled[2:], spelled[2:].lower(), spelled[2:].upper()):
         raise InvalidInput(
-            f"The checksum of the address {address} is wrong.", "Copy it again; a digit differs."
+            f"The address {address} has a wrong checksum.", "Copy it again; a digit differs."
         )
     return spelled
 

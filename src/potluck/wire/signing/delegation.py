@@ -1,7 +1,7 @@
-"""What a wallet signs so that a node key may work for it: EIP-712, for this one type.
+"""What a wallet signs to authorise a node key: EIP-712, for this one type.
 
-The server's origin is in the domain's salt and in the message, so a delegation for one server is
-worth nothing at another, and a wallet shows its owner where it will hold.
+The server's origin is in the domain's salt and in the message, so a delegation is valid at one
+server only, and the wallet shows the user which one.
 """
 
 from typing import Any
@@ -10,7 +10,6 @@ from potluck.model.account import Scope
 from potluck.wire.identity import Delegation
 from potluck.wire.signing.address import keccak256
 
-# All that a node key may do.
 NODE_SCOPES = (str(Scope.NODE),)
 _USUAL_SECONDS = 30 * 86_400
 
@@ -28,12 +27,12 @@ _NODE_KEY = (
 
 
 def lasting_seconds(longest: float) -> int:
-    """How long a wallet is asked to authorise a key for, where the server allows so much."""
+    """How long a wallet should authorise a key, within the server's limit."""
     return int(min(_USUAL_SECONDS, longest))
 
 
 def digest(delegation: Delegation) -> bytes:
-    """What the wallet's signature is over. The signature itself is not part of it."""
+    """The digest that the wallet signs, without the signature itself."""
     domain = b"".join(
         (
             _type_hash("EIP712Domain", _DOMAIN),
@@ -58,7 +57,7 @@ def digest(delegation: Delegation) -> bytes:
 
 
 def typed_data(delegation: Delegation) -> dict[str, Any]:
-    """The same for a browser's wallet: what `eth_signTypedData_v4` takes."""
+    """The delegation as `eth_signTypedData_v4` takes it, for browser wallets."""
     return {
         "types": {"EIP712Domain": _fields(_DOMAIN), "NodeKey": _fields(_NODE_KEY)},
         "primaryType": "NodeKey",

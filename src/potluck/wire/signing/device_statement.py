@@ -1,7 +1,7 @@
-"""What a node key signs about each device that it registers: that it is here, now.
+"""What a node key signs about each device that it registers: that it is present now.
 
-It names the device, the key, the server and the time, so it is of no use to anybody else, at any
-other server, or later.
+It names the device, the key, the server and the time, so it cannot be reused by another key, at
+another server, or later.
 """
 
 from typing import Annotated

@@ -1,6 +1,6 @@
-"""The message that answers a challenge, written for the server that we speak to and for no other.
+"""The sign-in message that answers a challenge, bound to the server that the client talks to.
 
-A server that hands on another server's challenge gets nothing that it could use there.
+A server that relays the challenge of another server gets no message that is valid there.
 """
 
 from datetime import datetime
@@ -10,9 +10,9 @@ from potluck.model.error import BadSettings
 from potluck.wire.identity import Challenge
 from potluck.wire.signing.sign_in_message import SignIn, write
 
-# What messages for other purposes than a login say, so that none of them passes for one.
+# Statements of messages that are not logins, so that none of them can pass as one.
 NODE_STATEMENT = "This node key signs in to work for its wallet."
-TERMINAL_STATEMENT = "Sign in the terminal that shows the code "  # and the code
+TERMINAL_STATEMENT = "Sign in the terminal that shows the code "  # followed by the code
 
 
 def origin_of(url: str) -> str:
@@ -20,21 +20,23 @@ def origin_of(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc.lower()}"
 
 
-def own_origin(url: str, asked: Challenge) -> str:
-    """The origin of the address that we speak to. Raises if the server does not go by it."""
+def own_origin(url: str, challenge: Challenge) -> str:
+    """The origin of the server's address. Raises BadSettings if the server does not list it."""
     origin = origin_of(url)
-    if origin not in asked.origins:
-        known = asked.origins[0] if asked.origins else "nothing"
+    if origin not in challenge.origins:
+        listed = challenge.origins[0] if challenge.origins else "nothing"
         raise BadSettings(
-            f"The server at {url} calls itself {known}, and not {origin}.",
-            "Use that address, or let its operator add this one with --public-url.",
+            f"The server at {url} uses the address {listed}, not {origin}.",
+            "Use that address, or ask its operator to add this one with --public-url.",
         )
     return origin
 
 
-def sign_in_text(url: str, asked: Challenge, address: str, statement: str, now: datetime) -> str:
+def sign_in_text(
+    url: str, challenge: Challenge, address: str, statement: str, now: datetime
+) -> str:
     """The EIP-4361 message to sign."""
-    origin = own_origin(url, asked)
+    origin = own_origin(url, challenge)
     return write(
         SignIn(
             domain=origin.partition("://")[2],
@@ -42,8 +44,8 @@ def sign_in_text(url: str, asked: Challenge, address: str, statement: str, now: 
             statement=statement,
             uri=origin,
             version="1",
-            chain_id=asked.chain_ids[0],  # a key's signature holds on every chain
-            nonce=asked.nonce,
+            chain_id=challenge.chain_ids[0],  # a key's signature is valid on every chain
+            nonce=challenge.nonce,
             issued_at=now.isoformat(timespec="seconds").replace("+00:00", "Z"),
         )
     )

@@ -1,7 +1,6 @@
-"""The message that a wallet signs to come in: EIP-4361, written and read.
+"""The EIP-4361 message that a wallet signs to sign in: written by clients, read by the server.
 
-Clients write it, the server reads it. Reading is strict, line by line, in linear time, and capped
-before it begins. What a message says is checked elsewhere (`server/auth/sign_in.py`).
+Reading is strict, bounded and takes linear time. `server/auth/sign_in.py` checks the content.
 """
 
 import re
@@ -25,7 +24,7 @@ _MESSAGE = re.compile(
     r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]*)://)?(?P<domain>[^\s/?#]+)"
     + re.escape(_OPENING)
     + rf"\n(?P<address>{ADDRESS_PATTERN})\n\n"
-    # Printable ASCII but for the few characters that RFC 3986 neither reserves nor leaves alone.
+    # Printable ASCII, except for the characters that RFC 3986 neither reserves nor allows.
     r"(?:(?P<statement>[A-Za-z0-9._~\-:/?#\[\]@!$&'()*+,;= ]*)\n)?\n"
     r"URI: (?P<uri>\S+)\n"
     r"Version: (?P<version>1)\n"
@@ -40,7 +39,7 @@ _MESSAGE = re.compile(
 
 
 class SignIn(Struct, frozen=True, kw_only=True):
-    """What a wallet says when it comes in. Times are kept as they were written."""
+    """The fields of a sign-in message. Times are kept as written."""
 
     domain: str
     address: str
@@ -57,35 +56,35 @@ class SignIn(Struct, frozen=True, kw_only=True):
     resources: tuple[str, ...] | None = None
 
 
-def write(said: SignIn) -> str:
-    """The text to sign. Raises InvalidInput where it could not be read again."""
-    opening = f"{said.scheme}://{said.domain}" if said.scheme else said.domain
-    lines = [f"{opening}{_OPENING}", said.address, ""]
-    lines += [] if said.statement is None else [said.statement]
+def write(fields: SignIn) -> str:
+    """The text to sign. Raises InvalidInput if it could not be read back."""
+    opening = f"{fields.scheme}://{fields.domain}" if fields.scheme else fields.domain
+    lines = [f"{opening}{_OPENING}", fields.address, ""]
+    lines += [] if fields.statement is None else [fields.statement]
     lines += [
         "",
-        f"URI: {said.uri}",
-        f"Version: {said.version}",
-        f"Chain ID: {said.chain_id}",
-        f"Nonce: {said.nonce}",
-        f"Issued At: {said.issued_at}",
+        f"URI: {fields.uri}",
+        f"Version: {fields.version}",
+        f"Chain ID: {fields.chain_id}",
+        f"Nonce: {fields.nonce}",
+        f"Issued At: {fields.issued_at}",
     ]
     optional = (
-        ("Expiration Time", said.expiration_time),
-        ("Not Before", said.not_before),
-        ("Request ID", said.request_id),
+        ("Expiration Time", fields.expiration_time),
+        ("Not Before", fields.not_before),
+        ("Request ID", fields.request_id),
     )
     lines += [f"{name}: {value}" for name, value in optional if value is not None]
-    if said.resources is not None:
-        lines += ["Resources:", *(f"- {resource}" for resource in said.resources)]
+    if fields.resources is not None:
+        lines += ["Resources:", *(f"- {resource}" for resource in fields.resources)]
     text = "\n".join(lines)
-    if read(text) != said:
-        raise InvalidInput("A sign-in message can not say that.")
+    if read(text) != fields:
+        raise InvalidInput("A sign-in message cannot contain these values.")
     return text
 
 
 def read(text: str) -> SignIn:
-    """What the text says. Raises InvalidInput for anything that EIP-4361 does not allow."""
+    """Parses the text. Raises InvalidInput for anything that EIP-4361 does not allow."""
     if len(text.encode("utf-8", "surrogatepass")) > LONGEST_MESSAGE:
         raise InvalidInput(f"The message is longer than {LONGEST_MESSAGE} bytes.")
     match = _MESSAGE.fullmatch(text)
@@ -93,30 +92,32 @@ def read(text: str) -> SignIn:
         raise _unreadable()
     found = match.groupdict()
     resources = _resources(found.pop("resources"))
-    said = SignIn(
+    fields = SignIn(
         resources=resources,
         chain_id=int(found.pop("chain_id")),
         **found,
     )
-    if said.address != checksummed(said.address):
-        raise InvalidInput("The address in the message is not spelled as EIP-55 has it.")
-    if not (is_authority(said.domain) and all(map(is_uri, (said.uri, *(resources or ()))))):
+    if fields.address != checksummed(fields.address):
+        raise InvalidInput("The address in the message does not have the EIP-55 spelling.")
+    if not (is_authority(fields.domain) and all(map(is_uri, (fields.uri, *(resources or ()))))):
         raise _unreadable()
-    for written in (said.issued_at, said.expiration_time, said.not_before):
+    for written in (fields.issued_at, fields.expiration_time, fields.not_before):
         if written is not None:
             moment(written)
-    return said
+    return fields
 
 
 def moment(written: str) -> datetime:
-    """A time of the message. Raises InvalidInput for a day that no calendar has."""
-    # A leap second is a second that Python does not know: the one before it will do.
+    """Parses a time of the message. Raises InvalidInput for a day that does not exist."""
+    # Python has no leap seconds: take the second before.
     plain = re.sub(r"(?<=:\d\d:)60", "59", written.upper())
     plain = re.sub(r"\.(\d{1,6})\d*", lambda match: f".{match[1]:0<6}", plain)
     try:
         return datetime.fromisoformat(plain).astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise InvalidInput(f"The message names a time that does not exist: {written}.") from error
+        raise InvalidInput(
+            f"The message contains a time that does not exist: {written}."
+        ) from error
 
 
 def _resources(block: str | None) -> tuple[str, ...] | None:
@@ -127,6 +128,6 @@ def _resources(block: str | None) -> tuple[str, ...] | None:
 
 def _unreadable() -> InvalidInput:
     return InvalidInput(
-        "The message is not a sign-in message as EIP-4361 spells it.",
+        "The message is not a valid EIP-4361 sign-in message.",
         "Sign the message that the client writes, unchanged.",
     )

@@ -1,7 +1,7 @@
-"""Signatures of wallets and node keys: made, and recovered to the address that made them.
+"""Signatures of wallets and node keys: signing, and recovery of the signer's address.
 
-The same key and message have more than one valid signature (s and n − s), so a signature is never
-the name of anything: nonces are.
+A key and a message have more than one valid signature (s and n − s), so a signature never
+identifies anything; nonces do.
 """
 
 from coincurve import PrivateKey, PublicKey
@@ -12,7 +12,7 @@ _LENGTH = 65
 
 
 def text_digest(text: str) -> bytes:
-    """What a wallet signs when it is shown a text (EIP-191)."""
+    """The digest that a wallet signs for a text (EIP-191)."""
     data = text.encode()
     return keccak256(b"\x19Ethereum Signed Message:\n%d%b" % (len(data), data))
 
@@ -23,10 +23,10 @@ def sign(private_key: bytes, digest: bytes) -> str:
 
 
 def recover(digest: bytes, signature: bytes) -> str | None:
-    """The address whose key made this signature; none where there can be none."""
+    """The address of the key that made this signature; None if it is malformed."""
     if len(signature) != _LENGTH:
         return None
-    # Wallets count from 27, some from 0.
+    # Most wallets count from 27, some from 0.
     parity = signature[64] - 27 if signature[64] >= 27 else signature[64]
     if parity not in (0, 1):
         return None

@@ -1,6 +1,6 @@
-"""URIs as RFC 3986 spells them: what may stand in a message that a wallet signs.
+"""URIs of RFC 3986, as allowed in sign-in messages.
 
-Regular expressions without nested repetition, so hostile input costs linear time.
+The regular expressions have no nested repetition, so hostile input takes linear time.
 """
 
 import ipaddress
@@ -27,7 +27,7 @@ _FUTURE = re.compile(f"[vV][0-9A-Fa-f]+\\.[{_UNRESERVED}{_SUB_DELIMS}:]+")
 
 
 def is_authority(text: str) -> bool:
-    """Whether it is `[user@]host[:port]`; a host in brackets has to be an IPv6 address."""
+    """Whether it is `[user@]host[:port]`; a host in brackets must be an IPv6 address."""
     match = _AUTHORITY.fullmatch(text)
     return match is not None and _is_host(match["host"])
 

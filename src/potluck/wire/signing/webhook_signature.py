@@ -1,7 +1,7 @@
-"""How an event is signed, as the Standard Webhooks do it: so their libraries verify ours.
+"""Signatures of events, compatible with the libraries of Standard Webhooks.
 
 The header `webhook-signature` has `v1,` and the HMAC-SHA256, in base64, of `id.timestamp.body`.
-After a rotation it has two, with a space between: one by the new secret, one by the old.
+After a rotation it has two, separated by a space: by the new secret and by the old one.
 """
 
 import base64
@@ -27,7 +27,7 @@ def secret_of(key: bytes) -> str:
 
 
 def key_of(secret: str) -> bytes | None:
-    """The key within a secret; None if it is none."""
+    """The key of a secret; None if it is malformed."""
     try:
         key = base64.b64decode(secret.strip().removeprefix(PREFIX), validate=True)
     except (binascii.Error, ValueError):
@@ -47,7 +47,7 @@ def signature(key: bytes, event_id: str, timestamp: str, body: bytes) -> str:
 
 
 def is_signed(key: bytes, given: str, event_id: str, timestamp: str, body: bytes) -> bool:
-    """Whether one of the signatures in the header is by this key. Others may be of other kinds."""
+    """Whether one of the signatures in the header is by this key; other kinds are ignored."""
     expected = signature(key, event_id, timestamp, body).encode()
     found = [hmac.compare_digest(each.encode(), expected) for each in given.split(" ")]
     return any(found)

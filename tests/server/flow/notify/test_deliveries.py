@@ -110,7 +110,7 @@ async def test_after_a_day_in_vain_it_is_paused_said_and_resumed_where_it_was(
     await delivering.pass_by(hours=2)
     paused = (await delivering.show(made.webhook.id)).pause
     assert paused is not None and paused.reason is PauseReason.FAILING
-    assert paused.detail == "Nothing accepts connections there."
+    assert paused.detail == "It does not accept connections."
     await delivering.happen(task.id, 3)
     tries = delivering.tries
     await delivering.pass_by(hours=30)

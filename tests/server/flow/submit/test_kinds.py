@@ -107,7 +107,7 @@ async def test_a_mistyped_wallet_is_trusted_with_nothing(pool: Pool) -> None:
     trusting = TaskRequest(KINDS[0], secrets={"TOKEN": SECRET}, trust=(mistyped,))
     asking = TaskRequest(KINDS[0], requirements=Requirements(owners=(mistyped,)))
     for request in (trusting, asking):
-        with pytest.raises(InvalidInput, match=f"checksum of the address {mistyped} is wrong"):
+        with pytest.raises(InvalidInput, match=f"address {mistyped} has a wrong checksum"):
             await submit.submit(pool.services, pool.alice, request, None)
         listed = await submit_many(pool.services, pool.alice, [request], None)
         assert listed.tasks[0].task_id is None

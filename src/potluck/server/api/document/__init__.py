@@ -1,1 +1,1 @@
-"""The OpenAPI document: what the handlers say, in the order in which people meet it."""
+"""The OpenAPI document, built from the declared operations."""

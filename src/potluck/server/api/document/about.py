@@ -1,33 +1,33 @@
-"""What the document says about the API as a whole."""
+"""The general part of the document."""
 
 from typing import Any, Final
 
 from potluck import __version__
 
 _DESCRIPTION: Final = """\
-Everyone brings a GPU: submit tasks, offer machines, watch both.
+Share GPUs: submit tasks, offer machines, watch both.
 
 **Signing in.** `POST /v1/auth/challenge`, sign the EIP-4361 message with your wallet,
 `POST /v1/auth/login`. Send the access token, or an API key, as `Authorization: Bearer …`.
 
-**Versions.** Everything is under `/v1`. Answers may grow fields; what you send is held to the
-letter: a field or a query parameter that is not known is a 400.
+**Versions.** Everything is under `/v1`. Responses may gain fields. Requests are checked strictly:
+an unknown field or query parameter is a 400.
 
-**Formats.** JSON by default. Every operation that takes or gives JSON takes and gives MessagePack
-too: `Content-Type: application/msgpack`, `Accept: application/msgpack`. Bytes are base64 in JSON
+**Formats.** JSON by default. Every operation with a JSON body also supports MessagePack:
+`Content-Type: application/msgpack`, `Accept: application/msgpack`. Bytes are base64 in JSON
 and `bin` in MessagePack, times are RFC 3339 text in JSON and timestamps in MessagePack.
 
 **Errors** are problem details (RFC 9457), `application/problem+json`, with a stable `code`, a
-sentence for a person in `detail`, what to do about it in `hint`, and whether trying again may help.
+sentence in `detail`, what to do about it in `hint`, and whether a retry may help.
 
-**Pages.** Lists take `limit` and `cursor`; `next_cursor` of a page, or its `Link` header, leads to
-the next one, and is null on the last.
+**Pages.** Lists take `limit` and `cursor`. The `next_cursor` of a page, or its `Link` header, leads
+to the next page; it is null on the last one.
 
-**Polling.** Answers to GET carry an `ETag`; send it as `If-None-Match`, and what has not changed
-is a 304 without a body.
+**Polling.** Responses to GET carry an `ETag`. Send it as `If-None-Match` to get a 304 without a
+body if nothing has changed.
 
-**Repeating.** With an `Idempotency-Key` a request that makes something may be sent again: the same
-key and body get the same answer, another body gets a 409.
+**Repeating.** With an `Idempotency-Key` a request that creates something is safe to repeat: the
+same key and body get the same response, another body gets a 409.
 """
 
 IF_NONE_MATCH: Final = {"$ref": "#/components/parameters/IfNoneMatch"}
@@ -64,17 +64,17 @@ def components() -> dict[str, Any]:
                 "name": "If-None-Match",
                 "in": "header",
                 "required": False,
-                "description": "The ETag of what you have: if it is still that, 304.",
+                "description": "The ETag of your copy; if it is current, the response is 304.",
                 "schema": {"type": "string"},
             }
         },
         "headers": {
             "ETag": {
-                "description": "Names this very answer; send it as If-None-Match next time.",
+                "description": "Identifies this response; send it as If-None-Match next time.",
                 "schema": {"type": "string"},
             },
             "Link": {
-                "description": "With `rel=next`, where the next page is; not on the last one.",
+                "description": "The address of the next page (`rel=next`); absent on the last one.",
                 "schema": {"type": "string"},
             },
         },

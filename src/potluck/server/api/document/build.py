@@ -1,4 +1,4 @@
-"""Puts the document together: every operation of the application, in the order of the areas."""
+"""Builds the document: every operation of the application, in the order of the areas."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from potluck.wire.consumer import FollowEvent
 from potluck.wire.events import EventGap
 from potluck.wire.problem import Problem
 
-# What streams carry is in no answer as a whole.
+# Types that only streams carry.
 _IN_STREAMS: list[Any] = [FollowEvent, EventGap]
 
 

@@ -23,11 +23,11 @@ _TEXT: Final[Schema] = {"type": "string"}
 
 
 class Described(Struct, frozen=True):
-    """An operation as it is declared, and as the framework has it."""
+    """An operation as declared, and as the framework describes it."""
 
     declared: Operation
     handler: HTTPRouteHandler
-    said: dict[str, Any]  # the framework's own description: we keep its parameters
+    said: dict[str, Any]  # the framework's description, for its parameters
 
     @property
     def name(self) -> str:
@@ -49,7 +49,7 @@ class Described(Struct, frozen=True):
 
     @property
     def answer(self) -> Any:
-        """The type of what it answers with, if that is a value."""
+        """The type of its response, if that is a value."""
         field = self.handler.parsed_return_field
         if field.is_subclass_of(Response):
             inner = field.inner_types[0].annotation if field.inner_types else None
@@ -58,7 +58,7 @@ class Described(Struct, frozen=True):
 
     @property
     def choices(self) -> list[type[Enum]]:
-        """The enums that its parameters are of, which may be in no body."""
+        """The enums among its parameters, which may be in no body."""
         fields = list(self.handler.parsed_fn_signature.parameters.values())
         kinds = [kind for field in fields for kind in _kinds(field)]
         return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Enum)]
@@ -89,10 +89,10 @@ def described(operation: Described, schemas: Schemas) -> Schema:
 
 
 def _description(operation: Described) -> str:
-    """The handler's own words, and what the caller needs to be let in."""
+    """The handler's docstring, and the required scope."""
     said = str(operation.said.get("description", ""))
     scopes = " or ".join(f"`{scope}`" for scope in operation.declared.scopes)
-    needs = f"Takes the scope {scopes}." if scopes else "Open to everybody."
+    needs = f"Requires the scope {scopes}." if scopes else "Requires no credential."
     return f"{said}\n\n{needs}".strip()
 
 
@@ -108,7 +108,7 @@ def _body(operation: Described, schemas: Schemas) -> Schema | None:
     if operation.request is not None:
         schema = schemas.of_request(operation.request)
         content = {_JSON: _media(schema, _as_typed(operation.declared.request))}
-        # A handler that has a value for the case that nothing comes needs no body.
+        # A handler with a default for `data` needs no body.
         field = operation.handler.parsed_data_field
         return {"content": content, "required": field is not None and not field.has_default}
     if "requestBody" in operation.said:
@@ -123,12 +123,12 @@ def _media(schema: Schema, example: Any) -> Schema:
 def _responses(operation: Described, schemas: Schemas) -> Schema:
     found: dict[str, Schema] = {_status(operation): _success(operation, schemas)}
     if _has_etag(operation):
-        found["304"] = {"description": "It is what you have.", "headers": {"ETag": about.ETAG}}
+        found["304"] = {"description": "Not modified.", "headers": {"ETag": about.ETAG}}
     names = operation.said.get("parameters", [])
     wanted = problems.expected(
         is_open=not operation.declared.scopes,
         has_body="requestBody" in operation.said,
-        # Whatever is not known is refused, also where nothing is.
+        # Unknown names are refused, also where an operation takes none.
         takes_input=operation.path.startswith(routes.PREFIX),
         has_name=any(each["in"] == "path" for each in names),
     )
@@ -151,7 +151,7 @@ def _success(operation: Described, schemas: Schemas) -> Schema:
         return {"description": said, **_headers(operation), "content": content}
     if operation.is_stream:
         content = {_STREAM: _media(_TEXT, operation.declared.response)}
-        return {"description": "Events as they come, until there is no more.", "content": content}
+        return {"description": "A stream of events.", "content": content}
     kind = operation.handler.media_type
     if _status(operation) == "204":
         return {"description": "Done."}
@@ -163,7 +163,7 @@ def _success(operation: Described, schemas: Schemas) -> Schema:
 
 
 def _words(schema: Schema, schemas: Schemas) -> str:
-    """What the type of the answer says of itself, in its first paragraph."""
+    """The first paragraph of the response type's description."""
     name = schema.get("$ref", "").rpartition("/")[2]
     said = str(schemas.components.get(name, {}).get("description", ""))
     return said.partition("\n\n")[0].replace("\n", " ") or "Done."
@@ -181,7 +181,7 @@ def _whole(value: Any) -> Any:
 
 
 def _as_typed(value: Any) -> Any:
-    """A request as somebody writes it: what has a default is left out."""
+    """A request as a client would write it: without fields that have their default."""
     if not isinstance(value, Struct):
         return [_as_typed(each) for each in value] if isinstance(value, tuple) else _plain(value)
     config = value.__struct_config__
@@ -193,7 +193,7 @@ def _as_typed(value: Any) -> Any:
 
 
 def _said_of(value: Struct) -> list[msgspec.structs.FieldInfo]:
-    """Of an array all fields, since their places tell them apart."""
+    """Fields that differ from their default; of an array all, since it is positional."""
     fields = list(msgspec.structs.fields(type(value)))
     if value.__struct_config__.array_like:
         return fields

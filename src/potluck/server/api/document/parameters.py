@@ -1,4 +1,4 @@
-"""What an operation is told besides its body: the framework finds them, and we tidy them up."""
+"""Parameters of operations: found by the framework, described and simplified here."""
 
 from typing import Any
 
@@ -6,32 +6,32 @@ from potluck.model.bounded_types import END
 from potluck.server.api.document.schemas import Schema
 from potluck.server.api.examples.names import IN_PATHS
 
-# Of one meaning wherever they are; a handler's own `description` goes before.
+# The same meaning in every operation; a handler's own `description` takes precedence.
 _SAID = {
-    "Idempotency-Key": "With it the request may be repeated: the same key and the same body get "
-    "the same answer, another body a 409. Up to 200 printable characters of your choice.",
-    "Last-Event-ID": "The `id` of the last event that you have: the stream goes on behind it.",
+    "Idempotency-Key": "Makes the request safe to repeat: the same key and body get the same "
+    "response, another body a 409. Up to 200 printable characters of your choice.",
+    "Last-Event-ID": "The `id` of the last event that you received; the stream resumes after it.",
     "Potluck-Lease": "The token of the attempt's lease.",
-    "attempt": "The number of an attempt; the newest, if not said.",
+    "attempt": "The number of an attempt; by default the newest.",
     "attempt_id": "The id of the attempt that needs it.",
-    "by": "What the lines of the answer stand for.",
-    "cursor": "Where the page before ended: its `next_cursor`.",
-    "free_milli": "At least so many thousandths of the device are free.",
+    "by": "What the lines of the summary stand for.",
+    "cursor": "The `next_cursor` of the previous page.",
+    "free_milli": "At least this many thousandths of the device are free.",
     "item": "The number of an item of an array.",
-    "kind": "Of this kind only.",
-    "label": "The node has this label; may be said several times.",
-    "limit": "How many at most.",
-    "max_price_micro_per_hour": "It costs at most so many micro-credits per hour.",
-    "memory_bytes": "The device has at least so much memory.",
-    "min_reliability": "At least this share of its node's attempts came to an end.",
+    "kind": "Only this kind.",
+    "label": "The node has this label; can be repeated.",
+    "limit": "The maximum number of entries.",
+    "max_price_micro_per_hour": "The maximum price, in micro-credits per hour.",
+    "memory_bytes": "The minimum memory of the device.",
+    "min_reliability": "The minimum share of its node's attempts that were not lost.",
     "model": "A pattern, such as `RTX 40*|A100`; case does not matter.",
-    "name": "With exactly this name.",
-    "offset": "So many pieces are known already.",
+    "name": "Only this exact name.",
+    "offset": "The number of log pieces that you already have.",
     "since": "From this time on (RFC 3339, with an offset).",
-    "state": "In this state; may be said several times.",
-    "task_id": "About this task only.",
+    "state": "Only this state; can be repeated.",
+    "task_id": "Only this task.",
     "until": "Before this time (RFC 3339, with an offset).",
-    "vendor": "Of this vendor; case does not matter.",
+    "vendor": "Only this vendor; case does not matter.",
 }
 
 
@@ -56,7 +56,7 @@ def _parameter(given: dict[str, Any]) -> Schema:
 
 
 def _tidied(schema: dict[str, Any]) -> Schema:
-    """Nothing is null in a path, a query or a header; and whole numbers have whole bounds."""
+    """Parameters are never null, and integers have integer bounds."""
     choices = schema.get("oneOf", [])
     beside = {key: value for key, value in schema.items() if key != "oneOf"}
     if choices:

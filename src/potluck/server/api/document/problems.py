@@ -1,4 +1,4 @@
-"""How the document tells of what can go wrong: by status, with an example for each code."""
+"""The error responses of the document: by status, with an example for each code."""
 
 from typing import Any
 
@@ -11,13 +11,13 @@ from potluck.wire.problem import CONTENT_TYPE, Problem, to_problem
 
 _PLACE = "#/components/responses/"
 _RETRY_AFTER = {
-    "description": "Whole seconds to wait before the next try.",
+    "description": "Whole seconds to wait before the next request.",
     "schema": {"type": "integer"},
 }
 _WAITS = (429, 503)
 
 
-# An operation has these only if it declares them; the others belong to every answer of a status.
+# An operation has these only if it declares them; all others apply to every operation.
 _DECLARED = {
     *(error.AuthorizationPending, error.SlowDown, error.AccessDenied, error.CodeExpired),
     *(error.RegistrationClosed, error.QuotaExceeded, error.DeviceBound, error.StaleLease),
@@ -26,7 +26,7 @@ _DECLARED = {
 
 
 def responses(schema: Schema) -> dict[str, Schema]:
-    """One for each status, by name; `schema` is that of a problem."""
+    """One response for each status, by name; `schema` is that of a problem."""
     return {
         usual[0].__name__: _response(status, usual, schema)
         for status, found in _by_status().items()
@@ -35,7 +35,7 @@ def responses(schema: Schema) -> dict[str, Schema]:
 
 
 def response(status: int, errors: tuple[type[PotluckError], ...], schema: Schema) -> Schema:
-    """As everywhere, or with the codes that are this operation's own."""
+    """The shared response of a status, or one with the codes that the operation declares."""
     found = _by_status()[status]
     usual = [kind for kind in found if kind not in _DECLARED]
     own = [kind for kind in found if kind in _DECLARED and kind in errors]
@@ -45,7 +45,7 @@ def response(status: int, errors: tuple[type[PotluckError], ...], schema: Schema
 
 
 def expected(is_open: bool, has_body: bool, takes_input: bool, has_name: bool) -> set[int]:
-    """What any operation of this shape may answer with. No documented one is a 5xx but 503."""
+    """The statuses that any operation of this shape may return; of 5xx only 503 is documented."""
     found = {406, 429, 503}
     if not is_open:
         found |= {401, 403}
@@ -80,25 +80,25 @@ def _example(kind: type[PotluckError]) -> Any:
     return msgspec.to_builtins(problem)
 
 
-# A sentence and a hint as somebody meets them; for the others the title has to do.
+# Realistic sentences and hints; the other codes use their title.
 _SAID = {
     "invalid_input": (
-        "The body does not fit: Expected `int`, got `str` - at `$.priority`.",
+        "The body is not valid: expected a whole number, got text - at `$.priority`.",
         "Compare it with /schema/openapi.json.",
     ),
     "unaffordable": (
-        "It could cost up to 1.5 credits, and the account has 0.2.",
+        "It could cost up to 1.5 credits, but the account has 0.2.",
         "Lower --time or --max-price, or ask an admin for credit.",
     ),
     "not_signed_in": ("You are not signed in.", "Run `potluck login`."),
-    "forbidden": ("This takes the scope `tasks:write`.", "Use a key that has it."),
+    "forbidden": ("This requires the scope `tasks:write`.", "Use a key that has it."),
     "quota_exceeded": ("You have 1000 tasks in the queue.", "Wait for some to start."),
     "not_found": (
         "There is no task 'task_01m7gm2q85jfaf9jspxrgzrx1c'.",
         "`potluck ps` lists your tasks.",
     ),
     "not_acceptable": (
-        "You accept 'text/html', and there is none of it here.",
+        "This operation cannot answer with 'text/html'.",
         "Accept application/json or application/msgpack.",
     ),
     "conflict": (
@@ -107,7 +107,7 @@ _SAID = {
     ),
     "too_large": ("The body is over the limit.", "Send less at once."),
     "unsupported_media_type": (
-        "The body is said to be 'text/plain'.",
+        "The body has the content type 'text/plain'.",
         "Send `Content-Type: application/json`.",
     ),
     "rate_limited": ("Too many requests from your account.", "Wait a moment."),

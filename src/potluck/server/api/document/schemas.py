@@ -1,8 +1,8 @@
-"""The schemas, from the types that the codec itself decodes and encodes by.
+"""The schemas, from the types that the codec decodes and encodes.
 
-What comes in and what goes out are two sides. A request may leave out what has a default, and
-nothing may be in it that is not known; an answer has all of its fields, and may grow. A type that
-differs between the sides is there twice, the one of answers with `View` behind its name.
+Requests and responses differ. A request may omit fields with a default and must not contain unknown
+ones; a response has all of its fields, and may gain more. A type that differs is listed twice, with
+`View` appended to the name of its response form.
 """
 
 from enum import Enum
@@ -21,7 +21,7 @@ from potluck.server.api.document.types import (
 
 Schema = dict[str, Any]
 _PLACE = "#/components/schemas/"
-_STRICT = "Strict"  # how `wire/strict_types.py` calls what it holds to the letter
+_STRICT = "Strict"  # the prefix of names in `wire/strict_types.py`
 
 
 class Schemas:
@@ -29,7 +29,7 @@ class Schemas:
         asked, of_requests = _side(requests, is_answer=False)
         given, of_answers = _side(answers, is_answer=True)
         names = {name: f"{name}View" for name in _differing(asked, given)}
-        assert not given.keys() & set(names.values()), "an answer's type has such a name already"
+        assert not given.keys() & set(names.values()), "the name is already in use"
         self.components = asked | {
             names.get(name, name): _renamed(schema, names) for name, schema in given.items()
         }
@@ -47,7 +47,7 @@ class Schemas:
 
 
 def _side(kinds: list[Any], is_answer: bool) -> tuple[dict[str, Schema], list[Schema]]:
-    """What these are made of, by name, and each of them as a reference or in full."""
+    """The named schemas of these types, and each type as a reference or in full."""
     roots, components = msgspec.json.schema_components(kinds, ref_template=_PLACE + "{name}")
     by_name = kinds_in(kinds)
     names = {name: name.removeprefix(_STRICT) for name in components}
@@ -60,7 +60,7 @@ def _side(kinds: list[Any], is_answer: bool) -> tuple[dict[str, Schema], list[Sc
 
 
 def _completed(schema: Schema, kind: type[Any] | None, is_answer: bool) -> Schema:
-    """With words for people, and with what msgspec can not know about our answers."""
+    """Adds descriptions, and facts about our responses that msgspec cannot know."""
     found: Schema = _tidied(schema)
     found.pop("title", None)
     if kind is None:
@@ -79,7 +79,7 @@ def _completed(schema: Schema, kind: type[Any] | None, is_answer: bool) -> Schem
 
 
 def _as_answer(schema: Schema, kind: type[Any]) -> Schema:
-    """Every field is said, and who reads it is to pass over those that a newer server adds."""
+    """All fields are required, and clients must ignore fields that a newer server adds."""
     found: Schema = _without_defaults({**schema, "additionalProperties": True})
     del found["additionalProperties"]
     if is_always_whole(kind) and "properties" in found:
@@ -88,14 +88,14 @@ def _as_answer(schema: Schema, kind: type[Any]) -> Schema:
 
 
 def _as_moment(schema: Schema) -> Schema:
-    """RFC 3339, which msgspec leaves to whoever reads it."""
+    """Adds the RFC 3339 format, which msgspec omits."""
     if "anyOf" in schema:
         return {**schema, "anyOf": [_as_moment(each) for each in schema["anyOf"]]}
     return {**schema, "format": "date-time"} if schema.get("type") == "string" else schema
 
 
 def _without_defaults(schema: Any) -> Any:
-    """Nobody has to guess what an answer means by leaving something out."""
+    """Responses contain every field, so their defaults would only mislead."""
     if isinstance(schema, list):
         return [_without_defaults(each) for each in schema]
     if not isinstance(schema, dict):
@@ -106,7 +106,7 @@ def _without_defaults(schema: Any) -> Any:
 
 
 def _tidied(schema: Any) -> Any:
-    """Patterns that every dialect reads, tags as constants, no default that is a whole value."""
+    """Portable patterns, tags as constants, no objects as defaults."""
     if isinstance(schema, list):
         return [_tidied(each) for each in schema]
     if not isinstance(schema, dict):
@@ -133,7 +133,7 @@ def _renamed(schema: Any, names: dict[str, str]) -> Any:
 
 
 def _differing(asked: dict[str, Schema], given: dict[str, Schema]) -> set[str]:
-    """Of the names that both sides have, those that do not say the same, or name one of these."""
+    """The names whose two schemas differ, or refer to one that does."""
     both = asked.keys() & given.keys()
     found = {name for name in both if asked[name] != given[name]}
     while True:

@@ -1,4 +1,4 @@
-"""The document as an answer: made once, when somebody first asks."""
+"""Serves the document, which is built on the first request."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Which types a request or an answer is made of, and what their source says of each field."""
+"""The types of requests and responses, and the comments of their fields in the source."""
 
 import ast
 import inspect
@@ -12,12 +12,12 @@ from typing import Any
 from msgspec import inspect as shapes
 
 Kind = type[Any]
-# What tools read behind a line of code is not for people.
+# Directives for tools are no descriptions.
 _FOR_TOOLS = ("noqa", "type:")
 
 
 def kinds_in(roots: list[Any]) -> dict[str, Kind]:
-    """Every structure and enum that these are made of, by name."""
+    """Every struct and enum that these types contain, by name."""
     found: dict[str, Kind] = {}
     for shape in shapes.multi_type_info(roots):
         _collect(shape, found)
@@ -27,7 +27,7 @@ def kinds_in(roots: list[Any]) -> dict[str, Kind]:
 def _collect(shape: Any, found: dict[str, Kind]) -> None:
     if isinstance(shape, shapes.StructType | shapes.EnumType):
         known = found.setdefault(shape.cls.__name__, shape.cls)
-        assert known is shape.cls, f"two types of the API are called {shape.cls.__name__}"
+        assert known is shape.cls, f"two types of the API have the name {shape.cls.__name__}"
     if isinstance(shape, shapes.StructType):
         for field in shape.fields:
             _collect(field.type, found)
@@ -39,13 +39,13 @@ def _collect(shape: Any, found: dict[str, Kind]) -> None:
 
 
 def is_always_whole(kind: Kind) -> bool:
-    """Whether each of its fields is in every answer."""
+    """Whether all of its fields are in every response."""
     config = getattr(kind, "__struct_config__", None)
     return config is not None and not config.omit_defaults
 
 
 def moments_in(kind: Kind) -> set[str]:
-    """The names of its fields that are a date with a time."""
+    """The names of its fields that hold a date with time."""
     shape = shapes.type_info(kind)
     assert isinstance(shape, shapes.StructType)
     return {field.encode_name for field in shape.fields if _is_moment(field.type)}
@@ -58,7 +58,7 @@ def _is_moment(shape: Any) -> bool:
 
 
 def description(kind: Kind) -> str:
-    """Its own docstring, or that of what it is a stricter kind of; an enum's members are in it."""
+    """Its docstring, or that of its base class; for an enum, with its members."""
     for base in kind.__mro__:
         if base.__module__.startswith("potluck.") and base.__doc__:
             said = inspect.cleandoc(base.__doc__)
@@ -73,7 +73,7 @@ def _members(kind: type[Enum]) -> str:
 
 
 def remarks(kind: Kind) -> dict[str, str]:
-    """The comment behind each field or member, where there is one: it is written once, there."""
+    """The comment behind each field or member, if any; the source is their only place."""
     found: dict[str, str] = {}
     for base in reversed(kind.__mro__):
         if base.__module__.startswith("potluck."):
@@ -90,7 +90,8 @@ def _in_module(name: str) -> dict[str, dict[str, str]]:
     above = {
         line: _said(text)
         for (line, column), text in comments.items()
-        if column == 4 and (line - 1, column) not in comments  # a longer one is about the code
+        if column == 4
+        and (line - 1, column) not in comments  # a multi-line comment is about the code
     }
     return {
         node.name: {

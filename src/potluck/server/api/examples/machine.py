@@ -1,4 +1,4 @@
-"""The machine of all examples: a node with one GPU, as it describes itself and as it is shown."""
+"""The machine in all examples: a node with one GPU, as it registers and as clients see it."""
 
 from typing import Final
 

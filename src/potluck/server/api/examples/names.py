@@ -1,4 +1,4 @@
-"""Whose the examples are: one pool, one consumer, one machine and one task, the same everywhere."""
+"""Ids and names in all examples: one pool, one consumer, one machine and one task."""
 
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
@@ -9,7 +9,7 @@ ORIGIN: Final = "https://pool.example.org:8470"
 WALLET: Final = "0x3FCf4914fC89B984Ca671C48D27b2814B59E3CA0"
 OWNER: Final = "0x7e5F4552091A69125d5DfCb7b8C2659029395Bdf"
 NODE_KEY: Final = "0x2B5AD5c4795c026514f8317c7a215E218DcCD6cF"
-# Of no key; as long as one.
+# A made-up signature of the right length.
 SIGNATURE: Final = f"0x{'5c' * 64}1b"
 
 ACCOUNT: Final = AccountId("account_01m7gm2q85jfaf9jspxrgzrx1c")
@@ -34,12 +34,12 @@ LEASE_TOKEN: Final = "kq3v0c8F1xWm6Yt9Rz2bN5sHj7LdPaE4UgXoQiVe-Ts"  # noqa: S105
 
 
 def at(hour: int, minute: int, second: int = 0) -> datetime:
-    """On the day of all examples."""
+    """A time on the day of all examples."""
     return datetime(2026, 11, 16, hour, minute, second, tzinfo=UTC)
 
 
 class Named(NamedTuple):
-    """A name in a path."""
+    """A parameter in a path."""
 
     description: str
     example: str

@@ -1,4 +1,4 @@
-"""The task of all examples, as it is asked for and as it is shown."""
+"""The task in all examples, as requested and as shown."""
 
 from typing import Final
 

@@ -27,7 +27,7 @@ from potluck.store.identity.accounts import Account
 
 
 class Authentication(AbstractAuthenticationMiddleware):
-    """Finds the caller behind the credential and holds them to the policy of the route."""
+    """Identifies the caller by the credential and enforces the policy of the route."""
 
     async def authenticate_request(
         self, connection: ASGIConnection[Any, Any, Any, Any]
@@ -48,13 +48,13 @@ class Authentication(AbstractAuthenticationMiddleware):
 
 
 async def still_allowed(connection: ASGIConnection[Any, Any, Any, Any]) -> bool:
-    """Whether the caller of something that goes on for long would be let in again now.
+    """Whether the caller of a long-running request would still be admitted.
 
-    A token that became too old meanwhile ends nothing: what it stood for may still hold.
+    Expiry of the token does not end the request as long as the session or key behind it is valid.
     """
     services: Services = connection.app.state.services
     before, scopes = connection.user, _scopes(connection)
-    assert scopes, "everybody is let in there"
+    assert scopes, "the operation is open"
     async with services.database.transaction() as database:
         if before.credential is Credential.KEY:
             secret = _credential(connection.headers.getall("authorization", []))
@@ -78,15 +78,15 @@ def check_policies(app: Litestar) -> None:
         if route.path.startswith("/schema"):
             continue
         for handler in getattr(route, "route_handlers", ()):
-            # The framework itself answers OPTIONS, with the methods that there are.
+            # The framework answers OPTIONS itself, with the allowed methods.
             if handler.http_methods != {"OPTIONS"} and operation_of(handler) is None:
                 raise AssertionError(f"{route.path} has no policy: declare it in an area")
 
 
 async def _find_caller(services: Services, credential: str, address: str) -> Caller | None:
-    """Junk does not reach the database: it knows no more about it than we do.
+    """Malformed credentials never reach the database.
 
-    A token of ours is looked up whatever others at that address did. A key could be a guess.
+    A token that we signed is looked up without a limit by address; a key could be a guess.
     """
     if credential.startswith(KEY_PREFIX):
         await services.limiter.check_guesses(address)
@@ -105,7 +105,7 @@ async def _find_caller(services: Services, credential: str, address: str) -> Cal
 
 
 async def _by_claims(connection: Connection, claims: Claims) -> Account | None:
-    """What the token says was true when it was made; whether it still is, the database knows."""
+    """The token was valid when it was issued; the database knows whether it still is."""
     if claims.credential is Credential.SESSION:
         return await sessions.caller(connection, claims.credential_id, claims.account_id)
     return await node_keys.caller(connection, claims.credential_id, claims.account_id)
@@ -123,7 +123,7 @@ async def _by_key(services: Services, connection: Connection, secret: str) -> Ca
 
 
 async def _count(services: Services, found: Caller) -> None:
-    """Machines are counted one by one as well: an account may have a thousand."""
+    """Nodes are also counted one by one: an account may have a thousand."""
     if found.credential is Credential.NODE:
         await services.limiter.check_machine(found.credential_id, found.id)
     else:
@@ -132,14 +132,14 @@ async def _count(services: Services, found: Caller) -> None:
 
 def _scopes(connection: ASGIConnection[Any, Any, Any, Any]) -> tuple[Scope, ...]:
     operation = operation_of(connection.route_handler)
-    assert operation is not None, "the application has started without a policy"
+    assert operation is not None, "check_policies admits no route without a policy"
     return operation.scopes
 
 
 def _credential(headers: list[str]) -> str:
-    """Of exactly one header: with two, a proxy and we might each believe another one.
+    """The credential, or an empty text without one.
 
-    Empty, which nobody is known by, where there is none.
+    Two headers are refused: a proxy and this server might each pick a different one.
     """
     scheme, _, credential = (headers[0] if len(headers) == 1 else "").partition(" ")
     is_one = scheme.lower() == "bearer" and len(credential) <= access_tokens.LONGEST_TOKEN

@@ -1,6 +1,6 @@
-"""Bodies: JSON or MessagePack, decoded strictly by our own codec into the handler's own type.
+"""Bodies: JSON or MessagePack, decoded strictly by our codec into the handler's type.
 
-The framework's own reading coerces "5" to 5 and answers 500 to invalid UTF-8 and deep nesting.
+The framework's own decoder coerces "5" to 5, and fails with 500 on invalid UTF-8 or deep nesting.
 """
 
 from collections.abc import AsyncIterator
@@ -24,14 +24,14 @@ from potluck.wire.strict_types import StrictRegisterNode
 
 class StrictRequest(Request[Any, Any, Any]):
     async def body(self) -> bytes:
-        """A client that hangs up before its body is whole made a mistake, and not we."""
+        """A client that disconnects in the middle of its body causes a 400, not a 500."""
         try:
             return await super().body()
         except InternalServerException as error:
             raise _cut_short() from error
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """A body of plain bytes, as it comes in: it may be too large to be held."""
+        """Streams a body of plain bytes, which may be too large for memory."""
         self._expect("application/octet-stream")
         try:
             async for piece in self.stream():
@@ -40,15 +40,15 @@ class StrictRequest(Request[Any, Any, Any]):
             raise _cut_short() from error
 
     async def json(self) -> Any:
-        """The value that the handler names, whichever of the two formats it came in."""
+        """The value of the handler's type, decoded from either format."""
         if self._is_packed():
             return codec.decode_packed(await self.body(), self._wanted())
         self._expect(JSON, f"{JSON}` or `{PACKED}")
-        body, wanted = await self.body(), self._wanted()
+        body, expected_type = await self.body(), self._wanted()
         try:
-            return codec.decode_json(body, wanted)
+            return codec.decode_json(body, expected_type)
         except InvalidInput:
-            if wanted is StrictRegisterNode:
+            if expected_type is StrictRegisterNode:
                 _check_protocol(body)
             raise
 
@@ -56,41 +56,41 @@ class StrictRequest(Request[Any, Any, Any]):
         return self._said_to_be("") in PACKED_NAMES
 
     def _expect(self, kind: str, instead: str = "") -> None:
-        """A client that says nothing is taken to mean it."""
-        said = self._said_to_be(kind)
-        if said != kind:
+        """A missing content type is accepted."""
+        content_type = self._said_to_be(kind)
+        if content_type != kind:
             raise UnsupportedMediaType(
-                f"The body is said to be {said[:100]!r}.",
+                f"The body has the content type {content_type[:100]!r}.",
                 f"Send `Content-Type: {instead or kind}`.",
             )
 
     def _said_to_be(self, otherwise: str) -> str:
-        said = self.headers.get("content-type", otherwise)
-        return str(said).partition(";")[0].strip().lower()
+        content_type = self.headers.get("content-type", otherwise)
+        return str(content_type).partition(";")[0].strip().lower()
 
     def _wanted(self) -> Any:
         field = self.route_handler.parsed_data_field
-        assert field is not None, "only a handler with `data` reads a body"
+        assert field is not None, "only a handler with `data` decodes a body"
         return field.annotation
 
 
 def _cut_short() -> InvalidInput:
-    return InvalidInput("The connection ended before the body did.")
+    return InvalidInput("The connection was closed before the end of the body.")
 
 
 class _AnyMachine(Struct, frozen=True):
-    potluck_version: str = "of an unknown version"
+    potluck_version: str = "unknown"
 
 
 class _AnyRegistration(Struct, frozen=True):
-    """The part of a registration that every protocol has."""
+    """The part of a registration that is the same in every protocol version."""
 
     protocol: int = PROTOCOL
     description: _AnyMachine = _AnyMachine()
 
 
 def _check_protocol(body: bytes) -> None:
-    """Raises UpgradeRequired if a registration that cannot be read is of another protocol."""
+    """Raises UpgradeRequired if an invalid registration has another protocol version."""
     try:
         registration = codec.decode_json(body, _AnyRegistration)
     except InvalidInput:
@@ -101,7 +101,7 @@ def _check_protocol(body: bytes) -> None:
 
 @dataclass
 class OctetsOperation(Operation):
-    """Tells the framework's document of a body of plain bytes, which no handler names."""
+    """Documents a body of plain bytes, which no handler has as a parameter."""
 
     def __post_init__(self) -> None:
         schema = Schema(type=OpenAPIType.STRING, format=OpenAPIFormat.BINARY)

@@ -1,4 +1,4 @@
-"""Bytes of a blob as an answer: whole or a range, for a program to keep and never to be shown."""
+"""Downloads of blobs, whole or as a range, always as an attachment."""
 
 import re
 from collections.abc import AsyncIterator
@@ -15,12 +15,12 @@ from potluck.store.files.blobs import Stored, no_such_blob
 
 _OCTETS = "application/octet-stream"
 _SHA256 = re.compile("[0-9a-f]{64}")
-# One range; several at once are answered with the whole, as HTTP lets us.
+# A single range; for several, HTTP allows the whole blob as the answer.
 _RANGE = re.compile(r"bytes=(\d{0,99})-(\d{0,99})")
 
 
 class ByteRange(NamedTuple):
-    """From `start` up to `end`, which is not in it."""
+    """From `start` up to, and excluding, `end`."""
 
     start: int
     end: int
@@ -29,7 +29,7 @@ class ByteRange(NamedTuple):
 async def answer(
     request: Request[Any, Any, Any], services: Services, stored: Stored
 ) -> Response[Any]:
-    """From the object store itself, if it signs addresses and its operator wants that."""
+    """Redirects to the object store if it signs addresses and the operator has enabled that."""
     seconds = services.settings.presign_seconds
     address = await services.blobs.sign(stored.object_key, seconds) if seconds else None
     if address is not None:
@@ -56,12 +56,12 @@ async def answer(
 
 
 async def _begun(pieces: AsyncIterator[bytes], stored: Stored) -> AsyncIterator[bytes]:
-    """The first one is there before anything is answered: what can not be read is an error."""
+    """Reads the first piece before the response starts, so that a read error has a status."""
     try:
         first = await anext(pieces, b"")
     except NotFound as error:
         raise Internal(
-            f"The stored bytes of {stored.blob.sha256} are gone.",
+            f"The stored bytes of {stored.blob.sha256} are missing.",
             "The server's operator should restore them from a backup.",
         ) from error
 
@@ -73,9 +73,9 @@ async def _begun(pieces: AsyncIterator[bytes], stored: Stored) -> AsyncIterator[
     return all_of_them()
 
 
-def wanted_span(said: str | None, size_bytes: int) -> ByteRange | None:
-    """None for the whole: nothing was asked for, or nothing that we understand."""
-    match = _RANGE.fullmatch(said or "")
+def wanted_span(header: str | None, size_bytes: int) -> ByteRange | None:
+    """None for the whole blob: no range, or one that we do not understand."""
+    match = _RANGE.fullmatch(header or "")
     if match is None or match[1] == match[2] == "":
         return None
     if not match[1]:
@@ -86,8 +86,8 @@ def wanted_span(said: str | None, size_bytes: int) -> ByteRange | None:
             return None
     if start >= size_bytes:
         raise RangeNotSatisfiable(
-            f"The blob has {size_bytes} bytes, and the range begins behind them.",
-            "If you have so many already, it is whole.",
+            f"The range starts after the end of the blob, which has {size_bytes} bytes.",
+            "If you have that many bytes, the download is complete.",
         )
     return ByteRange(start, min(end, size_bytes))
 
@@ -98,9 +98,9 @@ def sha256_of(text: str) -> Sha256Text:
     return text
 
 
-def _is_of_these(said: str | None, stored: Stored) -> bool:
-    """Whether a range of what the client has a part of is a range of this."""
-    return said is None or said == _etag(stored)
+def _is_of_these(header: str | None, stored: Stored) -> bool:
+    """Whether If-Range, if present, names this blob."""
+    return header is None or header == _etag(stored)
 
 
 def _etag(stored: Stored) -> str:

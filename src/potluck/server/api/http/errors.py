@@ -1,4 +1,4 @@
-"""Every answer that is not a success is a problem detail, the framework's own included."""
+"""Every error response is a problem detail, including errors of the framework."""
 
 import asyncio
 from typing import Any
@@ -49,28 +49,30 @@ def _translate(request: Request[Any, Any, Any], raised: Exception) -> PotluckErr
     if isinstance(raised, HTTPException) and raised.status_code < 500:
         return _framework_error(request, raised)
     if isinstance(raised, msgspec.MsgspecError | UnicodeError | RecursionError):
-        return error.InvalidInput("The body can not be read.", "Send valid JSON in UTF-8.")
+        return error.InvalidInput("The body cannot be read.", "Send valid JSON in UTF-8.")
     if isinstance(raised, asyncio.TimeoutError | ConnectionError):
-        return error.Unavailable("Something the server needs does not answer.", "Try again.", 1.0)
+        return error.Unavailable(
+            "A service that the server needs does not respond.", "Try again.", 1.0
+        )
     log.error("request failed", path=request.url.path, exc_info=raised)
-    if isinstance(raised, LocalError):  # it names files and commands of this machine
-        return error.Internal("Something is wrong with the server's settings.", "See its log.")
-    return error.Internal("The server made a mistake; it has been logged.", "Try again later.")
+    if isinstance(raised, LocalError):  # its text names files and commands of this machine
+        return error.Internal("The server's settings are not valid.", "See its log.")
+    return error.Internal("Internal error; the server has logged it.", "Try again later.")
 
 
 def _framework_error(request: Request[Any, Any, Any], raised: HTTPException) -> PotluckError:
     kind = _FRAMEWORK.get(raised.status_code, error.InvalidInput)
     if kind is error.NotFound:
-        return kind(f"There is nothing at {request.url.path}.", "See /schema/openapi.json.")
+        return kind(f"No operation has the path {request.url.path}.", "See /schema/openapi.json.")
     if kind is error.MethodNotAllowed:
-        return kind(f"{request.method} is not offered at {request.url.path}.")
+        return kind(f"{request.url.path} does not support {request.method}.")
     if kind is error.TooLarge:
-        return kind("The body is over the limit.", "Send less at once.")
+        return kind("The body exceeds the limit.", "Send less at once.")
     return kind(_sentence(request, raised), "Compare the request with /schema/openapi.json.")
 
 
 def _sentence(request: Request[Any, Any, Any], raised: HTTPException) -> str:
-    """What exactly was wrong, from the framework's list where it has one."""
+    """The details from the framework's list of errors, if it has one."""
     extra = raised.extra if isinstance(raised.extra, list) else []
     if any(item.get("key") == "data" for item in extra):
         return "The request has no body."
@@ -79,7 +81,7 @@ def _sentence(request: Request[Any, Any, Any], raised: HTTPException) -> str:
 
 
 def _wrong(handler: Any, key: str = "", message: str = "", **_: Any) -> str:
-    """Of one parameter, as its callers know it, with what it may be instead."""
+    """The error of one parameter, by its public name, with its allowed values."""
     said = f"{query.public_name(handler, key)}: {plain(message)}"
     choices = query.choices(handler, key)
-    return f"{said} (it may be {', '.join(choices)})" if choices else said
+    return f"{said} (choose from {', '.join(choices)})" if choices else said

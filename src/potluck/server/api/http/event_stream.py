@@ -1,4 +1,4 @@
-"""What is followed, sent as it happens."""
+"""Server-sent event streams."""
 
 import time
 from collections.abc import AsyncIterator, Callable
@@ -18,7 +18,7 @@ def stream(
     followed: AsyncIterator[T],
     message: Callable[[T], ServerSentEventMessage],
 ) -> ServerSentEvent:
-    """Ends when the credential no longer holds, too: whoever comes again is told so."""
+    """Also ends when the credential is revoked: the next request of the client gets the error."""
     return ServerSentEvent(_messages(request, followed, message))
 
 

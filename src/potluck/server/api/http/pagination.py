@@ -1,4 +1,4 @@
-"""The parameters of a page. Its cursor is the id of the last item of the page before."""
+"""Page parameters. A cursor is the id of the last item of the previous page."""
 
 from typing import Annotated
 
@@ -19,4 +19,4 @@ def check_cursor(cursor: str | None, kind: str) -> None:
 
 
 def bad_cursor() -> InvalidInput:
-    return InvalidInput("That cursor is none.", "Use `next_cursor` of the page before.")
+    return InvalidInput("The cursor is not valid.", "Use `next_cursor` of the previous page.")

@@ -1,4 +1,4 @@
-"""Parameters that operations of several areas take, and the ids in their paths."""
+"""Parameters of several areas, and parsers for the ids in paths."""
 
 from typing import Annotated, Any
 
@@ -15,7 +15,6 @@ from potluck.store.nodes.nodes import Owner, no_such_node
 from potluck.wire.files import MOST_PARTS
 
 CallerRequest = Request[Caller, Any, Any]  # of an operation that needs a credential
-# With it a request that makes something may be sent again.
 IdempotencyKey = Annotated[
     str | None,
     HeaderParameter(
@@ -35,7 +34,7 @@ def task_id_of(text: str) -> TaskId:
 
 
 def wanted_task(text: str) -> TaskId:
-    """For a filter: of somebody else's task there is just nothing."""
+    """For a filter: a task of another account simply matches nothing."""
     if not is_id(text, "task"):
         raise InvalidInput(
             f"{text[:64]!r} is not the id of a task.", "`potluck ps` lists your tasks."
@@ -50,8 +49,8 @@ def node_id_of(text: str) -> NodeId:
 
 
 def owner_of(caller: Caller) -> Owner:
-    """A node key speaks for the node that it registered, and for no other of its wallet."""
-    assert caller.credential is Credential.NODE, "the policy lets in nobody else"
+    """A node key acts only for the node that it registered."""
+    assert caller.credential is Credential.NODE, "the policy admits node keys only"
     return Owner(caller.id, caller.credential_id)
 
 

@@ -1,6 +1,6 @@
-"""What a query may say: the names that an operation knows, held to the letter as bodies are.
+"""Strict query parameters: an unknown name is an error, as in bodies.
 
-A filter whose name is not known would be one that silently does not filter.
+A filter with a misspelled name would silently not filter.
 """
 
 from enum import Enum
@@ -20,16 +20,13 @@ _SHOWN, _SHOWN_CHARACTERS = 5, 64
 
 
 def check(request: Request[Any, Any, Any]) -> None:
-    """Costs nothing where nothing is said.
-
-    The API alone is strict: pages are linked to with whatever a browser or a proxy adds.
-    """
+    """Only the API is strict: browsers and proxies add parameters to links to pages."""
     if not request.scope["query_string"] or not request.scope["path"].startswith(routes.PREFIX):
         return
     known = known_names(request.route_handler)
     if unknown := sorted(set(request.query_params) - known):
         shown = ", ".join(f"`{name[:_SHOWN_CHARACTERS]}`" for name in unknown[:_SHOWN])
-        raise InvalidInput(f"There is no {shown} to be said in the query here.", _hint(known))
+        raise InvalidInput(f"Unknown query parameter: {shown}.", _hint(known))
 
 
 @cache
@@ -39,14 +36,14 @@ def known_names(handler: HTTPRouteHandler) -> frozenset[str]:
 
 
 def public_name(handler: HTTPRouteHandler, name: str) -> str:
-    """Of a parameter; inside it may have to be called otherwise."""
+    """The name of a parameter in the API, which may differ from that of the argument."""
     field = handler.parsed_fn_signature.parameters.get(name)
     definition = None if field is None else _definition(field)
     return name if definition is None else definition.name or name
 
 
 def choices(handler: HTTPRouteHandler, name: str) -> list[str]:
-    """What a parameter may be, where there is a list of it."""
+    """The allowed values of a parameter of an enum type."""
     field = handler.parsed_fn_signature.parameters.get(name)
     return [] if field is None else [str(each.value) for kind in _enums(field) for each in kind]
 
@@ -68,4 +65,4 @@ def _definition(field: FieldDefinition) -> ParameterKwarg | None:
 
 
 def _hint(known: frozenset[str]) -> str:
-    return f"It may say: {', '.join(sorted(known))}." if known else "It takes none; leave it out."
+    return f"Choose from: {', '.join(sorted(known))}." if known else "This operation takes none."

@@ -1,7 +1,7 @@
-"""Values as answers: in the format that the client takes, named by an ETag, with the next page.
+"""Responses with values: content negotiation, ETag, and a link to the next page.
 
-The ETag is a hash of the very bytes, so it is strong, differs between the formats, and is right
-whatever an answer is made of: why a task waits changes without the task's version.
+The ETag is a hash of the encoded body, so it is strong, differs between formats, and covers data
+without a version, such as the waiting reason of a task.
 """
 
 import hashlib
@@ -53,19 +53,19 @@ def etag_of(body: bytes) -> str:
 
 
 def is_known(request: Request[Any, Any, Any], etag: str) -> bool:
-    """Whether the client has it already; whether it calls it weak does not matter here."""
-    said = ",".join(request.headers.getall("if-none-match", []))
-    return said.strip() == "*" or etag in {
-        each.strip().removeprefix("W/") for each in said.split(",")
+    """Whether the client has this version; weak tags match too."""
+    tags = ",".join(request.headers.getall("if-none-match", []))
+    return tags.strip() == "*" or etag in {
+        each.strip().removeprefix("W/") for each in tags.split(",")
     }
 
 
 def next_page(request: Request[Any, Any, Any], page: Struct) -> dict[str, str]:
-    """A Link header that leads to the page behind this one, where there is one."""
+    """A Link header to the next page, if there is one."""
     cursor = getattr(page, "next_cursor", None)
     if cursor is None or request.method != "GET":
         return {}
-    asked = parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
-    kept = [(name, value) for name, value in asked if name != "cursor"]
+    query_items = parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    kept = [(name, value) for name, value in query_items if name != "cursor"]
     query = urlencode([*kept, ("cursor", str(cursor))])
     return {"Link": f'<{quote(request.url.path)}?{query}>; rel="next"'}

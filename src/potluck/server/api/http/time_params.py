@@ -1,4 +1,4 @@
-"""Times that a caller names: with an offset, and in a year of ours."""
+"""Time parameters: with an offset, and within the supported range."""
 
 from datetime import UTC, datetime
 from typing import Annotated
@@ -10,7 +10,7 @@ from potluck.model.error import InvalidInput
 Since = Annotated[datetime | None, QueryParameter(name="since", required=False)]
 Until = Annotated[datetime | None, QueryParameter(name="until", required=False)]
 
-OLDEST = datetime(2000, 1, 1, tzinfo=UTC)  # before there was anything
+OLDEST = datetime(2000, 1, 1, tzinfo=UTC)  # before any data
 
 
 def moment(at: datetime) -> datetime:
@@ -21,4 +21,4 @@ def moment(at: datetime) -> datetime:
     try:
         return at.astimezone(UTC)
     except OverflowError:
-        raise InvalidInput("That is beyond all calendars.", "Name a year of our time.") from None
+        raise InvalidInput("The time is out of range.", "Choose a year near the present.") from None

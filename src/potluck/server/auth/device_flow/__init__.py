@@ -1,1 +1,1 @@
-"""Signing a terminal in through a browser (RFC 8628), which calls the terminal a device."""
+"""Signing in a terminal through a browser (RFC 8628, which calls the terminal a device)."""

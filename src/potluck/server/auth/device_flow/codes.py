@@ -1,7 +1,7 @@
-"""The two codes of the device flow: one that a person reads, one that the terminal keeps secret.
+"""The two codes of the device flow: a user code to type, and the terminal's secret device code.
 
-The device code carries the user code, its own end and a MAC, so junk is told from a code of ours
-without asking anybody.
+The device code contains the user code, its expiry and a MAC, so that invalid codes are refused
+without a lookup.
 """
 
 import hmac
@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
-# No vowels, so no words; nothing that looks like something else. 20 letters, 8 of them: 34 bits.
+# No vowels, so no words, and no look-alikes. 8 of 20 letters: 34 bits.
 ALPHABET = "BCDFGHJKLMNPQRSTVWXZ"
 _LETTERS = 8
 _PREFIX = "potluck_device_"
@@ -31,7 +31,7 @@ def new_user_code() -> str:
 
 
 def read_user_code(typed: str) -> str | None:
-    """The code as we spell it, however it was typed; none if it can not be one."""
+    """The code in its normal form; None if it is malformed."""
     letters = re.sub("[- ]", "", typed[:64]).upper()
     if len(letters) != _LETTERS or not set(letters) <= set(ALPHABET):
         return None
@@ -45,7 +45,7 @@ def new_device_code(key: bytes, user_code: str, expires_at: datetime) -> str:
 
 
 def read_device_code(key: bytes, text: str) -> DeviceCode | None:
-    """What a device code of ours says, whether or not it is over; none for anything else."""
+    """The content of a device code of ours, even if it has expired; None for anything else."""
     match = _SHAPE.fullmatch(text)
     if match is None or not hmac.compare_digest(match["mac"], _mac(key, match["body"])):
         return None

@@ -1,8 +1,8 @@
-"""The device flow (RFC 8628): a terminal asks, a browser wallet approves, the terminal is let in.
+"""The device flow (RFC 8628): a terminal asks, a browser wallet approves, the terminal signs in.
 
-A code is good for minutes and for one answer. The wallet's signature names the code, and polling
-takes the secret that only the terminal was given: neither who guesses a code nor who reads the
-database comes in with it.
+A code is valid for minutes and for one approval. The wallet's signature names the code, and polling
+needs a secret that only the terminal has. So neither a guessed code nor a copy of the database is
+enough to sign in.
 """
 
 from datetime import datetime, timedelta
@@ -40,12 +40,12 @@ from potluck.store.identity.terminal_approvals import Approval
 from potluck.wire.identity import Delegation, TerminalApproval, TerminalAsk, TerminalAsked, Tokens
 from potluck.wire.signing.address import checksummed
 
-# A terminal that keeps to its interval is never told to slow down, however the network wavers.
+# Tolerates network jitter: a terminal that keeps its interval never gets SlowDown.
 _LEEWAY = 0.8
 
 
 async def ask(services: Services, wanted: TerminalAsk, now: datetime) -> TerminalAsked:
-    """Keeps the question and hands out both codes."""
+    """Stores the request and returns both codes."""
     await services.limiter.check_terminals()
     lasting = timedelta(seconds=services.settings.terminal_seconds)
     user_code = await _unused_code(services, now)
@@ -64,20 +64,20 @@ async def ask(services: Services, wanted: TerminalAsk, now: datetime) -> Termina
         device_code,
         user_code,
         page,
-        f"{page}#{user_code}",  # browsers keep what follows the # to themselves: no log has it
+        f"{page}#{user_code}",  # browsers do not send the fragment, so no log contains it
         lasting.total_seconds(),
         services.settings.terminal_poll_seconds,
     )
 
 
 async def find(services: Services, typed: str, now: datetime) -> Pending:
-    """The question behind a code that a person typed."""
+    """The pending request of a code that a user typed."""
     user_code = read_user_code(typed)
     pending = None if user_code is None else await pending_terminals.find(services, user_code, now)
     if pending is None or pending.was_denied:
         raise NotFound(
-            "No terminal waits with this code.",
-            "Codes last for minutes and are good once; ask again in the terminal if it is over.",
+            "No terminal has this code.",
+            "A code is valid for minutes and can be used once. Start again in the terminal.",
         )
     return pending
 
@@ -85,73 +85,75 @@ async def find(services: Services, typed: str, now: datetime) -> Pending:
 async def approve(
     services: Services, pending: Pending, given: TerminalApproval, now: datetime
 ) -> None:
-    """A wallet says yes, and signs that it means this code."""
+    """Approves the terminal if the wallet has signed a message with this code."""
     wanted = statement(pending)
     said = await sign_in.verify(services, given.message, given.signature, now, wanted)
     word = await _verified(services, pending, given.delegation, said.address, now)
     approval = Approval(said.address, pending.machine)
     async with services.database.transaction() as connection:
         await sign_in.use_nonce(connection, services, said.nonce, now)
-        # First of all rows, so that of two who answer one code the second waits here.
+        # Before all other rows, so that a second approval of the same code waits here.
         if not await terminal_approvals.add(
             connection, pending.code_hash, approval, pending.expires_at
         ):
-            raise Conflict("This code has been answered already.", "Ask again in the terminal.")
+            raise Conflict("This code has already been used.", "Start again in the terminal.")
         if word is not None:
             await delegation.take(connection, services, word, now)
         account = await enter(connection, services, said.address, pending.invite)
         if word is not None:
-            # Who lets a node key work for them has chosen to be a provider: the message says so.
+            # Authorising a node key implies the provider role: the signed message says so.
             account = await add_role(connection, services, account, Role.PROVIDER, account.id)
             await delegation.authorise(connection, services, account, word, pending.machine)
     await pending_terminals.drop(services, pending.user_code)
 
 
 async def deny(services: Services, pending: Pending, now: datetime) -> None:
-    """Somebody who sees the code says no. It takes no wallet to refuse."""
+    """Denies the terminal. This needs no wallet."""
     await pending_terminals.put(services, replace(pending, was_denied=True), now)
 
 
 async def poll(services: Services, device_code: str, now: datetime) -> Tokens:
-    """The session, for the first who comes after the approval; before it, the reason to wait."""
+    """Returns the session once, after the approval; before it, raises the reason to wait."""
     code = read_device_code(services.keys.device, device_code)
     if code is None or code.expires_at <= now:
-        raise _over()
+        raise _expired()
     code_hash = secret_hash(device_code)
-    # Looked at before the approval: what is approved meanwhile is dropped, and must not seem lost.
+    # Read before the approval, which removes the pending request.
     pending = await pending_terminals.find(services, code.user_code, now)
-    tokens = await _let_in(services, code_hash)
+    tokens = await _open_session(services, code_hash)
     if tokens is not None:
         return tokens
     if pending is None or pending.code_hash != code_hash:
-        raise _over()
+        raise _expired()
     if pending.was_denied:
-        raise AccessDenied("The request was refused in the browser.", "Ask again if it was you.")
+        raise AccessDenied(
+            "The request was denied in the browser.", "If that was a mistake, start again."
+        )
     await _keep_pace(services, code_hash)
     raise AuthorizationPending(
-        "Nobody has approved it yet.", f"Open {services.origins[0]}/device and enter the code."
+        "The request is not approved yet.", f"Open {services.origins[0]}/device and enter the code."
     )
 
 
 async def _verified(
     services: Services, pending: Pending, word: Delegation | None, wallet: str, now: datetime
 ) -> Delegation | None:
-    """The wallet's word for the node key, where one is asked for, and only there."""
+    """Verifies the delegation, which must be present exactly if a node key is requested."""
     if (word and checksummed(word.key)) != pending.node_key:
         raise InvalidInput(
-            "The delegation is not for the node key that the terminal asks for.",
-            "Load the page again and sign what it shows.",
+            "The delegation is not for the terminal's node key.",
+            "Reload the page and sign again.",
         )
     return None if word is None else await delegation.verify(services, word, wallet, now)
 
 
-async def _let_in(services: Services, code_hash: bytes) -> Tokens | None:
+async def _open_session(services: Services, code_hash: bytes) -> Tokens | None:
     async with services.database.transaction() as connection:
         approval = await terminal_approvals.use(connection, code_hash)
         if approval is None:
             return None
         account = await accounts.by_address(connection, approval.address)
-        assert account is not None, "the approval made it, and accounts are not deleted"
+        assert account is not None, "the approval created it, and accounts are never deleted"
         if account.suspended_at is not None:
             raise suspended(account)
         return await sessions.open_session(connection, services, account, approval.machine)
@@ -160,7 +162,7 @@ async def _let_in(services: Services, code_hash: bytes) -> Tokens | None:
 async def _keep_pace(services: Services, code_hash: bytes) -> None:
     name, interval = topics.terminal_poll(code_hash.hex()), services.settings.terminal_poll_seconds
     if await services.live.get(name) is not None:
-        raise SlowDown(f"Ask every {interval:g} seconds, not more often.", "Wait longer each time.")
+        raise SlowDown(f"Poll at most every {interval:g} seconds.", "Wait longer each time.")
     await services.live.put(name, b"1", interval * _LEEWAY)
 
 
@@ -171,5 +173,5 @@ async def _unused_code(services: Services, now: datetime) -> str:
             return user_code
 
 
-def _over() -> CodeExpired:
-    return CodeExpired("The code is over: too old, or used.", "Ask again in the terminal.")
+def _expired() -> CodeExpired:
+    return CodeExpired("The code has expired or was used.", "Start again in the terminal.")

@@ -1,7 +1,7 @@
-"""Terminals that ask to be let in, while they wait: in `live`, sealed, for minutes.
+"""Sign-in requests of terminals that wait for approval: encrypted in `live`, for minutes.
 
-Nobody who asks is known yet, so no row is written for them. What is lost with `live` is asked for
-again; what somebody put there from outside does not open.
+Anyone can start one, so no row is written. If `live` loses them, terminals start again; forged
+entries do not decrypt.
 """
 
 import hmac
@@ -27,25 +27,25 @@ class Pending(Struct, frozen=True):
     was_denied: bool = False
 
 
-async def put(services: Services, asked: Pending, now: datetime) -> None:
-    name = _name(services, asked.user_code)
-    sealed = services.vault.seal(*_PLACE, name, msgspec.json.encode(asked))
-    await services.live.put(name, sealed, max(0.001, (asked.expires_at - now).total_seconds()))
+async def put(services: Services, pending: Pending, now: datetime) -> None:
+    name = _name(services, pending.user_code)
+    sealed = services.vault.seal(*_PLACE, name, msgspec.json.encode(pending))
+    await services.live.put(name, sealed, max(0.001, (pending.expires_at - now).total_seconds()))
 
 
 async def find(services: Services, user_code: str, now: datetime) -> Pending | None:
-    """None if nobody waits with this code; that `live` is away is another matter, and raised."""
+    """None if no terminal has this code. Raises Unavailable if `live` does not respond."""
     name = _name(services, user_code)
     sealed = await services.live.get(name)
     if sealed is None:
         if not await services.live.ping():
-            raise Unavailable("The server does not know just now who waits.", "Try again.", 1.0)
+            raise Unavailable("Pending sign-ins are not available right now.", "Try again.", 1.0)
         return None
     try:
-        asked = msgspec.json.decode(services.vault.open(*_PLACE, name, sealed), type=Pending)
+        pending = msgspec.json.decode(services.vault.open(*_PLACE, name, sealed), type=Pending)
     except Unopenable:
         return None
-    return asked if now < asked.expires_at else None
+    return pending if now < pending.expires_at else None
 
 
 async def drop(services: Services, user_code: str) -> None:
@@ -53,6 +53,6 @@ async def drop(services: Services, user_code: str) -> None:
 
 
 def _name(services: Services, user_code: str) -> str:
-    """Not the code itself: who reads the names in `live` could answer in a person's place."""
+    """A MAC of the code: the names in `live` must not reveal codes."""
     digest = hmac.digest(services.keys.device, f"user code {user_code}".encode(), "sha256")
     return topics.terminal_ask(digest.hex())

@@ -1,4 +1,4 @@
-"""What a wallet is asked to sign for a terminal: written here, so that the page only carries it."""
+"""Drafts what a wallet signs for a terminal, so that the page only passes it on."""
 
 from datetime import datetime, timedelta
 
@@ -15,11 +15,11 @@ from potluck.wire.signing.sign_in_message import SignIn
 
 
 def statement(pending: Pending) -> str:
-    """Names the code, so that the signature is good for this terminal and no other."""
-    said = f"{TERMINAL_STATEMENT}{pending.user_code}"
+    """Names the code, so that the signature is valid for this terminal only."""
+    text = f"{TERMINAL_STATEMENT}{pending.user_code}"
     if pending.node_key is None:
-        return f"{said}."
-    return f"{said}, and let its node key {pending.node_key} work for me."
+        return f"{text}."
+    return f"{text}, and let its node key {pending.node_key} work for me."
 
 
 def draft(
@@ -27,7 +27,7 @@ def draft(
 ) -> TerminalDraft:
     if wallet.origin not in services.origins:
         raise InvalidInput(
-            f"The page was opened at {wallet.origin}, which is not a name of this server.",
+            f"The page was opened at {wallet.origin}, which is not an address of this server.",
             f"Open {services.origins[0]}/device instead.",
         )
     chain_id, address = _chain(services, wallet.chain_id), checksummed(wallet.address)
@@ -59,13 +59,13 @@ def draft(
 
 
 def _chain(services: Services, of_wallet: int) -> int:
-    """The wallet's own if the server knows it: a contract wallet is asked there.
+    """The wallet's own chain if the server supports it, which a contract wallet needs.
 
-    Otherwise the first of ours. A key's signature does not depend on the chain, so nobody has to
-    switch a wallet only to sign in.
+    Otherwise the server's first: a key's signature does not depend on the chain, so nobody has to
+    switch the wallet's chain to sign in.
     """
-    known = services.settings.chain_ids
-    return of_wallet if of_wallet in known else known[0]
+    chain_ids = services.settings.chain_ids
+    return of_wallet if of_wallet in chain_ids else chain_ids[0]
 
 
 def _written(moment: datetime) -> str:
