@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from coincurve import PublicKey
 
 from potluck.consumer import Potluck
-from potluck.consumer.http.connect import door
+from potluck.consumer.http.connect import connect_anonymously
 from potluck.consumer.identity.sign_in import sign_in
 from potluck.consumer.identity.wallet import Wallet as KeyWallet
 from potluck.wire.signing.address import checksummed, keccak256
@@ -80,7 +80,9 @@ def whole_pool(directory: Path) -> Iterator[Whole]:
         given = ("provide", url, "--data-dir", directory / "provider")
         variables = {"POTLUCK_WALLET_KEY": wallet.key}
         with started(given, variables, directory / "provider.log") as provider:
-            token = sign_in(door(url), KeyWallet(bytes.fromhex(wallet.key))).access_token
+            token = sign_in(
+                connect_anonymously(url), KeyWallet(bytes.fromhex(wallet.key))
+            ).access_token
             with Potluck(url, token) as client:
                 yield Whole(client, running.process, provider.process)
 

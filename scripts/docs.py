@@ -119,7 +119,7 @@ def _comment(lines: Sequence[str], first: int, last: int) -> str:
         _, mark, text = line.partition("  # ")
         if mark:
             return text.strip()
-    above = []
+    above: list[str] = []
     while lines[first - 1].lstrip().startswith("# "):
         first -= 1
         above.insert(0, lines[first].lstrip()[2:])

@@ -4,8 +4,8 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from potluck.provider.sandbox import cgroup
 from potluck.provider.sandbox.bubblewrap.bwrap import sandbox_name
-from potluck.provider.sandbox.cgroup import remove_all
 from potluck.provider.sandbox.hierarchy import find_hierarchy
 
 
@@ -14,4 +14,4 @@ def remove_groups(state_directory: Path, node_name: str) -> None:
     hierarchy = find_hierarchy(f"{sandbox_name(state_directory, node_name)}-")
     if hierarchy is not None:
         with ThreadPoolExecutor(1) as thread:
-            thread.submit(asyncio.run, remove_all(hierarchy)).result()
+            thread.submit(asyncio.run, cgroup.remove_groups(hierarchy)).result()

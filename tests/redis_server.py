@@ -11,7 +11,7 @@ from pathlib import Path
 
 import redis
 
-from potluck.local.child_process import ends_with_us
+from potluck.local.child_process import end_with_parent
 
 
 class RedisServer:
@@ -25,7 +25,7 @@ class RedisServer:
     def start(self) -> None:
         with (self._directory / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                self._command(), stdout=log, stderr=log, preexec_fn=ends_with_us(signal.SIGTERM)
+                self._command(), stdout=log, stderr=log, preexec_fn=end_with_parent(signal.SIGTERM)
             )
         deadline = time.monotonic() + 30
         while not self._answers():

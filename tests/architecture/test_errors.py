@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from potluck.cli.command import BROKEN_PIPE_STATUS
-from potluck.cli.terminal.error_output import UNEXPECTED_STATUS, next_step
+from potluck.cli.terminal.error_output import UNEXPECTED_STATUS, choose_hint
 from potluck.model import error
 from potluck.model.error import LocalError, PotluckError
 from tests.architecture.places import DOCS, SOURCE
@@ -68,7 +68,7 @@ def has_hint(call: ast.Call) -> bool:
 
 @pytest.mark.parametrize("leaf", below(PotluckError))
 def test_what_comes_from_a_server_without_a_hint_gets_one(leaf: type[PotluckError]) -> None:
-    assert next_step(leaf("It is so.")).endswith(".")
+    assert choose_hint(leaf("It is so.")).endswith(".")
 
 
 def test_the_exit_codes_that_are_no_errors_are_told() -> None:

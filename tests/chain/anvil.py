@@ -17,7 +17,7 @@ from typing import Any
 
 import urllib3
 
-from potluck.local.child_process import ends_with_us
+from potluck.local.child_process import end_with_parent
 from potluck.wire.signing.address import checksummed
 from tests.processes import await_true
 
@@ -72,7 +72,7 @@ def running_anvil(program: Path, chain_id: int) -> Iterator[Anvil]:
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        preexec_fn=ends_with_us(signal.SIGTERM),
+        preexec_fn=end_with_parent(signal.SIGTERM),
     )
     try:
         yield Anvil(f"http://{_address(process)}", chain_id)

@@ -66,7 +66,7 @@ def test_up_ran_a_first_task(up: Upped) -> None:
 def test_no_secret_is_shown_logged_or_in_a_command_line(up: Upped, home: Path) -> None:
     config = home / "config"
     profile = tomllib.loads((config / "profile.toml").read_text())
-    key = keystore.unlocked(config / "wallet.json", (config / "wallet-password").read_text())
+    key = keystore.decrypt_key(config / "wallet.json", (config / "wallet-password").read_text())
     node_key = (home / "data" / "provider" / "node-key").read_text()
     secrets = [
         *(profile["access_token"], profile["refresh_token"], key.hex(), node_key),

@@ -7,7 +7,7 @@ from unittest import mock
 
 import pytest
 
-from potluck.local.optional_dependency import how_to_install
+from potluck.local.optional_dependency import install_hint
 from tests.architecture.places import DOCS, SOURCE
 from tests.cli.command_line import CommandLine, InProcess
 
@@ -45,12 +45,12 @@ def test_who_has_a_pools_wheel_is_shown_that_one(
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: potluck\nVersion: 0.1.0\n")
     (installed / "direct_url.json").write_text(ORIGIN)
     monkeypatch.syspath_prepend(tmp_path)
-    assert how_to_install("server").endswith(
+    assert install_hint("server").endswith(
         'pip install "potluck[server] @ http://pool.example.org:8470/v1/package/'
         'potluck-0.1.0-py3-none-any.whl#sha256=ab12"'
     )
     (installed / "direct_url.json").write_text('{"url": "file:///srv/potluck"}')
-    assert "clone" in how_to_install("server")
+    assert "clone" in install_hint("server")
 
 
 def test_nobody_is_sent_to_an_index_that_has_no_potluck() -> None:

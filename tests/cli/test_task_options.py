@@ -11,7 +11,7 @@ import typer
 import potluck
 from potluck.cli.main import app
 from potluck.consumer.files.files import MOST_VALUE_BYTES
-from potluck.consumer.functions.options import FunctionOptions, by_present_names, understood
+from potluck.consumer.functions.options import FunctionOptions, parse_options, rename_aliases
 from potluck.local.task_options import OPTIONS, OptionSource, TaskOption, read_option
 from potluck.model.device import DeviceKind
 from potluck.model.error import InvalidInput
@@ -166,7 +166,7 @@ def _field(request: TaskRequest, field: str) -> Any:
 
 
 def _from_python(row: TaskOption, wishes: FunctionOptions) -> Any:
-    options = understood(wishes)
+    options = parse_options(wishes)
     if row.name == "folder":
         return options.folder == Path("data")
     return _field(options.request, row.field)
@@ -201,7 +201,7 @@ def test_an_earlier_name_works_with_a_hint(
     value, expected = EXAMPLES[row.name]
     wishes: Any = {alias: value}
     with pytest.warns(DeprecationWarning, match=f"{alias} is called {row.keyword} now"):
-        assert _from_python(row, by_present_names(wishes)) == expected
+        assert _from_python(row, rename_aliases(wishes)) == expected
     server.plays("/v1/tasks/estimate", says(Estimate(Outlook.NOW, "It would start now.")))
     (directory / "pyproject.toml").write_text(f"[tool.potluck]\n{row.name} = {_toml(value)}")
     if OptionSource.PROJECT not in row.sources:
@@ -231,9 +231,9 @@ def test_an_earlier_name_works_in_files_with_a_hint(
 
 def test_retries_and_a_model_as_gpu_still_work_in_python() -> None:
     with pytest.warns(DeprecationWarning, match="retries is called attempts now"):
-        assert understood(by_present_names({"retries": 2})).request.max_attempts == 3
+        assert parse_options(rename_aliases({"retries": 2})).request.max_attempts == 3
     with pytest.warns(DeprecationWarning, match="Use model="):
-        wanted = understood(by_present_names({"gpu": "A100"})).request.requirements
+        wanted = parse_options(rename_aliases({"gpu": "A100"})).request.requirements
     assert (wanted.device_model, wanted.device_count) == ("A100", 1)
 
 

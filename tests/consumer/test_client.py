@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from potluck.consumer import Patience, Potluck
-from potluck.consumer.http.transport import retry_after_seconds
+from potluck.consumer.http.transport import parse_retry_after
 from potluck.model import error
 from potluck.model.account import Scope
 from potluck.model.backoff import BackOff
@@ -152,7 +152,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
     ],
 )
 def test_both_forms_of_retry_after(header: str | None, expected: float | None) -> None:
-    assert retry_after_seconds(header, NOW) == expected
+    assert parse_retry_after(header, NOW) == expected
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from potluck.decide.binding import (
     BindingClaim,
     BindingVerdict,
     Contest,
-    verdict,
+    decide_binding,
 )
 from potluck.model.ids import AccountId
 
@@ -47,4 +47,4 @@ def test_the_verdict(
         BindingClaim(AccountId("a"), INCUMBENT_BY, incumbent),
         BindingClaim(AccountId("b"), CONTENDER_BY, contender),
     )
-    assert verdict(contest, now) is expected
+    assert decide_binding(contest, now) is expected

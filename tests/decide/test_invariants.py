@@ -13,7 +13,7 @@ from potluck.decide.invariants import (
     NodeFact,
     PurseFact,
     TaskFact,
-    violations,
+    check_invariants,
 )
 from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason, TaskState
@@ -136,10 +136,10 @@ BAD: dict[str, InvariantSnapshot] = {
 
 @pytest.mark.parametrize("picture", GOOD, ids=range(len(GOOD)))
 def test_what_holds_is_silent(picture: InvariantSnapshot) -> None:
-    assert violations(picture) == []
+    assert check_invariants(picture) == []
 
 
 @pytest.mark.parametrize("sentence", BAD)
 def test_what_does_not_hold_is_named(sentence: str) -> None:
-    found = violations(BAD[sentence])
+    found = check_invariants(BAD[sentence])
     assert any(sentence in each for each in found), found

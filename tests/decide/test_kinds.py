@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from potluck.decide.admission import admit
-from potluck.decide.derived_requirements import effective
+from potluck.decide.derived_requirements import derive_requirements
 from potluck.model.blob import BlobRef, NamedFile, Value
 from potluck.model.error import InvalidInput
 from potluck.model.task import Requirements, TaskRequest
@@ -76,7 +76,9 @@ def test_each_kind_is_let_in(spec: TaskSpec) -> None:
 
 def owners(**changes: Any) -> tuple[str, ...]:
     asked = Requirements(owners=changes.pop("owners", ()))
-    return effective(TaskRequest(CommandSpec(("ls",)), requirements=asked, **changes), ME).owners
+    return derive_requirements(
+        TaskRequest(CommandSpec(("ls",)), requirements=asked, **changes), ME
+    ).owners
 
 
 def test_secrets_go_to_ones_own_nodes_and_to_those_of_trusted_wallets() -> None:
@@ -106,7 +108,7 @@ def test_few_wallets_are_named() -> None:
 def test_a_variable_is_a_secret_or_not() -> None:
     request = TaskRequest(CommandSpec(("ls",), {"TOKEN": "y"}), secrets={"TOKEN": "x"})
     with pytest.raises(InvalidInput, match="TOKEN is both a secret and an ordinary variable"):
-        effective(request, ME)
+        derive_requirements(request, ME)
 
 
 def test_secrets_are_no_way_to_send_files() -> None:
@@ -117,11 +119,11 @@ def test_secrets_are_no_way_to_send_files() -> None:
 
 
 def test_a_function_wants_the_python_that_pickled_it() -> None:
-    assert effective(TaskRequest(function()), ME).python == "3.11"
-    assert effective(TaskRequest(ScriptSpec("a.py", "")), ME).python is None
+    assert derive_requirements(TaskRequest(function()), ME).python == "3.11"
+    assert derive_requirements(TaskRequest(ScriptSpec("a.py", "")), ME).python is None
     other = TaskRequest(function(), requirements=Requirements(python="3.12"))
     with pytest.raises(InvalidInput, match=r"pickled by Python 3\.11 but requires Python 3\.12"):
-        effective(other, ME)
+        derive_requirements(other, ME)
     odd = TaskRequest(ScriptSpec("a.py", ""), requirements=Requirements(python="3.11.2"))
     with pytest.raises(InvalidInput, match="is not a Python version"):
-        effective(odd, ME)
+        derive_requirements(odd, ME)

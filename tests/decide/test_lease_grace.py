@@ -10,13 +10,13 @@ from potluck.decide.lease_grace import (
     LONGEST,
     Grace,
     HeartbeatGaps,
-    Times,
+    HeartbeatTimes,
     for_gap,
     for_mass_loss,
 )
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
-TIMES = Times(
+TIMES = HeartbeatTimes(
     heartbeat=timedelta(seconds=20), lease=timedelta(seconds=90), silent_after=timedelta(seconds=60)
 )
 # A lively node beats within a fifth of the interval; a try that failed is made again within 15 s.
@@ -156,6 +156,6 @@ def test_grace_for_many_is_never_longer_than_ten_minutes(
 
 
 def test_a_mass_loss_is_noticed_before_the_first_lease_runs_out() -> None:
-    short = Times(timedelta(seconds=20), timedelta(seconds=40), timedelta(seconds=60))
+    short = HeartbeatTimes(timedelta(seconds=20), timedelta(seconds=40), timedelta(seconds=60))
     assert TIMES.quiet_after == timedelta(seconds=60)
     assert short.quiet_after < short.lease

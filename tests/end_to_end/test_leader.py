@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 import asyncpg
 import pytest
 
-from potluck.decide.invariants import violations
+from potluck.decide.invariants import check_invariants
 from tests.end_to_end.cut_network import Namespace, forwarder, namespace, why_not
 from tests.end_to_end.truth import take
 from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess, await_true
@@ -57,7 +57,7 @@ class Row:
 
     def check(self) -> None:
         """Every invariant holds."""
-        assert violations(self._loop.run_until_complete(take(self._url))) == []
+        assert check_invariants(self._loop.run_until_complete(take(self._url))) == []
 
     def close(self) -> None:
         self._loop.run_until_complete(self._connection.close())

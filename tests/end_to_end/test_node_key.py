@@ -14,7 +14,7 @@ from potluck.provider.detect.types import FoundDevice
 from potluck.provider.devices.contest_watch import DeviceWatch
 from potluck.provider.server.heartbeat import Pulse, beat_forever
 from potluck.provider.server.node_key import NodeKey
-from potluck.provider.server.server_client import Link, open_link
+from potluck.provider.server.server_client import NodeServerClient, open_node_client
 from potluck.wire import routes
 from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess
 from tests.provider.build import settings_for
@@ -77,7 +77,9 @@ def _in_memory(place: Path, *needles: bytes) -> bool:
 class Machine:
     """A provider's conversation with the real server, and what its owner hears."""
 
-    def __init__(self, link: Link, watch: DeviceWatch, said: list[Announcement]) -> None:
+    def __init__(
+        self, link: NodeServerClient, watch: DeviceWatch, said: list[Announcement]
+    ) -> None:
         self.link, self.watch, self.said = link, watch, said
 
     async def until(self, announcement: Announcement) -> None:
@@ -94,7 +96,7 @@ async def machine(server: ServerProcess, name: str, beats: bool = True) -> Async
     assert "id" in wallet.authorise(server.url, server.sign_in(wallet), key)
     said: list[Announcement] = []
     settings = settings_for(server.url, Path("/nonexistent"))
-    async with open_link(
+    async with open_node_client(
         settings, NodeKey(key.key), lambda: REGISTRATION, said.append, lambda _: None
     ) as link:
         registered = await link.register()

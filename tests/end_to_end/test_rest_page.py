@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import urllib3
 
-from potluck.cli.account.keys import USUAL
+from potluck.cli.account.keys import DEFAULT_SCOPES
 from potluck.model import error
 from potluck.model.account import SCOPES, Credential, Scope
 from potluck.wire import codec, routes
@@ -69,7 +69,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 @pytest.fixture(scope="module")
 def variables(server: ServerProcess) -> dict[str, str]:
     api = server.client()
-    key = api.post(routes.MAKE_KEY.path, {"name": "my-program", "scopes": USUAL})["secret"]
+    key = api.post(routes.MAKE_KEY.path, {"name": "my-program", "scopes": DEFAULT_SCOPES})["secret"]
     task_id = api.submit("print(1)")
     api.call("POST", routes.CANCEL_TASK.url(task_id=task_id))
     return {
@@ -130,7 +130,9 @@ def test_the_table_of_scopes_says_who_can_have_each() -> None:
     section = PAGE.partition("\n## Scopes\n")[2].partition("\n## ")[0]
     told = dict(re.findall(r"^\| `([\w:]+)` \| [^|]+ \| ([^|]+) \|$", section, re.MULTILINE))
     assert {Scope(each) for each in told} == set(Scope)
-    assert {each for each, who in told.items() if "unless made otherwise" in who} == set(USUAL)
+    assert {each for each, who in told.items() if "unless made otherwise" in who} == set(
+        DEFAULT_SCOPES
+    )
     assert {each for each, who in told.items() if who.startswith("keys")} == SCOPES[Credential.KEY]
     assert {each for each, who in told.items() if "session" in who} == SCOPES[Credential.SESSION]
 
@@ -150,7 +152,7 @@ def test_the_page_s_own_key_opens_what_it_recommends(variables: dict[str, str], 
 
 def test_the_table_of_codes_is_the_tree_of_errors() -> None:
     told = dict(re.findall(r"^\| `(\w+)` \| (\d{3}) \|", PAGE, re.MULTILINE))
-    assert told == {kind.code: str(kind.status) for kind in error.answers()}
+    assert told == {kind.code: str(kind.status) for kind in error.network_errors()}
     (example,) = re.findall(r"^```json\n(.+?)\n```", PAGE, re.MULTILINE | re.DOTALL)
     problem = codec.decode_json(example, Problem)
     assert isinstance(to_error(problem), error.NotFound)

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from potluck.decide.invariants import InvariantSnapshot, violations
+from potluck.decide.invariants import InvariantSnapshot, check_invariants
 from potluck.server.postgres import EmbeddedPostgres
 from potluck.store.database import Database
 from potluck.store.scheduler import invariant_snapshot
@@ -15,7 +15,7 @@ def check_truth(directory: Path) -> InvariantSnapshot:
     postgres = directory / "server" / "postgres"
     taken = _take_from(postgres) if postgres.exists() else take(SHARED.of(directory))
     seen = asyncio.run(taken)
-    assert violations(seen) == []
+    assert check_invariants(seen) == []
     return seen
 
 
@@ -32,6 +32,6 @@ async def take(url: str) -> InvariantSnapshot:
     database = await Database.connect(url, 2)
     try:
         async with database.transaction() as connection:
-            return await invariant_snapshot.take(connection)
+            return await invariant_snapshot.read_all(connection)
     finally:
         await database.close()

@@ -12,8 +12,8 @@ from msgspec import Meta, Struct
 
 from potluck.local import settings
 from potluck.local.data_directory import config_directory, data_directory, held
-from potluck.local.durable_files import write_whole
-from potluck.local.file_lock import take
+from potluck.local.durable_files import write_atomically
+from potluck.local.file_lock import try_lock
 from potluck.local.private_files import check_private, keep_private
 from potluck.model.account import Registration
 from potluck.model.error import BadSettings, DataDirectoryInUse
@@ -60,7 +60,7 @@ def test_where_data_lives(tmp_path: Path) -> None:
 def test_a_file_is_private_whole_and_leaves_no_draft(tmp_path: Path) -> None:
     path = tmp_path / "secret"
     for content in (b"one", b"two"):
-        write_whole(path, content)
+        write_atomically(path, content)
         assert path.read_bytes() == content
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert list(tmp_path.iterdir()) == [path]
@@ -70,7 +70,7 @@ def test_a_file_can_be_replaced_for_the_same_readers(tmp_path: Path) -> None:
     path = tmp_path / "shared"
     path.write_bytes(b"one")
     path.chmod(0o640)
-    write_whole(path, b"two", like=path.stat())
+    write_atomically(path, b"two", like=path.stat())
     assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"two", 0o640)
 
 
@@ -89,7 +89,7 @@ class Pairs(Struct, frozen=True, kw_only=True):
 
 def sample(options: dict[str, object], variables: dict[str, str]) -> Sample:
     given = {"place": Path("/given")}
-    return settings.read(Sample, "X_", options, variables, given, {"port": "--the-port"})
+    return settings.read_values(Sample, "X_", options, variables, given, {"port": "--the-port"})
 
 
 def test_options_win_over_variables_and_variables_over_defaults() -> None:
@@ -119,7 +119,7 @@ def test_what_was_said_is_not_repeated() -> None:
     """It may be an address with a password in it, and errors go to logs."""
     for said in ("a-secret", "1=x,a-secret", "one=a-secret"):
         with pytest.raises(BadSettings) as raised:
-            settings.read(Pairs, "X_", {}, {"X_PAIRS": said}, {}, {})
+            settings.read_values(Pairs, "X_", {}, {"X_PAIRS": said}, {}, {})
         assert "X_PAIRS" in raised.value.detail and "secret" not in raised.value.detail
 
 
@@ -134,10 +134,10 @@ def test_the_configuration_directory_is_where_it_was_named(
 def test_only_another_holder_makes_us_wait(tmp_path: Path) -> None:
     place = tmp_path / "file"
     with place.open("wb") as first, place.open("wb") as second:
-        assert take(first.fileno())
-        assert not take(second.fileno())
+        assert try_lock(first.fileno())
+        assert not try_lock(second.fileno())
     with pytest.raises(OSError, match="descriptor"):
-        take(second_closed(place))
+        try_lock(second_closed(place))
 
 
 def second_closed(place: Path) -> int:
@@ -161,5 +161,5 @@ def test_a_secret_of_ours_is_closed_to_others_and_one_of_theirs_is_refused(tmp_p
 
 def test_a_choice_is_told_with_its_members() -> None:
     with pytest.raises(BadSettings) as raised:
-        settings.read(Choices, "X_", {}, {"X_CHOICE": "maybe"}, {}, {})
+        settings.read_values(Choices, "X_", {}, {"X_CHOICE": "maybe"}, {}, {})
     assert raised.value.hint == "Choose from: open, invite, closed."

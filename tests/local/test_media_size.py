@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from potluck.local.media_size import MediaSize, measured
+from potluck.local.media_size import MediaSize, measure_media
 from potluck.local.media_type import media_type
 
 # One column of three numbers, as Apache Arrow wrote it.
@@ -66,24 +66,24 @@ NONE = [
 @pytest.mark.parametrize(("name", "data", "size"), REAL, ids=[each[0] for each in REAL])
 def test_what_is_one(name: str, data: bytes, size: MediaSize, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(data)
-    assert measured(tmp_path / name) == size
+    assert measure_media(tmp_path / name) == size
 
 
 @pytest.mark.parametrize(("name", "data"), NONE)
 def test_what_is_none(name: str, data: bytes, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(data)
-    assert measured(tmp_path / name) is None
+    assert measure_media(tmp_path / name) is None
 
 
 def test_what_is_not_there(tmp_path: Path) -> None:
-    assert measured(tmp_path / "a.png") is None and measured(tmp_path / "t.csv") is None
+    assert measure_media(tmp_path / "a.png") is None and measure_media(tmp_path / "t.csv") is None
 
 
 def test_every_cut_of_a_real_footer_is_survived(tmp_path: Path) -> None:
     path = tmp_path / "t.parquet"
     for place in range(len(PARQUET) - 140, len(PARQUET) - 8):
         path.write_bytes(PARQUET[:place] + b"\xff" + PARQUET[place + 1 :])
-        measured(path)
+        measure_media(path)
 
 
 def test_kinds_are_known_by_name() -> None:

@@ -8,8 +8,8 @@ from potluck.local.template import (
     BUILT_IN,
     Template,
     all_templates,
+    find_template,
     own_templates,
-    template,
 )
 from potluck.model.error import InvalidInput, NotFound, PotluckError
 from potluck.model.script import read_metadata
@@ -45,11 +45,11 @@ def test_those_that_come_along_can_be_used() -> None:
 
 
 def test_parameters_become_arguments() -> None:
-    product = template("matrix-product")
+    product = find_template("matrix-product")
     assert product.arguments({"size": "64", "save": "yes"}) == (
         *("--size=64", "--rounds=5", "--seed=1", "--save=yes"),
     )
-    assert template("mandelbrot").arguments({"zoom": "2"})[4] == "--zoom=2.0"
+    assert find_template("mandelbrot").arguments({"zoom": "2"})[4] == "--zoom=2.0"
 
 
 @pytest.mark.parametrize(
@@ -63,36 +63,36 @@ def test_parameters_become_arguments() -> None:
 )
 def test_parameters_that_do_not_fit(given: dict[str, str], said: str) -> None:
     with pytest.raises(InvalidInput) as refused:
-        template("matrix-product").arguments(given)
+        find_template("matrix-product").arguments(given)
     assert refused.value.detail == said
     assert refused.value.hint
 
 
 def test_not_a_number_is_out_of_range() -> None:
     with pytest.raises(InvalidInput, match="out of range"):
-        template("mandelbrot").arguments({"zoom": "nan"})
+        find_template("mandelbrot").arguments({"zoom": "nan"})
 
 
 def test_ones_own_go_before_those_that_come_along() -> None:
     folder = own("mandelbrot", PLAIN)
-    assert template("mandelbrot").directory == folder
-    assert template(str(folder)).name == "mandelbrot"
+    assert find_template("mandelbrot").directory == folder
+    assert find_template(str(folder)).name == "mandelbrot"
     assert len(list(all_templates())) == len(list(BUILT_IN.iterdir()))
 
 
 def test_what_must_be_given() -> None:
     own("ask", f'{PLAIN}[parameters.who]\nhelp = "Whom."\n')
     with pytest.raises(InvalidInput, match="The parameter who must be given"):
-        template("ask").arguments({})
-    assert template("ask").arguments({"who": "Ada"}) == ("--who=Ada",)
+        find_template("ask").arguments({})
+    assert find_template("ask").arguments({"who": "Ada"}) == ("--who=Ada",)
 
 
 def test_files_beside_the_script_go_along() -> None:
     folder = own("alone", PLAIN)
     (folder / "__pycache__").mkdir()
-    assert not template("alone").has_files
+    assert not find_template("alone").has_files
     (folder / "data.csv").touch()
-    assert template("alone").has_files
+    assert find_template("alone").has_files
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_files_beside_the_script_go_along() -> None:
 def test_mistakes_in_a_template_are_told(text: str, why: str) -> None:
     own("wrong", text)
     with pytest.raises(InvalidInput) as refused:
-        template("wrong")
+        find_template("wrong")
     assert "template.toml is invalid" in refused.value.detail
     assert why in refused.value.detail
     (told,) = [each for each in all_templates() if isinstance(each, PotluckError)]
@@ -134,7 +134,7 @@ def test_a_script_is_a_file_of_the_folder(script: str, why: str) -> None:
     (folder / "link.py").symlink_to("../private.txt")
     (folder / "ring.py").symlink_to("ring.py")
     with pytest.raises(InvalidInput) as refused:
-        template("theirs")
+        find_template("theirs")
     assert why in refused.value.detail
 
 
@@ -142,11 +142,11 @@ def test_a_script_may_lie_below_or_be_a_link_to_its_neighbour() -> None:
     folder = own("deep", 'summary = "Reads."\nscript = "src/link.py"\n')
     (folder / "src").mkdir()
     (folder / "src/link.py").symlink_to("../do.py")
-    assert template(str(folder)).about.script == "src/link.py"
+    assert find_template(str(folder)).about.script == "src/link.py"
 
 
 def test_a_name_that_is_none() -> None:
     with pytest.raises(NotFound, match="no template 'mandelbort'"):
-        template("mandelbort")
+        find_template("mandelbort")
     with pytest.raises(InvalidInput, match="is not a template"):
-        template("./nowhere")
+        find_template("./nowhere")

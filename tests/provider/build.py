@@ -7,10 +7,10 @@ from potluck.model.ids import AccountId, AttemptId, DeviceId, TaskId
 from potluck.model.lease import Lease
 from potluck.model.task import EndReason, ItemRange, Limits, Requirements
 from potluck.model.task_spec import ScriptSpec
-from potluck.provider.files.blob_transfer import Courier, Freight
+from potluck.provider.files.blob_transfer import AttemptTransfers, BlobTransfer
 from potluck.provider.files.outbox import Outbox
 from potluck.provider.server.node_key import NodeKey
-from potluck.provider.server.server_client import Link
+from potluck.provider.server.server_client import NodeServerClient
 from potluck.provider.server.throttle import Throttle
 from potluck.provider.settings import ProviderSettings
 from potluck.store.new_ids import new_attempt_id, new_task_id
@@ -62,11 +62,11 @@ def completed(lease: Lease) -> Finished:
     return Finished(lease, EndReason.COMPLETED, 0)
 
 
-def idle_freight(directory: Path) -> Freight:
+def idle_freight(directory: Path) -> AttemptTransfers:
     """For attempts that are brought nothing and whose files nobody fetches."""
     lease, _ = a_lease()
-    courier = Courier(cast(Link, None), lease, Throttle())
-    return Freight(Outbox.open(directory, lease.attempt_id), courier)
+    courier = BlobTransfer(cast(NodeServerClient, None), lease, Throttle())
+    return AttemptTransfers(Outbox.open(directory, lease.attempt_id), courier)
 
 
 def settings_for(url: str, data_directory: Path) -> ProviderSettings:

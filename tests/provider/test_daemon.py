@@ -13,7 +13,7 @@ from typing import TypeVar
 import pytest
 from msgspec.structs import replace
 
-from potluck.local.durable_files import draft_of
+from potluck.local.durable_files import draft_path
 from potluck.model.device import Availability
 from potluck.model.error import BadSettings
 from potluck.model.task import EndReason, Limits
@@ -116,7 +116,7 @@ async def test_what_a_kill_left_of_writing_is_removed(tmp_path: Path) -> None:
     """But of the owner's file: a command may be writing it just now."""
     names = ("node.json", "wishes.json", "unwritten.json", "measured.json", "power.json")
     for name in (*names, "provider.toml"):
-        draft_of(tmp_path / name).write_text("half")
+        draft_path(tmp_path / name).write_text("half")
         (tmp_path / name).write_text("whole")
     tidy(tmp_path)
     left = {path.name for path in tmp_path.iterdir() if path.name.startswith(".")}

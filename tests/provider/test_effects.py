@@ -5,11 +5,11 @@ from typing import cast
 
 from potluck.provider.attempt.runner import Runner
 from potluck.provider.dependencies.preparer import Preparer
-from potluck.provider.effects import Workbench
+from potluck.provider.effects import AttemptEffects
 from potluck.provider.event import Granted, RunEnded
 from potluck.provider.files.cache import FileCache
 from potluck.provider.sandbox.driver import Driver
-from potluck.provider.server.server_client import Link
+from potluck.provider.server.server_client import NodeServerClient
 from potluck.provider.server.throttle import Throttle
 from tests.provider.build import a_grant, completed, lease_of, settings_for
 
@@ -21,7 +21,9 @@ def test_what_ran_since_it_was_last_asked_has_used_its_device(tmp_path: Path) ->
         outcome_seconds=1.0,
         only_account_id=None,
     )
-    bench = Workbench(tmp_path, cast(Link, None), runner, lambda _: None, settings, Throttle())
+    bench = AttemptEffects(
+        tmp_path, cast(NodeServerClient, None), runner, lambda _: None, settings, Throttle()
+    )
     grant = a_grant(device="card")
     assert bench.used() == set()
     bench.tell([Granted(grant)])

@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from potluck.cli.doctor.finding import CheckResult
-from potluck.cli.doctor.sandbox import containers
+from potluck.cli.doctor.sandbox import check_containers
 from potluck.model.device import DeviceDescription, DeviceKind
 from potluck.model.error import SandboxUnavailable
 from potluck.model.ids import AccountId
@@ -18,9 +18,13 @@ from potluck.model.terms import TaskKind
 from potluck.provider.devices.offer import NodeOffer
 from potluck.provider.owner.live_rules import OwnerRules
 from potluck.provider.sandbox.choose import WithImages
-from potluck.provider.sandbox.docker.work_directory import DIRECTORY, Work, remove_all
+from potluck.provider.sandbox.docker.work_directory import (
+    DIRECTORY,
+    ContainerWork,
+    remove_run_directories,
+)
 from potluck.provider.sandbox.driver import PLAIN_KINDS, Confinement, Output, RunOutcome
-from potluck.provider.sandbox.driver import small_trial as a_run
+from potluck.provider.sandbox.driver import make_trial as a_run
 from potluck.provider.sandbox.unconfined_run import UnconfinedDriver
 from potluck.wire.provider import Grant
 from tests.provider.build import ACCOUNT, a_grant, settings_for
@@ -114,18 +118,18 @@ async def test_what_names_an_image_goes_to_the_engine_and_all_else_does_not(
 async def test_what_an_earlier_life_worked_in_goes_also_without_its_engine(
     tmp_path: Path,
 ) -> None:
-    work = Work(tmp_path / DIRECTORY / "run", MIB)
+    work = ContainerWork(tmp_path / DIRECTORY / "run", MIB)
     (work.path / "large").write_bytes(bytes(1000))
     os.close(work.descriptor)
     try:
         await WithImages(UnconfinedDriver(tmp_path, "test"), None, tmp_path).reap()
         assert list((tmp_path / DIRECTORY).iterdir()) == []
     finally:
-        remove_all(tmp_path / DIRECTORY)
+        remove_run_directories(tmp_path / DIRECTORY)
 
 
 def test_the_doctor_names_the_engine_where_there_is_one() -> None:
-    beside = containers(IN_BUBBLEWRAP, IN_CONTAINERS)
+    beside = check_containers(IN_BUBBLEWRAP, IN_CONTAINERS)
     assert (beside.verdict, "Docker 1" in beside.found) == (CheckResult.OK, True)
-    assert containers(IN_CONTAINERS, None).verdict is CheckResult.OK
-    assert containers(IN_BUBBLEWRAP, None).verdict is CheckResult.SKIPPED
+    assert check_containers(IN_CONTAINERS, None).verdict is CheckResult.OK
+    assert check_containers(IN_BUBBLEWRAP, None).verdict is CheckResult.SKIPPED

@@ -3,8 +3,8 @@
 import pytest
 from structlog.testing import capture_logs
 
-from potluck.cli.provider.provide import announcer
-from potluck.cli.provider.provide_text import tell
+from potluck.cli.provider.provide import make_announcer
+from potluck.cli.provider.provide_text import show_announcement
 from potluck.cli.terminal.screen import Screen
 from potluck.model.device import Availability, DeviceDescription, DeviceKind, Standing
 from potluck.model.ids import NodeId
@@ -102,7 +102,7 @@ SAID: list[tuple[Announcement, tuple[str, ...]]] = [
 def test_every_announcement_has_its_words(
     announcement: Announcement, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tell(Screen(), announcement)
+    show_announcement(Screen(), announcement)
     said = "".join(capsys.readouterr())
     assert all(word in said for word in words), said
 
@@ -112,14 +112,14 @@ def test_a_machine_without_walls_says_whose_tasks_it_takes(
 ) -> None:
     from msgspec.structs import replace
 
-    tell(Screen(), replace(REGISTERED, own_tasks_only=True))
+    show_announcement(Screen(), replace(REGISTERED, own_tasks_only=True))
     assert "your own tasks only" in capsys.readouterr().out
 
 
 def test_what_is_wrong_is_in_the_log_of_whoever_reads_the_rest_as_json(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    announce = announcer(Screen(json=True))
+    announce = make_announcer(Screen(json=True))
     with capture_logs() as logged:
         announce(TermsRead())
         announce(TermsWrong("In provider.toml: deny: no.", "Copy it again."))

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from potluck.provider.sandbox.sandbox_switch import Refit, suit_sandbox
+from potluck.provider.sandbox.sandbox_switch import SandboxSwitch, switch_sandboxes
 
 SOON = 0.005
 
@@ -42,10 +42,10 @@ class Node:
 @pytest.fixture
 async def node() -> AsyncIterator[Node]:
     node = Node()
-    refit = Refit(
+    refit = SandboxSwitch(
         lambda: node.wanted, lambda: node.current, lambda: node.is_busy, node.close, node.change
     )
-    suiting = asyncio.create_task(suit_sandbox(refit, SOON))
+    suiting = asyncio.create_task(switch_sandboxes(refit, SOON))
     yield node
     suiting.cancel()
 

@@ -10,8 +10,8 @@ from potluck.model.error import BadSettings, DataDirectoryInUse
 from potluck.model.node import NodeDescription, SandboxReport
 from potluck.provider.data_directory import (
     attempts_directory,
-    hold,
     load_node_id,
+    lock_directory,
     save_node_id,
 )
 from potluck.provider.devices.offer import describe_node
@@ -99,19 +99,22 @@ def test_nonsense_is_refused_by_the_name_under_which_it_was_said(
 
 def test_one_provider_at_a_time_in_a_data_directory(tmp_path: Path) -> None:
     with (
-        hold(tmp_path / "data"),
+        lock_directory(tmp_path / "data"),
         pytest.raises(DataDirectoryInUse) as caught,
-        hold(tmp_path / "data"),
+        lock_directory(tmp_path / "data"),
     ):
         pass
     assert "--data-dir" in caught.value.hint
-    with hold(tmp_path / "data"):
+    with lock_directory(tmp_path / "data"):
         assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
 
 
 def test_a_data_directory_that_can_not_be_made_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(BadSettings, match="Not a directory"), hold(tmp_path / "file" / "data"):
+    with (
+        pytest.raises(BadSettings, match="Not a directory"),
+        lock_directory(tmp_path / "file" / "data"),
+    ):
         pass
 
 

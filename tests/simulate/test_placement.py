@@ -10,7 +10,7 @@ from potluck.cli.main import execute
 from potluck.decide.placement import PLACEMENTS
 from potluck.decide.placement.fragmentation import Fragmentation
 from potluck.model.error import InvalidInput
-from potluck.simulate.openb import Trace, gpu_milli, read
+from potluck.simulate.openb import Trace, gpu_milli, read_openb
 from potluck.simulate.placement import arrivals, fill_pool
 from tests.shared import shared_folder
 
@@ -91,7 +91,7 @@ def test_what_can_not_be_done_is_said(
 def test_a_list_that_is_none_is_refused(folder: Path) -> None:
     (folder / "openb_pod_list_odd.csv").write_text("name,cpu\nx,1\n")
     with pytest.raises(InvalidInput, match=r"openb_pod_list_odd\.csv has no column num_gpu"):
-        read(folder, "odd")
+        read_openb(folder, "odd")
 
 
 @pytest.mark.parametrize(
@@ -100,11 +100,11 @@ def test_a_list_that_is_none_is_refused(folder: Path) -> None:
 def test_a_bad_line_of_a_list_is_named(folder: Path, line: str) -> None:
     (folder / "openb_pod_list_odd.csv").write_text(f"{HEAD}\nx,1,1,1,1\n{line}\n")
     with pytest.raises(InvalidInput, match=r"Line 3 of openb_pod_list_odd\.csv"):
-        read(folder, "odd")
+        read_openb(folder, "odd")
 
 
 def test_tasks_come_until_they_ask_for_enough(folder: Path) -> None:
-    trace = read(folder, "small")
+    trace = read_openb(folder, "small")
     tasks = arrivals(trace, 5)
     asked = sum(map(gpu_milli, tasks))
     assert asked >= 1.3 * trace.gpu_milli > asked - gpu_milli(tasks[-1])
@@ -114,7 +114,7 @@ def test_tasks_come_until_they_ask_for_enough(folder: Path) -> None:
 
 @pytest.fixture(scope="module")
 def openb(request: pytest.FixtureRequest) -> Trace:
-    return read(shared_folder(request.config, "traces") / "openb", "default")
+    return read_openb(shared_folder(request.config, "traces") / "openb", "default")
 
 
 def test_the_default_placement_fills_what_it_should(openb: Trace) -> None:

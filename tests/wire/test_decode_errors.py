@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from potluck.local.settings import read
-from potluck.model.decode_errors import plain
+from potluck.local.settings import read_values
+from potluck.model.decode_errors import plain_message
 from potluck.model.error import BadSettings, InvalidInput
 from potluck.model.task import TaskRequest
 from potluck.wire import codec
@@ -45,12 +45,12 @@ class Wanted(msgspec.Struct):
 
 def test_settings_are_refused_in_plain_words() -> None:
     with pytest.raises(BadSettings, match=r"^TEST_MOST: expected a whole number or nothing"):
-        read(Wanted, "TEST_", {}, {"TEST_MOST": "many"}, {}, {})
+        read_values(Wanted, "TEST_", {}, {"TEST_MOST": "many"}, {}, {})
 
 
 def test_other_complaints() -> None:
-    assert plain("Object contains unknown field `x`") == "unknown field `x`"
+    assert plain_message("Object contains unknown field `x`") == "unknown field `x`"
 
 
 def test_what_is_not_known_is_left_as_it_was_said() -> None:
-    assert plain("JSON is malformed (byte 3)") == "JSON is malformed (byte 3)"
+    assert plain_message("JSON is malformed (byte 3)") == "JSON is malformed (byte 3)"

@@ -15,7 +15,7 @@ from potluck.model.account import Role
 from potluck.model.ids import AccountId
 from potluck.store.identity import accounts
 from potluck.store.ledger import ledger
-from potluck.store.new_ids import drawing_from
+from potluck.store.new_ids import use_id_source
 from potluck.store.nodes.nodes import Owner
 from verification.faults.cluster import BEGINNING
 from verification.faults.consumer import SimulatedConsumer
@@ -69,7 +69,7 @@ async def _run(
     logged: list[str],
 ) -> HistoryOutcome:
     world = World(sessions, seed, plan, trace)
-    with drawing_from(lambda: (_milliseconds(world), world.chance.bytes(10))):
+    with use_id_source(lambda: (_milliseconds(world), world.chance.bytes(10))):
         pool = await _Pool.make(world)
         await pool.live()
     world.fail(logged)

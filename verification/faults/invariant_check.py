@@ -4,7 +4,7 @@ Each fact contains everything that its invariants need, and unchanged rows canno
 step costs the same in a pool of thousands.
 """
 
-from potluck.decide.invariants import InvariantSnapshot, violations
+from potluck.decide.invariants import InvariantSnapshot, check_invariants
 from potluck.store.scheduler import invariant_snapshot
 from verification.faults.row_changes import RowChange
 from verification.faults.sessions import Sessions
@@ -27,14 +27,14 @@ _SUBJECTS = {
 def find_violations(sessions: Sessions, changes: list[RowChange]) -> list[str]:
     part = _changed_part(changes)
     return (
-        violations(sessions.complete(_read(sessions, part)))
+        check_invariants(sessions.complete(_read(sessions, part)))
         if part != invariant_snapshot.SnapshotScope()
         else []
     )
 
 
 def find_all_violations(sessions: Sessions) -> list[str]:
-    return violations(sessions.complete(_read_all(sessions)))
+    return check_invariants(sessions.complete(_read_all(sessions)))
 
 
 async def _read(sessions: Sessions, part: invariant_snapshot.SnapshotScope) -> InvariantSnapshot:
@@ -44,7 +44,7 @@ async def _read(sessions: Sessions, part: invariant_snapshot.SnapshotScope) -> I
 
 async def _read_all(sessions: Sessions) -> InvariantSnapshot:
     async with sessions.observer.transaction():
-        return await invariant_snapshot.take(sessions.observer)
+        return await invariant_snapshot.read_all(sessions.observer)
 
 
 def _changed_part(changes: list[RowChange]) -> invariant_snapshot.SnapshotScope:

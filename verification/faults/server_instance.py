@@ -8,12 +8,12 @@ from typing import Any, TypeVar, cast
 from potluck.blobs.interface import Blobs
 from potluck.decide.reservations.reserve import ReserveSettings
 from potluck.server.contract_wallet import ContractWallets
-from potluck.server.derived_keys import derive
+from potluck.server.derived_keys import derive_keys
 from potluck.server.egress.types import EgressSender
 from potluck.server.leader.memory import LeaderMemory
 from potluck.server.loops.expire import ExpireLoop
-from potluck.server.loops.leadership import LeadLoop, Loop
-from potluck.server.loops.outbox import NotifyLoop
+from potluck.server.loops.leadership import LeadershipLoop, Loop
+from potluck.server.loops.outbox import OutboxLoop
 from potluck.server.loops.schedule import ScheduleLoop
 from potluck.server.rate_limiter import Limiter
 from potluck.server.services import Services
@@ -133,7 +133,7 @@ class ServerInstance:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-class _Lead(LeadLoop):
+class _Lead(LeadershipLoop):
     """The leader's loop, with only the duties that tasks depend on."""
 
     def __init__(self, services: Services, reserve: ReserveSettings | None) -> None:
@@ -144,7 +144,7 @@ class _Lead(LeadLoop):
         return (
             ScheduleLoop(self._services, leadership, LeaderMemory(self._services, self._reserve)),
             ExpireLoop(self._services, leadership),
-            NotifyLoop(self._services),
+            OutboxLoop(self._services),
         )
 
 
@@ -154,7 +154,7 @@ def _services(world: World, name: str, database: HistoryDatabase) -> Services:
         database,
         world.live,
         cast(Blobs, None),  # no log is written
-        keys=derive(b"simulated" * 4),
+        keys=derive_keys(b"simulated" * 4),
         vault=OpenVault(),
         origins=("http://127.0.0.1",),
         limiter=Limiter(world.live, SETTINGS),

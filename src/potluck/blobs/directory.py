@@ -17,9 +17,15 @@ from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar
 
-from potluck.blobs.interface import STEP_BYTES, Assembled, check_key, check_prefix, in_steps
+from potluck.blobs.interface import (
+    STEP_BYTES,
+    Assembled,
+    check_key,
+    check_prefix,
+    rechunk,
+)
 from potluck.local.durable_files import sync, write_all
-from potluck.local.shielded import undisturbed
+from potluck.local.shielded import finish_despite_cancel
 from potluck.model.error import NotFound, Unavailable
 
 # No key begins with a dot, so this is never listed.
@@ -52,7 +58,7 @@ class DirectoryBlobs:
         path = self._path(key)
         with _TemporaryFile(self._unfinished) as draft:
             await _off_the_loop(draft.open)
-            async for step in in_steps(pieces):
+            async for step in rechunk(pieces):
                 await _off_the_loop(partial(draft.write, step))
             await _off_the_loop(lambda: self._rename(draft, path))
 
@@ -159,7 +165,7 @@ async def _off_the_loop(work: Callable[[], T]) -> T:
     """A cancelled caller waits for the thread, which uses a file descriptor that the caller would
     close and another file could get."""
     try:
-        return await undisturbed(asyncio.to_thread(work))
+        return await finish_despite_cancel(asyncio.to_thread(work))
     except FileNotFoundError as error:
         raise NotFound("That part of the stored data does not exist.") from error
     except OSError as error:

@@ -73,7 +73,7 @@ class Blobs(Protocol):
         ...
 
 
-async def in_steps(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def rechunk(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """The same bytes in pieces of at least STEP_BYTES."""
     gathered, size_bytes = [], 0
     async for piece in pieces:

@@ -20,7 +20,13 @@ import structlog
 from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, S3Store, from_url
 
-from potluck.blobs.interface import STEP_BYTES, Assembled, check_key, check_prefix, in_steps
+from potluck.blobs.interface import (
+    STEP_BYTES,
+    Assembled,
+    check_key,
+    check_prefix,
+    rechunk,
+)
 from potluck.model.error import BadSettings, NotFound, Unavailable
 
 log = structlog.get_logger()
@@ -71,7 +77,7 @@ class ObjectStoreBlobs:
     async def put_stream(self, key: str, pieces: AsyncIterator[bytes]) -> None:
         """Through a file, so that a slow sender takes neither memory nor a thread."""
         with tempfile.TemporaryFile(dir=self._spool) as spooled:
-            async for step in in_steps(pieces):
+            async for step in rechunk(pieces):
                 await self._off_the_loop(partial(spooled.write, step))
             await self._off_the_loop(lambda: self._put_file(check_key(key), spooled))
 

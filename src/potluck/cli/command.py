@@ -8,7 +8,7 @@ from typer.core import TyperCommand
 
 from potluck.cli.terminal.error_output import report_error, usage_error
 from potluck.cli.terminal.help_text import join_lines, simplify_parameters
-from potluck.cli.terminal.screen import leave_the_pipe
+from potluck.cli.terminal.screen import silence_stdout
 from potluck.model.error import PotluckError
 
 # The status that a shell reports for a program that was killed by SIGPIPE.
@@ -55,7 +55,7 @@ class Command(TyperCommand):
         except (typer.Exit, typer.Abort, typer.TyperException):
             raise
         except BrokenPipeError:
-            leave_the_pipe()
+            silence_stdout()
             status = BROKEN_PIPE_STATUS
         except Exception as error:  # noqa: BLE001 - the last place that can report it
             status = report_error(error, self._wants_json(ctx))

@@ -68,12 +68,12 @@ def complete_template_names(incomplete: str) -> list[tuple[str, str]]:
 
 
 def _templates() -> Iterator[tuple[str, str]]:
-    from potluck.cli.terminal.text_width import cut
+    from potluck.cli.terminal.text_width import truncate
     from potluck.local.template import Template, all_templates
 
     for template in all_templates():
         if isinstance(template, Template):
-            yield template.name, cut(template.about.summary, _MOST_CELLS)
+            yield template.name, truncate(template.about.summary, _MOST_CELLS)
 
 
 def _tasks() -> TaskRows:
@@ -83,10 +83,10 @@ def _tasks() -> TaskRows:
 
 
 def _recent_tasks() -> TaskRows:
-    from potluck.cli.options import server_url
-    from potluck.consumer.identity.profile import chosen_url
+    from potluck.cli.options import resolve_server_url
+    from potluck.consumer.identity.profile import choose_url
 
-    url = chosen_url(server_url(None))
+    url = choose_url(resolve_server_url(None))
     account = _account(url)
     cache = _read_cache()
     if (cache.get("url"), cache.get("who")) != (url, account):
@@ -113,12 +113,12 @@ def _fetch_tasks(url: str) -> TaskRows:
 
 def _account(url: str) -> str:
     """The account that owns the cached tasks: an address, or a hash of the token."""
-    from potluck.consumer.identity.profile import saved_for
+    from potluck.consumer.identity.profile import load_profile_for
 
     token = os.environ.get("POTLUCK_TOKEN")
     if token:
         return hashlib.sha256(token.encode()).hexdigest()[:16]
-    saved = saved_for(url)
+    saved = load_profile_for(url)
     if saved is None or saved.session is None:
         raise LookupError("not signed in")
     return saved.session.address

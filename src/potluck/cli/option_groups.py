@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeVar, get_args
 R = TypeVar("R")
 
 
-def grouped(command: Callable[..., R]) -> Callable[..., R]:
+def expand_option_groups(command: Callable[..., R]) -> Callable[..., R]:
     """Replaces each group among the command's parameters by its options."""
     parameters = list(_parameters(command))
 

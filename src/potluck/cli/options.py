@@ -106,19 +106,19 @@ def connect(server: str | None) -> "Potluck":
     """Opens a client for this server, the one in the profile, or this machine's pool."""
     from potluck.consumer import Potluck
 
-    return Potluck(server_url(server))
+    return Potluck(resolve_server_url(server))
 
 
-def server_url(server: str | None) -> str | None:
+def resolve_server_url(server: str | None) -> str | None:
     """This server or this machine's pool; None leaves it to POTLUCK_URL and the profile."""
     return _own_pool() if server is None else server
 
 
 def _own_pool() -> str | None:
     """The server that this machine provides to, for users who have no profile yet."""
-    from potluck.consumer.identity.profile import saved_url
+    from potluck.consumer.identity.profile import load_url
 
-    if os.environ.get("POTLUCK_URL") or saved_url():
+    if os.environ.get("POTLUCK_URL") or load_url():
         return None
     from potluck.cli.provider.local import provider_directory
     from potluck.provider.data_directory import known_urls

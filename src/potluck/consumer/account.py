@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from potluck.consumer.http.api_call import ask, idempotent, tell
+from potluck.consumer.http.api_call import call_api, idempotency_header, send_command
 from potluck.consumer.http.transport import Transport
-from potluck.consumer.identity.sign_in import challenge
+from potluck.consumer.identity.sign_in import get_challenge
 from potluck.model.account import Role, Scope
 from potluck.wire import routes
 from potluck.wire.identity import (
@@ -32,51 +32,53 @@ class OwnAccount:
 
     def me(self) -> Me:
         """The account of the credential, and the credential's scopes."""
-        return ask(self._transport, routes.ME, Me)
+        return call_api(self._transport, routes.ME, Me)
 
     def challenge(self) -> Challenge:
         """A nonce for the next wallet signature."""
-        return challenge(self._transport)
+        return get_challenge(self._transport)
 
     def choose_roles(self, roles: Sequence[Role]) -> Me:
         """Replaces the account's roles: consumer, provider, both or none."""
         body = ChooseRoles(tuple(roles))
-        return ask(self._transport, routes.CHOOSE_ROLES, Me, body=body)
+        return call_api(self._transport, routes.CHOOSE_ROLES, Me, body=body)
 
     def sessions(self) -> list[SessionView]:
         """The sessions of this wallet."""
-        return ask(self._transport, routes.LIST_SESSIONS, SessionList).sessions
+        return call_api(self._transport, routes.LIST_SESSIONS, SessionList).sessions
 
     def end_session(self, session_id: str) -> None:
         """Ends a session of this wallet."""
-        tell(self._transport, routes.END_SESSION, {"session_id": session_id})
+        send_command(self._transport, routes.END_SESSION, {"session_id": session_id})
 
     def log_out(self) -> None:
         """Ends the session that this client uses."""
-        tell(self._transport, routes.LOGOUT)
+        send_command(self._transport, routes.LOGOUT)
 
     def keys(self) -> list[KeyView]:
         """The valid API keys, without their secrets."""
-        return ask(self._transport, routes.LIST_KEYS, KeyList).keys
+        return call_api(self._transport, routes.LIST_KEYS, KeyList).keys
 
     def make_key(self, name: str, scopes: Sequence[Scope], expires_in: int) -> KeyMade:
         """Creates an API key; only this response contains its secret."""
         body = NewKey(name, tuple(scopes), expires_in)
-        return ask(self._transport, routes.MAKE_KEY, KeyMade, body=body, headers=idempotent())
+        return call_api(
+            self._transport, routes.MAKE_KEY, KeyMade, body=body, headers=idempotency_header()
+        )
 
     def revoke_key(self, key_id: str) -> None:
         """Revokes an API key immediately."""
-        tell(self._transport, routes.REVOKE_KEY, {"key_id": key_id})
+        send_command(self._transport, routes.REVOKE_KEY, {"key_id": key_id})
 
     def node_keys(self) -> list[NodeKeyView]:
         """The node keys that this wallet has authorised."""
-        return ask(self._transport, routes.LIST_NODE_KEYS, NodeKeyList).node_keys
+        return call_api(self._transport, routes.LIST_NODE_KEYS, NodeKeyList).node_keys
 
     def authorise_node_key(self, delegation: Delegation, machine: str) -> NodeKeyView:
         """Authorises a machine's key to work for this wallet, as the delegation says."""
         body = NewNodeKey(delegation, machine)
-        return ask(self._transport, routes.AUTHORISE_NODE_KEY, NodeKeyView, body=body)
+        return call_api(self._transport, routes.AUTHORISE_NODE_KEY, NodeKeyView, body=body)
 
     def revoke_node_key(self, node_key_id: str) -> None:
         """Revokes a machine's key; the machine gets no more work for this wallet."""
-        tell(self._transport, routes.REVOKE_NODE_KEY, {"node_key_id": node_key_id})
+        send_command(self._transport, routes.REVOKE_NODE_KEY, {"node_key_id": node_key_id})

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from potluck.consumer.http.api_call import ask, idempotent, tell
+from potluck.consumer.http.api_call import call_api, idempotency_header, send_command
 from potluck.consumer.http.transport import Transport
 from potluck.model.account import Quota, Role
 from potluck.wire import routes
@@ -33,7 +33,9 @@ class Admin:
         """All accounts, oldest first."""
         cursor: str | None = None
         while True:
-            page = ask(self._transport, routes.LIST_ACCOUNTS, AccountPage, query={"cursor": cursor})
+            page = call_api(
+                self._transport, routes.LIST_ACCOUNTS, AccountPage, query={"cursor": cursor}
+            )
             yield from page.accounts
             cursor = page.next_cursor
             if cursor is None:
@@ -41,51 +43,57 @@ class Admin:
 
     def set_roles(self, account_id: str, roles: Sequence[Role]) -> None:
         """Replaces the roles of an account; admin is one of them."""
-        tell(self._transport, routes.SET_ROLES, _account(account_id), SetRoles(tuple(roles)))
+        send_command(
+            self._transport, routes.SET_ROLES, _account(account_id), SetRoles(tuple(roles))
+        )
 
     def suspend(self, account_id: str, reason: str = "") -> None:
         """Suspends the account until it is resumed, and ends its tasks."""
-        tell(self._transport, routes.SUSPEND_ACCOUNT, _account(account_id), Suspend(reason))
+        send_command(self._transport, routes.SUSPEND_ACCOUNT, _account(account_id), Suspend(reason))
 
     def resume(self, account_id: str) -> None:
         """Lifts a suspension."""
-        tell(self._transport, routes.RESUME_ACCOUNT, _account(account_id))
+        send_command(self._transport, routes.RESUME_ACCOUNT, _account(account_id))
 
     def grant(self, account_id: str, amount_micro: int) -> None:
         """Grants credit. Retried until the server answers, and counted once."""
         body, names = GrantCredit(amount_micro), _account(account_id)
-        tell(self._transport, routes.GRANT_CREDIT, names, body, headers=idempotent())
+        send_command(
+            self._transport, routes.GRANT_CREDIT, names, body, headers=idempotency_header()
+        )
 
     def set_quota(self, account_id: str, quota: Quota) -> None:
         """Replaces the account's quota."""
-        tell(self._transport, routes.SET_QUOTA, _account(account_id), quota)
+        send_command(self._transport, routes.SET_QUOTA, _account(account_id), quota)
 
     def invite(self, wanted: NewInvite) -> InviteMade:
         """Creates an invite; only this response contains its code."""
-        headers = idempotent()
-        return ask(self._transport, routes.MAKE_INVITE, InviteMade, body=wanted, headers=headers)
+        headers = idempotency_header()
+        return call_api(
+            self._transport, routes.MAKE_INVITE, InviteMade, body=wanted, headers=headers
+        )
 
     def invites(self) -> list[InviteView]:
         """The invites that can still be used."""
-        return ask(self._transport, routes.LIST_INVITES, InviteList).invites
+        return call_api(self._transport, routes.LIST_INVITES, InviteList).invites
 
     def revoke_invite(self, invite_id: str) -> None:
         """Revokes an invite."""
-        tell(self._transport, routes.REVOKE_INVITE, {"invite_id": invite_id})
+        send_command(self._transport, routes.REVOKE_INVITE, {"invite_id": invite_id})
 
     def audit(self, before: int | None = None, limit: int | None = None) -> AuditPage:
         """A page of the audit log, newest first; pass `next_cursor` to get older entries."""
         query = {"cursor": before, "limit": limit}
-        return ask(self._transport, routes.AUDIT, AuditPage, query=query)
+        return call_api(self._transport, routes.AUDIT, AuditPage, query=query)
 
     def verify_audit(self) -> AuditVerdict:
         """Whether any audit entry was changed or removed."""
-        return ask(self._transport, routes.VERIFY_AUDIT, AuditVerdict)
+        return call_api(self._transport, routes.VERIFY_AUDIT, AuditVerdict)
 
     def rotate_key(self, new_key: bool = False) -> RotationProgress:
         """Re-encrypts a batch of values; call it until none remain."""
         body = KeyRotation(new_key)
-        return ask(self._transport, routes.ROTATE_KEY, RotationProgress, body=body)
+        return call_api(self._transport, routes.ROTATE_KEY, RotationProgress, body=body)
 
 
 def _account(account_id: str) -> dict[str, str]:

@@ -21,7 +21,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Generic, ParamSpec, Self, TypeVar
 
-from potluck.local.detached_thread import in_own_thread
+from potluck.local.detached_thread import run_in_daemon_thread
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -35,7 +35,7 @@ async def call(function: Callable[P, T], /, *arguments: P.args, **named: P.kwarg
     """Calls the function in a daemon thread of its own and returns its result."""
     context = contextvars.copy_context()
     return await asyncio.wrap_future(
-        in_own_thread(lambda: context.run(function, *arguments, **named))
+        run_in_daemon_thread(lambda: context.run(function, *arguments, **named))
     )
 
 

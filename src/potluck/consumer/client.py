@@ -13,8 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar, overload
 
-from potluck.consumer.http.api_call import ask
-from potluck.consumer.http.connect import as_saved, connect
+from potluck.consumer.http.api_call import call_api
+from potluck.consumer.http.connect import connect, connect_with_profile
 from potluck.consumer.http.transport import Patience, Transport
 from potluck.consumer.identity.bearer import FixedToken
 from potluck.consumer.identity.profile import Profile
@@ -91,7 +91,7 @@ class Potluck:
     def as_saved(cls, saved: Profile) -> Self:
         """With the session of this profile, even if POTLUCK_TOKEN is set."""
         client = cls.__new__(cls)
-        client._use(as_saved(saved))
+        client._use(connect_with_profile(saved))
         return client
 
     @classmethod
@@ -143,11 +143,11 @@ class Potluck:
 
     def health(self) -> ServerHealth:
         """Whether the server answers, and its version."""
-        return ask(self._transport, routes.HEALTHZ, ServerHealth)
+        return call_api(self._transport, routes.HEALTHZ, ServerHealth)
 
     def package(self) -> Package:
         """The wheel with which others join this pool: the code that the server runs."""
-        return ask(self._transport, routes.PACKAGE, Package)
+        return call_api(self._transport, routes.PACKAGE, Package)
 
 
 AREAS: Final = tuple(name for name, member in vars(Potluck).items() if isinstance(member, Area))

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Iterator, Sequence
 from urllib.parse import urlencode
 
-from potluck.consumer.http.api_call import ask, path_of
+from potluck.consumer.http.api_call import build_path, call_api
 from potluck.consumer.http.stream import SentEvent, Stream
 from potluck.consumer.http.transport import Transport
 from potluck.model.error import PotluckError
 from potluck.model.event import EventKind
 from potluck.wire import routes
 from potluck.wire.events import GAP, EventGap, EventPage, EventView
-from potluck.wire.response import decoded
+from potluck.wire.response import decode_response
 
 _PAGE = 200
 
@@ -31,8 +31,8 @@ class EventStream(Stream[EventView | EventGap]):
 
     def _taken(self, sent: SentEvent) -> EventView | EventGap:
         if sent.kind == GAP:
-            return decoded(sent.data.encode(), EventGap, self._transport.url)
-        return decoded(sent.data.encode(), EventView, self._transport.url)
+            return decode_response(sent.data.encode(), EventGap, self._transport.url)
+        return decode_response(sent.data.encode(), EventView, self._transport.url)
 
 
 class Events:
@@ -58,7 +58,7 @@ class Events:
             "task_id": task_id,
             "order": "newest" if newest_first else None,
         }
-        return ask(self._transport, routes.LIST_EVENTS, EventPage, query=query)
+        return call_api(self._transport, routes.LIST_EVENTS, EventPage, query=query)
 
     def all(
         self,
@@ -89,5 +89,5 @@ class Events:
         query = [("kind", kind.value) for kind in kinds] + (
             [("task_id", task_id)] if task_id else []
         )
-        path = path_of(routes.FOLLOW_EVENTS) + (f"?{urlencode(query)}" if query else "")
+        path = build_path(routes.FOLLOW_EVENTS) + (f"?{urlencode(query)}" if query else "")
         return EventStream(self._transport, path, on_gap, cursor)

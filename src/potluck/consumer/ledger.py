@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from potluck.consumer.http.api_call import ask
+from potluck.consumer.http.api_call import call_api
 from potluck.consumer.http.transport import Transport
 from potluck.model.credit import MICRO, EntryKind
 from potluck.wire import routes
@@ -37,7 +37,7 @@ class Ledger:
 
     def balance(self) -> Balance:
         """The present balance."""
-        me = ask(self._transport, routes.ME, Me)
+        me = call_api(self._transport, routes.ME, Me)
         return Balance(me.available_micro, me.held_micro)
 
     def entries(
@@ -76,7 +76,7 @@ class Ledger:
             "until": until and until.astimezone(UTC).isoformat(),
             "limit": limit,
         }
-        return ask(self._transport, routes.LEDGER, LedgerPage, query=query)
+        return call_api(self._transport, routes.LEDGER, LedgerPage, query=query)
 
     def summary(
         self,
@@ -91,4 +91,4 @@ class Ledger:
             "since": since and since.astimezone(UTC).isoformat(),
             "until": until and until.astimezone(UTC).isoformat(),
         }
-        return ask(self._transport, routes.LEDGER_SUMMARY, LedgerSummary, query=query)
+        return call_api(self._transport, routes.LEDGER_SUMMARY, LedgerSummary, query=query)

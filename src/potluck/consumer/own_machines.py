@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from potluck.consumer.http.api_call import ask
+from potluck.consumer.http.api_call import call_api
 from potluck.consumer.http.transport import Transport
 from potluck.model.terms import Order, TermsChange
 from potluck.wire import routes
@@ -21,20 +21,24 @@ class OwnNodes:
     def change(self, node_id: str, change: TermsChange) -> NodeView:
         """Requests a change of terms; the returned node lists it among the pending requests."""
         names = {"node_id": node_id}
-        return ask(self._transport, routes.CHANGE_TERMS, NodeView, names, body=change)
+        return call_api(self._transport, routes.CHANGE_TERMS, NodeView, names, body=change)
 
     def order(self, node_id: str, order: Order, devices: Sequence[str] = ()) -> NodeView:
         """Orders the node to act on these devices, by uuid or id; on all without any."""
         body = OwnerOrder(order, tuple(devices))
-        return ask(self._transport, routes.GIVE_ORDER, NodeView, {"node_id": node_id}, body=body)
+        return call_api(
+            self._transport, routes.GIVE_ORDER, NodeView, {"node_id": node_id}, body=body
+        )
 
     def explain(self, node_id: str) -> NodeExplanation:
         """Why the node gets no work, or no more, and what would help."""
-        return ask(self._transport, routes.EXPLAIN_NODE, NodeExplanation, {"node_id": node_id})
+        return call_api(self._transport, routes.EXPLAIN_NODE, NodeExplanation, {"node_id": node_id})
 
     def history(self, device_id: str) -> DeviceHistory:
         """The load of a device in the last hour."""
-        return ask(self._transport, routes.DEVICE_HISTORY, DeviceHistory, {"device_id": device_id})
+        return call_api(
+            self._transport, routes.DEVICE_HISTORY, DeviceHistory, {"device_id": device_id}
+        )
 
     def earnings(self, since: datetime | None = None, until: datetime | None = None) -> Earnings:
         """Earnings by day, node and device; of the last 30 days by default."""
@@ -42,4 +46,4 @@ class OwnNodes:
             "since": since and since.astimezone(UTC).isoformat(),
             "until": until and until.astimezone(UTC).isoformat(),
         }
-        return ask(self._transport, routes.EARNINGS, Earnings, query=query)
+        return call_api(self._transport, routes.EARNINGS, Earnings, query=query)

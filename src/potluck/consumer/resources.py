@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from potluck.consumer.http.api_call import ask
+from potluck.consumer.http.api_call import call_api
 from potluck.consumer.http.transport import Transport
 from potluck.model.device import DeviceKind
 from potluck.wire import routes
@@ -20,7 +20,7 @@ class Resources:
         nodes: list[NodeView] = []
         cursor: str | None = None
         while True:
-            page = ask(self._transport, routes.LIST_NODES, NodeList, query={"cursor": cursor})
+            page = call_api(self._transport, routes.LIST_NODES, NodeList, query={"cursor": cursor})
             nodes += page.nodes
             cursor = page.next_cursor
             if cursor is None:
@@ -28,11 +28,11 @@ class Resources:
 
     def node(self, node_id: str) -> NodeView:
         """One node."""
-        return ask(self._transport, routes.GET_NODE, NodeView, {"node_id": node_id})
+        return call_api(self._transport, routes.GET_NODE, NodeView, {"node_id": node_id})
 
     def pool(self) -> PoolView:
         """The pool in numbers: nodes, devices, waiting and running tasks."""
-        return ask(self._transport, routes.SHOW_POOL, PoolView)
+        return call_api(self._transport, routes.SHOW_POOL, PoolView)
 
     def devices(
         self,
@@ -64,4 +64,4 @@ class Resources:
             "min_reliability": min_reliability,
             "limit": limit,
         }
-        return ask(self._transport, routes.LIST_DEVICES, DevicePage, query=query)
+        return call_api(self._transport, routes.LIST_DEVICES, DevicePage, query=query)

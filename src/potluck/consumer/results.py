@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from potluck.consumer.files.files import MOST_VALUE_BYTES, Files
-from potluck.consumer.functions.decode_value import Opener
-from potluck.consumer.http.api_call import ask
+from potluck.consumer.functions.decode_value import ValueDecoder
+from potluck.consumer.http.api_call import call_api
 from potluck.consumer.http.transport import Transport
 from potluck.consumer.result.pieces import Pieces
 from potluck.consumer.result.result import Result
@@ -38,10 +38,10 @@ class TaskResults:
         """
         trusted: frozenset[str] | None = None
         if allow_pickle:
-            own_wallet = ask(self._transport, routes.ME, Me).address
+            own_wallet = call_api(self._transport, routes.ME, Me).address
             trusted = frozenset(wallet.lower() for wallet in (own_wallet, *from_wallets))
         task = self._tasks.get(task_id)
-        opener = Opener(trusted, max_result_bytes)
+        opener = ValueDecoder(trusted, max_result_bytes)
         return Result(self._tasks, self._files, self._pieces, task, opener)
 
     def told(self, task_id: str, behind: int = 0) -> TaskResult:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
-from potluck.consumer.http.api_call import ask, idempotent, path_of
+from potluck.consumer.http.api_call import build_path, call_api, idempotency_header
 from potluck.consumer.http.stream import SentEvent, Stream
 from potluck.consumer.http.transport import Patience, Transport
 from potluck.model.error import PotluckError
@@ -21,7 +21,7 @@ from potluck.wire.consumer import (
     TaskView,
 )
 from potluck.wire.estimate import Estimate
-from potluck.wire.response import decoded
+from potluck.wire.response import decode_response
 
 _EVENT: type[FollowEvent] = FollowEvent  # type: ignore[assignment]  # a union is a type to msgspec
 
@@ -30,7 +30,7 @@ class Follow(Stream[FollowEvent]):
     """The states and log of one task as they happen, until it is final and its log is complete."""
 
     def _taken(self, sent: SentEvent) -> FollowEvent:
-        event: FollowEvent = decoded(sent.data.encode(), _EVENT, self._transport.url)
+        event: FollowEvent = decode_response(sent.data.encode(), _EVENT, self._transport.url)
         if isinstance(event, FollowedState):
             self._is_over = event.task.state.is_final
         return event
@@ -48,18 +48,24 @@ class Tasks:
 
     def submit(self, request: TaskRequest) -> TaskView:
         """Submits a task, once, even if the request has to be repeated."""
-        return ask(
-            self._transport, routes.SUBMIT_TASK, TaskView, body=request, headers=idempotent()
+        return call_api(
+            self._transport,
+            routes.SUBMIT_TASK,
+            TaskView,
+            body=request,
+            headers=idempotency_header(),
         )
 
     def estimate(self, request: TaskRequest) -> Estimate:
         """Which nodes could take the task now, at what price, and when. Nothing is uploaded,
         stored or reserved."""
-        return ask(self._transport, routes.ESTIMATE_TASK, Estimate, body=request, repeatable=True)
+        return call_api(
+            self._transport, routes.ESTIMATE_TASK, Estimate, body=request, repeatable=True
+        )
 
     def get(self, task_id: str) -> TaskView:
         """The task's present state, with its newest attempts and the reason if it waits."""
-        return ask(self._transport, routes.GET_TASK, TaskView, {"task_id": task_id})
+        return call_api(self._transport, routes.GET_TASK, TaskView, {"task_id": task_id})
 
     def list(
         self,
@@ -84,16 +90,18 @@ class Tasks:
             "since": since and since.astimezone(UTC).isoformat(),
             "until": until and until.astimezone(UTC).isoformat(),
         }
-        return ask(self._transport, routes.LIST_TASKS, TaskPage, query=query)
+        return call_api(self._transport, routes.LIST_TASKS, TaskPage, query=query)
 
     def explain(self, task_id: str) -> Explanation:
         """Why a task waits, what would help, and when it may start."""
-        return ask(self._transport, routes.EXPLAIN_TASK, Explanation, {"task_id": task_id})
+        return call_api(self._transport, routes.EXPLAIN_TASK, Explanation, {"task_id": task_id})
 
     def cancel(self, task_id: str) -> TaskView:
         """Cancels a task; cancelling it again is no error."""
         names = {"task_id": task_id}
-        return ask(self._transport, routes.CANCEL_TASK, TaskView, names, headers=idempotent())
+        return call_api(
+            self._transport, routes.CANCEL_TASK, TaskView, names, headers=idempotency_header()
+        )
 
     def retry(
         self,
@@ -108,18 +116,25 @@ class Tasks:
         or all. Secrets were deleted when it ended, and have to be given again."""
         body = RetryTask(all_items, dict(secrets or {}), tuple(trust), secrets_to_strangers)
         names = {"task_id": task_id}
-        return ask(
-            self._transport, routes.RETRY_TASK, TaskView, names, body=body, headers=idempotent()
+        return call_api(
+            self._transport,
+            routes.RETRY_TASK,
+            TaskView,
+            names,
+            body=body,
+            headers=idempotency_header(),
         )
 
     def logs(self, task_id: str, attempt: int | None = None, offset: int | None = None) -> LogPage:
         """A page of the log of an attempt; of the newest one by default."""
         query = {"attempt": attempt, "offset": offset}
-        return ask(self._transport, routes.TASK_LOGS, LogPage, {"task_id": task_id}, query=query)
+        return call_api(
+            self._transport, routes.TASK_LOGS, LogPage, {"task_id": task_id}, query=query
+        )
 
     def follow(self, task_id: str, on_gap: Callable[[PotluckError], None] | None = None) -> Follow:
         """States and log as they happen, until the task is final and its log is complete."""
-        return Follow(self._transport, path_of(routes.FOLLOW_TASK, {"task_id": task_id}), on_gap)
+        return Follow(self._transport, build_path(routes.FOLLOW_TASK, {"task_id": task_id}), on_gap)
 
     def wait(self, task_id: str) -> TaskView:
         """Waits for the end of the task and returns its final state."""
@@ -142,7 +157,7 @@ class Tasks:
         """Attempts of a task, or of an item of an array, newest first, before number `cursor`."""
         query = {"cursor": cursor, "item": item, "limit": limit}
         names = {"task_id": task_id}
-        return ask(self._transport, routes.LIST_ATTEMPTS, AttemptPage, names, query=query)
+        return call_api(self._transport, routes.LIST_ATTEMPTS, AttemptPage, names, query=query)
 
     def failed_items(
         self, task_id: str, cursor: int | None = None, limit: int | None = None
@@ -150,4 +165,4 @@ class Tasks:
         """Failed items of an array, in order, after the item `cursor`."""
         query = {"cursor": cursor, "limit": limit}
         names = {"task_id": task_id}
-        return ask(self._transport, routes.FAILED_ITEMS, FailedItemPage, names, query=query)
+        return call_api(self._transport, routes.FAILED_ITEMS, FailedItemPage, names, query=query)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import UNSET
 
-from potluck.consumer.http.api_call import ask, idempotent, tell
+from potluck.consumer.http.api_call import call_api, idempotency_header, send_command
 from potluck.consumer.http.transport import Transport
 from potluck.model.event import EventKind
 from potluck.model.ids import TaskId
@@ -34,11 +34,11 @@ class Webhooks:
 
     def list(self) -> "list[WebhookView]":
         """All webhooks of the account."""
-        return ask(self._transport, routes.LIST_WEBHOOKS, WebhookList).webhooks
+        return call_api(self._transport, routes.LIST_WEBHOOKS, WebhookList).webhooks
 
     def get(self, webhook_id: str) -> WebhookView:
         """One webhook."""
-        return ask(self._transport, routes.GET_WEBHOOK, WebhookView, _names(webhook_id))
+        return call_api(self._transport, routes.GET_WEBHOOK, WebhookView, _names(webhook_id))
 
     def add(
         self,
@@ -50,8 +50,12 @@ class Webhooks:
     ) -> WebhookMade:
         """Sends events from now on to the URL. Only this response contains the secret."""
         body = NewWebhook(url, name, tuple(kinds), None if task_id is None else TaskId(task_id))
-        return ask(
-            self._transport, routes.MAKE_WEBHOOK, WebhookMade, body=body, headers=idempotent()
+        return call_api(
+            self._transport,
+            routes.MAKE_WEBHOOK,
+            WebhookMade,
+            body=body,
+            headers=idempotency_header(),
         )
 
     def change(
@@ -69,30 +73,32 @@ class Webhooks:
             UNSET if kinds is None else tuple(kinds),
         )
         names = _names(webhook_id)
-        return ask(self._transport, routes.CHANGE_WEBHOOK, WebhookView, names, body=body)
+        return call_api(self._transport, routes.CHANGE_WEBHOOK, WebhookView, names, body=body)
 
     def remove(self, webhook_id: str) -> None:
         """Removes a webhook."""
-        tell(self._transport, routes.REMOVE_WEBHOOK, _names(webhook_id))
+        send_command(self._transport, routes.REMOVE_WEBHOOK, _names(webhook_id))
 
     def test(self, webhook_id: str) -> WebhookTried:
         """Sends a test event now and returns the receiver's response."""
-        return ask(self._transport, routes.TEST_WEBHOOK, WebhookTried, _names(webhook_id))
+        return call_api(self._transport, routes.TEST_WEBHOOK, WebhookTried, _names(webhook_id))
 
     def rotate(self, webhook_id: str) -> WebhookMade:
         """Creates a new secret; events are signed with the previous one too for a day."""
         names = _names(webhook_id)
-        return ask(self._transport, routes.ROTATE_WEBHOOK, WebhookMade, names, headers=idempotent())
+        return call_api(
+            self._transport, routes.ROTATE_WEBHOOK, WebhookMade, names, headers=idempotency_header()
+        )
 
     def pause(self, webhook_id: str) -> WebhookView:
         """Stops deliveries until the webhook is resumed."""
         names = _names(webhook_id)
-        return ask(self._transport, routes.PAUSE_WEBHOOK, WebhookView, names, repeatable=True)
+        return call_api(self._transport, routes.PAUSE_WEBHOOK, WebhookView, names, repeatable=True)
 
     def resume(self, webhook_id: str, *, skip_missed: bool = False) -> WebhookView:
         """Resumes deliveries, with or without the events that were missed."""
         names, body = _names(webhook_id), ResumeWebhook(skip_missed)
-        return ask(self._transport, routes.RESUME_WEBHOOK, WebhookView, names, body=body)
+        return call_api(self._transport, routes.RESUME_WEBHOOK, WebhookView, names, body=body)
 
     def deliveries(
         self, webhook_id: str, limit: int | None = None, cursor: str | None = None
@@ -100,12 +106,12 @@ class Webhooks:
         """Deliveries, sent or waiting, newest first."""
         query = {"limit": limit, "cursor": cursor}
         names = _names(webhook_id)
-        return ask(self._transport, routes.LIST_DELIVERIES, DeliveryPage, names, query=query)
+        return call_api(self._transport, routes.LIST_DELIVERIES, DeliveryPage, names, query=query)
 
     def redeliver(self, webhook_id: str, delivery_id: str) -> DeliveryView:
         """Sends the same event again, with the same id."""
         names = {**_names(webhook_id), "delivery_id": delivery_id}
-        return ask(self._transport, routes.REDELIVER, DeliveryView, names)
+        return call_api(self._transport, routes.REDELIVER, DeliveryView, names)
 
 
 def _names(webhook_id: str) -> dict[str, str]:

@@ -93,7 +93,7 @@ class SchedulerAccount:
         self._recent_at = now
 
 
-def lately_used(milli: int, began_at: float, ended_at: float, now: float) -> float:
+def decayed_use(milli: int, began_at: float, ended_at: float, now: float) -> float:
     """The decayed use, in device-milli seconds, of a device share held from start to end."""
     if ended_at <= began_at:
         return 0.0

@@ -126,7 +126,7 @@ def admit_priority(priority: int, most: int | None) -> None:
         )
 
 
-def queue_is_full(most: int) -> QuotaExceeded:
+def queue_full_error(most: int) -> QuotaExceeded:
     if most == 0:
         return QuotaExceeded("The account may not submit tasks.", "Ask the operator for a quota.")
     return QuotaExceeded(

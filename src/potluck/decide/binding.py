@@ -40,7 +40,7 @@ class Contest(Struct, frozen=True):
         return next((side for side in sides if side.account_id == account_id), None)
 
 
-def verdict(contest: Contest, now: datetime) -> BindingVerdict:
+def decide_binding(contest: Contest, now: datetime) -> BindingVerdict:
     """The incumbent keeps the device if it answers correctly; else the contender may get it."""
     if contest.incumbent.was_right:
         return BindingVerdict.KEPT

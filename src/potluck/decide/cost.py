@@ -7,7 +7,7 @@ from potluck.decide.pool.dry_run import Market
 from potluck.model.task import TaskRequest
 
 
-class Cost(Struct, frozen=True):
+class CostEstimate(Struct, frozen=True):
     """All None if no suitable device has a price."""
 
     hold_micro: int | None  # at the lowest price; of an array, for one item
@@ -16,15 +16,15 @@ class Cost(Struct, frozen=True):
     can_pay: bool  # one attempt, or one item, at the lowest price
 
 
-def cost(
+def estimate_cost(
     request: TaskRequest, market: Market, available_micro: int, item_seconds: float | None
-) -> Cost:
+) -> CostEstimate:
     least, most = market.cheapest_micro_per_hour, market.dearest_micro_per_hour
     if least is None or most is None:
-        return Cost(None, None, None, can_pay=True)
+        return CostEstimate(None, None, None, can_pay=True)
     limit, items = request.limits.run_seconds, request.items or 1
     hold = hold_micro(least, limit)
-    return Cost(
+    return CostEstimate(
         hold_micro=hold,
         most_micro=hold_micro(most, limit) * items * request.max_attempts,
         expected_micro=None if item_seconds is None else hold_micro(least, item_seconds * items),

@@ -52,7 +52,9 @@ class Paused(Struct, frozen=True):
 Verdict: TypeAlias = DeliveryDone | RetryLater | GivenUp | Paused
 
 
-def judge(tried: DeliveryTry, rules: DeliveryRules, now: datetime, jitter: float) -> Verdict:
+def decide_delivery(
+    tried: DeliveryTry, rules: DeliveryRules, now: datetime, jitter: float
+) -> Verdict:
     """`jitter` is from 0 to 1 and scales the second half of each pause."""
     if tried.status is not None and 200 <= tried.status < 300:
         return DeliveryDone()

@@ -17,7 +17,7 @@ from potluck.model.task_spec import FunctionSpec
 MOST_OWNERS = 100
 
 
-def effective(request: TaskRequest, wallet: str) -> Requirements:
+def derive_requirements(request: TaskRequest, wallet: str) -> Requirements:
     """The effective requirements; wallets are unique and in lower case."""
     return replace(request.requirements, owners=_owners(request, wallet), python=_python(request))
 

@@ -95,7 +95,7 @@ class InvariantSnapshot(Struct, frozen=True):
     entries_sum_micro: int = 0
 
 
-def violations(picture: InvariantSnapshot) -> list[str]:
+def check_invariants(picture: InvariantSnapshot) -> list[str]:
     return [
         *(broken for task in picture.tasks for broken in _task_violations(task)),
         *(broken for attempt in picture.attempts for broken in _attempt_violations(attempt)),

@@ -25,7 +25,7 @@ _TOGETHER_BEATS = 2.0
 _OF_A_LEASE = 0.75
 
 
-class Times(Struct, frozen=True):
+class HeartbeatTimes(Struct, frozen=True):
     """The settings that define silence."""
 
     heartbeat: timedelta
@@ -63,7 +63,7 @@ class Grace(Struct, frozen=True):
     lasting: timedelta
 
 
-def for_gap(silence: HeartbeatGaps, times: Times) -> Grace | None:
+def for_gap(silence: HeartbeatGaps, times: HeartbeatTimes) -> Grace | None:
     """Decided once, at the start of a term.
 
     Nodes that return before the leader does get grace too: their leases are not renewed yet. If all
@@ -80,7 +80,7 @@ def for_gap(silence: HeartbeatGaps, times: Times) -> Grace | None:
     return Grace(last - times.lease, None, last, min(gap, LONGEST))
 
 
-def for_mass_loss(silence: HeartbeatGaps, times: Times) -> Grace | None:
+def for_mass_loss(silence: HeartbeatGaps, times: HeartbeatTimes) -> Grace | None:
     """Decided repeatedly during a term."""
     newest = silence.newest_quiet_at
     if newest is None or silence.quiet < max(FEWEST_NODES, silence.recent / _MASS):

@@ -16,7 +16,7 @@ from potluck.decide.account import SchedulerAccount
 from potluck.decide.arrays.node_speed import ArrayProgress, NodeSpeeds
 from potluck.decide.explain.explain import Explainer
 from potluck.decide.explain.node import NodeExplained
-from potluck.decide.explain.reason_updates import ReasonUpdates, Waiting
+from potluck.decide.explain.reason_updates import ReasonUpdates, WaitingUpdate
 from potluck.decide.explain.sentences import Explained
 from potluck.decide.order.interface import OrderPolicy, Place, Turn
 from potluck.decide.place_task import TaskPlacer
@@ -27,7 +27,7 @@ from potluck.decide.queue.blocked import BlockedGroups
 from potluck.decide.queue.ready_groups import ReadyGroups
 from potluck.decide.queue.task_groups import (
     BlockReason,
-    LineKey,
+    GroupKey,
     Shape,
     TaskGroup,
     TaskGroups,
@@ -53,8 +53,8 @@ _FEWEST_LOOKS = 1_000
 
 class SchedulerPlan(Struct, frozen=True):
     assignments: tuple[Assignment, ...]
-    waiting: dict[LineKey, Waiting]  # groups whose waiting reason has changed
-    emptied: tuple[LineKey, ...]  # groups that had a reason and are empty now
+    waiting: dict[GroupKey, WaitingUpdate]  # groups whose waiting reason has changed
+    emptied: tuple[GroupKey, ...]  # groups that had a reason and are empty now
     is_complete: bool  # False if there is more to decide immediately
     is_told: bool  # False if there may be more changed reasons
 
@@ -127,7 +127,7 @@ class Scheduler:
     def task_ids(self) -> list[TaskId]:
         return self._groups.task_ids()
 
-    def has_line(self, key: LineKey) -> bool:
+    def has_line(self, key: GroupKey) -> bool:
         return self._groups.has(key)
 
     @property

@@ -16,13 +16,13 @@ SECRET_VARIABLES = frozenset(
 _PR_SET_PDEATHSIG = 1
 
 
-def without_secrets(*others: str) -> dict[str, str]:
+def environment_without_secrets(*others: str) -> dict[str, str]:
     """The environment without the secret variables and these others."""
     hidden = SECRET_VARIABLES | set(others)
     return {name: value for name, value in os.environ.items() if name not in hidden}
 
 
-def ends_with_us(number: signal.Signals) -> Callable[[], None] | None:
+def end_with_parent(number: signal.Signals) -> Callable[[], None] | None:
     """For `preexec_fn`: the kernel sends the child this signal when the parent ends in any way.
 
     Linux only; None elsewhere. The kernel regards the thread that started the child as the parent.

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from potluck.local.file_lock import take
+from potluck.local.file_lock import try_lock
 from potluck.model.error import BadSettings, DataDirectoryInUse
 
 
@@ -16,7 +16,7 @@ def data_directory(variables: Mapping[str, str] = os.environ) -> Path:
     """POTLUCK_DATA_DIR, else the system's default; each part has a folder in it."""
     named = variables.get("POTLUCK_DATA_DIR")
     if named:
-        return named_directory(named)
+        return resolve_directory(named)
     from platformdirs import user_data_path
 
     return user_data_path("potluck")
@@ -26,13 +26,13 @@ def config_directory(variables: Mapping[str, str] = os.environ) -> Path:
     """POTLUCK_CONFIG_DIR, else the system's default: for the profile and the wallet."""
     named = variables.get("POTLUCK_CONFIG_DIR")
     if named:
-        return named_directory(named)
+        return resolve_directory(named)
     from platformdirs import user_config_path
 
     return user_config_path("potluck")
 
 
-def named_directory(name: str | Path) -> Path:
+def resolve_directory(name: str | Path) -> Path:
     """The absolute path. An empty name, as of an unset variable, does not mean `.`."""
     if name == "":
         raise BadSettings(
@@ -58,7 +58,7 @@ def held(directory: Path, in_use: DataDirectoryInUse, lock: str = "lock") -> Ite
 
 def _take(directory: Path, descriptor: int, in_use: DataDirectoryInUse) -> None:
     try:
-        is_ours = take(descriptor)
+        is_ours = try_lock(descriptor)
     except OSError as error:
         raise _unusable(directory, error) from error
     if not is_ours:

@@ -8,7 +8,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def in_own_thread(work: Callable[[], T]) -> Future[T]:
+def run_in_daemon_thread(work: Callable[[], T]) -> Future[T]:
     future: Future[T] = Future()
     future.set_running_or_notify_cancel()  # it cannot be cancelled
 

@@ -23,12 +23,12 @@ _DRAFT_BYTES = 4
 _DRAFT = re.compile(rf"[0-9a-f]{{{2 * _DRAFT_BYTES}}}")
 
 
-def write_whole(path: Path, data: bytes, like: os.stat_result | None = None) -> None:
+def write_atomically(path: Path, data: bytes, like: os.stat_result | None = None) -> None:
     """Replaces the file's content, with mode 0600 or with the owner and mode of `like`.
 
     A crash leaves the old content or the new, and perhaps a draft.
     """
-    draft = draft_of(path)
+    draft = draft_path(path)
     try:
         write_new(draft, data)
         if like is not None and os.name != "nt":
@@ -50,7 +50,7 @@ def write_new(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def draft_of(path: Path) -> Path:
+def draft_path(path: Path) -> Path:
     """A path beside the file for its next content."""
     return path.with_name(f".{path.name}.{secrets.token_hex(_DRAFT_BYTES)}")
 

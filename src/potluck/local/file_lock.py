@@ -15,7 +15,7 @@ else:
     import fcntl
 
 
-def take(descriptor: int) -> bool:
+def try_lock(descriptor: int) -> bool:
     """Tries to lock the open file; false if another process holds it. Never waits."""
     try:
         if sys.platform == "win32":
@@ -31,7 +31,7 @@ _PAUSE_SECONDS = 0.02
 
 
 @contextmanager
-def turn(lock: Path, patience_seconds: float = 60.0) -> Iterator[None]:
+def hold_lock(lock: Path, patience_seconds: float = 60.0) -> Iterator[None]:
     """Holds the lock, after waiting for it; creates its directory with mode 0700."""
     try:
         lock.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -56,7 +56,7 @@ def _wait(descriptor: int, lock: Path, deadline: float) -> None:
 
 def _take(descriptor: int, lock: Path) -> bool:
     try:
-        return take(descriptor)
+        return try_lock(descriptor)
     except OSError as error:
         raise _unusable(lock, error) from error
 

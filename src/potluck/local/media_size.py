@@ -126,7 +126,7 @@ class MediaSize(Struct, frozen=True):
     height: int
 
 
-def measured(path: Path) -> MediaSize | None:
+def measure_media(path: Path) -> MediaSize | None:
     """The size; None if the file is neither, does not tell, or is too large to count."""
     kind = media_type(path.name)
     try:
@@ -136,12 +136,12 @@ def measured(path: Path) -> MediaSize | None:
         if kind in ("text/csv", "text/tab-separated-values"):
             return _of_lines(path, "\t" if kind.endswith("values") else ",")
         with path.open("rb") as file:
-            return of_picture(file.read(_HEAD_BYTES), kind)
+            return measure_picture(file.read(_HEAD_BYTES), kind)
     except (OSError, ValueError, csv.Error):
         return None
 
 
-def of_picture(head: bytes, kind: str) -> MediaSize | None:
+def measure_picture(head: bytes, kind: str) -> MediaSize | None:
     """The size of a picture, from its first bytes."""
     try:
         sides = _sides(head, kind)

@@ -72,7 +72,7 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def whole(low: int, high: int) -> ValueKind:
+def whole_number(low: int, high: int) -> ValueKind:
     def spell(value: Any, name: str) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
             raise InvalidInput(

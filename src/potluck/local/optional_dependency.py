@@ -25,11 +25,11 @@ def check_server_part() -> None:
 def server_part_missing(module: str | None) -> PartMissing:
     return PartMissing(
         f"The server part of Potluck is not installed ({module} is missing).",
-        how_to_install("server"),
+        install_hint("server"),
     )
 
 
-def how_to_install(extra: str) -> str:
+def install_hint(extra: str) -> str:
     """A hint, with the command where it is known."""
     wheel = _wheel()
     if wheel is not None:

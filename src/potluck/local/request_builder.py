@@ -10,7 +10,7 @@ import msgspec
 
 from potluck.local.option_values import ME
 from potluck.local.task_options import OPTIONS, PAGE
-from potluck.model.decode_errors import plain
+from potluck.model.decode_errors import plain_message
 from potluck.model.device import DeviceKind
 from potluck.model.error import InvalidInput
 from potluck.model.task import Limits, Requirements, TaskRequest
@@ -142,7 +142,7 @@ def _in_words(sentence: str, path: str, name_of: NameOf) -> str:
         return f"{name} must be {words} {bound[2] if row is None else row.kind.show(number)}."
     if row is not None and row.name in _FORMS:
         return f"{name} {_FORMS[row.name]}."
-    return f"{name} is invalid: {plain(sentence).replace('`', '')}."
+    return f"{name} is invalid: {plain_message(sentence).replace('`', '')}."
 
 
 def _check_utf8(request: TaskRequest) -> None:

@@ -8,14 +8,14 @@ from typing import Any, TypeVar, get_args, get_origin
 import msgspec
 from msgspec import Struct
 
-from potluck.local.data_directory import named_directory
-from potluck.model.decode_errors import plain
+from potluck.local.data_directory import resolve_directory
+from potluck.model.decode_errors import plain_message
 from potluck.model.error import BadSettings
 
 T = TypeVar("T", bound=Struct)
 
 
-def read(
+def read_values(
     kind: type[T],
     prefix: str,
     options: Mapping[str, Any],
@@ -57,7 +57,7 @@ def _convert(value: Any, kind: Any, source: str) -> Any:
         return msgspec.convert(_split(value, kind, source), kind, strict=False, dec_hook=_path)
     except msgspec.ValidationError as error:
         # The value is not shown: it may be a URL with a password.
-        raise BadSettings(f"{source}: {plain(str(error))}.", _hint(kind, source)) from error
+        raise BadSettings(f"{source}: {plain_message(str(error))}.", _hint(kind, source)) from error
 
 
 def _hint(kind: Any, source: str) -> str:
@@ -68,4 +68,4 @@ def _hint(kind: Any, source: str) -> str:
 
 def _path(kind: type, value: Any) -> Any:
     assert kind is Path, "the codec converts all other types"
-    return named_directory(value)
+    return resolve_directory(value)

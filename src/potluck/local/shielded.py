@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-async def undisturbed(work: Coroutine[Any, Any, T]) -> T:
+async def finish_despite_cancel(work: Coroutine[Any, Any, T]) -> T:
     """Finishes the work even if the caller is cancelled meanwhile, then raises the cancellation."""
     task = asyncio.create_task(work)
     cancelled: asyncio.CancelledError | None = None

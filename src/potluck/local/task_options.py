@@ -78,7 +78,7 @@ _PANELS: Final[dict[str, list[TaskOption]]] = {
     GENERAL: [
         _Row("env", kinds.VARIABLES, "spec.environment", _ALL, aliases=("environment",),
              help="An environment variable; repeatable."),
-        _Row("attempts", kinds.whole(1, 100), "max_attempts", _ALL, 1, synonyms=("retries",),
+        _Row("attempts", kinds.whole_number(1, 100), "max_attempts", _ALL, 1, synonyms=("retries",),
              help="Attempts, if the task itself fails."),
         _Row("name", kinds.TEXT, "name",
              help="Its name, instead of the file's or the function's."),
@@ -115,7 +115,7 @@ _PANELS: Final[dict[str, list[TaskOption]]] = {
              help="Download the files in the task's $POTLUCK_OUTPUT to this directory."),
     ],
     "What it needs": [
-        _Row("gpu", kinds.whole(0, 64), "requirements.device_count", _ALL, 0, synonyms=("gpus",),
+        _Row("gpu", kinds.whole_number(0, 64), "requirements.device_count", _ALL, 0, synonyms=("gpus",),
              help="Number of GPUs; 0: any device."),
         _Row("device-kind", kinds.choice(DeviceKind), "requirements.device_kind", _ALL,
              help="Only this kind of device."),
@@ -143,7 +143,7 @@ _PANELS: Final[dict[str, list[TaskOption]]] = {
              synonyms=("price",), help="Maximum price per hour, for all its devices together."),
     ],
     "Limits": [
-        _Row("cores", kinds.whole(1, 4096), "requirements.cores", _ALL, 1, synonyms=("cpu", "cpus"),
+        _Row("cores", kinds.whole_number(1, 4096), "requirements.cores", _ALL, 1, synonyms=("cpu", "cpus"),
              help="Processor cores."),
         _Row("ram", kinds.SIZE, "requirements.memory_bytes", _ALL, "1GiB", synonyms=("mem",),
              help="Memory of the machine."),
@@ -155,9 +155,9 @@ _PANELS: Final[dict[str, list[TaskOption]]] = {
              help="Stop it if the server is unreachable for this time; else it continues."),
     ],
     "Many at once": [
-        _Row("array", kinds.whole(1, MOST_ITEMS), "items", _ALL & ~_PYTHON,
+        _Row("array", kinds.whole_number(1, MOST_ITEMS), "items", _ALL & ~_PYTHON,
              help="Run it N times; POTLUCK_ITEM is the number, from 0."),
-        _Row("allow-failures", kinds.whole(0, MOST_ITEMS), "allow_failures", _ALL & ~_PYTHON, 0,
+        _Row("allow-failures", kinds.whole_number(0, MOST_ITEMS), "allow_failures", _ALL & ~_PYTHON, 0,
              help="It succeeds with up to this many failed items."),
     ],
     "When it runs": [
@@ -169,7 +169,7 @@ _PANELS: Final[dict[str, list[TaskOption]]] = {
              help="Give up if it has not started within this time."),
         _Row("expected", kinds.TIME, "expected_seconds", _ALL,
              help="Expected run time; of an array, of each item."),
-        _Row("priority", kinds.whole(-100, 100), "priority", _MOST, 0,
+        _Row("priority", kinds.whole_number(-100, 100), "priority", _MOST, 0,
              help="Higher goes first."),
     ],
     "Functions": [

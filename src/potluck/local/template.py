@@ -79,7 +79,7 @@ def own_templates() -> Path:
     return config_directory() / "templates"
 
 
-def template(named: str) -> Template:
+def find_template(named: str) -> Template:
     """The template with this name, or in this folder: a name with a slash is a path."""
     if "/" in named or "\\" in named or named in (".", ".."):
         return _read(Path(named).expanduser())

@@ -19,7 +19,7 @@ _FETCH_SECONDS = 10.0
 _PREFIX = "sha256:"
 
 
-def context(ca: Path | None) -> ssl.SSLContext:
+def make_tls_context(ca: Path | None) -> ssl.SSLContext:
     """The TLS context for a server: the pinned authority alone, or the system's."""
     try:
         chosen = ssl.create_default_context(cafile=ca)
@@ -34,7 +34,7 @@ def context(ca: Path | None) -> ssl.SSLContext:
 
 def fetch_ca(certificate_url: str, fingerprint: str) -> str:
     """The authority's certificate as PEM; raises if its fingerprint differs."""
-    expected = checked_fingerprint(fingerprint)
+    expected = normalize_fingerprint(fingerprint)
     der = _der(_fetched(certificate_url))
     actual = _PREFIX + hashlib.sha256(der).hexdigest()
     if not hmac.compare_digest(actual, expected):
@@ -47,7 +47,7 @@ def fetch_ca(certificate_url: str, fingerprint: str) -> str:
     return ssl.DER_cert_to_PEM_cert(der)
 
 
-def checked_fingerprint(text: str) -> str:
+def normalize_fingerprint(text: str) -> str:
     """The normal form; colons and capitals are accepted."""
     digits = text.strip().lower().removeprefix(_PREFIX).replace(":", "")
     if len(digits) != 64 or not set(digits) <= set("0123456789abcdef"):

@@ -40,7 +40,7 @@ _BOUND = re.compile(r" ([<>]=) (-?[0-9]+)(?:\.0)?(?![0-9.])")
 _LENGTH = re.compile(r"of length ([<>]=) (\d+)")
 
 
-def plain(message: str) -> str:
+def plain_message(message: str) -> str:
     for form, words in _FORMS.items():
         message = message.replace(f"matching regex {form!r}", words)
     for phrase, words in _PHRASES.items():

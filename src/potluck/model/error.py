@@ -351,7 +351,7 @@ def by_code(code: str) -> type[PotluckError]:
     return _BY_CODE.get(code, Internal)
 
 
-def answers() -> list[type[PotluckError]]:
+def network_errors() -> list[type[PotluckError]]:
     """Every error that crosses the network, in the order of the tree."""
     return [kind for kind in _leaves(PotluckError)[1:] if not issubclass(kind, LocalError)]
 

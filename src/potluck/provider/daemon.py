@@ -31,12 +31,12 @@ from potluck.provider.announcement import (
 )
 from potluck.provider.attempt.runner import Runner
 from potluck.provider.change_counter import ChangeCounter
-from potluck.provider.control.handler import Desk, Office
+from potluck.provider.control.handler import CommandContext, CommandHandler
 from potluck.provider.control.listener import listening
 from potluck.provider.data_directory import (
     attempts_directory,
-    hold,
     load_node_id,
+    lock_directory,
     save_node_id,
     tidy,
 )
@@ -45,26 +45,30 @@ from potluck.provider.detect.report import Detection
 from potluck.provider.detect.sampler import Sampler
 from potluck.provider.devices.contest_watch import DeviceWatch
 from potluck.provider.devices.offer import NodeOffer, measure_devices, offer_forever
-from potluck.provider.effects import Workbench
+from potluck.provider.effects import AttemptEffects
 from potluck.provider.event import ShutdownAsked
-from potluck.provider.execution import Workshop, open_workshop, sandbox_named
+from potluck.provider.execution import Execution, choose_sandbox_name, open_execution
 from potluck.provider.owner.file import terms_file
 from potluck.provider.owner.live_rules import OwnerRules
 from potluck.provider.owner.observations import Observations
-from potluck.provider.owner.owner_duties import AvailabilityDuty, Doings
+from potluck.provider.owner.owner_duties import AvailabilityDuty, ProviderHooks
 from potluck.provider.owner.power import PowerCaps
 from potluck.provider.owner.remote_requests import RemoteRequests
-from potluck.provider.sandbox.sandbox_switch import Refit, refit_of, suit_sandbox
+from potluck.provider.sandbox.sandbox_switch import (
+    SandboxSwitch,
+    make_sandbox_switch,
+    switch_sandboxes,
+)
 from potluck.provider.server.heartbeat import (
+    HeartbeatContent,
     Pulse,
-    Tidings,
     beat_forever,
     watch_silence,
 )
 from potluck.provider.server.lease_poll import Rhythm, acquire_forever
 from potluck.provider.server.leave import forget
 from potluck.provider.server.node_key import load_key
-from potluck.provider.server.server_client import Link, open_link
+from potluck.provider.server.server_client import NodeServerClient, open_node_client
 from potluck.provider.server.throttle import Throttle
 from potluck.provider.settings import ProviderSettings
 from potluck.provider.shutdown_request import ShutdownRequest
@@ -105,13 +109,13 @@ def _on_signals(request_stop: Callable[[], None]) -> None:
 
 async def provide(settings: ProviderSettings, announce: Announce, stop: asyncio.Event) -> None:
     """Provides until `stop` is set, or until it is drained, if the owner requests that."""
-    with hold(settings.data_directory):
+    with lock_directory(settings.data_directory):
         tidy(settings.data_directory)
         rules = OwnerRules(terms_file(settings.data_directory), settings)
         throttle = Throttle(rules.limits.bandwidth_bytes_per_second)
-        open_named = partial(open_workshop, settings, throttle, lambda: rules.limits.pulls_images)
+        open_named = partial(open_execution, settings, throttle, lambda: rules.limits.pulls_images)
         workshop, detection = await asyncio.gather(
-            open_named(sandbox_named(settings, rules.limits.sandbox)),
+            open_named(choose_sandbox_name(settings, rules.limits.sandbox)),
             detect_devices(settings.data_directory, settings.detect_seconds),
         )
         await workshop.reap()
@@ -129,9 +133,9 @@ class _LocalFacts(Struct, frozen=True):
     announce: Announce
     rules: OwnerRules
     throttle: Throttle
-    workshop: Workshop
+    workshop: Execution
     detection: Detection
-    open_named: Callable[[str], Awaitable[Workshop]]
+    open_named: Callable[[str], Awaitable[Execution]]
 
 
 async def _serve(local: _LocalFacts, stop: asyncio.Event) -> None:
@@ -145,12 +149,12 @@ async def _serve(local: _LocalFacts, stop: asyncio.Event) -> None:
         save_node_id(settings.data_directory, settings.url, node_id)
 
     key = load_key(settings.data_directory)
-    async with open_link(settings, key, offer.registration, local.announce, keep) as link:
+    async with open_node_client(settings, key, offer.registration, local.announce, keep) as link:
         parts = _assemble(local, offer, link, await link.sign_in())
         answer = await link.register()
         async with (
             _sampling(parts),
-            listening(settings.data_directory, Desk(parts.office).handle),
+            listening(settings.data_directory, CommandHandler(parts.office).handle),
         ):
             local.announce(_registered(settings, offer, answer.node_id))
             _introduce(local, parts, answer)
@@ -162,26 +166,26 @@ async def _serve(local: _LocalFacts, stop: asyncio.Event) -> None:
 class _ProviderParts(Struct, frozen=True):
     """The parts of a running provider."""
 
-    office: Office
+    office: CommandContext
     devices: DeviceWatch
     seen: Observations
     wishes: RemoteRequests
     sampler: Sampler
-    refit: Refit
+    refit: SandboxSwitch
     announce: Announce
     detection: Detection
 
 
 def _assemble(
-    local: _LocalFacts, offer: NodeOffer, link: Link, account_id: AccountId
+    local: _LocalFacts, offer: NodeOffer, link: NodeServerClient, account_id: AccountId
 ) -> _ProviderParts:
     settings, rules, announce = local.settings, local.rules, local.announce
     news, ending, sampler = ChangeCounter(), ShutdownRequest(), Sampler(local.detection.found)
 
-    def runner_of(workshop: Workshop) -> Runner:
+    def runner_of(workshop: Execution) -> Runner:
         return workshop.runner(settings, local.detection, rules.may_run, account_id, sampler.spent)
 
-    bench = Workbench(
+    bench = AttemptEffects(
         attempts_directory(settings.data_directory, settings.url),
         link,
         runner_of(local.workshop),
@@ -192,7 +196,7 @@ def _assemble(
     bench.reports.let_pass(news.until_known)
     devices = DeviceWatch(link, local.detection.found, announce)
     seen = Observations(local.detection.devices, sampler)
-    doings = Doings(
+    doings = ProviderHooks(
         bench.busy, bench.used, bench.tell, announce, news, offer.told, local.throttle.limit
     )
     watch = AvailabilityDuty(local.detection.devices, rules, seen, doings)
@@ -203,7 +207,7 @@ def _assemble(
         ending.ask(is_for_good)
 
     power = PowerCaps(sampler, announce, local.detection.found, settings.data_directory)
-    office = Office(
+    office = CommandContext(
         *(settings, rules, offer, link, bench, watch, power, Pulse(), news, ending),
         *(devices.standings, drain),
     )
@@ -221,7 +225,7 @@ def _assemble(
         seen,
         wishes,
         sampler,
-        refit_of(office, announce, local.open_named, runner_of),
+        make_sandbox_switch(office, announce, local.open_named, runner_of),
         announce,
         local.detection,
     )
@@ -285,7 +289,7 @@ def _begin_duties(
     """Starts all duties; returns the poll for work, which ends first."""
     office, settings = parts.office, parts.office.settings
     bench, link, watch, news = office.bench, office.link, office.watch, office.news
-    tidings = Tidings(bench.held, watch.statuses, parts.wishes.number, news)
+    tidings = HeartbeatContent(bench.held, watch.statuses, parts.wishes.number, news)
 
     def hear(beat: HeartbeatAnswer) -> None:
         parts.devices.hear(beat)
@@ -302,7 +306,7 @@ def _begin_duties(
         offer_forever(link, office.offer, registered, parts.announce),
         watch.run(settings.terms_seconds),
         watch.run_looks(parts.office.power, settings.sample_seconds),
-        suit_sandbox(parts.refit, settings.terms_seconds),
+        switch_sandboxes(parts.refit, settings.terms_seconds),
         measure_devices(
             office.offer,
             parts.detection,
@@ -319,7 +323,7 @@ def _begin_duties(
     return duties.create_task(acquire_forever(link, bench.held, bench.tell, news, rhythm))
 
 
-async def _wait_for_stop(office: Office, stop: asyncio.Event) -> None:
+async def _wait_for_stop(office: CommandContext, stop: asyncio.Event) -> None:
     """Returns at a stop, or when the provider is drained and everything has been reported."""
 
     async def drained() -> None:
@@ -352,7 +356,7 @@ def _check(group: ExceptionGroup[Exception], data_directory: Path) -> None:
     raise error
 
 
-async def _settle(settings: ProviderSettings, bench: Workbench) -> None:
+async def _settle(settings: ProviderSettings, bench: AttemptEffects) -> None:
     """Ends the runs, and waits a moment for the outcomes to reach the server."""
     bench.tell([ShutdownAsked()])
     with suppress(TimeoutError):
@@ -360,7 +364,7 @@ async def _settle(settings: ProviderSettings, bench: Workbench) -> None:
             await bench.settled()
 
 
-async def _leave(office: Office, wish: int) -> None:
+async def _leave(office: CommandContext, wish: int) -> None:
     """Leaves the pool, unless the server lacks an outcome: leaving gives up all held attempts."""
     ending, failure = office.ending, None
     if held := office.bench.held():

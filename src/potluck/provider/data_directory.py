@@ -19,12 +19,12 @@ from pathlib import Path
 import msgspec
 
 from potluck.local.data_directory import held
-from potluck.local.durable_files import remove_drafts, write_whole
+from potluck.local.durable_files import remove_drafts, write_atomically
 from potluck.model.error import DataDirectoryInUse
 from potluck.model.ids import NodeId, is_id
 
 
-def hold(directory: Path) -> AbstractContextManager[None]:
+def lock_directory(directory: Path) -> AbstractContextManager[None]:
     """Creates the directory and locks it inside the context."""
     in_use = DataDirectoryInUse(
         f"Another provider runs in {directory}.",
@@ -48,7 +48,7 @@ def load_node_id(directory: Path, url: str) -> NodeId | None:
 def save_node_id(directory: Path, url: str, node_id: NodeId) -> None:
     node_ids = _load(directory)
     if node_ids.get(url) != node_id:
-        write_whole(directory / "node.json", msgspec.json.encode(node_ids | {url: node_id}))
+        write_atomically(directory / "node.json", msgspec.json.encode(node_ids | {url: node_id}))
 
 
 def known_urls(directory: Path) -> list[str]:
@@ -59,7 +59,7 @@ def known_urls(directory: Path) -> list[str]:
 def forget_node_id(directory: Path, url: str) -> None:
     node_ids = _load(directory)
     if node_ids.pop(url, None) is not None:
-        write_whole(directory / "node.json", msgspec.json.encode(node_ids))
+        write_atomically(directory / "node.json", msgspec.json.encode(node_ids))
 
 
 def attempts_directory(directory: Path, url: str) -> Path:

@@ -13,7 +13,7 @@ from pathlib import Path
 import structlog
 from msgspec import Struct
 
-from potluck.local.shielded import undisturbed
+from potluck.local.shielded import finish_despite_cancel
 from potluck.model.ids import AttemptId, TaskId
 from potluck.model.lease import Lease
 from potluck.model.task import EndReason
@@ -45,9 +45,9 @@ from potluck.provider.event import (
     Recovered,
     RunEnded,
 )
-from potluck.provider.files.blob_transfer import Courier, Freight
+from potluck.provider.files.blob_transfer import AttemptTransfers, BlobTransfer
 from potluck.provider.files.outbox import Outbox, remove_stray_outboxes
-from potluck.provider.files.output_upload import ship_parcels
+from potluck.provider.files.output_upload import upload_outputs
 from potluck.provider.instruction import (
     Conclude,
     Drop,
@@ -64,7 +64,7 @@ from potluck.provider.one_line import one_line
 from potluck.provider.sandbox.driver import StopRequest
 from potluck.provider.server.log_upload import ship_log
 from potluck.provider.server.report import ReportSender
-from potluck.provider.server.server_client import Link
+from potluck.provider.server.server_client import NodeServerClient
 from potluck.provider.server.throttle import Throttle
 from potluck.provider.settings import ProviderSettings
 from potluck.provider.state import Attempts
@@ -77,17 +77,17 @@ class Shipment(Struct, frozen=True):
     """The log and output files of an attempt, and the duties that upload them."""
 
     log: LogBuffer
-    freight: Freight
+    freight: AttemptTransfers
     duties: tuple[asyncio.Task[None], ...]
 
 
-class Workbench:
+class AttemptEffects:
     """All attempts of this node, with their runs, logs, reports and journal."""
 
     def __init__(
         self,
         directory: Path,
-        link: Link,
+        link: NodeServerClient,
         runner: Runner,
         announce: Announce,
         settings: ProviderSettings,
@@ -236,7 +236,7 @@ class Workbench:
         assert self._journal is not None, "work has begun"
         records = [record for record in map(_record, batch) if record is not None]
         if self._journal.takes_long(records):
-            await undisturbed(asyncio.to_thread(self._write, batch, records))
+            await finish_despite_cancel(asyncio.to_thread(self._write, batch, records))
         else:
             self._journal.write(records)
 
@@ -305,13 +305,13 @@ class Workbench:
     def _open(self, lease: Lease) -> Shipment:
         spool = LogSpool.open(self._directory, lease.attempt_id)
         attempt_log = LogBuffer(spool, self._log_flush_seconds)
-        freight = Freight(
+        freight = AttemptTransfers(
             Outbox.open(self._directory, lease.attempt_id),
-            Courier(self._link, lease, self._throttle),
+            BlobTransfer(self._link, lease, self._throttle),
         )
         duties = (
             ship_log(self._link, lease, attempt_log, self.tell, self._throttle),
-            ship_parcels(freight, lease.attempt_id, attempt_log, self.tell),
+            upload_outputs(freight, lease.attempt_id, attempt_log, self.tell),
         )
         shipment = Shipment(
             attempt_log, freight, tuple(self._duties.create_task(duty) for duty in duties)

@@ -9,13 +9,13 @@ from potluck.model.ids import AccountId
 from potluck.model.node import SandboxReport
 from potluck.provider.attempt.runner import Runner
 from potluck.provider.attempt.usage_meter import ReadSpent
-from potluck.provider.dependencies.package_index import PackageIndex, hosts_of
+from potluck.provider.dependencies.package_index import PackageIndex, parse_hosts
 from potluck.provider.dependencies.preparer import Preparer
 from potluck.provider.dependencies.settings import PrepareSettings
 from potluck.provider.detect.report import Detection
 from potluck.provider.devices.offer import MEMORY_SHARE, usable_memory_bytes
 from potluck.provider.expose.expose import asks_drivers, expose
-from potluck.provider.expose.off_thread import Show
+from potluck.provider.expose.off_thread import ExposeFunctions
 from potluck.provider.files.cache import FileCache
 from potluck.provider.functions.interpreter_pool import WarmSettings
 from potluck.provider.sandbox.choose import DriverSite, choose
@@ -25,7 +25,7 @@ from potluck.provider.settings import ProviderSettings
 from potluck.wire.provider import Grant
 
 
-class Workshop(Struct, frozen=True):
+class Execution(Struct, frozen=True):
     driver: Driver
     preparer: Preparer
     cache: FileCache
@@ -47,7 +47,7 @@ class Workshop(Struct, frozen=True):
     ) -> Runner:
         """The server respects the sandbox report; an unsafe sandbox also checks accounts itself."""
         found = detection.found
-        show = Show(
+        show = ExposeFunctions(
             partial(expose, found=found, is_walled=self.driver.encloses_processes),
             partial(asks_drivers, found=found),
         )
@@ -63,25 +63,25 @@ class Workshop(Struct, frozen=True):
         return Runner(*parts, seconds, only, is_taken, show, warm, read_spent)
 
 
-def sandbox_named(settings: ProviderSettings, sandbox: str | None) -> str:
+def choose_sandbox_name(settings: ProviderSettings, sandbox: str | None) -> str:
     """The sandbox in the owner's file, else the one from the options."""
     return sandbox or ("none" if settings.unsafe_no_sandbox else "bwrap")
 
 
-async def open_workshop(
+async def open_execution(
     settings: ProviderSettings, throttle: Throttle, may_pull: Callable[[], bool], sandbox: str
-) -> Workshop:
+) -> Execution:
     directory = settings.data_directory / "sandbox"
     site = DriverSite(directory, settings.name, settings.docker_url, may_pull)
     chosen = await choose(site, sandbox)
     preparer = Preparer(
         chosen.driver,
         settings.data_directory / "environments",
-        PackageIndex(settings.index_url, hosts_of(settings.index_hosts)),
+        PackageIndex(settings.index_url, parse_hosts(settings.index_hosts)),
         throttle,
         PrepareSettings(
             allow_builds=settings.allow_builds, shelf_bytes=settings.environments_bytes
         ),
     )
     cache = FileCache(settings.data_directory / "files", settings.files_bytes)
-    return Workshop(chosen.driver, preparer, cache, chosen.report, chosen.containers)
+    return Execution(chosen.driver, preparer, cache, chosen.report, chosen.containers)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from potluck.local import settings
 from potluck.local.data_directory import data_directory
 from potluck.model.bounded_types import Count, ShortText
-from potluck.provider.dependencies.settings import SHELF_BYTES
+from potluck.provider.dependencies.settings import CACHE_BYTES
 
 Interval = Annotated[float, Meta(gt=0, le=3_600)]
 
@@ -31,7 +31,7 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     index_url: str = "https://pypi.org/simple"
     index_hosts: str = ""  # more hosts of its files: `name` or `name:port`, separated by commas
     allow_builds: bool = False  # of source distributions, whose code then runs in the sandbox
-    environments_bytes: Count = SHELF_BYTES  # of all installed dependencies together
+    environments_bytes: Count = CACHE_BYTES  # of all installed dependencies together
     files_bytes: Count = 20 * 2**30  # of all cached input files
     price_micro_per_hour: Count = 0  # of each device
     labels: tuple[ShortText, ...] = ()  # that tasks may require, such as region=eu
@@ -76,7 +76,9 @@ def read_settings(
         "name": platform.node() or "provider",
         "data_directory": data_directory(variables) / "provider",
     }
-    read = settings.read(ProviderSettings, "POTLUCK_PROVIDER_", options, variables, given, _SPELLED)
+    read = settings.read_values(
+        ProviderSettings, "POTLUCK_PROVIDER_", options, variables, given, _SPELLED
+    )
     # No variable may override the address that the wallet has signed for.
     return replace(read, url=url, ca_file=ca_file)
 

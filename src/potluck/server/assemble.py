@@ -26,13 +26,13 @@ from potluck.server.accounts.first_admin import install_operator
 from potluck.server.api.app import make_app
 from potluck.server.contract_wallet import ContractWallets
 from potluck.server.egress.allow_list import read_allowed
-from potluck.server.egress.send import Outward
+from potluck.server.egress.send import GuardedSender
 from potluck.server.encryption.open_vault import open_vault
-from potluck.server.http.server import first, http_server
+from potluck.server.http.server import http_server, wait_for_first
 from potluck.server.http.tls import Tls, open_tls
-from potluck.server.loops.leadership import LeadLoop
+from potluck.server.loops.leadership import LeadershipLoop
 from potluck.server.origins import certificate_names, origins
-from potluck.server.package_wheel import own_wheel
+from potluck.server.package_wheel import build_own_wheel
 from potluck.server.policies import order_by_name, placement_by_name
 from potluck.server.postgres import embedded_postgres
 from potluck.server.rate_limiter import Limiter
@@ -68,7 +68,7 @@ async def serve(settings: ServerSettings, ready: Callable[[RunningServer], None]
         tls = open_tls(settings, settings.data_directory, lambda: certificate_names(settings))
         services = await stack.enter_async_context(_services(settings, port, tls))
         admin_invite = await install_operator(services)
-        await stack.enter_async_context(_background(LeadLoop(services).run()))
+        await stack.enter_async_context(_background(LeadershipLoop(services).run()))
         server = await stack.enter_async_context(_http(services, listener, tls))
         if tls is not None:
             duty = tls.keep_fresh(settings.tls_reload_seconds)
@@ -77,7 +77,7 @@ async def serve(settings: ServerSettings, ready: Callable[[RunningServer], None]
         package = None if services.wheel is None else services.wheel.package
         ready(RunningServer(services.origins[0], fingerprint, admin_invite, package))
         log.info("ready", host=host, port=port)
-        await first(server, stop)
+        await wait_for_first(server, stop)
         log.info("stopping")
 
 
@@ -112,7 +112,7 @@ async def _services(
 ) -> AsyncIterator[Services]:
     async with AsyncExitStack() as stack:
         wheel = asyncio.create_task(
-            asyncio.to_thread(own_wheel)
+            asyncio.to_thread(build_own_wheel)
         )  # builds while the database starts
         url = settings.database_url
         if url is None:
@@ -130,7 +130,7 @@ async def _services(
         stack.push_async_callback(live.close)
         blobs = await stack.enter_async_context(_blobs(settings))
         vault, keys = await open_vault(settings, database)
-        outward = Outward(read_allowed(settings.webhook_allow), settings.webhook_seconds)
+        outward = GuardedSender(read_allowed(settings.webhook_allow), settings.webhook_seconds)
         stack.callback(outward.close)
         yield Services(
             settings,

@@ -15,7 +15,7 @@ class Keys(Struct, frozen=True):
     secret: bytes
 
 
-def derive(secret: bytes) -> Keys:
+def derive_keys(secret: bytes) -> Keys:
     return Keys(*(_derived(secret, purpose) for purpose in Keys.__struct_fields__))
 
 

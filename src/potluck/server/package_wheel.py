@@ -43,16 +43,16 @@ class OwnWheel(Struct, frozen=True):
     data: bytes
 
 
-def own_wheel() -> OwnWheel | None:
+def build_own_wheel() -> OwnWheel | None:
     """None if the code was never installed: then its dependencies are unknown."""
     try:
-        return assembled(distribution(_NAME), Path(potluck.__file__).parent)
+        return assemble_wheel(distribution(_NAME), Path(potluck.__file__).parent)
     except (PackageNotFoundError, OSError, UnicodeDecodeError) as error:
         log.warning("no package to offer to clients", error=str(error))
         return None
 
 
-def assembled(installation: Distribution, folder: Path) -> OwnWheel:
+def assemble_wheel(installation: Distribution, folder: Path) -> OwnWheel:
     """Builds the wheel from the code in the folder and the metadata of its installation."""
     code = {f"{_NAME}/{name}": data for name, data in _code(folder)}
     metadata = dict(_metadata(installation))

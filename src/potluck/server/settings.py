@@ -138,7 +138,9 @@ def read_settings(
     """Returns the settings; raises BadSettings naming the option or variable that is wrong."""
     defaults = {"data_directory": data_directory(variables) / "server"}
     option_names = {"data_directory": "--data-dir"}
-    chosen = settings.read(ServerSettings, "POTLUCK_", options, variables, defaults, option_names)
+    chosen = settings.read_values(
+        ServerSettings, "POTLUCK_", options, variables, defaults, option_names
+    )
     read_allowed(chosen.webhook_allow)
     exposure.check(chosen.host, chosen, chosen.public_url)
     _check_times(chosen)

@@ -54,7 +54,7 @@ def device_news(device_id: DeviceId) -> str:
     return f"device-news:{device_id}"
 
 
-def terminal_ask(name: str) -> str:
+def terminal_request(name: str) -> str:
     """A terminal that waits for approval."""
     return f"device-ask:{name}"
 

@@ -12,9 +12,9 @@ from potluck.simulate.completion import Replay, SimulatedCluster, TraceOutcome
 from potluck.simulate.trace import read_trace
 
 # Hours within which a start is guaranteed; the last is practically no guarantee.
-PROMISES_HOURS = (36.0, 48.0, 60.0, 72.0, 96.0, 168.0, 10_000.0)
+GUARANTEE_HOURS = (36.0, 48.0, 60.0, 72.0, 96.0, 168.0, 10_000.0)
 # Standard deviation of the logarithm of the error of estimates.
-WRONG_BY = 1.0
+ESTIMATE_SPREAD = 1.0
 
 
 class FrontierRun(Struct, frozen=True):

@@ -35,7 +35,7 @@ class Trace(Struct, frozen=True):
         return WHOLE_DEVICE_MILLI * sum(each.kind is DeviceKind.GPU for each in devices)
 
 
-def read(directory: Path, name: str) -> Trace:
+def read_openb(directory: Path, name: str) -> Trace:
     """Reads the nodes and one task list: `default`, or a file name."""
     named = directory / name
     path = named if named.is_file() else directory / _LIST.format(name)

@@ -45,7 +45,7 @@ class PlacementRun(Struct, frozen=True):
     curve: list[PlacementPoint]  # the mean of all seeds
 
 
-def simulate(
+def simulate_placement(
     trace: Trace,
     policy: str,
     placement: Callable[[], Placement],

@@ -21,7 +21,7 @@ _source: ContextVar[Source] = ContextVar("source", default=_machine)
 
 
 @contextmanager
-def drawing_from(source: Source) -> Iterator[None]:
+def use_id_source(source: Source) -> Iterator[None]:
     """Within this context, and in tasks started there, ids come from this source."""
     token = _source.set(source)
     try:

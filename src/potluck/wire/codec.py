@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from potluck.model.decode_errors import plain
+from potluck.model.decode_errors import plain_message
 from potluck.model.error import InvalidInput
 from potluck.model.task_spec import TaskSpec
 
@@ -71,12 +71,12 @@ def _invalid(error: Exception) -> InvalidInput:
         return InvalidInput("The body is nested too deeply.")
     if isinstance(error, UnicodeError):
         return InvalidInput("The body is not valid UTF-8.")
-    return InvalidInput(f"The body is not valid: {plain(str(error))}.", _HINT)
+    return InvalidInput(f"The body is not valid: {plain_message(str(error))}.", _HINT)
 
 
 class _StoredSpec(msgspec.Struct, frozen=True):
     spec: TaskSpec
 
 
-def spec_of(kept: bytes) -> TaskSpec:
+def decode_spec(kept: bytes) -> TaskSpec:
     return decode_json(b'{"spec":' + kept + b"}", _StoredSpec).spec

@@ -43,20 +43,20 @@ class ChallengesAnswered(Struct, frozen=True):
     accepted: list[str]
 
 
-def factors(seed: str) -> tuple[bytes, bytes]:
+def make_factors(seed: str) -> tuple[bytes, bytes]:
     """The two matrices, one byte per number, row by row."""
     data = hashlib.shake_256(bytes.fromhex(seed)).digest(2 * SIZE * SIZE)
     return data[: SIZE * SIZE], data[SIZE * SIZE :]
 
 
-def rows(matrix: bytes) -> Matrix:
+def matrix_rows(matrix: bytes) -> Matrix:
     return [list(matrix[at : at + SIZE]) for at in range(0, SIZE * SIZE, SIZE)]
 
 
-def product_rows(product: bytes) -> Matrix:
+def unpack_product(product: bytes) -> Matrix:
     numbers = struct.unpack(f"<{SIZE * SIZE}I", product)
     return [list(numbers[at : at + SIZE]) for at in range(0, SIZE * SIZE, SIZE)]
 
 
-def packed(product: Matrix) -> bytes:
+def pack_product(product: Matrix) -> bytes:
     return b"".join(struct.pack(f"<{SIZE}I", *row) for row in product)

@@ -26,7 +26,7 @@ _BY_STATUS: dict[int, type[PotluckError]] = {
 }
 
 
-def decoded(body: bytes, kind: type[T], url: str) -> T:
+def decode_response(body: bytes, kind: type[T], url: str) -> T:
     """Decodes the body of a successful response."""
     try:
         return decode_json(body, kind)
@@ -35,7 +35,7 @@ def decoded(body: bytes, kind: type[T], url: str) -> T:
         raise not_potluck(url, why) from cause
 
 
-def failure(status: int, body: bytes, url: str) -> PotluckError:
+def error_of_response(status: int, body: bytes, url: str) -> PotluckError:
     """The error of a response that is not a success."""
     try:
         return to_error(decode_json(body, Problem))
@@ -43,7 +43,7 @@ def failure(status: int, body: bytes, url: str) -> PotluckError:
         return _by_status(status, url)
 
 
-def elsewhere(place: str, url: str) -> str:
+def checked_redirect(place: str, url: str) -> str:
     """The address that the server redirects to for bytes: never from https to plain http."""
     if not place.startswith("https:" if url.startswith("https:") else ("http:", "https:")):
         raise not_potluck(url, "it redirects to an address without https")

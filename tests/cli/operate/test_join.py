@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from potluck.server.package_wheel import own_wheel
+from potluck.server.package_wheel import build_own_wheel
 from potluck.wire.package import Package, installers
 from tests.cli.command_line import InProcess
 from tests.processes import ServerProcess
@@ -58,7 +58,7 @@ def run_line(line: str, python: Path) -> "subprocess.CompletedProcess[str]":
 def lines(server: ServerProcess) -> dict[str, str]:
     """What the server printed for pip, and the same for uv."""
     has_own_authority = server.url.startswith("https")
-    package = own_wheel().package  # type: ignore[union-attr]
+    package = build_own_wheel().package  # type: ignore[union-attr]
     made = installers(server.url, package, has_own_authority)
     assert server.first["join"] == made.pip
     return {"pip": made.pip, "uv": made.uv}

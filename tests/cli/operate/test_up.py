@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from potluck.consumer.identity.keystore import locked
+from potluck.consumer.identity.keystore import encrypt_key
 from tests.cli.command_line import CommandLine, InProcess
 from tests.cli.operate.upped import PATIENCE_SECONDS, Upped
 from tests.clusters import CLUSTERS
@@ -264,7 +264,7 @@ def test_no_part_is_given_the_wallet(tmp_path: Path) -> None:
 def test_a_wallet_with_a_persons_password_needs_the_person(tmp_path: Path) -> None:
     keystore = tmp_path / "config" / "wallet.json"
     keystore.parent.mkdir()
-    keystore.write_bytes(locked(Wallet("somebody").key, "their words"))
+    keystore.write_bytes(encrypt_key(Wallet("somebody").key, "their words"))
     told = CommandLine(tmp_path / "config").run(
         "up", "--port", "0", "--data-dir", tmp_path / "data"
     )

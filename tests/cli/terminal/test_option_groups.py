@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 import typer
 from typer.testing import CliRunner
 
-from potluck.cli.option_groups import grouped
+from potluck.cli.option_groups import expand_option_groups
 from potluck.local.task_options import GENERAL
 
 Size = Annotated[int, typer.Option("--size", "-s")]
@@ -27,7 +27,7 @@ class Outer:
 def test_a_command_gets_its_groups_and_typer_sees_each_option() -> None:
     given: list[object] = []
 
-    @grouped
+    @expand_option_groups
     def command(outer: Outer, word: str, loud: bool = False) -> None:
         """Say something."""
         given.extend((outer, word, loud))
@@ -43,7 +43,7 @@ def test_a_command_gets_its_groups_and_typer_sees_each_option() -> None:
 def test_what_is_not_said_is_the_default_of_its_group() -> None:
     given: list[object] = []
 
-    @grouped
+    @expand_option_groups
     def command(outer: Outer) -> None:
         given.append(outer)
 
@@ -62,10 +62,10 @@ class Shown:
 
 
 def test_the_help_shows_a_group_in_its_panel_and_a_shared_option_elsewhere_as_it_was() -> None:
-    @grouped
+    @expand_option_groups
     def one(shown: Shown) -> None: ...
 
-    @grouped
+    @expand_option_groups
     def other(size: Size = 1) -> None: ...
 
     assert _panels(one) == {"size": "A panel of its own", "colour": GENERAL}

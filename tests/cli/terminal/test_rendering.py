@@ -10,12 +10,12 @@ from rich.color import Color
 
 from potluck.cli.results.output import TaskOutput
 from potluck.cli.tasks.task_text import (
+    describe_reason,
+    describe_stage,
     duration_seconds,
     exit_status,
     ran_seconds,
-    stage,
     summarize_task,
-    why,
 )
 from potluck.cli.terminal.progress_bar import draw_bar, fit_bar
 from potluck.cli.terminal.screen import (
@@ -197,24 +197,27 @@ def test_the_exit_status_of_run(state: TaskState, exit_code: int | None, status:
 
 def test_why() -> None:
     waiting = WaitingReason("no_device", "No node has a GPU.")
-    assert why(a_task(waiting=waiting)) == "No node has a GPU."
-    assert why(a_task(TaskState.SUCCEEDED, reason=EndReason.COMPLETED, waiting=waiting)) == ""
+    assert describe_reason(a_task(waiting=waiting)) == "No node has a GPU."
     assert (
-        why(a_task(TaskState.FAILED, reason=EndReason.LOG_LIMIT))
+        describe_reason(a_task(TaskState.SUCCEEDED, reason=EndReason.COMPLETED, waiting=waiting))
+        == ""
+    )
+    assert (
+        describe_reason(a_task(TaskState.FAILED, reason=EndReason.LOG_LIMIT))
         == "it wrote more log than its limit"
     )
     late = a_task(TaskState.EXPIRED, reason=EndReason.DEADLINE)
-    assert why(late) == "it was not started in time"
+    assert describe_reason(late) == "it was not started in time"
     failed = a_task(TaskState.FAILED, reason=EndReason.EXIT_STATUS, exit_code=3)
-    assert why(failed) == "exit status 3"
+    assert describe_reason(failed) == "exit status 3"
 
 
 def test_where_a_task_is() -> None:
-    assert stage(a_task()) == "queued"
+    assert describe_stage(a_task()) == "queued"
     waiting = WaitingReason("no_device", "No node has a GPU.")
-    assert stage(a_task(waiting=waiting)) == "queued: No node has a GPU."
+    assert describe_stage(a_task(waiting=waiting)) == "queued: No node has a GPU."
     running = a_task(TaskState.RUNNING, attempts=[an_attempt()])
-    assert stage(running) == "running on lap�[31mtop (CPU plain)"
+    assert describe_stage(running) == "running on lap�[31mtop (CPU plain)"
 
 
 @pytest.mark.parametrize(
@@ -233,10 +236,10 @@ def test_where_a_task_is() -> None:
 )
 def test_how_far_an_array_is(counts: tuple[int, int, int, int], live: str, logged: str) -> None:
     running = a_task(TaskState.RUNNING, items=ItemCounts(*counts), attempts=[an_attempt()])
-    assert stage(running, is_live=True) == f"running: {live}"
-    assert stage(running) == f"running: {logged}"
+    assert describe_stage(running, is_live=True) == f"running: {live}"
+    assert describe_stage(running) == f"running: {logged}"
     between = a_task(TaskState.ASSIGNED, items=ItemCounts(*counts))
-    assert stage(between).startswith("running:") == (counts[2] > 0)
+    assert describe_stage(between).startswith("running:") == (counts[2] > 0)
 
 
 def test_a_bar_gives_way_before_words_do() -> None:
@@ -249,7 +252,7 @@ def test_a_bar_gives_way_before_words_do() -> None:
 def test_an_array_that_has_not_begun_says_why() -> None:
     waiting = WaitingReason("no_device", "No node has a GPU.")
     queued = a_task(waiting=waiting, items=ItemCounts(10, 10, 0, 0))
-    assert stage(queued, is_live=True) == "queued: No node has a GPU."
+    assert describe_stage(queued, is_live=True) == "queued: No node has a GPU."
 
 
 def test_the_summary_of_an_array_counts() -> None:

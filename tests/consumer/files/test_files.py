@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from potluck.consumer import Potluck
-from potluck.consumer.files.files import place_in
+from potluck.consumer.files.files import resolve_target
 from potluck.model import error
 from potluck.model.blob import BlobRef, NamedFile
 from potluck.wire.codec import decode_json
@@ -289,7 +289,7 @@ def test_a_strangers_name_does_not_lead_out(tmp_path: Path, name: str, told: str
     (top / "link").symlink_to(tmp_path)
     (top / "out").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(error.BadSettings, match=told) as refused:
-        place_in(top, name)
+        resolve_target(top, name)
     assert ("do not trust" in refused.value.hint) is ("outside" in told)
 
 

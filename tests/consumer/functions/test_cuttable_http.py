@@ -12,7 +12,7 @@ import pytest
 from potluck.consumer.functions.cuttable_http import CuttableConnection
 from potluck.consumer.http.transport import Transport
 from potluck.model.error import ServerUnreachable
-from potluck.server.http.authority import issued
+from potluck.server.http.authority import ensure_certificate
 from tests.consumer.test_client import HASTE
 
 
@@ -63,7 +63,7 @@ def line(
     with ExitStack() as stack:
         context, ca_file = None, None
         if request.param == "https":
-            given = issued(tmp_path, ["127.0.0.1"])
+            given = ensure_certificate(tmp_path, ["127.0.0.1"])
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(given.certificate, given.key)
             ca_file = tmp_path / "ca.pem"

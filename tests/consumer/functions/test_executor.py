@@ -20,7 +20,7 @@ import pytest
 import potluck
 from potluck.consumer import Potluck
 from potluck.consumer.functions import executor as executor_module
-from potluck.consumer.functions.dispatch import dispatch_of
+from potluck.consumer.functions.dispatch import get_dispatch
 from potluck.model.error import InvalidInput, RemoteError
 from potluck.model.lease import Lease
 from potluck.model.task import TaskState
@@ -183,7 +183,7 @@ def test_what_has_not_begun_is_called_off(client: Potluck, node: StandIn) -> Non
 def test_what_is_on_its_way_is_called_off_as_well(
     client: Potluck, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sender = dispatch_of(client).sender
+    sender = get_dispatch(client).sender
     send, is_sent, gate = sender._send, threading.Event(), threading.Event()
 
     def slow(submissions: Any) -> None:

@@ -17,8 +17,8 @@ import pytest
 
 import potluck
 from potluck.consumer import Potluck
-from potluck.consumer.functions.decode_value import FailedValue, Opener
-from potluck.consumer.functions.dispatch import dispatch_of
+from potluck.consumer.functions.decode_value import FailedValue, ValueDecoder
+from potluck.consumer.functions.dispatch import get_dispatch
 from potluck.model.blob import Value
 from potluck.model.error import (
     BadSettings,
@@ -116,7 +116,7 @@ def test_an_exception_comes_back_in_words(node: StandIn, remote: Square) -> None
 
 def test_words_of_a_node_can_be_written_and_command_no_terminal() -> None:
     told = {"type": "E\x07", "message": "\ud800 \x1b[31mred\r", "traceback": "a\n\tb\x9b"}
-    error = Opener().error(plain_values.encode(told), ResultPiece(0, 1, Value()))
+    error = ValueDecoder().error(plain_values.encode(told), ResultPiece(0, 1, Value()))
     assert isinstance(error, RemoteError)
     assert (str(error), error.traceback) == ("E�: � �[31mred�", "a\n\tb�")
 
@@ -163,7 +163,7 @@ def test_pickles_are_opened_from_named_wallets_only(
     assert node.specs[-1].pickles_results
     stranger = ResultPiece(0, 1, Value(), wallet="0xbad")
     hostile = pickle.dumps(Hostile(tmp_path / "it ran"))
-    refused = Opener(frozenset({server.wallet.address.lower()})).value(hostile, stranger)
+    refused = ValueDecoder(frozenset({server.wallet.address.lower()})).value(hostile, stranger)
     assert isinstance(refused, FailedValue) and isinstance(refused.error, UntrustedResult)
     assert not (tmp_path / "it ran").exists()
     with pytest.raises(InvalidInput, match="No owner in owner="):
@@ -371,4 +371,4 @@ def test_ctrl_c_ends_a_program_that_waits(server: ServerProcess, node: StandIn) 
 
 
 def test_it_is_made_once_for_a_client(client: Potluck) -> None:
-    assert dispatch_of(client) is dispatch_of(client)
+    assert get_dispatch(client) is get_dispatch(client)

@@ -18,11 +18,11 @@ import pytest
 from potluck.consumer import Potluck, Result
 from potluck.consumer.functions.progress import (
     VARIABLE,
-    HowFar,
+    MapProgress,
     NoProgress,
     ProgressWatch,
     TerminalMeter,
-    meter,
+    choose_meter,
 )
 from potluck.model.blob import BlobRef, NamedFile
 from potluck.model.task import TaskState
@@ -105,16 +105,16 @@ def test_a_server_that_is_away_costs_no_traceback(shown: tuple[Result, FakeServe
     assert "succeeded" in result._repr_html_()
 
 
-FAR = HowFar("norm", 12, 2, 40, 100, 10.0)
+FAR = MapProgress("norm", 12, 2, 40, 100, 10.0)
 
 
 def test_how_far_in_words() -> None:
     assert FAR.text == "norm: 12 of 100 items, 2 failed, 1.2 a second"
-    unknown = HowFar("norm", 12, 0, 40, None, 0.1)
+    unknown = MapProgress("norm", 12, 0, 40, None, 0.1)
     assert unknown.text == "norm: 12 of 40 items so far"
     assert 'value="12" max="100"' in FAR.picture.html
     assert "<progress style" in unknown.picture.html, "nobody knows how far it is"
-    hostile = HowFar("<script>", 1, 0, 1, 1, 0.1, is_over=True)
+    hostile = MapProgress("<script>", 1, 0, 1, 1, 0.1, is_over=True)
     assert "<script>" not in hostile.picture.html
 
 
@@ -125,21 +125,21 @@ class _Terminal(io.StringIO):
 
 def test_a_line_in_a_terminal_and_silence_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    assert isinstance(meter(None), NoProgress), "nobody looks"
+    assert isinstance(choose_meter(None), NoProgress), "nobody looks"
     terminal = _Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("TERM", "xterm")
-    assert isinstance(meter(False), NoProgress)
+    assert isinstance(choose_meter(False), NoProgress)
     monkeypatch.setenv(VARIABLE, "off")
-    assert isinstance(meter(True), NoProgress)
+    assert isinstance(choose_meter(True), NoProgress)
     monkeypatch.delenv(VARIABLE)
-    shown = meter(None)
+    shown = choose_meter(None)
     assert isinstance(shown, TerminalMeter)
     shown.show(FAR)
     shown.end(FAR)
     assert "norm: 12 of 100 items" in terminal.getvalue()
     monkeypatch.setenv("TERM", "dumb")
-    assert isinstance(meter(None), NoProgress)
+    assert isinstance(choose_meter(None), NoProgress)
 
 
 def test_what_is_quick_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import potluck
-from potluck.consumer.functions.options import Options, secrets_of, understood
+from potluck.consumer.functions.options import Options, parse_options, resolve_secrets
 from potluck.model.device import DeviceKind
 from potluck.model.error import InvalidInput
 
@@ -46,7 +46,7 @@ def test_a_mistake_is_told_where_it_is_made(wishes: dict[str, Any], sentence: st
 
 
 def test_words_become_what_the_server_understands() -> None:
-    options = understood(
+    options = parse_options(
         {
             "gpu": "RTX 40*",  # an earlier way to name a model
             "ram": "2GiB",
@@ -61,8 +61,8 @@ def test_words_become_what_the_server_understands() -> None:
     assert (wanted.memory_bytes, wanted.device_memory_bytes) == (2 * 2**30, 24 * 10**9)
     assert wanted.max_price_micro_per_hour == 500_000
     assert (options.request.limits.run_seconds, options.request.max_attempts) == (60.0, 3)
-    assert understood({"gpu": True}).request.requirements.device_count == 1
-    assert understood({"gpu": 4}).request.requirements.device_count == 4
+    assert parse_options({"gpu": True}).request.requirements.device_count == 1
+    assert parse_options({"gpu": 4}).request.requirements.device_count == 4
 
 
 def test_secrets_come_from_the_environment_when_they_are_sent(
@@ -70,10 +70,10 @@ def test_secrets_come_from_the_environment_when_they_are_sent(
 ) -> None:
     options = Options(secrets=["TOKEN"])
     with pytest.raises(InvalidInput, match="The environment variable TOKEN"):
-        secrets_of(options)
+        resolve_secrets(options)
     monkeypatch.setenv("TOKEN", "first")
-    assert secrets_of(options) == {"TOKEN": "first"}
-    assert secrets_of(Options(secrets={"TOKEN": "given"})) == {"TOKEN": "given"}
+    assert resolve_secrets(options) == {"TOKEN": "first"}
+    assert resolve_secrets(Options(secrets={"TOKEN": "given"})) == {"TOKEN": "given"}
 
 
 def test_only_functions_that_give_a_value_can_be_tasks() -> None:

@@ -17,8 +17,8 @@ import pytest
 
 import potluck
 from potluck.consumer.functions.call import Code
-from potluck.consumer.functions.capture import captured
-from potluck.consumer.functions.pickling import own_modules, pickled_call, pickled_items
+from potluck.consumer.functions.capture import capture_references
+from potluck.consumer.functions.pickling import find_own_modules, pickle_call, pickle_items
 from potluck.model.error import InvalidInput
 
 FACTOR = 2
@@ -55,12 +55,12 @@ def test_ones_own_modules_travel_with_the_function(tmp_path: Path) -> None:
     code = Code(uses_helper)
     modules, data = code.get(has_folder=False)
     assert __name__ in {module.__name__ for module in modules}
-    assert _elsewhere(data, pickled_call((21,), {}, modules), tmp_path) == "42 False"
+    assert _elsewhere(data, pickle_call((21,), {}, modules), tmp_path) == "42 False"
 
 
 def test_a_decorated_function_calls_itself_there_without_potluck(tmp_path: Path) -> None:
     modules, data = Code(factorial._function).get(has_folder=False)
-    assert _elsewhere(data, pickled_call((), {"n": 5}, modules), tmp_path) == "120 False"
+    assert _elsewhere(data, pickle_call((), {"n": 5}, modules), tmp_path) == "120 False"
 
 
 def test_what_a_folder_brings_stays_behind() -> None:
@@ -68,7 +68,7 @@ def test_what_a_folder_brings_stays_behind() -> None:
 
 
 def test_installed_modules_and_potluck_never_travel() -> None:
-    names = {module.__name__ for module in own_modules(uses_helper)}
+    names = {module.__name__ for module in find_own_modules(uses_helper)}
     assert "tests.processes" in names or "tests" in {name.partition(".")[0] for name in names}
     assert not [name for name in names if name.partition(".")[0] in ("potluck", "pytest", "json")]
 
@@ -89,14 +89,14 @@ def dumped(x: int) -> str:
 
 def test_what_is_installed_is_not_looked_into() -> None:
     """It refers to half of the world, and a look is taken before each call."""
-    found = captured(dumped)
+    found = capture_references(dumped)
     assert helper in found and dedent in found
     assert len(found) < 12
 
 
 def test_items_are_pickled_each_by_itself() -> None:
     shared = ["the same object"]
-    items = pickled_items([(shared, 1), (shared, 2), (lambda: 3,)], [])
+    items = pickle_items([(shared, 1), (shared, 2), (lambda: 3,)], [])
     assert [pickle.loads(item) for item in items[:2]] == [(shared, 1), (shared, 2)]
     assert pickle.loads(items[2])[0]() == 3
 
@@ -104,7 +104,7 @@ def test_items_are_pickled_each_by_itself() -> None:
 @pytest.mark.parametrize("what", [threading.Lock(), (i for i in range(3))])
 def test_what_can_not_travel_is_said_to_be_so(what: object) -> None:
     with pytest.raises(InvalidInput, match="An argument cannot be pickled") as raised:
-        pickled_call((what,), {}, [])
+        pickle_call((what,), {}, [])
     assert "inside the function" in raised.value.hint
 
 
@@ -118,7 +118,7 @@ def test_a_child_pickles_though_its_parent_was_forked_in_the_middle_of_it() -> N
             return int, ()
 
     modules = [sys.modules[__name__]]
-    thread = threading.Thread(target=pickled_call, args=((Slow(),), {}, modules))
+    thread = threading.Thread(target=pickle_call, args=((Slow(),), {}, modules))
     thread.start()
     assert is_pickling.wait(30)
     child = os.fork()
@@ -127,7 +127,7 @@ def test_a_child_pickles_though_its_parent_was_forked_in_the_middle_of_it() -> N
         signal.alarm(10)
         with contextlib.suppress(BaseException):
             assert not cloudpickle.list_registry_pickle_by_value()
-            pickled_call((1,), {}, modules)
+            pickle_call((1,), {}, modules)
             os._exit(0)
         os._exit(1)
     may_end.set()

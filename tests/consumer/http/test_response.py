@@ -14,7 +14,7 @@ from potluck.model.error import (
 )
 from potluck.wire.codec import encode_json
 from potluck.wire.problem import to_problem
-from potluck.wire.response import decoded, elsewhere, failure
+from potluck.wire.response import checked_redirect, decode_response, error_of_response
 
 URL = "http://127.0.0.1:8470"
 
@@ -31,7 +31,7 @@ URL = "http://127.0.0.1:8470"
     ],
 )
 def test_what_a_proxy_may_say_is_understood(status: int, kind: type[Exception]) -> None:
-    told = failure(status, b"<html>nginx</html>", URL)
+    told = error_of_response(status, b"<html>nginx</html>", URL)
     assert type(told) is kind
     assert str(status) in told.detail
 
@@ -39,20 +39,20 @@ def test_what_a_proxy_may_say_is_understood(status: int, kind: type[Exception]) 
 @pytest.mark.parametrize("status", [302, 400, 409, 418])
 def test_a_refusal_of_the_content_is_believed_of_the_server_only(status: int) -> None:
     """On its word a provider drops an outcome, so a proxy's word must not count for it."""
-    told = failure(status, b"<html>nginx</html>", URL)
+    told = error_of_response(status, b"<html>nginx</html>", URL)
     assert isinstance(told, BadSettings)
     assert not isinstance(told, InvalidInput | Conflict)
 
 
 def test_that_a_credential_is_over_is_believed_of_the_server_only() -> None:
     """On its word a provider ends, and a session is signed in anew."""
-    assert not isinstance(failure(401, b"<html>nginx</html>", URL), NotSignedIn)
-    told = failure(401, encode_json(to_problem(NotSignedIn("It is over."))), URL)
+    assert not isinstance(error_of_response(401, b"<html>nginx</html>", URL), NotSignedIn)
+    told = error_of_response(401, encode_json(to_problem(NotSignedIn("It is over."))), URL)
     assert type(told) is NotSignedIn
 
 
 def test_the_servers_own_error_is_itself_again() -> None:
-    told = failure(409, encode_json(to_problem(StaleLease("It is over."))), URL)
+    told = error_of_response(409, encode_json(to_problem(StaleLease("It is over."))), URL)
     assert type(told) is StaleLease and told.detail == "It is over."
 
 
@@ -71,13 +71,13 @@ def test_nobody_is_sent_from_a_secure_place_to_an_open_one(
     url: str, place: str, is_followed: bool
 ) -> None:
     if is_followed:
-        assert elsewhere(place, url) == place
+        assert checked_redirect(place, url) == place
         return
     with pytest.raises(BadSettings, match="redirects to an address"):
-        elsewhere(place, url)
+        checked_redirect(place, url)
 
 
 def test_a_success_of_another_shape_names_the_version() -> None:
     with pytest.raises(BadSettings, match="does not match this version") as refused:
-        decoded(b"[]", dict[str, str], URL)
+        decode_response(b"[]", dict[str, str], URL)
     assert "potluck version" in refused.value.hint

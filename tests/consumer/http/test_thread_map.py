@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from potluck.consumer.http.thread_map import at_once
+from potluck.consumer.http.thread_map import map_in_threads
 
 
 def test_several_are_done_at_a_time() -> None:
@@ -13,13 +13,13 @@ def test_several_are_done_at_a_time() -> None:
     def act(_: int) -> None:
         together.wait(5)
 
-    at_once(act, range(8))
+    map_in_threads(act, range(8))
 
 
 def test_all_are_done() -> None:
     done: list[int] = []
-    at_once(done.append, range(100))
-    at_once(done.append, [])
+    map_in_threads(done.append, range(100))
+    map_in_threads(done.append, [])
     assert sorted(done) == list(range(100))
 
 
@@ -35,6 +35,6 @@ def test_a_mistake_ends_it() -> None:
         done.append(number)
 
     with pytest.raises(KeyError, match="3"):
-        at_once(act, range(1000))
+        map_in_threads(act, range(1000))
     heard.set()
     assert len(done) < 1000 - 8

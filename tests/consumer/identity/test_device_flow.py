@@ -5,7 +5,7 @@ from contextlib import closing
 
 import pytest
 
-from potluck.consumer.http.connect import door
+from potluck.consumer.http.connect import connect_anonymously
 from potluck.consumer.identity.device_flow import await_approval
 from potluck.model.error import AccessDenied, AuthorizationPending, CodeExpired, SlowDown
 from potluck.model.ids import AccountId
@@ -29,7 +29,7 @@ def test_it_waits_the_interval_and_five_seconds_more_when_told(server: FakeServe
     slow = refuses(SlowDown("Too often."))
     server.plays(PATH, PENDING, slow, PENDING, hang_up(), says(TOKENS))
     waits: list[float] = []
-    with closing(door(server.url)) as line:
+    with closing(connect_anonymously(server.url)) as line:
         assert await_approval(line, ASKED, waits.append) == TOKENS
     assert waits == [2, 2, 7, 7, 14]
 
@@ -37,13 +37,13 @@ def test_it_waits_the_interval_and_five_seconds_more_when_told(server: FakeServe
 def test_it_ends_with_the_code(server: FakeServer) -> None:
     server.plays(PATH, PENDING)
     waits: list[float] = []
-    with closing(door(server.url)) as line, pytest.raises(CodeExpired):
+    with closing(connect_anonymously(server.url)) as line, pytest.raises(CodeExpired):
         await_approval(line, ASKED, waits.append)
     assert 60 <= sum(waits) <= 64
 
 
 def test_a_refusal_is_not_asked_about_again(server: FakeServer) -> None:
     server.plays(PATH, PENDING, refuses(AccessDenied("No.")))
-    with closing(door(server.url)) as line, pytest.raises(AccessDenied):
+    with closing(connect_anonymously(server.url)) as line, pytest.raises(AccessDenied):
         await_approval(line, ASKED, lambda _: None)
     assert len(server.requests) == 2

@@ -10,11 +10,11 @@ from potluck.consumer import Potluck
 from potluck.consumer.identity.profile import (
     Profile,
     Session,
-    chosen_url,
+    choose_url,
+    load_profile,
+    load_profile_for,
     profile_path,
     save_profile,
-    saved_for,
-    saved_profile,
 )
 from potluck.model.error import BadSettings, NotSignedIn
 
@@ -38,24 +38,24 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_what_was_saved_is_loaded(config: Path, profile: Profile) -> None:
     save_profile(profile)
-    assert saved_profile() == profile
+    assert load_profile() == profile
     assert stat.S_IMODE(profile_path().stat().st_mode) == 0o600
     assert [file.name for file in config.iterdir()] == ["profile.toml"]
 
 
 def test_variables_win(monkeypatch: pytest.MonkeyPatch) -> None:
     save_profile(HERE)
-    assert chosen_url() == URL
+    assert choose_url() == URL
     monkeypatch.setenv("POTLUCK_URL", "https://potluck.example/")
-    assert chosen_url() == "https://potluck.example"
-    assert chosen_url("http://127.0.0.1:1/") == "http://127.0.0.1:1"
+    assert choose_url() == "https://potluck.example"
+    assert choose_url("http://127.0.0.1:1/") == "http://127.0.0.1:1"
     with pytest.raises(BadSettings):
-        chosen_url("")  # a variable of somebody's shell that is not set
+        choose_url("")  # a variable of somebody's shell that is not set
 
 
 def test_the_session_of_one_server_is_not_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
     save_profile(HERE)
-    assert saved_for(URL) == HERE
+    assert load_profile_for(URL) == HERE
     with pytest.raises(NotSignedIn, match="not signed in to http://127"):
         Potluck("http://127.0.0.1:9999")
     monkeypatch.setenv("POTLUCK_URL", "http://127.0.0.1:9999")
@@ -119,7 +119,7 @@ def test_an_impossible_address_is_refused(url: str) -> None:
 )
 def test_an_address_has_one_spelling(typed: str, spelled: str) -> None:
     save_profile(Profile(typed, SESSION, "/the/pin.pem"))
-    saved = saved_for(chosen_url(typed))
+    saved = load_profile_for(choose_url(typed))
     assert saved is not None and (saved.url, saved.ca_file) == (spelled, "/the/pin.pem")
 
 

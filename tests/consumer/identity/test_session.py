@@ -9,13 +9,13 @@ import msgspec
 import pytest
 
 from potluck.consumer import Potluck
-from potluck.consumer.http.connect import door
+from potluck.consumer.http.connect import connect_anonymously
 from potluck.consumer.identity import wallet
 from potluck.consumer.identity.profile import (
     Profile,
     Session,
+    load_profile,
     save_profile,
-    saved_profile,
 )
 from potluck.consumer.identity.sign_in import sign_in
 from potluck.local.child_process import SECRET_VARIABLES
@@ -80,7 +80,7 @@ def test_a_token_about_to_end_is_renewed_first_and_the_new_one_is_kept(server: F
             potluck.account.me()
     assert asked(server) == ["/v1/auth/refresh nobody", "/v1/me access-2", "/v1/me access-2"]
     assert msgspec.json.decode(server.requests[0].body, type=Refresh).refresh_token == "refresh-1"
-    saved = saved_profile()
+    saved = load_profile()
     assert saved is not None and saved.session is not None
     assert saved.session.refresh_token == "refresh-2"
 
@@ -192,7 +192,7 @@ def test_nothing_is_signed_for_another_server(server: FakeServer) -> None:
     later = datetime.now(UTC) + timedelta(minutes=5)
     origins = ["https://potluck.example.org"]
     server.plays("/v1/auth/challenge", says(Challenge("n0nce" * 4, later, origins, [1])))
-    line = door(server.url)
+    line = connect_anonymously(server.url)
     with pytest.raises(BadSettings, match="uses the address https://potluck"):
         sign_in(line, wallet.Wallet(b"\1" * 32))
     line.close()
@@ -203,7 +203,7 @@ def test_a_wrong_clock_is_named(server: FakeServer) -> None:
     past = datetime.now(UTC) - timedelta(minutes=7)
     server.plays("/v1/auth/challenge", says(Challenge("n0nce" * 4, past, [server.url], [1])))
     server.plays("/v1/auth/login", NO)
-    line = door(server.url)
+    line = connect_anonymously(server.url)
     with pytest.raises(BadSettings, match="clock"):
         sign_in(line, wallet.Wallet(b"\1" * 32))
     line.close()

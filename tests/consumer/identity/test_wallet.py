@@ -71,7 +71,7 @@ def test_other_tools_keystores_are_read(tmp_path: Path, kdf: Literal["scrypt", "
     content = Account.encrypt(bytes.fromhex(KEY), "theirs", kdf, 2**10)
     path = key_file(tmp_path, json.dumps(content), 0o644)
     assert wallet.load(path, answering("theirs")).address == ADDRESS
-    assert keystore.named_address(path) == ADDRESS
+    assert keystore.read_address(path) == ADDRESS
 
 
 def test_a_signature_is_the_one_that_other_wallets_make() -> None:
@@ -86,7 +86,7 @@ def test_a_raw_key_in_a_file_or_a_variable(
 ) -> None:
     assert wallet.load(key_file(tmp_path, spelled)).address == ADDRESS
     monkeypatch.setenv("POTLUCK_WALLET_KEY", spelled)
-    assert wallet.is_known()
+    assert wallet.has_wallet()
     assert wallet.load().address == ADDRESS
 
 
@@ -115,7 +115,7 @@ def test_what_is_no_key_is_told_and_not_shown(tmp_path: Path, content: str | byt
 
 
 def test_without_a_person_only_what_needs_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert not wallet.is_known()
+    assert not wallet.has_wallet()
     with pytest.raises(NotSignedIn, match="no wallet here"):
         wallet.load()
     made = wallet.make("secret word")
@@ -139,7 +139,7 @@ def test_an_unattended_wallet_opens_by_itself(config: Path) -> None:
 
 def test_a_password_that_was_kept_for_another_wallet_is_not_the_last_word() -> None:
     wallet.make_unattended()
-    own = keystore.locked(bytes.fromhex(KEY), "my own words")
+    own = keystore.encrypt_key(bytes.fromhex(KEY), "my own words")
     wallet.keystore_path().write_bytes(own)
     with pytest.raises(NotSignedIn, match="is wrong"):
         wallet.load()

@@ -13,9 +13,9 @@ from potluck.decide.arrays.items import (
     ArrayPart,
     CountedRuns,
     HeldRange,
-    accept,
+    accept_outcomes,
     decide_after_range,
-    sort_out,
+    find_counted_runs,
     to_ranges,
 )
 from potluck.decide.retry_policy import History, Wait
@@ -66,7 +66,7 @@ def test_each_item_that_was_left_to_do_counts_once(
         for item, is_good in told
     ]
     held = HeldRange(to_ranges(remaining), max_attempts, pending_pieces=0, most_seconds=1000.0)
-    accepted = accept(outcomes, held, before)
+    accepted = accept_outcomes(outcomes, held, before)
     first = {item: is_good for item, is_good in reversed(told) if item in remaining}
     final = {each.item for each in accepted.failures if each.is_final}
     assert _items(accepted.done) == set(first)
@@ -90,7 +90,7 @@ def test_what_was_returned_together_counts_as_a_whole_or_not_at_all(
 ) -> None:
     runs = [ReturnedItems(start, start + length, 1.0, Value()) for start, length in told]
     left, counted = set(remaining), list[int]()
-    found = sort_out(runs, to_ranges(remaining))
+    found = find_counted_runs(runs, to_ranges(remaining))
     for place, run in enumerate(runs):
         items = set(range(run.start, run.end))
         if items <= left:
@@ -108,7 +108,7 @@ def test_many_runs_are_sorted_out_quickly() -> None:
     told = [*range(0, 1_000, 2), *range(9_001, 10_000, 2)]
     runs = [ReturnedItems(item, item + 1, 1.0, Value()) for item in told]
     began = time.process_time()
-    found = sort_out(runs, remaining)
+    found = find_counted_runs(runs, remaining)
     assert time.process_time() - began < 0.1
     assert found == CountedRuns(tuple(range(500, 1_000)), remaining[:4_500])
 
@@ -126,7 +126,7 @@ def test_items_take_no_longer_than_there_was_time(
 ) -> None:
     held = HeldRange((ItemRange(0, 9),), 1, pending_pieces=0, most_seconds=most)
     outcomes = [replace(outcome(item), run_seconds=seconds) for item, seconds in enumerate(told)]
-    assert accept(outcomes, held, {}).run_seconds == counted
+    assert accept_outcomes(outcomes, held, {}).run_seconds == counted
 
 
 def _items(ranges: tuple[ItemRange, ...]) -> set[int]:

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from potluck.decide.account import HALF_LIFE_SECONDS, SchedulerAccount, lately_used
+from potluck.decide.account import HALF_LIFE_SECONDS, SchedulerAccount, decayed_use
 from potluck.decide.reservations.running import RunningWork
 from potluck.decide.reservations.timetable import Timetable
 from potluck.decide.types import AccountShare, DeviceShare, RunningAttempt
@@ -65,7 +65,7 @@ def test_use_is_the_sum_of_what_each_attempt_had_for_as_long_as_it_had_it(seed: 
             account.use(now - chance.choice([0.0, 30.0]))  # a look, perhaps by an older clock
     now += chance.choice([0.0, HOUR])
     spans = [*past, *((milli, at, now) for milli, at in began.values())]
-    expected = sum(lately_used(*span, now) for span in spans)
+    expected = sum(decayed_use(*span, now) for span in spans)
     has = sum(milli for milli, _ in began.values())
     assert account.use(now) == pytest.approx(expected + has * HALF_LIFE_SECONDS)
 

@@ -17,10 +17,10 @@ from potluck.provider.attempt.journal import _read
 from potluck.provider.attempt.kinds import plan_of
 from potluck.provider.attempt.log_buffer import LogBuffer, LogSpool
 from potluck.provider.attempt.types import PreparedAttempt
-from potluck.provider.dependencies.outcome import BARE
+from potluck.provider.dependencies.outcome import SYSTEM_PYTHON
 from potluck.provider.event import Event
 from potluck.provider.expose.exposed import Exposed
-from potluck.provider.files.work_directory import InputFiles, Porter
+from potluck.provider.files.work_directory import AttemptFiles, InputFiles
 from potluck.provider.sandbox.bubblewrap.bwrap import BubblewrapDriver
 from potluck.provider.sandbox.driver import Driver, StopRequest
 from potluck.provider.sandbox.unconfined_run import UnconfinedDriver
@@ -90,11 +90,11 @@ class Ran:
 
     async def run(self, grant: Grant, inputs: InputFiles = NONE) -> EndReason:
         told: list[Event] = []
-        parts = (BARE, Exposed(), inputs, self.log, told.append, self.recall, self.freight)
+        parts = (SYSTEM_PYTHON, Exposed(), inputs, self.log, told.append, self.recall, self.freight)
         job = PreparedAttempt(grant, *parts)
         assert not isinstance(grant.spec, FunctionSpec)
         plan = plan_of(job, grant.spec)
-        run = RangeRun(job, plan.confinement, Porter(job, plan.puts))
+        run = RangeRun(job, plan.confinement, AttemptFiles(job, plan.puts))
         ended = await run.to_its_end(self._driver, self.outcomes.append)
         self.log.flush()
         return ended.reason

@@ -17,13 +17,13 @@ from potluck.model.blob import BlobRef, NamedFile
 from potluck.model.task import MIB, EndReason
 from potluck.model.task_spec import CommandSpec
 from potluck.provider.attempt.log_buffer import LogBuffer, LogSpool
-from potluck.provider.attempt.runner import MayRun, Runner, anything
+from potluck.provider.attempt.runner import MayRun, Runner, accept_any
 from potluck.provider.dependencies.package_index import PackageIndex
 from potluck.provider.dependencies.preparer import Preparer
 from potluck.provider.event import CodeStarted, Event, ItemsEnded, PrepareBegan
 from potluck.provider.expose.expose import expose, hide
 from potluck.provider.expose.exposed import Exposed, HostPaths
-from potluck.provider.expose.off_thread import Aside, Show
+from potluck.provider.expose.off_thread import DeviceExposer, ExposeFunctions
 from potluck.provider.files.cache import FileCache
 from potluck.provider.sandbox.bubblewrap.bwrap import BubblewrapDriver
 from potluck.provider.sandbox.driver import Driver, StopRequest
@@ -62,12 +62,12 @@ class Desk:
         directory: Path,
         driver: Driver,
         index_url: str = "http://127.0.0.1:9/simple",
-        may_run: MayRun = anything,
+        may_run: MayRun = accept_any,
         look: Look = hide,
     ) -> None:
         preparer = Preparer(driver, directory / "environments", PackageIndex(index_url), Throttle())
         self._cache = cache = FileCache(directory / "files", 2**30)
-        show = Show(look, lambda _: True)
+        show = ExposeFunctions(look, lambda _: True)
         self.runner = Runner(driver, preparer, cache, 0.05, None, may_run, show)
         self.staging = directory / "environments" / "staging"
         self.recall = StopRequest()
@@ -267,8 +267,8 @@ async def test_what_no_driver_has_to_be_asked_for_is_shown_without_a_thread() ->
         looked_in.append(threading.current_thread())
         return hide(granted)
 
-    await Aside(Show(look, lambda _: False)).show([])
-    await Aside(Show(look, lambda _: True)).show([])
+    await DeviceExposer(ExposeFunctions(look, lambda _: False)).show([])
+    await DeviceExposer(ExposeFunctions(look, lambda _: True)).show([])
     assert [each is threading.current_thread() for each in looked_in] == [True, False]
 
 

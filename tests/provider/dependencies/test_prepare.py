@@ -12,7 +12,7 @@ import pytest
 
 from potluck.model.script import ScriptMetadata
 from potluck.model.task import GIB, EndReason, Limits
-from potluck.provider.dependencies.outcome import BARE, PrepareFailed
+from potluck.provider.dependencies.outcome import SYSTEM_PYTHON, PrepareFailed
 from potluck.provider.dependencies.package_index import PackageIndex
 from potluck.provider.dependencies.settings import PrepareSettings
 from potluck.provider.dependencies.staging import socket_prefix
@@ -30,7 +30,7 @@ async def test_a_dependency_can_be_imported_inside(kitchen: Kitchen) -> None:
 
 
 async def test_a_script_without_dependencies_costs_nothing(kitchen: Kitchen) -> None:
-    assert await kitchen.prepare() is BARE
+    assert await kitchen.prepare() is SYSTEM_PYTHON
     assert not kitchen.directory.exists()
 
 
@@ -117,7 +117,7 @@ async def test_different_requirements_may_lead_to_one_environment(kitchen: Kitch
 
 
 async def test_a_dependency_for_another_platform_only_is_left_out(kitchen: Kitchen) -> None:
-    assert await kitchen.prepare("kind; sys_platform == 'win32'") is BARE
+    assert await kitchen.prepare("kind; sys_platform == 'win32'") is SYSTEM_PYTHON
 
 
 async def test_an_unknown_package_is_named(kitchen: Kitchen) -> None:
@@ -134,7 +134,8 @@ async def test_another_python_than_the_sandbox_has_is_refused(kitchen: Kitchen) 
         await kitchen.preparer.prepare("a", "account_a", metadata, Limits(), kitchen.hear)
     metadata = ScriptMetadata(">=3.9", ())
     assert (
-        await kitchen.preparer.prepare("a", "account_a", metadata, Limits(), kitchen.hear) is BARE
+        await kitchen.preparer.prepare("a", "account_a", metadata, Limits(), kitchen.hear)
+        is SYSTEM_PYTHON
     )
 
 

@@ -15,7 +15,7 @@ from potluck.provider.dependencies.egress_proxy import (
     RequestRefused,
     read_request,
 )
-from potluck.provider.dependencies.package_index import PackageIndex, hosts_of
+from potluck.provider.dependencies.package_index import PackageIndex, parse_hosts
 from potluck.provider.server.throttle import Throttle
 
 
@@ -212,8 +212,8 @@ def test_an_index_knows_its_endpoints() -> None:
 
 
 def test_further_hosts_are_listed_with_commas() -> None:
-    assert hosts_of(" files.example, cdn.example:81,") == ("files.example", "cdn.example:81")
-    assert hosts_of("") == ()
+    assert parse_hosts(" files.example, cdn.example:81,") == ("files.example", "cdn.example:81")
+    assert parse_hosts("") == ()
 
 
 @pytest.mark.parametrize("host", ["https://files.example", "files.example/simple", ":81"])

@@ -9,7 +9,7 @@ import pytest
 from potluck.provider.dependencies.directory_size import measure
 from potluck.provider.dependencies.outcome import PrepareFailed
 from potluck.provider.dependencies.seal import seal
-from potluck.provider.dependencies.staging import remove
+from potluck.provider.dependencies.staging import remove_trees
 
 PYTHON = frozenset({"/usr/bin/python3"})
 
@@ -97,7 +97,7 @@ async def test_a_tree_of_any_depth_is_refused_and_removed(tmp_path: Path) -> Non
     _dig(root, 1_200)
     with pytest.raises(PrepareFailed, match="cannot be inspected"):
         measure(root)
-    await remove(root)
+    await remove_trees(root)
     assert not root.exists()
 
 

@@ -10,12 +10,12 @@ from potluck.provider.detect.devices import detect_devices
 from potluck.provider.detect.types import FoundDevice
 from potluck.provider.devices.challenge import plain_product, product_on
 from potluck.provider.devices.contest_watch import DeviceWatch
-from potluck.provider.server.server_client import open_link
+from potluck.provider.server.server_client import open_node_client
 from potluck.wire.device_challenge import (
     DeviceChallenge,
-    factors,
-    product_rows,
-    rows,
+    make_factors,
+    matrix_rows,
+    unpack_product,
 )
 from potluck.wire.provider import HeartbeatAnswer, UnboundDevice
 from tests.conftest import need
@@ -29,8 +29,8 @@ FOUND = {CPU.uuid: FoundDevice(CPU.kind, CPU.vendor, CPU.model, CPU.memory_bytes
 
 
 def test_a_plain_processor_multiplies() -> None:
-    left, right = map(rows, factors(SEED))
-    product = product_rows(plain_product(SEED))
+    left, right = map(matrix_rows, make_factors(SEED))
+    product = unpack_product(plain_product(SEED))
     for row, column in ((0, 0), (3, 127), (127, 64)):
         expected = sum(left[row][at] * right[at][column] for at in range(128))
         assert product[row][column] == expected
@@ -51,7 +51,7 @@ async def test_a_card_that_opencl_does_not_know_has_no_answer(opencl_uuid: str) 
 
 async def test_a_challenge_is_answered_once_and_only_for_ones_own(server: FakeServer) -> None:
     settings = settings_for(server.url, Path("/nonexistent"))
-    async with open_link(
+    async with open_node_client(
         settings, KEY, lambda: REGISTRATION, lambda _: None, lambda _: None
     ) as link:
         await link.register()

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from potluck.model.device import DeviceDescription, DeviceKind
 from potluck.provider.detect import cpu, opencl
 from potluck.provider.detect import query_process as children
-from potluck.provider.detect.dedupe import merged
+from potluck.provider.detect.dedupe import merge_devices
 from potluck.provider.detect.devices import detect_devices, through_opencl
 from potluck.provider.detect.query_process import (
     Child,
@@ -26,7 +26,7 @@ from potluck.provider.detect.query_process import (
 )
 from potluck.provider.detect.question import Find
 from potluck.provider.detect.report import RouteAnswer, RouteOutcome
-from potluck.provider.detect.types import FoundDevice, stable_uuid, told
+from potluck.provider.detect.types import FoundDevice, clean_name, stable_uuid
 from potluck.wire.codec import decode_json, encode_json
 from tests.processes import await_true
 
@@ -81,12 +81,12 @@ MERGED = [
 def test_each_card_is_offered_once(
     by_vendor: list[FoundDevice], listed: list[FoundDevice], offered: list[str]
 ) -> None:
-    assert [one.uuid or one.model for one in merged(by_vendor, listed)] == offered
+    assert [one.uuid or one.model for one in merge_devices(by_vendor, listed)] == offered
 
 
 def test_what_a_vendor_does_not_tell_opencl_does() -> None:
     seen = by_opencl(CARD, compute_units=128, driver="CUDA 12", opencl_uuid="o")
-    [card] = merged([CARD], [seen])
+    [card] = merge_devices([CARD], [seen])
     assert (card.compute_units, card.driver, card.opencl_uuid) == (128, "CUDA 12", "o")
     assert (card.interface, card.vendor) == ("cuda", "NVIDIA")
 
@@ -271,6 +271,6 @@ def test_the_working_directory_is_not_imported_from() -> None:
 
 
 def test_the_text_of_drivers_is_cleaned() -> None:
-    assert told(" Radeon\x00\t RX \x1b[31m") == "Radeon RX [31m"
-    assert told("\x00") == "unknown"
-    assert 190 < len(told("x" * 999)) <= 200
+    assert clean_name(" Radeon\x00\t RX \x1b[31m") == "Radeon RX [31m"
+    assert clean_name("\x00") == "unknown"
+    assert 190 < len(clean_name("x" * 999)) <= 200

@@ -13,7 +13,7 @@ from potluck.provider.detect.devices import detect_devices
 from potluck.provider.detect.library import may_be_here
 from potluck.provider.detect.query_process import Unanswered
 from potluck.provider.detect.report import RouteAnswer, RouteOutcome, RouteTrial
-from potluck.provider.detect.routes import NVML, explained, routes
+from potluck.provider.detect.routes import NVML, report_unlisted_cards, routes
 from potluck.provider.detect.sampler import Sampler
 from potluck.provider.detect.types import FoundDevice, Sample
 from tests.stubs.mixed import OFFERED, WHOLE, mixed_rig
@@ -298,8 +298,8 @@ async def test_a_library_that_goes_missing_is_told_as_that(
 
 def test_a_card_that_only_the_kernel_sees_is_told_of() -> None:
     missing = RouteAnswer(RouteOutcome.MISSING, detail="There is no library.")
-    assert explained(missing, []) == missing
-    told = explained(missing, ["0000:01:00.0"])
+    assert report_unlisted_cards(missing, []) == missing
+    told = report_unlisted_cards(missing, ["0000:01:00.0"])
     assert told.outcome is RouteOutcome.FAILED
     assert "0000:01:00.0" in told.detail and "Install NVIDIA's driver" in told.hint
 

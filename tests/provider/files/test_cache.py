@@ -9,7 +9,7 @@ import pytest
 
 from potluck.model.blob import BlobRef
 from potluck.model.error import BadSettings, NotFound, SandboxUnavailable
-from potluck.provider.files.blob_transfer import Courier
+from potluck.provider.files.blob_transfer import BlobTransfer
 from potluck.provider.files.cache import FileCache
 from potluck.provider.sandbox.driver import InputFailed
 from potluck.provider.server.throttle import Throttle
@@ -21,9 +21,9 @@ DATA = bytes(range(256)) * 20
 
 
 @asynccontextmanager
-async def courier_to(server: FakeServer) -> AsyncIterator[Courier]:
+async def courier_to(server: FakeServer) -> AsyncIterator[BlobTransfer]:
     async with linked(server) as provider:
-        yield Courier(provider.link, a_lease()[0], Throttle())
+        yield BlobTransfer(provider.link, a_lease()[0], Throttle())
 
 
 def blob(server: FakeServer, data: bytes) -> BlobRef:

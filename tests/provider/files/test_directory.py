@@ -16,11 +16,11 @@ from potluck.model.blob import MOST_OUTPUT_FILES, PathText
 from potluck.model.task import MIB, MOST_ITEMS, EndReason
 from potluck.provider.files import collect_outputs as collecting
 from potluck.provider.files import outbox as outboxes
-from potluck.provider.files.collect_outputs import OUTPUT_NAME, collect
-from potluck.provider.files.in_thread import beside
+from potluck.provider.files.collect_outputs import OUTPUT_NAME, collect_outputs
+from potluck.provider.files.in_thread import run_in_thread
 from potluck.provider.files.outbox import Outbox
 from potluck.provider.files.pack import FileChanged, pack
-from potluck.provider.files.unpack import make_directory, put, unpack
+from potluck.provider.files.unpack import make_directory, put_file, unpack
 from potluck.provider.files.walk import is_empty
 from potluck.provider.sandbox.driver import InputFailed, WorkDirectory
 from tests.provider.build import a_lease
@@ -131,7 +131,7 @@ def test_no_link_is_followed_on_the_way_in(tmp_path: Path, work: WorkDirectory) 
         make_directory(work, "file", MIB)
     for name in ("sub/evil", "file"):
         with pytest.raises(InputFailed, match="two entries have the same path"):
-            put(work, name, b"x", MIB)
+            put_file(work, name, b"x", MIB)
     assert list(outside.iterdir()) == []
 
 
@@ -139,7 +139,7 @@ def test_a_script_takes_the_place_of_its_copy_in_the_folder(
     tmp_path: Path, work: WorkDirectory
 ) -> None:
     unpack(archived(tmp_path, ("src/train.py", b"old and long", 0o644)), work, MIB)
-    put(work, "src/train.py", b"new", MIB)
+    put_file(work, "src/train.py", b"new", MIB)
     assert (tmp_path / "work/src/train.py").read_bytes() == b"new"
 
 
@@ -161,7 +161,7 @@ def test_only_plain_files_are_collected(
         listener.bind(str(output / "socket"))
     with (output / "holes").open("wb") as file:
         file.truncate(10**12)
-    remarks = collect(work, outbox, MIB, "7/")
+    remarks = collect_outputs(work, outbox, MIB, "7/")
     assert [parcel.path for parcel in outbox.parcels] == ["7/deep/file", "7/empty"]
     assert outbox.read(outbox.parcels[0], 0, 100) == b"content"
     assert len(remarks) == 2
@@ -182,7 +182,7 @@ def test_a_path_that_would_be_too_long_of_an_item_is_left_out(
     deep.mkdir(parents=True)
     (deep / ("x" * 90)).touch()
     (deep / ("x" * 91)).touch()
-    assert len(collect(work, outbox, MIB, f"{MOST_ITEMS - 1}/")) == 1
+    assert len(collect_outputs(work, outbox, MIB, f"{MOST_ITEMS - 1}/")) == 1
     (parcel,) = outbox.parcels
     assert msgspec.convert(parcel.path, PathText).endswith("x" * 90)
 
@@ -192,7 +192,7 @@ def test_a_name_that_is_no_text_is_left_out_and_said(
 ) -> None:
     (tmp_path / "work/output").mkdir()
     Path(os.fsdecode(bytes(tmp_path) + b"/work/output/\xff")).touch()
-    (remark,) = collect(work, outbox, MIB)
+    (remark,) = collect_outputs(work, outbox, MIB)
     assert remark.encode().isascii()
     assert outbox.parcels == []
 
@@ -206,7 +206,7 @@ def test_what_the_task_keeps_from_everybody_is_passed_over(
     (tmp_path / "work/checkpoint/closed").touch(0o000)
     (tmp_path / "work/output").chmod(0o000)
     with nobody():
-        assert collect(work, outbox, MIB) == [
+        assert collect_outputs(work, outbox, MIB) == [
             "output: left out, as they are not regular files or have unusable names: 'output'"
         ]
         assert b"".join(pack(work.descriptor, "checkpoint")) == bytes(1024)
@@ -218,7 +218,7 @@ def test_an_output_directory_that_is_a_link_is_nothing(
     (tmp_path / "secret").write_text("of the host")
     (tmp_path / "work/output").symlink_to(tmp_path)
     assert is_empty(work.descriptor, OUTPUT_NAME)
-    assert (collect(work, outbox, MIB), outbox.parcels) == ([], [])
+    assert (collect_outputs(work, outbox, MIB), outbox.parcels) == ([], [])
 
 
 def test_what_this_machine_has_no_room_for_is_left_out_and_said(
@@ -227,7 +227,7 @@ def test_what_this_machine_has_no_room_for_is_left_out_and_said(
     (tmp_path / "work/output").mkdir()
     (tmp_path / "work/output/file").write_text("all of it")
     monkeypatch.setattr(outboxes, "_SPARE_BYTES", 2**62)
-    assert collect(work, outbox, MIB) == [
+    assert collect_outputs(work, outbox, MIB) == [
         "output: left out, as this node's own disk is full: 'file'"
     ]
     assert outbox.parcels == []
@@ -241,7 +241,7 @@ def test_there_is_an_end_to_files(
     (tmp_path / "work/output").mkdir()
     for number in range(5):
         (tmp_path / f"work/output/{number}").touch()
-    assert collect(work, outbox, MIB) == ["output: only the first 3 files are kept"]
+    assert collect_outputs(work, outbox, MIB) == ["output: only the first 3 files are kept"]
     assert len(outbox) == 3
 
 
@@ -254,11 +254,11 @@ async def test_a_thread_works_where_it_was_told_however_the_run_ends(tmp_path: P
     def act(work: WorkDirectory) -> None:
         began.set()
         go_on.wait(10)
-        put(work, "late", b"x", MIB)
+        put_file(work, "late", b"x", MIB)
         done.set()
 
     descriptor = os.open(tmp_path / "work", os.O_RDONLY)
-    acting = asyncio.create_task(beside(WorkDirectory(descriptor), act))
+    acting = asyncio.create_task(run_in_thread(WorkDirectory(descriptor), act))
     await asyncio.to_thread(began.wait, 10)
     acting.cancel()
     await asyncio.gather(acting, return_exceptions=True)

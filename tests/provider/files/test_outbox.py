@@ -11,7 +11,7 @@ import pytest
 from potluck.model.blob import INLINE_BYTES
 from potluck.provider.files import outbox as outboxes
 from potluck.provider.files.outbox import (
-    NoRoom,
+    DiskFull,
     Outbox,
     OutputRole,
     remove_stray_outboxes,
@@ -84,7 +84,7 @@ def test_no_task_fills_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     outbox.add(OutputRole.OUTPUT, "first", [b"1"])
     free = iter([2**30, 0, 2**30])
     monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=next(free)))
-    with pytest.raises(NoRoom):
+    with pytest.raises(DiskFull):
         outbox.add(OutputRole.OUTPUT, "large", [b"22", b"33"])
     assert (tmp_path / "outbox" / ATTEMPT / "content").stat().st_size == 1
     last = outbox.add(OutputRole.OUTPUT, "last", [b"4"])

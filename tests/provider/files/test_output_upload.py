@@ -13,9 +13,9 @@ from potluck.model.lease import Lease
 from potluck.provider.attempt.log_buffer import LogBuffer, LogSpool
 from potluck.provider.event import Event, LeaseLost, ParcelsShipped, ValueRefused
 from potluck.provider.files import outbox as outboxes
-from potluck.provider.files.blob_transfer import Courier, Freight
+from potluck.provider.files.blob_transfer import AttemptTransfers, BlobTransfer
 from potluck.provider.files.outbox import Outbox, OutputRole
-from potluck.provider.files.output_upload import ship_parcels
+from potluck.provider.files.output_upload import upload_outputs
 from potluck.provider.server.throttle import Throttle
 from tests.provider.build import a_lease
 from tests.provider.fake_server import FakeServer
@@ -27,7 +27,7 @@ LARGE = bytes(range(256)) * 1025
 class Dock:
     """An outbox that is being shipped."""
 
-    def __init__(self, freight: Freight, log: LogBuffer) -> None:
+    def __init__(self, freight: AttemptTransfers, log: LogBuffer) -> None:
         self.outbox, self.log = freight.outbox, log
         self.told: list[Event] = []
 
@@ -59,9 +59,9 @@ async def shipping(
     lease = lease or a_lease()[0]
     async with linked(server) as provider:
         outbox = Outbox.open(directory, lease.attempt_id)
-        freight = Freight(outbox, Courier(provider.link, lease, Throttle()))
+        freight = AttemptTransfers(outbox, BlobTransfer(provider.link, lease, Throttle()))
         dock = Dock(freight, LogBuffer(LogSpool.open(directory, lease.attempt_id), 60.0))
-        duty = asyncio.create_task(ship_parcels(freight, lease.attempt_id, dock.log, dock.tell))
+        duty = asyncio.create_task(upload_outputs(freight, lease.attempt_id, dock.log, dock.tell))
         try:
             yield dock
         finally:

@@ -17,7 +17,7 @@ from potluck.model.lease import Lease
 from potluck.model.task import MIB, EndReason
 from potluck.model.task_spec import FunctionSpec
 from potluck.provider.attempt import unsent_results
-from potluck.provider.attempt.item_blame import Blame, blamed
+from potluck.provider.attempt.item_blame import Blame, assign_blame
 from potluck.provider.event import ItemsEnded
 from potluck.provider.files import collect_outputs as collecting
 from potluck.provider.functions.interpreter_main import (
@@ -63,7 +63,7 @@ def test_who_is_to_blame(
     can_go_on: bool,
     expected: Blame,
 ) -> None:
-    told = blamed(ended, recalled, is_item_known=is_item_known, can_go_on=can_go_on)
+    told = assign_blame(ended, recalled, is_item_known=is_item_known, can_go_on=can_go_on)
     assert told is expected
 
 

@@ -18,16 +18,16 @@ from potluck.provider.attempt.log_buffer import LogBuffer, LogSpool
 from potluck.provider.attempt.mask import LogWriter
 from potluck.provider.attempt.runner import run_function
 from potluck.provider.attempt.types import PreparedAttempt
-from potluck.provider.attempt.unsent_results import Backlog
-from potluck.provider.dependencies.outcome import BARE
+from potluck.provider.attempt.unsent_results import UnsentResults
+from potluck.provider.dependencies.outcome import SYSTEM_PYTHON
 from potluck.provider.event import Event, ItemsEnded
 from potluck.provider.expose.exposed import Exposed
-from potluck.provider.files.blob_transfer import Freight
+from potluck.provider.files.blob_transfer import AttemptTransfers
 from potluck.provider.files.outbox import Outbox, OutputRole
 from potluck.provider.files.work_directory import InputFiles
 from potluck.provider.functions.confinement import confine_function
-from potluck.provider.functions.interpreter_key import WarmKey, key_of
-from potluck.provider.functions.interpreter_pool import Pins, WarmPool, WarmSettings
+from potluck.provider.functions.interpreter_key import WarmKey, make_warm_key
+from potluck.provider.functions.interpreter_pool import HeldFiles, WarmPool, WarmSettings
 from potluck.provider.sandbox.driver import Driver, RunOutcome, StopRequest
 from potluck.wire import item_file
 from potluck.wire.plain_values import decode
@@ -81,9 +81,9 @@ def items_of(
 
 def key(grant: Grant) -> WarmKey:
     assert isinstance(grant.spec, FunctionSpec)
-    parts = (BARE, Exposed(), InputFiles(), cast(LogWriter, None), print, StopRequest())
-    job = PreparedAttempt(grant, *parts, cast(Freight, None))
-    return key_of(job, grant.spec, confine_function(job))
+    parts = (SYSTEM_PYTHON, Exposed(), InputFiles(), cast(LogWriter, None), print, StopRequest())
+    job = PreparedAttempt(grant, *parts, cast(AttemptTransfers, None))
+    return make_warm_key(job, grant.spec, confine_function(job))
 
 
 class Ran:
@@ -124,13 +124,13 @@ class Shop:
     def __init__(self, driver: Driver, directory: Path, settings: WarmSettings | None = None):
         self._directory = directory
         self.held: list[str] = []
-        pins = Pins(lambda _, name: self.held.append(name), self.held.remove)
+        pins = HeldFiles(lambda _, name: self.held.append(name), self.held.remove)
         self.pool = WarmPool(driver, settings or WarmSettings(), pins)
         self.recall = StopRequest()
         self.told: list[Event] = []
         self.logs: list[LogBuffer] = []
         self.outboxes: list[Outbox] = []
-        self.backlogs: list[Backlog] = []
+        self.backlogs: list[UnsentResults] = []
 
     async def run(self, grant: Grant, inputs: InputFiles | None = None) -> Ran:
         spool = LogSpool.open(self._directory, grant.attempt_id)
@@ -140,7 +140,15 @@ class Shop:
         self.backlogs.append(freight.backlog)
         told: list[Event] = []
         self.told = told
-        parts = (BARE, Exposed(), inputs or InputFiles(), log, told.append, self.recall, freight)
+        parts = (
+            SYSTEM_PYTHON,
+            Exposed(),
+            inputs or InputFiles(),
+            log,
+            told.append,
+            self.recall,
+            freight,
+        )
         assert isinstance(grant.spec, FunctionSpec)
         outcome = await run_function(PreparedAttempt(grant, *parts), grant.spec, self.pool, 0.1)
         log.flush()

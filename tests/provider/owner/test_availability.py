@@ -17,7 +17,7 @@ from potluck.provider.owner.availability import (
     is_wanted_back,
     refusal,
 )
-from potluck.provider.owner.foreign_use import Beside, Efforts
+from potluck.provider.owner.foreign_use import ForeignUse, ProcessorTimes
 
 # A Monday.
 NOON = Moment(datetime.fromisoformat("2026-03-02T12:00"))
@@ -111,12 +111,12 @@ def busy(*pids: int) -> Sample:
     return Sample(utilisation_percent=80.0, pids=pids)
 
 
-def last_used(beside: Beside) -> float | None:
+def last_used(beside: ForeignUse) -> float | None:
     return beside.last_used_at
 
 
 def test_somebody_else_on_a_card_uses_it() -> None:
-    beside = Beside(DeviceKind.GPU)
+    beside = ForeignUse(DeviceKind.GPU)
     beside.note(idle(1), False, (), 0.0)
     assert last_used(beside) is None, "who only lives there does not use it"
     beside.note(busy(1, 7), False, (), 10.0)
@@ -126,7 +126,7 @@ def test_somebody_else_on_a_card_uses_it() -> None:
 
 
 def test_our_own_work_is_nobody_elses() -> None:
-    beside = Beside(DeviceKind.GPU)
+    beside = ForeignUse(DeviceKind.GPU)
     beside.note(idle(1), False, (), 0.0)
     beside.note(busy(1, 7), True, (7, 8), 10.0)
     assert last_used(beside) is None
@@ -136,7 +136,7 @@ def test_our_own_work_is_nobody_elses() -> None:
 
 
 def test_an_open_notebook_that_works_beside_our_task_is_noticed() -> None:
-    beside = Beside(DeviceKind.GPU)
+    beside = ForeignUse(DeviceKind.GPU)
     beside.note(idle(1), False, (), 0.0)
     beside.note(busy(1, 7), True, (7,), 10.0)
     assert last_used(beside) is None, "it waits for its owner"
@@ -145,7 +145,7 @@ def test_an_open_notebook_that_works_beside_our_task_is_noticed() -> None:
 
 
 def test_who_takes_the_processors_time_works() -> None:
-    efforts, own = Efforts(), os.getpid()
+    efforts, own = ProcessorTimes(), os.getpid()
     assert efforts.working({own, 2**22 + 1}, 0.0) == set()
     until = time.process_time() + 0.1
     while time.process_time() < until:
@@ -155,11 +155,11 @@ def test_who_takes_the_processors_time_works() -> None:
 
 
 def test_without_names_of_processes_only_an_idle_card_tells() -> None:
-    beside = Beside(DeviceKind.GPU)
+    beside = ForeignUse(DeviceKind.GPU)
     beside.note(Sample(utilisation_percent=90.0), True, (), 0.0)
     assert last_used(beside) is None, "that may be our own"
     beside.note(Sample(utilisation_percent=90.0), False, (), 2.0)
     assert last_used(beside) == 2.0
-    quiet = Beside(DeviceKind.CPU)
+    quiet = ForeignUse(DeviceKind.CPU)
     quiet.note(Sample(utilisation_percent=20.0), False, (), 0.0)
     assert last_used(quiet) is None, "a desktop keeps a processor that busy"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from potluck.cli.provider.local import Here
+from potluck.cli.provider.local import LocalTarget
 from potluck.cli.provider.target import Effect
 from potluck.model.device import Availability, DeviceDescription, DeviceKind, Health
 from potluck.model.ids import AccountId, NodeId
@@ -30,7 +30,7 @@ from potluck.provider.event import (
 )
 from potluck.provider.owner.live_rules import OwnerRules
 from potluck.provider.owner.observations import Observations
-from potluck.provider.owner.owner_duties import AvailabilityDuty, Doings
+from potluck.provider.owner.owner_duties import AvailabilityDuty, ProviderHooks
 from potluck.provider.owner.remote_requests import RemoteRequests
 from potluck.wire.owner_request import OwnerOrder, Wish
 from tests.provider.build import ACCOUNT, WALLET, a_grant, settings_for
@@ -64,7 +64,7 @@ class Owner:
         self.beats, self.offer, self.sampler = ChangeCounter(), ChangeCounter(), RecordedSampler()
         self.seen = Observations((CARD,), self.sampler)
         self.bandwidths: list[int | None] = []
-        doings = Doings(
+        doings = ProviderHooks(
             lambda: self.busy,
             lambda: self.busy,
             self._tell,
@@ -337,7 +337,7 @@ def test_what_an_owner_says_later_is_not_undone_by_what_was_kept(owner: Owner) -
         TermsChange(is_paused=True),
         TermsChange(devices=("GPU-1",), price_micro_per_hour=2_000_000),
     ):
-        assert Here(owner.path.parent).change(change) is Effect.NEXT_START
+        assert LocalTarget(owner.path.parent).change(change) is Effect.NEXT_START
     again = Owner(owner.path.parent)
     terms = again.rules.terms["GPU-1"]
     assert (terms.is_paused, terms.price_micro_per_hour, terms.fractions) == (True, 2_000_000, 2)

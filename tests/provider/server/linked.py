@@ -12,8 +12,8 @@ from potluck.model.node import NodeDescription, SandboxReport
 from potluck.provider.announcement import Announcement
 from potluck.provider.change_counter import ChangeCounter
 from potluck.provider.event import Event
-from potluck.provider.server.heartbeat import Tidings
-from potluck.provider.server.server_client import Link, ListHeld, open_link
+from potluck.provider.server.heartbeat import HeartbeatContent
+from potluck.provider.server.server_client import ListHeld, NodeServerClient, open_node_client
 from potluck.wire.provider import HeartbeatAnswer, RegisterNode
 from tests.provider.build import KEY, settings_for
 from tests.provider.fake_server import FakeServer
@@ -36,7 +36,9 @@ REGISTRATION = RegisterNode(
 class Provider:
     """A link with everything that came of it."""
 
-    def __init__(self, link: Link, announced: list[Announcement], ids: list[NodeId]) -> None:
+    def __init__(
+        self, link: NodeServerClient, announced: list[Announcement], ids: list[NodeId]
+    ) -> None:
         self.link = link
         self.announced = announced
         self.ids = ids
@@ -61,7 +63,9 @@ async def linked(
     announced: list[Announcement] = []
     ids: list[NodeId] = []
     settings = settings_for(server.url, Path("/nonexistent"))
-    async with open_link(settings, KEY, lambda: registration, announced.append, ids.append) as link:
+    async with open_node_client(
+        settings, KEY, lambda: registration, announced.append, ids.append
+    ) as link:
         await link.register()
         yield Provider(link, announced, ids)
 
@@ -83,5 +87,5 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.005)
 
 
-def saying(held: ListHeld, news: ChangeCounter | None = None) -> Tidings:
-    return Tidings(held, tuple, lambda: 0, news or ChangeCounter())
+def saying(held: ListHeld, news: ChangeCounter | None = None) -> HeartbeatContent:
+    return HeartbeatContent(held, tuple, lambda: 0, news or ChangeCounter())

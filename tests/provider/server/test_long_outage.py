@@ -13,7 +13,7 @@ from unittest import mock
 from msgspec.structs import replace
 
 from potluck.provider.announcement import Announcement, ServerSilent
-from potluck.provider.server.server_client import Link, open_link
+from potluck.provider.server.server_client import NodeServerClient, open_node_client
 from potluck.wire.provider import Heartbeat, RegisterNode
 from tests.processes import free_port
 from tests.provider.build import KEY, settings_for
@@ -41,19 +41,19 @@ class Hour:
 
 
 @asynccontextmanager
-async def nobody(announced: list[Announcement]) -> AsyncIterator[Link]:
+async def nobody(announced: list[Announcement]) -> AsyncIterator[NodeServerClient]:
     """A link of a node that is known, to a server that is gone; with the usual pauses."""
     url = f"http://127.0.0.1:{free_port()}"
     usual = {"back_off_first_seconds": 0.25, "back_off_longest_seconds": LONGEST_SECONDS}
     settings = replace(settings_for(url, Path("/nonexistent")), **usual)
     registration: RegisterNode = replace(REGISTRATION, node_id="node_01j00000000000000000000000")
-    async with open_link(
+    async with open_node_client(
         settings, KEY, lambda: registration, announced.append, lambda _: None
     ) as link:
         yield link
 
 
-async def an_hour(link: Link, seconds: float = HOUR_SECONDS) -> list[float]:
+async def an_hour(link: NodeServerClient, seconds: float = HOUR_SECONDS) -> list[float]:
     hour = Hour(seconds)
     with mock.patch("potluck.provider.server.server_client.asyncio.sleep", hour.sleep):
         try:

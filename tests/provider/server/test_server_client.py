@@ -26,7 +26,7 @@ from potluck.provider.server.heartbeat import Pulse, beat_forever
 from potluck.provider.server.http import Exchange, ServerRequest, open_session
 from potluck.provider.server.lease_poll import Rhythm, acquire_forever
 from potluck.provider.server.report import ReportSender
-from potluck.provider.server.server_client import open_link
+from potluck.provider.server.server_client import open_node_client
 from potluck.store.new_ids import new_node_id
 from potluck.wire import routes
 from potluck.wire.provider import (
@@ -303,7 +303,7 @@ async def test_a_revoked_key_ends_the_conversation(server: FakeServer) -> None:
 
 async def test_a_server_that_goes_by_another_name_gets_no_signature(server: FakeServer) -> None:
     settings = settings_for(server.url.replace("127.0.0.1", "localhost"), Path("/nonexistent"))
-    async with open_link(
+    async with open_node_client(
         settings, KEY, lambda: REGISTRATION, lambda _: None, lambda _: None
     ) as link:
         with pytest.raises(BadSettings, match="uses the address"):

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from potluck.cli.account.keys import USUAL
+from potluck.cli.account.keys import DEFAULT_SCOPES
 from potluck.model.event import EventKind
 from tests.processes import Api, ServerProcess, await_true
 from tests.security.people import Person
@@ -26,12 +26,12 @@ def owner(server: ServerProcess) -> Api:
 def test_the_usual_key_hears_of_its_tasks_and_knows_who_it_is(
     server: ServerProcess, owner: Api
 ) -> None:
-    usual = key(server, owner, *USUAL)
+    usual = key(server, owner, *DEFAULT_SCOPES)
     task_id = usual.submit("print('waits')", requirements={"memory_bytes": 2**50})
     page = await_true(lambda: _told(usual.get("/v1/events")), "it is told")
     assert page["events"][-1]["task_id"] == task_id
     me = usual.get("/v1/me")
-    assert (me["signed_in_by"], me["scopes"]) == ("key", sorted(USUAL))
+    assert (me["signed_in_by"], me["scopes"]) == ("key", sorted(DEFAULT_SCOPES))
     assert b"event: task.queued" in first_of_the_stream(server, usual)
 
 

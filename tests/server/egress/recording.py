@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from potluck.server.egress.addresses import Address
 from potluck.server.egress.allow_list import read_allowed
-from potluck.server.egress.send import Outward
+from potluck.server.egress.send import GuardedSender
 
 
 class Names:
@@ -53,6 +53,6 @@ class Canary:
         self._listener.close()
 
 
-def outward(*allowed: str, names: Names | None = None) -> tuple[Outward, Recorder]:
+def outward(*allowed: str, names: Names | None = None) -> tuple[GuardedSender, Recorder]:
     recorder = Recorder()
-    return Outward(read_allowed(allowed), 2.0, names or Names(), recorder), recorder
+    return GuardedSender(read_allowed(allowed), 2.0, names or Names(), recorder), recorder

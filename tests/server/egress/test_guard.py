@@ -15,7 +15,7 @@ from potluck.server.egress.allow_list import read_allowed
 from potluck.server.egress.send import (
     NAMES_AT_ONCE,
     NAMES_OF_ONE,
-    Outward,
+    GuardedSender,
     SystemNames,
 )
 from potluck.server.egress.types import Busy, Unreachable
@@ -207,7 +207,7 @@ async def test_no_request_reaches_the_canary(canary: Canary) -> None:
     """With the real connector and the system's own resolver: these are the spellings it would
     understand.
     """
-    guarded = Outward(read_allowed([]), 2.0)
+    guarded = GuardedSender(read_allowed([]), 2.0)
     port = canary.port
     spellings = [
         *("127.0.0.1", "127.1", "0", "0x7f000001", "2130706433", "017700000001", "localhost"),
@@ -218,7 +218,7 @@ async def test_no_request_reaches_the_canary(canary: Canary) -> None:
             for scheme in ("http", "https"):
                 with pytest.raises(DestinationRefused):
                     await guarded.send(f"{scheme}://{host}:{port}/", {}, b"{}", "somebody")
-        rebound = Outward(read_allowed([]), 2.0, Names(a_public_org=[["127.0.0.1"]]))
+        rebound = GuardedSender(read_allowed([]), 2.0, Names(a_public_org=[["127.0.0.1"]]))
         with pytest.raises(DestinationRefused):
             await rebound.send("https://a.public.org/", {}, b"{}", "somebody")
     finally:
@@ -331,7 +331,7 @@ async def test_who_waits_for_slow_name_servers_waits_alone(monkeypatch: pytest.M
 
     monkeypatch.setattr(socket, "getaddrinfo", look_up)
     names = SystemNames()
-    guarded = Outward(read_allowed([]), 0.05, names, Recorder())
+    guarded = GuardedSender(read_allowed([]), 0.05, names, Recorder())
 
     async def came_of(whose: str) -> type[BaseException] | None:
         with pytest.raises((Unreachable, Busy)) as raised:

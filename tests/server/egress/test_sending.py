@@ -8,7 +8,7 @@ import pytest
 
 from potluck.server.egress.allow_list import read_allowed
 from potluck.server.egress.post import MOST_ANSWER_BYTES
-from potluck.server.egress.send import Outward
+from potluck.server.egress.send import GuardedSender
 from potluck.server.egress.types import EgressResponse, Unreachable
 
 Behaviour = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -42,7 +42,7 @@ def says(text: bytes) -> Behaviour:
 
 
 async def send(url: str) -> EgressResponse:
-    outward = Outward(read_allowed(["127.0.0.1"]), SECONDS)
+    outward = GuardedSender(read_allowed(["127.0.0.1"]), SECONDS)
     try:
         return await outward.send(url, {"webhook-id": "event_1"}, b'{"a":1}', "somebody")
     finally:

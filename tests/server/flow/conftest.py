@@ -10,9 +10,9 @@ import pytest
 from potluck.blobs.directory import DirectoryBlobs
 from potluck.live.in_process import InProcessLive
 from potluck.server.contract_wallet import ContractWallets
-from potluck.server.derived_keys import derive
+from potluck.server.derived_keys import derive_keys
 from potluck.server.egress.allow_list import read_allowed
-from potluck.server.egress.send import Outward
+from potluck.server.egress.send import GuardedSender
 from potluck.server.rate_limiter import Limiter
 from potluck.server.services import Services
 from potluck.server.settings import ServerSettings
@@ -67,13 +67,13 @@ async def pool(any_database_url: str, tmp_path: Path) -> AsyncIterator[Pool]:
         database,
         live,
         DirectoryBlobs(tmp_path / "blobs"),
-        keys=derive(b"secret" * 6),
+        keys=derive_keys(b"secret" * 6),
         vault=Vault(GivenKeys("the tests", KeyRing([bytes(32)]))),
         origins=("http://127.0.0.1:8470",),
         limiter=Limiter(live, chosen),
         contract_wallets=ContractWallets({}),
         authority_pem=None,
-        outward=Outward(read_allowed(["127.0.0.1"]), 2.0),
+        outward=GuardedSender(read_allowed(["127.0.0.1"]), 2.0),
         instance="this-instance",
         stopping=asyncio.Event(),
     )

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from potluck.decide.attempt_change import AttemptChange, end
 from potluck.decide.charges import grant_entries
-from potluck.decide.invariants import violations
+from potluck.decide.invariants import check_invariants
 from potluck.model.account import Role
 from potluck.model.device import DeviceDescription, DeviceKind
 from potluck.model.ids import AccountId, NodeId, TaskId
@@ -198,7 +198,7 @@ class Pool:
     async def check(self) -> None:
         """Everything that must always be true is true."""
         async with self.services.database.transaction() as connection:
-            found = violations(await invariant_snapshot.take(connection))
+            found = check_invariants(await invariant_snapshot.read_all(connection))
             assert not found, found
 
     async def sql(self, statement: str, *values: Any) -> Any:

@@ -11,7 +11,7 @@ from potluck.model.error import BadSettings, Conflict, Unopenable
 from potluck.model.ids import TaskId
 from potluck.model.task import EndReason, TaskRequest, TaskState
 from potluck.model.task_spec import ScriptSpec, TaskSpec
-from potluck.server.derived_keys import derive
+from potluck.server.derived_keys import derive_keys
 from potluck.server.encryption import rotation
 from potluck.server.encryption.key_sources import KeyFile
 from potluck.server.encryption.open_vault import open_vault
@@ -132,7 +132,7 @@ async def test_what_was_there_before_the_vault_is_sealed_at_the_start(pool: Pool
     assert await rows_in_clear(pool) == len(tasks)
 
     vault, keys = await open_vault(pool.services.settings, pool.services.database)
-    assert keys == derive(b"secret" * 6), "running leases stay valid"
+    assert keys == derive_keys(b"secret" * 6), "running leases stay valid"
     assert await pool.sql("SELECT count(*) FROM installation WHERE lease_secret IS NULL") == 1
     assert await rows_in_clear(pool) == 0
     after = with_vault(pool, vault)

@@ -80,7 +80,7 @@ class Raw:
 
 
 def context_for(server: ServerProcess) -> ssl.SSLContext:
-    return trust.context(authority_file(server))
+    return trust.make_tls_context(authority_file(server))
 
 
 def authority_file(server: ServerProcess) -> Path:

@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 from cryptography import x509
 
-from potluck.consumer.http.ca_pinning import pin_ca, pinned
+from potluck.consumer.http.ca_pinning import find_pinned_ca, pin_ca
 from potluck.local import trust
 from potluck.model.error import BadSettings, ServerUnreachable
 from potluck.provider.server.http import Exchange, ServerRequest
@@ -37,17 +37,17 @@ def leaf(issued: authority.Issued) -> x509.Certificate:
 
 
 def test_a_certificate_is_kept_until_its_end_is_near(tmp_path: Path) -> None:
-    first = leaf(authority.issued(tmp_path, NAMES, NOW))
-    assert leaf(authority.issued(tmp_path, NAMES, NOW + timedelta(days=200))) == first
-    renewed = authority.issued(tmp_path, NAMES, NOW + timedelta(days=300))
+    first = leaf(authority.ensure_certificate(tmp_path, NAMES, NOW))
+    assert leaf(authority.ensure_certificate(tmp_path, NAMES, NOW + timedelta(days=200))) == first
+    renewed = authority.ensure_certificate(tmp_path, NAMES, NOW + timedelta(days=300))
     assert leaf(renewed).serial_number != first.serial_number
     assert leaf(renewed).not_valid_after_utc > NOW + timedelta(days=600)
 
 
 def test_a_new_name_gets_a_new_certificate_of_the_same_authority(tmp_path: Path) -> None:
-    before = authority.issued(tmp_path, NAMES, NOW)
+    before = authority.ensure_certificate(tmp_path, NAMES, NOW)
     first = leaf(before)
-    after = authority.issued(tmp_path, [*NAMES, "other.example.org"], NOW)
+    after = authority.ensure_certificate(tmp_path, [*NAMES, "other.example.org"], NOW)
     assert leaf(after) != first
     assert after.authority_pem == before.authority_pem
     named = leaf(after).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -55,17 +55,17 @@ def test_a_new_name_gets_a_new_certificate_of_the_same_authority(tmp_path: Path)
 
 
 def test_a_certificate_without_its_key_is_made_anew(tmp_path: Path) -> None:
-    issued = authority.issued(tmp_path, NAMES, NOW)
+    issued = authority.ensure_certificate(tmp_path, NAMES, NOW)
     first = leaf(issued)
     issued.key.unlink()
-    assert leaf(authority.issued(tmp_path, NAMES, NOW)) != first
+    assert leaf(authority.ensure_certificate(tmp_path, NAMES, NOW)) != first
 
 
 def test_an_authority_without_its_key_is_not_replaced_in_silence(tmp_path: Path) -> None:
-    authority.issued(tmp_path, NAMES, NOW)
+    authority.ensure_certificate(tmp_path, NAMES, NOW)
     (tmp_path / "ca-key.pem").unlink()
     with pytest.raises(BadSettings, match="private authority") as raised:
-        authority.issued(tmp_path, NAMES, NOW)
+        authority.ensure_certificate(tmp_path, NAMES, NOW)
     assert "fingerprint" in raised.value.hint
 
 
@@ -79,7 +79,7 @@ def test_a_client_with_the_fingerprint_gets_in(secure: ServerProcess, tmp_path: 
     path = pin_ca(secure.url, secure.first["ca_fingerprint"], tmp_path)
     assert path.read_bytes().strip() == authority_file(secure).read_bytes().strip()
     assert path.stat().st_mode & 0o777 == 0o600
-    assert served_with(trust.context(path), secure)
+    assert served_with(trust.make_tls_context(path), secure)
 
 
 def test_a_fingerprint_may_be_written_in_other_ways(secure: ServerProcess, tmp_path: Path) -> None:
@@ -126,8 +126,8 @@ def test_nobody_there_is_said_so(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("is_first", [True, False])
 def test_what_comes_with_the_authority_is_not_believed(tmp_path: Path, is_first: bool) -> None:
-    ours = authority.issued(tmp_path / "ours", NAMES)
-    theirs = authority.issued(tmp_path / "theirs", NAMES).authority_pem
+    ours = authority.ensure_certificate(tmp_path / "ours", NAMES)
+    theirs = authority.ensure_certificate(tmp_path / "theirs", NAMES).authority_pem
     both = ours.authority_pem + theirs if is_first else theirs + ours.authority_pem
     with somebody_who_says(both, ours) as url, pytest.raises(BadSettings):
         pin_ca(url, authority.fingerprint(ours.authority_pem), tmp_path / "kept")
@@ -153,13 +153,13 @@ def somebody_who_says(body: bytes, issued: authority.Issued) -> Iterator[str]:
 
 
 def test_without_the_authority_the_server_is_not_believed(secure: ServerProcess) -> None:
-    assert not served_with(trust.context(None), secure)
+    assert not served_with(trust.make_tls_context(None), secure)
 
 
 def test_another_pool_s_authority_is_not_believed(secure: ServerProcess, tmp_path: Path) -> None:
-    other = authority.issued(tmp_path, NAMES)
+    other = authority.ensure_certificate(tmp_path, NAMES)
     (tmp_path / "other.pem").write_bytes(other.authority_pem)
-    assert not served_with(trust.context(tmp_path / "other.pem"), secure)
+    assert not served_with(trust.make_tls_context(tmp_path / "other.pem"), secure)
 
 
 def test_a_name_that_the_certificate_lacks_is_not_believed(secure: ServerProcess) -> None:
@@ -174,7 +174,7 @@ async def test_a_provider_believes_the_same_and_says_so(secure: ServerProcess) -
     asked = ServerRequest(routes.HEALTHZ, routes.HEALTHZ.url(), b"", aiohttp.ClientTimeout(10))
     async with aiohttp.ClientSession(connector=secured_by(context_for(secure))) as session:
         assert (await Exchange(session, secure.url).send(asked, ServerHealth)).status == "ok"
-    async with aiohttp.ClientSession(connector=secured_by(trust.context(None))) as session:
+    async with aiohttp.ClientSession(connector=secured_by(trust.make_tls_context(None))) as session:
         with pytest.raises(ServerUnreachable, match="is not trusted") as raised:
             await Exchange(session, secure.url).send(asked, ServerHealth)
     assert "--ca-fingerprint" in raised.value.hint
@@ -221,14 +221,14 @@ def served_with(context: ssl.SSLContext, server: ServerProcess) -> bool:
 
 
 def test_files_of_one_s_own_are_served_and_read_again(tmp_path: Path) -> None:
-    issued = authority.issued(tmp_path / "mine", NAMES)
+    issued = authority.ensure_certificate(tmp_path / "mine", NAMES)
     (tmp_path / "ca.pem").write_bytes(issued.authority_pem)
     files = {"POTLUCK_TLS_CERT": str(issued.certificate), "POTLUCK_TLS_KEY": str(issued.key)}
     with ServerProcess(tmp_path / "pool", 0, POTLUCK_TLS_RELOAD_SECONDS="0.1", **files) as server:
         assert server.first["ca_fingerprint"] is None
-        pinned = trust.context(tmp_path / "ca.pem")
+        pinned = trust.make_tls_context(tmp_path / "ca.pem")
         assert served_with(pinned, server)
-        authority.issued(tmp_path / "mine", [*NAMES, "new.example.org"])
+        authority.ensure_certificate(tmp_path / "mine", [*NAMES, "new.example.org"])
         await_true(lambda: "new.example.org" in names_served(pinned, server), "the new certificate")
 
 
@@ -341,7 +341,7 @@ def test_an_authority_that_was_pinned_once_is_remembered(
     secure: ServerProcess, tmp_path: Path
 ) -> None:
     url, directory = secure.url, tmp_path / "config"
-    assert pinned(url, directory) is None
+    assert find_pinned_ca(url, directory) is None
     path = pin_ca(url, secure.first["ca_fingerprint"], directory)
-    assert pinned(url, directory) == path
-    assert pinned("https://elsewhere.example", directory) is None
+    assert find_pinned_ca(url, directory) == path
+    assert find_pinned_ca("https://elsewhere.example", directory) is None

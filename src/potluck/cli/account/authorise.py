@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 from msgspec import Struct
 
 from potluck.cli.terminal.screen import Screen, Tone
-from potluck.local.child_process import SECRET_VARIABLES, without_secrets
+from potluck.local.child_process import SECRET_VARIABLES, environment_without_secrets
 
 if TYPE_CHECKING:
     from potluck.consumer.http.transport import Transport
@@ -131,7 +131,7 @@ def restart_program() -> NoReturn:
     command = [sys.executable, *_strip_signing_options(sys.orig_argv[1:])]
     sys.stdout.flush()
     sys.stderr.flush()
-    os.execve(sys.executable, command, {**without_secrets(), AUTHORISED_VARIABLE: "1"})  # noqa: S606
+    os.execve(sys.executable, command, {**environment_without_secrets(), AUTHORISED_VARIABLE: "1"})  # noqa: S606
 
 
 def _strip_signing_options(words: Sequence[str]) -> list[str]:

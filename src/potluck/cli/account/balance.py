@@ -8,7 +8,7 @@ import typer
 from msgspec.structs import asdict
 
 from potluck.cli.options import JsonOption, ServerOption, connect
-from potluck.cli.tasks.resolve_task import pick_to_read, short_id
+from potluck.cli.tasks.resolve_task import resolve_task_to_read, short_id
 from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.cli.terminal.units import show_credits, show_moment
@@ -48,7 +48,7 @@ def balance(
     screen, kinds = Screen(json), tuple(kind or ())
     begin = parse_moment(since, "--since", datetime.now(UTC))
     with connect(server) as potluck:
-        task_id = None if task is None else pick_to_read(potluck, task, screen)
+        task_id = None if task is None else resolve_task_to_read(potluck, task, screen)
         summary = potluck.ledger.summary(by, since=begin)
         movements = potluck.ledger.entries(kinds, task_id=task_id, since=begin)
         entries = list(islice(movements, limit)) if limit else []

@@ -15,7 +15,7 @@ from potluck.cli.options import (
     InviteOption,
     KeyFileOption,
     connect,
-    server_url,
+    resolve_server_url,
 )
 from potluck.cli.terminal.screen import Screen, Tone
 from potluck.local.project import Default
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class EntryOptions:
+class SignInOptions:
     """Options for the first sign-in; later they have no effect."""
 
     panel: ClassVar = "First use of a pool"
@@ -36,15 +36,15 @@ class EntryOptions:
     key_file: KeyFileOption = None
 
 
-def entered(
-    screen: Screen, server: str | None, entry: EntryOptions, by_project: Default | None = None
+def signed_in_client(
+    screen: Screen, server: str | None, entry: SignInOptions, by_project: Default | None = None
 ) -> "Potluck":
     """Returns a signed-in client. `by_project` is the project default that names the server."""
     from potluck.consumer.http.ca_pinning import pin_ca
-    from potluck.consumer.identity.profile import chosen_url
+    from potluck.consumer.identity.profile import choose_url
     from potluck.local.data_directory import config_directory
 
-    address = chosen_url(server_url(server))
+    address = choose_url(resolve_server_url(server))
     is_new = _needs_sign_in(address, by_project)
     if entry.ca_fingerprint is not None:
         pin_ca(address, entry.ca_fingerprint, config_directory())
@@ -56,11 +56,11 @@ def entered(
 def _needs_sign_in(address: str, by_project: Default | None) -> bool:
     """Whether there is no profile, session or key for this server yet."""
     from potluck.consumer.http.connect import TOKEN_VARIABLE
-    from potluck.consumer.identity.profile import saved_profile
+    from potluck.consumer.identity.profile import load_profile
 
     if os.environ.get(TOKEN_VARIABLE):
         return False
-    saved = saved_profile()
+    saved = load_profile()
     if saved is not None and saved.url == address:
         return False
     if by_project is not None:
@@ -76,11 +76,11 @@ def _needs_sign_in(address: str, by_project: Default | None) -> bool:
     return True
 
 
-def _sign_in(screen: Screen, address: str, entry: EntryOptions) -> None:
+def _sign_in(screen: Screen, address: str, entry: SignInOptions) -> None:
     from potluck.cli.account.login import choose_key_file, save_session, sign_in_with_wallet
-    from potluck.consumer.http.connect import door
+    from potluck.consumer.http.connect import connect_anonymously
 
-    with closing(door(address)) as line:
+    with closing(connect_anonymously(address)) as line:
         key_file = choose_key_file(address, entry.key_file)
         tokens = sign_in_with_wallet(screen, line, key_file, entry.invite)
         save_session(line, tokens, key_file)

@@ -13,7 +13,7 @@ from potluck.cli.terminal.units import show_ahead, show_since
 from potluck.model.account import SCOPES, Credential, Scope
 from potluck.wire.identity import KeyView
 
-USUAL = [Scope.TASKS_READ, Scope.TASKS_WRITE, Scope.POOL_READ]
+DEFAULT_SCOPES = [Scope.TASKS_READ, Scope.TASKS_WRITE, Scope.POOL_READ]
 
 
 def list_keys(server: ServerOption = None, json: JsonOption = False) -> None:
@@ -56,7 +56,7 @@ def add_key(
     screen = Screen(json)
     lifetime_seconds = parse_lifetime(expires)
     with connect(server) as potluck:
-        new_key = potluck.account.make_key(name, scope or USUAL, lifetime_seconds)
+        new_key = potluck.account.make_key(name, scope or DEFAULT_SCOPES, lifetime_seconds)
         url, ca_file = potluck.url, potluck.ca_file
     if json:
         screen.emit(new_key)

@@ -35,16 +35,16 @@ def login(
 
     Later commands act as this wallet."""
     from potluck.consumer.http.ca_pinning import pin_ca
-    from potluck.consumer.http.connect import door
-    from potluck.consumer.identity.profile import chosen_url
+    from potluck.consumer.http.connect import connect_anonymously
+    from potluck.consumer.identity.profile import choose_url
     from potluck.local.data_directory import config_directory
 
     screen = Screen(json)
-    address = chosen_url(url)
+    address = choose_url(url)
     ca_file = (
         None if ca_fingerprint is None else pin_ca(address, ca_fingerprint, config_directory())
     )
-    with closing(door(address, ca_file)) as line:
+    with closing(connect_anonymously(address, ca_file)) as line:
         if browser:
             used_key_file, tokens = None, _sign_in_with_browser(screen, line, invite)
         else:
@@ -61,24 +61,24 @@ def login(
 
 def choose_key_file(url: str, key_file: Path | None) -> Path | None:
     """The named file, or the one that signed in there last time."""
-    from potluck.consumer.identity.profile import saved_for
+    from potluck.consumer.identity.profile import load_profile_for
     from potluck.consumer.identity.wallet import KEY_VARIABLE
 
     if key_file is not None:
         return key_file.absolute()
-    saved = None if os.environ.get(KEY_VARIABLE) else saved_for(url)
+    saved = None if os.environ.get(KEY_VARIABLE) else load_profile_for(url)
     return Path(saved.key_file) if saved is not None and saved.key_file else None
 
 
 def open_wallet(screen: Screen, line: "Transport", key_file: Path | None) -> "Wallet":
     """Opens the existing wallet, or makes one and prints its path."""
-    from potluck.cli.terminal.prompt import hidden, new_password
+    from potluck.cli.terminal.prompt import ask_hidden, ask_new_password
     from potluck.consumer.identity import wallet
 
-    if wallet.is_known(key_file):
-        return wallet.load(key_file, hidden)
+    if wallet.has_wallet(key_file):
+        return wallet.load(key_file, ask_hidden)
     _check_may_make_wallet(line)
-    new = wallet.make(os.environ.get(wallet.PASSWORD_VARIABLE) or new_password())
+    new = wallet.make(os.environ.get(wallet.PASSWORD_VARIABLE) or ask_new_password())
     if not screen.json:
         screen.err.line(f"Made the wallet {new.address}, in {wallet.keystore_path()}.")
         screen.err.line("Back up the file and its password: they cannot be recovered.", Tone.FAINT)
@@ -87,11 +87,11 @@ def open_wallet(screen: Screen, line: "Transport", key_file: Path | None) -> "Wa
 
 def _check_may_make_wallet(line: "Transport") -> None:
     """Raises if the server is unreachable, or if the user has signed in with another wallet."""
-    from potluck.consumer.identity.profile import saved_for
-    from potluck.consumer.identity.sign_in import challenge
+    from potluck.consumer.identity.profile import load_profile_for
+    from potluck.consumer.identity.sign_in import get_challenge
     from potluck.wire.signing.sign_in_answer import own_origin
 
-    saved = saved_for(line.url)
+    saved = load_profile_for(line.url)
     if saved is not None and saved.session is not None:
         raise BadSettings(
             f"You are signed in to {line.url} as {saved.session.address}, and that wallet is not"
@@ -99,7 +99,7 @@ def _check_may_make_wallet(line: "Transport") -> None:
             "Sign with it again: --browser, or --key-file FILE. To use a new wallet instead, run"
             " `potluck logout` first.",
         )
-    own_origin(line.url, challenge(line))
+    own_origin(line.url, get_challenge(line))
 
 
 def sign_in_with_wallet(
@@ -114,9 +114,9 @@ def save_session(line: "Transport", tokens: "Tokens", key_file: Path | None) -> 
     """Saves the profile for later commands, and returns its path."""
     from potluck.consumer.identity.profile import Profile
     from potluck.consumer.identity.session import replace_profile
-    from potluck.consumer.identity.sign_in import session_of
+    from potluck.consumer.identity.sign_in import make_session
 
-    session, ca_file = session_of(tokens), _text(line.ca_file)
+    session, ca_file = make_session(tokens), _text(line.ca_file)
     return replace_profile(line, Profile(line.url, session, ca_file, _text(key_file)))
 
 

@@ -10,16 +10,16 @@ from potluck.model.error import NotSignedIn, PotluckError
 def logout(json: JsonOption = False) -> None:
     """Sign out: end the session, and delete its tokens here."""
     from potluck.consumer.account import OwnAccount
-    from potluck.consumer.http.connect import as_saved
-    from potluck.consumer.identity.profile import forget_session, saved_profile
+    from potluck.consumer.http.connect import connect_with_profile
+    from potluck.consumer.identity.profile import forget_session, load_profile
 
     screen = Screen(json)
-    saved = saved_profile()
+    saved = load_profile()
     if saved is None or saved.session is None:
         _report(screen, None, None)
         return
     problem: PotluckError | None = None
-    with closing(as_saved(saved)) as line:
+    with closing(connect_with_profile(saved)) as line:
         try:
             OwnAccount(line).log_out()
         except NotSignedIn:

@@ -16,7 +16,7 @@ from potluck.cli.doctor.finding import (
     skipped,
     warned,
 )
-from potluck.cli.provider.local import Here, provider_directory
+from potluck.cli.provider.local import LocalTarget, provider_directory
 from potluck.cli.terminal.units import show_bytes, show_count, show_seconds
 from potluck.model.error import NotInstalled, PotluckError
 
@@ -93,7 +93,7 @@ def _check_node_key(machine: CheckedMachine) -> Finding:
 def _check_running(machine: CheckedMachine) -> Finding:
     needed, option = "runs, in contact with the server", _directory_option(machine.directory)
     try:
-        status = Here(machine.directory).running()
+        status = LocalTarget(machine.directory).running()
     except PotluckError as error:
         return failed_with("provider", error, needed)
     if status is None:

@@ -120,12 +120,12 @@ def _checked_machines(
 ) -> Mapping[MachineUse, CheckedMachine]:
     """The provider may use another server than the consumer."""
     from potluck.cli.provider.local import provider_directory
-    from potluck.consumer.identity.profile import chosen_url
+    from potluck.consumer.identity.profile import choose_url
 
     directory = provider_directory(data_dir)
     has_key = os.path.exists(directory / "node-key")  # noqa: PTH110, Path's raises
     is_providing = part is MachineUse.PROVIDER or has_key
-    named = chosen_url(server) if server is not None else None
+    named = choose_url(server) if server is not None else None
     consumer_url, provider_url = named or _saved_url(), named or _provider_url(directory)
 
     def machine(url: str | None) -> CheckedMachine:
@@ -138,21 +138,21 @@ def _checked_machines(
 
 
 def _saved_url() -> str | None:
-    from potluck.consumer.identity.profile import chosen_url
+    from potluck.consumer.identity.profile import choose_url
 
     try:
-        return chosen_url()
+        return choose_url()
     except PotluckError:
         return None
 
 
 def _provider_url(directory: Path) -> str | None:
     """The server of the running provider; if none runs, the only pool that it is in."""
-    from potluck.cli.provider.local import Here
+    from potluck.cli.provider.local import LocalTarget
     from potluck.provider.data_directory import known_urls
 
     try:
-        status = Here(directory).running()
+        status = LocalTarget(directory).running()
         urls = [status.url] if status else known_urls(directory)
     except (PotluckError, OSError):  # reported by the checks of the directory and the provider
         return None
@@ -160,10 +160,10 @@ def _provider_url(directory: Path) -> str | None:
 
 
 def _ca_file(url: str | None) -> Path | None:
-    from potluck.consumer.http.connect import ca_file_for
+    from potluck.consumer.http.connect import find_ca_file
 
     try:
-        return ca_file_for(url) if url else None
+        return find_ca_file(url) if url else None
     except PotluckError:  # a damaged profile; another check reports it
         return None
 

@@ -27,10 +27,10 @@ def _check_installer() -> Finding:
 
 def _check_hosts(seconds: float) -> Iterator[Finding]:
     """Opens connections only; sends no request to the index."""
-    from potluck.provider.dependencies.package_index import PackageIndex, hosts_of
+    from potluck.provider.dependencies.package_index import PackageIndex, parse_hosts
 
     url = os.environ.get("POTLUCK_PROVIDER_INDEX_URL") or PackageIndex().url
-    hosts = hosts_of(os.environ.get("POTLUCK_PROVIDER_INDEX_HOSTS", ""))
+    hosts = parse_hosts(os.environ.get("POTLUCK_PROVIDER_INDEX_HOSTS", ""))
     try:
         endpoints = sorted(PackageIndex(url, hosts).endpoints())
     except PotluckError as error:

@@ -46,9 +46,9 @@ def _check_encoding(*encodings: str) -> Finding:
 
 
 def _check_profile() -> Iterator[Finding]:
-    from potluck.consumer.identity.profile import saved_profile
+    from potluck.consumer.identity.profile import load_profile
 
     try:
-        saved_profile()
+        load_profile()
     except PotluckError as error:
         yield failed_with("profile", error, "can be read")

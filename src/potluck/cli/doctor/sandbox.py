@@ -16,13 +16,13 @@ from potluck.cli.doctor.finding import (
     skipped,
     warned,
 )
-from potluck.cli.provider.local import Here
+from potluck.cli.provider.local import LocalTarget
 from potluck.model.error import PotluckError
 from potluck.model.node import SandboxReport
 from potluck.model.terms import TaskKind
 
 if TYPE_CHECKING:
-    from potluck.provider.sandbox.choose import Chosen
+    from potluck.provider.sandbox.choose import ChosenSandbox
 
 _DOCKER_URL = "POTLUCK_PROVIDER_DOCKER_URL"
 # What each limit prevents.
@@ -61,11 +61,11 @@ def check_sandbox(machine: CheckedMachine) -> Iterator[Finding]:
     else:
         yield passed("sandbox", f"{chosen.report.driver}, tried out", needed)
         yield from check_limits(chosen.report)
-        yield containers(chosen.report, chosen.containers)
+        yield check_containers(chosen.report, chosen.containers)
         yield from check_kernel(is_working=True)
 
 
-def containers(sandbox: SandboxReport, containers: SandboxReport | None) -> Finding:
+def check_containers(sandbox: SandboxReport, containers: SandboxReport | None) -> Finding:
     """The container engine; it is optional."""
     name, needed = "containers", "a container engine"
     report = sandbox if TaskKind.CONTAINER in sandbox.kinds else containers
@@ -88,7 +88,7 @@ def _configured_sandbox(directory: Path) -> str:
     from potluck.provider.owner.file import read_file, terms_file
 
     try:
-        status = Here(directory).running()
+        status = LocalTarget(directory).running()
         configured = read_file(terms_file(directory)).everywhere.sandbox if status is None else None
     except PotluckError:  # reported by another check
         return "bwrap"
@@ -97,7 +97,7 @@ def _configured_sandbox(directory: Path) -> str:
     return configured if isinstance(configured, str) else "bwrap"
 
 
-async def _probe(directory: Path, sandbox: str) -> "Chosen":
+async def _probe(directory: Path, sandbox: str) -> "ChosenSandbox":
     from potluck.provider.sandbox.choose import DriverSite, choose
 
     return await choose(DriverSite(directory, "doctor", os.environ.get(_DOCKER_URL, "")), sandbox)

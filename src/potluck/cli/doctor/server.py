@@ -14,11 +14,11 @@ from msgspec import Struct
 from potluck import __version__
 from potluck.cli.doctor.finding import CheckedMachine, Finding, failed, passed, skipped, warned
 from potluck.cli.doctor.with_timeout import call_with_timeout
-from potluck.local.trust import context
+from potluck.local.trust import make_tls_context
 from potluck.model.error import PotluckError
 from potluck.wire import routes
 from potluck.wire.consumer import ServerHealth
-from potluck.wire.response import decoded
+from potluck.wire.response import decode_response
 
 _SKEW_SECONDS = 30.0
 _LARGEST_ANSWER = 100_000
@@ -107,7 +107,7 @@ def _check_certificate(host: str, port: int, machine: CheckedMachine) -> Finding
     try:
         with (
             socket.create_connection((host, port), machine.seconds) as plain,
-            context(machine.ca_file).wrap_socket(plain, server_hostname=host) as secure,
+            make_tls_context(machine.ca_file).wrap_socket(plain, server_hostname=host) as secure,
         ):
             found = f"trusted {authority}, {secure.version()}"
     except (OSError, PotluckError) as error:
@@ -146,7 +146,7 @@ def _get(machine: CheckedMachine, url: str, path: str) -> _ServerResponse:
     host = address.hostname or ""
     connection = (
         http.client.HTTPSConnection(
-            host, address.port, timeout=machine.seconds, context=context(machine.ca_file)
+            host, address.port, timeout=machine.seconds, context=make_tls_context(machine.ca_file)
         )
         if address.scheme == "https"
         else http.client.HTTPConnection(host, address.port, timeout=machine.seconds)
@@ -161,7 +161,7 @@ def _get(machine: CheckedMachine, url: str, path: str) -> _ServerResponse:
 
 def _check_version(response: _ServerResponse, url: str) -> Finding:
     try:
-        theirs = decoded(response.body, ServerHealth, url).version
+        theirs = decode_response(response.body, ServerHealth, url).version
     except PotluckError as error:
         raise _StepFailed(
             failed(
@@ -181,7 +181,7 @@ def _check_readiness(response: _ServerResponse, url: str) -> Finding:
     if response.status == 200:
         return passed("readiness", "ready", "ready")
     try:
-        parts = decoded(response.body, ServerHealth, url).parts
+        parts = decode_response(response.body, ServerHealth, url).parts
         why = "; ".join(f"{part}: {state}" for part, state in parts.items()) or str(response.status)
     except PotluckError:
         why = f"status {response.status}"

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import UNSET
 
 from potluck.cli.doctor.finding import CheckedMachine, Finding, failed_with, passed, skipped, warned
-from potluck.cli.provider.local import Here
+from potluck.cli.provider.local import LocalTarget
 from potluck.model.error import PotluckError
 from potluck.model.terms import TermsChange
 from potluck.provider.owner.file_values import OwnerValues
@@ -20,7 +20,7 @@ def check_terms(machine: CheckedMachine) -> Iterator[Finding]:
     path = terms_file(machine.directory)
     try:
         values = read_file(path)
-        status = Here(machine.directory).running()
+        status = LocalTarget(machine.directory).running()
     except PotluckError as error:
         yield failed_with("provider.toml", error, "can be read")
         return

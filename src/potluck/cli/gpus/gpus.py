@@ -4,21 +4,21 @@ from typing import Annotated
 
 import typer
 
-from potluck.cli.account.ensure_signed_in import EntryOptions, entered
+from potluck.cli.account.ensure_signed_in import SignInOptions, signed_in_client
 from potluck.cli.gpus.device_filter import DeviceFilterOptions, Kind, find_devices
 from potluck.cli.gpus.offer import DeviceOffer, OfferOrder, group_offers, is_offered, sort_offers
 from potluck.cli.gpus.tables import show_devices, show_offers
-from potluck.cli.option_groups import grouped
+from potluck.cli.option_groups import expand_option_groups
 from potluck.cli.options import JsonOption, ServerOption
 from potluck.cli.terminal.screen import Screen, Tone
 from potluck.cli.terminal.units import show_count
 from potluck.wire.consumer import DeviceCounts, PoolDevice, PoolView
 
 
-@grouped
+@expand_option_groups
 def gpus(
     filters: DeviceFilterOptions,
-    entry: EntryOptions,
+    entry: SignInOptions,
     sort: Annotated[OfferOrder, typer.Option(help="Sort by this.")] = OfferOrder.FREE,
     reverse: Annotated[bool, typer.Option("--reverse", help="Reverse the order.")] = False,
     each: Annotated[
@@ -34,7 +34,7 @@ def gpus(
     that take no work now.
     """
     screen = Screen(json)
-    with entered(screen, server, entry) as potluck:
+    with signed_in_client(screen, server, entry) as potluck:
         devices = list(find_devices(potluck, filters))
         pool = None if devices or json else potluck.resources.pool()
         url = potluck.url

@@ -4,7 +4,12 @@ from potluck.cli.gpus.device_text import device_name, part_text, pool_state_cell
 from potluck.cli.gpus.offer import DeviceOffer
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.screen import Pane, Tone
-from potluck.cli.terminal.table import Cell, TableColumn, filled, show_table
+from potluck.cli.terminal.table import (
+    Cell,
+    TableColumn,
+    drop_empty_columns,
+    show_table,
+)
 from potluck.cli.terminal.units import show_bytes, show_milli
 from potluck.model.device import WHOLE_DEVICE_MILLI
 from potluck.wire.consumer import PoolDevice
@@ -23,7 +28,7 @@ def show_offers(pane: Pane, offers: list[DeviceOffer]) -> None:
         TableColumn("NODES", shrinks=True),
         TableColumn("LABELS", shrinks=True),
     ]
-    show_table(pane, *filled(columns, [_offer_cells(offer) for offer in offers]))
+    show_table(pane, *drop_empty_columns(columns, [_offer_cells(offer) for offer in offers]))
 
 
 def _offer_cells(offer: DeviceOffer) -> list[Cell]:
@@ -72,7 +77,7 @@ def show_devices(pane: Pane, devices: list[PoolDevice]) -> None:
         TableColumn("WHY", shrinks=True, wraps=True),
     ]
     rows = [_device_cells(device, pane.is_terminal) for device in devices]
-    show_table(pane, *filled(columns, rows))
+    show_table(pane, *drop_empty_columns(columns, rows))
 
 
 def _device_cells(device: PoolDevice, is_short: bool) -> list[Cell]:

@@ -10,7 +10,7 @@ import subprocess
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from potluck.local.child_process import without_secrets
+from potluck.local.child_process import environment_without_secrets
 from potluck.model.error import BadSettings
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def _channel(program: str, arguments: Callable[["Notice"], list[str]]) -> "Chann
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 # WSL passes only the variables named in WSLENV to Windows.
-                env={**without_secrets(), **variables, "WSLENV": f"{_TITLE}:{_TEXT}"},
+                env={**environment_without_secrets(), **variables, "WSLENV": f"{_TITLE}:{_TEXT}"},
                 timeout=_SECONDS,
             )
         except (OSError, subprocess.TimeoutExpired):

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from potluck.local.child_process import ends_with_us, without_secrets
+from potluck.local.child_process import end_with_parent, environment_without_secrets
 from potluck.model.error import PotluckError, StartFailed
 from potluck.wire.problem import Problem, to_error
 
@@ -91,7 +91,7 @@ class ChildProgram:
                 stderr=log,
                 env={**_child_environment(command), **variables, "PYTHONUNBUFFERED": "1"},
                 start_new_session=True,
-                preexec_fn=ends_with_us(signal.SIGTERM),
+                preexec_fn=end_with_parent(signal.SIGTERM),
             )
         threading.Thread(target=self._attend, args=(self._process,), daemon=True).start()
 
@@ -156,7 +156,7 @@ class ChildProgram:
 
 def _child_environment(command: str) -> dict[str, str]:
     """No child gets the wallet's secrets, and only the server gets its own."""
-    return without_secrets(*(() if command == "server" else _SERVER_ONLY))
+    return environment_without_secrets(*(() if command == "server" else _SERVER_ONLY))
 
 
 def exit_text(status: int) -> str:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from potluck.cli.operate.child_program import CheckDone, CheckProgress, Inbox
-from potluck.cli.tasks.task_text import duration_seconds, stage, why
+from potluck.cli.tasks.task_text import describe_reason, describe_stage, duration_seconds
 from potluck.cli.terminal.units import show_seconds
 from potluck.consumer import Potluck
 from potluck.consumer.identity.profile import Profile
@@ -42,7 +42,7 @@ class FirstTask(Struct, frozen=True):
         return f"{show_seconds(total.total_seconds())} from submit to end, {ran} of it running"
 
     def explanation(self) -> str:
-        return why(self.task) or f"it ended as {self.task.state} with {self.stdout!r}"
+        return describe_reason(self.task) or f"it ended as {self.task.state} with {self.stdout!r}"
 
 
 def start_first_task(profile: Profile, node_id: str, inbox: Inbox) -> None:
@@ -78,7 +78,7 @@ def _run(potluck: Potluck, inbox: Inbox) -> FirstTask:
         if isinstance(event, FollowedState):
             task = event.task
             if not task.state.is_final:
-                inbox.put(CheckProgress(stage(task)))
+                inbox.put(CheckProgress(describe_stage(task)))
         elif isinstance(event, FollowedLog):
             stdout += b"".join(p.data for p in event.page.pieces if p.stream == "stdout")
     return FirstTask(task, stdout.decode("utf-8", "replace").strip())

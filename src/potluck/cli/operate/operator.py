@@ -8,14 +8,14 @@ from contextlib import closing
 from pathlib import Path
 
 from potluck.cli.account.authorise import is_authorised
-from potluck.cli.terminal.prompt import hidden
+from potluck.cli.terminal.prompt import ask_hidden
 from potluck.consumer import Potluck
-from potluck.consumer.http.connect import door
+from potluck.consumer.http.connect import connect_anonymously
 from potluck.consumer.identity import wallet
 from potluck.consumer.identity.delegate import authorise, become_provider
-from potluck.consumer.identity.profile import Profile, saved_for
+from potluck.consumer.identity.profile import Profile, load_profile_for
 from potluck.consumer.identity.session import replace_profile
-from potluck.consumer.identity.sign_in import machine, session_of, sign_in
+from potluck.consumer.identity.sign_in import get_machine_name, make_session, sign_in
 from potluck.consumer.identity.wallet import Wallet
 from potluck.model.error import NotSignedIn, StartFailed
 from potluck.provider.server.node_key import ensure_key, save_delegation
@@ -41,22 +41,22 @@ class Operator:
 
 def find_operator() -> tuple[Operator, bool]:
     """The operator, and whether its wallet is new."""
-    if not wallet.is_known():
+    if not wallet.has_wallet():
         new = wallet.make_unattended()
         return Operator(new.address, new), True
-    if wallet.opens_unattended() and (address := wallet.known_address()):
+    if wallet.can_open_unattended() and (address := wallet.find_address()):
         return Operator(address), False
-    opened = wallet.load(ask=hidden)
+    opened = wallet.load(ask=ask_hidden)
     return Operator(opened.address, opened), False
 
 
 def sign_in_operator(operator: Operator, url: str) -> Profile:
     """Signs in as the operator, and saves the profile for later commands."""
-    saved = saved_for(url)
+    saved = load_profile_for(url)
     if saved is not None and _is_valid(saved, operator.address):
         return saved
-    with closing(door(url)) as line:
-        profile = Profile(url, session_of(sign_in(line, operator.wallet())))
+    with closing(connect_anonymously(url)) as line:
+        profile = Profile(url, make_session(sign_in(line, operator.wallet())))
         replace_profile(line, profile)
     return profile
 
@@ -73,7 +73,9 @@ def authorise_provider(operator: Operator, profile: Profile, directory: Path) ->
         # Also ask the server: it may have another database than last time.
         is_known = any(node_key.key == key for node_key in potluck.account.node_keys())
         if not (is_known and is_remembered):
-            save_delegation(directory, authorise(potluck, operator.wallet(), key, machine()))
+            save_delegation(
+                directory, authorise(potluck, operator.wallet(), key, get_machine_name())
+            )
     return is_remembered and not is_known
 
 

@@ -29,7 +29,7 @@ from potluck.cli.operate.first_task import FirstTask, start_first_task
 from potluck.cli.operate.operator import Operator, authorise_provider, sign_in_operator
 from potluck.cli.operate.welcome import show_welcome, warn_about_profile, warn_about_variables
 from potluck.cli.terminal.screen import Screen
-from potluck.consumer.identity.profile import Profile, profile_path, saved_url
+from potluck.consumer.identity.profile import Profile, load_url, profile_path
 from potluck.model.error import NodeKeyRefused, PotluckError, SandboxUnavailable, StartFailed
 
 SERVER, PROVIDER = "server", "provider"
@@ -92,7 +92,7 @@ class Platform:
 
     def _start(self) -> None:
         ready = self._start_server()
-        before = saved_url()
+        before = load_url()
         profile = self._profile = sign_in_operator(self._plan.operator, ready["url"])
         offer = self._plan.provider_options
         node_id = None if offer is None else self._start_provider(profile, offer)

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from potluck.local.data_directory import data_directory, held, named_directory
+from potluck.local.data_directory import data_directory, held, resolve_directory
 from potluck.model.error import BadSettings, DataDirectoryInUse, PortTaken
 
 
 @contextmanager
 def lock_directory(name: str | None) -> Iterator[Path]:
     """Locks the named directory, or the default one, and yields it."""
-    directory = data_directory() if name is None else named_directory(name)
+    directory = data_directory() if name is None else resolve_directory(name)
     in_use = DataDirectoryInUse(
         f"Another `potluck up` is running on {directory}.",
         "Use that one, or give this one another --data-dir DIR and --port PORT.",

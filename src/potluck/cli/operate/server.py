@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from potluck.cli.option_groups import grouped
+from potluck.cli.option_groups import expand_option_groups
 from potluck.cli.options import DataDirOption, JsonOption
 from potluck.cli.terminal.screen import Screen
 from potluck.local.optional_dependency import server_part_missing
@@ -65,7 +65,7 @@ class ServerOptions:
     ] = None
 
 
-@grouped
+@expand_option_groups
 def server(options: ServerOptions, json: JsonOption = False) -> None:
     """Run the server, with its own PostgreSQL unless you name one."""
     _serve(asdict(options), Screen(json), json)

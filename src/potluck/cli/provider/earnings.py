@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from potluck.cli.options import JsonOption, ServerOption, connect
-from potluck.cli.results.usage import used_in_all
+from potluck.cli.results.usage import show_total_usage
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.screen import Pane, Screen, Tone
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
@@ -58,7 +58,7 @@ def _show(pane: Pane, report: Earnings, models: dict[str, str]) -> None:
     attempts = show_count(report.attempts, "attempt")
     total = f"{show_credits(report.reward_micro)} credits for {attempts}"
     pane.line(f"{total}, {show_seconds(report.seconds)} of work.", Tone.STRONG)
-    pane.prose(f"Used: {used_in_all(report.used)}.", Tone.FAINT)
+    pane.prose(f"Used: {show_total_usage(report.used)}.", Tone.FAINT)
 
 
 def _row(earned: Earned, models: dict[str, str]) -> list[Cell]:

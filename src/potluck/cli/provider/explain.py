@@ -43,9 +43,9 @@ def _explain_local(
     data_dir: str | None,
 ) -> tuple[list[str], NodeExplanation | None, str | None]:
     """The machine's own reasons, the scheduler's explanation, and why there is none."""
-    from potluck.cli.provider.local import Here, provider_directory
+    from potluck.cli.provider.local import LocalTarget, provider_directory
 
-    machine = Here(provider_directory(data_dir))
+    machine = LocalTarget(provider_directory(data_dir))
     try:
         status = machine.status()
     except NotRunning as error:

@@ -21,7 +21,7 @@ from potluck.cli.options import (
     UrlArgument,
 )
 from potluck.cli.provider.provide import provide
-from potluck.cli.terminal.prompt import confirmed
+from potluck.cli.terminal.prompt import confirm
 from potluck.cli.terminal.screen import Screen, Tone
 from potluck.model.error import InvalidInput, NotInstalled
 
@@ -57,12 +57,12 @@ def install(
 ) -> None:
     """Provide whenever this machine runs; the wallet signs now, if it has to."""
     from potluck.consumer.http.ca_pinning import pin_ca
-    from potluck.consumer.identity.profile import chosen_url
+    from potluck.consumer.identity.profile import choose_url
     from potluck.local.data_directory import config_directory
     from potluck.provider.service.choose import find_manager
 
     screen, (url_argument, provide_options) = Screen(json), _split_arguments(url, options or [])
-    address = chosen_url(url_argument)
+    address = choose_url(url_argument)
     if ca_fingerprint is not None and not show:
         pin_ca(address, ca_fingerprint, config_directory())
     settings, manager = _read_settings(address, data_dir), find_manager()
@@ -149,28 +149,28 @@ def _confirm_other_server(manager: "Manager", url: str, yes: bool) -> None:
     current = manager.state().url
     if current in (None, url) or yes:
         return
-    if not confirmed(f"This machine provides for {current}. Switch to {url}?", "--yes"):
+    if not confirm(f"This machine provides for {current}. Switch to {url}?", "--yes"):
         raise typer.Abort
 
 
 def _authorise(screen: Screen, settings: "ProviderSettings", signing: SigningOptions) -> None:
     """Signs now, because a service cannot ask for a signature."""
-    from potluck.consumer.http.connect import door
+    from potluck.consumer.http.connect import connect_anonymously
 
     if is_authorised(settings.data_directory, settings.url):
         return
-    with closing(door(settings.url)) as line:
+    with closing(connect_anonymously(settings.url)) as line:
         authorise(screen, line, settings.data_directory, signing)
 
 
 def _write(path: Path, content: bytes) -> bool:
     """Whether the content has changed."""
-    from potluck.local.durable_files import write_whole
+    from potluck.local.durable_files import write_atomically
 
     if path.exists() and path.read_bytes() == content:
         return False
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, content)
+    write_atomically(path, content)
     return True
 
 

@@ -8,7 +8,7 @@ import typer
 from potluck.cli.options import DataDirOption, JsonOption, ServerOption
 from potluck.cli.provider.drain import progress_reporter
 from potluck.cli.terminal.live_line import LiveLine
-from potluck.cli.terminal.prompt import confirmed
+from potluck.cli.terminal.prompt import confirm
 from potluck.cli.terminal.screen import Screen
 from potluck.model.error import Conflict, InvalidInput, NotFound, NotInstalled
 
@@ -34,14 +34,14 @@ def leave(
     json: JsonOption = False,
 ) -> None:
     """Leave the pool permanently: finish tasks, unbind devices, delete the key."""
-    from potluck.cli.provider.local import Here, provider_directory
+    from potluck.cli.provider.local import LocalTarget, provider_directory
 
     screen, directory = Screen(json), provider_directory(data_dir)
-    machine = Here(directory)
+    machine = LocalTarget(directory)
     running = machine.running()
     url = _choose_pool(directory, running.url if running else None, server)
     ending = "stopped" if now else "finished first"
-    if not yes and not confirmed(_QUESTION.format(url=url, ending=ending), "--yes"):
+    if not yes and not confirm(_QUESTION.format(url=url, ending=ending), "--yes"):
         raise typer.Abort
     with LiveLine(screen) as line:
         if running:
@@ -59,10 +59,10 @@ def leave(
 
 def _choose_pool(directory: Path, running: str | None, server: str | None) -> str:
     """The named pool, that of the running provider, or the only one."""
-    from potluck.consumer.http.server_address import checked_url
+    from potluck.consumer.http.server_address import check_url
     from potluck.provider.data_directory import known_urls
 
-    named = checked_url(server) if server is not None else None
+    named = check_url(server) if server is not None else None
     if running and named and named != running:
         raise Conflict(
             f"The provider running here is in the pool at {running}, not at {named}.",
@@ -84,18 +84,18 @@ def _choose_pool(directory: Path, running: str | None, server: str | None) -> st
 def _leave_without_provider(directory: Path, url: str, may_skip_server: bool) -> None:
     import asyncio
 
-    from potluck.consumer.http.connect import ca_file_for
+    from potluck.consumer.http.connect import find_ca_file
     from potluck.provider.server.leave import leave_for_good
 
-    asyncio.run(leave_for_good(directory, url, ca_file_for(url), may_skip_server))
+    asyncio.run(leave_for_good(directory, url, find_ca_file(url), may_skip_server))
 
 
 def _forget_terms(directory: Path) -> None:
     from potluck.provider.owner.file import terms_file
-    from potluck.provider.owner.pending_writes import unwritten_file
+    from potluck.provider.owner.pending_writes import pending_writes_file
 
     terms_file(directory).unlink(missing_ok=True)
-    unwritten_file(directory).unlink(missing_ok=True)
+    pending_writes_file(directory).unlink(missing_ok=True)
 
 
 def _warn_about_service(screen: Screen) -> None:

@@ -8,7 +8,7 @@ from potluck.cli.provider.effective_terms import EffectiveTerm, local_terms
 from potluck.cli.provider.machine import MachineView, view_from_provider
 from potluck.cli.provider.resolve_device import DeviceChoice, all_reclaimable
 from potluck.cli.provider.target import Effect, OnProgress, ignore_progress
-from potluck.local.data_directory import data_directory, named_directory
+from potluck.local.data_directory import data_directory, resolve_directory
 from potluck.model.device import DeviceDescription
 from potluck.model.error import Conflict, NotRunning
 from potluck.model.terms import TermsChange
@@ -32,10 +32,10 @@ _DETECT_SECONDS = 20.0
 def provider_directory(data_dir: str | None) -> Path:
     """The data directory that `potluck provide` uses with the same option and variables."""
     named = data_dir or os.environ.get("POTLUCK_PROVIDER_DATA_DIRECTORY")
-    return named_directory(named) if named else data_directory() / "provider"
+    return resolve_directory(named) if named else data_directory() / "provider"
 
 
-class Here:
+class LocalTarget:
     """The provider on this machine; if none runs, its owner's file."""
 
     def __init__(self, directory: Path):
@@ -73,12 +73,12 @@ class Here:
 
     def change(self, change: TermsChange) -> Effect:
         from potluck.provider.owner.file import change_file, terms_file
-        from potluck.provider.owner.pending_writes import say_after
+        from potluck.provider.owner.pending_writes import append_if_pending
 
         change_file(terms_file(self.directory), change)
         effect = self._notify(Reread())
         if effect is Effect.NEXT_START:
-            say_after(self.directory, change)
+            append_if_pending(self.directory, change)
         if change.is_paused is False and (running := self.running()) and running.is_draining:
             return Effect.AFTER_DRAIN
         return effect

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from potluck.cli.account.authorise import AUTHORISE_OPTION, SigningOptions, ensure_authorised
-from potluck.cli.option_groups import grouped
+from potluck.cli.option_groups import expand_option_groups
 from potluck.cli.options import (
     CaFingerprintOption,
     DataDirOption,
@@ -18,7 +18,7 @@ from potluck.cli.options import (
     KeyFileOption,
     UrlArgument,
 )
-from potluck.cli.terminal.screen import Screen, leave_the_pipe
+from potluck.cli.terminal.screen import Screen, silence_stdout
 from potluck.local.option_values import parse_labels
 from potluck.model.units import parse_bytes, parse_credits, parse_seconds
 
@@ -133,7 +133,7 @@ class WalletOptions:
     ] = False
 
 
-@grouped
+@expand_option_groups
 def provide(
     *,
     url: UrlArgument = None,
@@ -152,8 +152,8 @@ def provide(
     import logging
 
     from potluck.consumer.http.ca_pinning import pin_ca
-    from potluck.consumer.http.connect import door
-    from potluck.consumer.identity.profile import chosen_url
+    from potluck.consumer.http.connect import connect_anonymously
+    from potluck.consumer.identity.profile import choose_url
     from potluck.local.data_directory import config_directory
     from potluck.local.log import configure_logs
     from potluck.provider.daemon import run_provider
@@ -165,11 +165,11 @@ def provide(
         **offer.settings(),
         **running.settings(),
     }
-    screen, address = Screen(json), chosen_url(url)
+    screen, address = Screen(json), choose_url(url)
     ca_file = (
         None if ca_fingerprint is None else pin_ca(address, ca_fingerprint, config_directory())
     )
-    with closing(door(address, ca_file)) as line:
+    with closing(connect_anonymously(address, ca_file)) as line:
         settings = read_settings(address, line.ca_file, options, os.environ)
         machine_name = settings.name[:100]
         signing = SigningOptions(
@@ -178,13 +178,13 @@ def provide(
         ensure_authorised(screen, line, settings.data_directory, signing)
     # Warnings about this machine only; announcements report on tasks.
     configure_logs(logging.WARNING)
-    run_provider(settings, announcer(screen))
+    run_provider(settings, make_announcer(screen))
 
 
-def announcer(screen: Screen) -> "Announce":
+def make_announcer(screen: Screen) -> "Announce":
     import structlog
 
-    from potluck.cli.provider.provide_text import tell
+    from potluck.cli.provider.provide_text import show_announcement
     from potluck.provider.announcement import OfferRefused, TermsWrong
 
     log = structlog.get_logger()
@@ -197,10 +197,10 @@ def announcer(screen: Screen) -> "Announce":
                     log.warning(announcement.detail, hint=announcement.hint)
                 screen.emit(announcement)
             else:
-                tell(screen, announcement)
+                show_announcement(screen, announcement)
         except BrokenPipeError:
             # The reader has gone away: stop as if Ctrl-C was pressed.
-            leave_the_pipe()
+            silence_stdout()
             os.kill(os.getpid(), signal.SIGTERM)
 
     return announce

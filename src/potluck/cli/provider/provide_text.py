@@ -32,7 +32,7 @@ from potluck.provider.announcement import (
 )
 
 
-def tell(screen: Screen, announcement: Announcement) -> None:  # noqa: C901, the table of them
+def show_announcement(screen: Screen, announcement: Announcement) -> None:  # noqa: C901, the table of them
     pane = screen.out
     match announcement:
         case RegistrationDone():

@@ -95,9 +95,9 @@ def open_target(
     node: NodeOption, server: ServerOption, data_dir: DataDirOption
 ) -> Iterator[CommandTarget]:
     if node is None and server is None:
-        from potluck.cli.provider.local import Here, provider_directory
+        from potluck.cli.provider.local import LocalTarget, provider_directory
 
-        yield Here(provider_directory(data_dir))
+        yield LocalTarget(provider_directory(data_dir))
         return
     from potluck.cli.options import connect
     from potluck.cli.provider.remote import RemoteTarget

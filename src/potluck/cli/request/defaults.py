@@ -126,7 +126,7 @@ def _untrusted(server: Default, content: str) -> InvalidInput:
 
 
 def _is_in_profile(server: Default) -> bool:
-    from potluck.consumer.http.server_address import spelled_url
-    from potluck.consumer.identity.profile import saved_for
+    from potluck.consumer.http.server_address import normalize_url
+    from potluck.consumer.identity.profile import load_profile_for
 
-    return saved_for(spelled_url(server.value)) is not None
+    return load_profile_for(normalize_url(server.value)) is not None

@@ -108,9 +108,9 @@ def _folder_files(folder: Path | None) -> dict[Path, str]:
     """The files of the folder that are uploaded, with their paths in it."""
     if folder is None:
         return {}
-    from potluck.consumer.files.folder import listed
+    from potluck.consumer.files.folder import list_files
 
-    return {path.resolve(): path.relative_to(folder).as_posix() for path in listed(folder)}
+    return {path.resolve(): path.relative_to(folder).as_posix() for path in list_files(folder)}
 
 
 def _fixed_part(pattern: str) -> Path:

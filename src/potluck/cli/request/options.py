@@ -18,11 +18,11 @@ from potluck.cli.request.inputs import (
 )
 from potluck.cli.request.secrets import read_secrets, stub_secrets
 from potluck.cli.request.task_kind import KindOptions, build_spec
-from potluck.cli.tasks.resolve_task import pick_task_id
+from potluck.cli.tasks.resolve_task import resolve_task_id
 from potluck.cli.terminal.screen import Screen, Tone
 from potluck.local.request_builder import build_request, is_for_own_nodes
 from potluck.local.task_options import OPTIONS, TaskOption
-from potluck.local.template import template as named_template
+from potluck.local.template import find_template as named_template
 from potluck.model.ids import TaskId
 from potluck.model.task import TaskRequest
 
@@ -186,5 +186,5 @@ def _resolve(potluck: "Potluck", draft: TaskDraft) -> TaskRequest:
     if draft.on_own_nodes:
         owners = (*requirements.owners, potluck.account.me().address)
         requirements = replace(requirements, owners=owners)
-    after = dict.fromkeys(TaskId(pick_task_id(potluck, text)) for text in draft.after)
+    after = dict.fromkeys(TaskId(resolve_task_id(potluck, text)) for text in draft.after)
     return replace(draft.request, requirements=requirements, after=tuple(after))

@@ -3,7 +3,7 @@
 import os
 import re
 
-from potluck.cli.terminal.prompt import hidden
+from potluck.cli.terminal.prompt import ask_hidden
 from potluck.cli.terminal.screen import Pane, Tone, printable
 from potluck.model.bounded_types import LEAST_MASKED_CHARACTERS
 from potluck.model.error import InvalidInput
@@ -51,4 +51,4 @@ def _read(word: str, pane: Pane) -> tuple[str, str]:
         )
         return name, value
     exported = os.environ.get(name)
-    return name, hidden(f"{name}: ", f"Set {name}") if exported is None else exported
+    return name, ask_hidden(f"{name}: ", f"Set {name}") if exported is None else exported

@@ -173,9 +173,9 @@ def _collect_attempt(
 
 
 def _safe_path(directory: Path, path: str) -> Path:
-    from potluck.consumer.files.files import place_in
+    from potluck.consumer.files.files import resolve_target
 
-    return place_in(directory, path)
+    return resolve_target(directory, path)
 
 
 def _write(path: Path, data: bytes) -> bool:

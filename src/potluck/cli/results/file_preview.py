@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from potluck.cli.terminal.screen import Pane, Tone, printable
 from potluck.cli.terminal.units import show_bytes, show_count
-from potluck.local.media_size import MediaSize, measured
+from potluck.local.media_size import MediaSize, measure_media
 from potluck.local.media_type import PICTURES, TABLES, media_type
 from potluck.model.blob import NamedFile
 
@@ -41,7 +41,7 @@ class FilePreview(Struct, frozen=True):
 def preview_file(file: NamedFile, directory: Path) -> FilePreview:
     """Opens only pictures and tables."""
     place, kind = directory / file.path, media_type(file.path)
-    size = measured(place) if kind in PICTURES | TABLES else None
+    size = measure_media(place) if kind in PICTURES | TABLES else None
     return FilePreview(place, file.blob.size_bytes, kind, size)
 
 

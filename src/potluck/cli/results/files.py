@@ -6,7 +6,7 @@ import typer
 
 from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, connect
 from potluck.cli.results.fetch import describe_no_files, describe_size, retention_suffix
-from potluck.cli.tasks.resolve_task import pick_to_read, short_id
+from potluck.cli.tasks.resolve_task import resolve_task_to_read, short_id
 from potluck.cli.terminal.screen import Screen, Tone
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.cli.terminal.units import show_bytes, show_count
@@ -31,7 +31,7 @@ def files(
     """
     screen = Screen(json)
     with connect(server) as potluck:
-        task_id = pick_to_read(potluck, task, screen)
+        task_id = resolve_task_to_read(potluck, task, screen)
         listing = potluck.files.of_task(task_id, attempt)
         empty_task = None if listing.files else potluck.tasks.get(task_id)
     if empty_task is not None and attempt is not None:

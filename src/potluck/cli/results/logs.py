@@ -10,8 +10,8 @@ from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, co
 from potluck.cli.results.item_log import select_item
 from potluck.cli.results.output import TaskOutput
 from potluck.cli.tasks.attempts import iter_attempts
-from potluck.cli.tasks.resolve_task import pick_to_read, short_id
-from potluck.cli.tasks.task_text import last_attempt, stage
+from potluck.cli.tasks.resolve_task import resolve_task_to_read, short_id
+from potluck.cli.tasks.task_text import describe_stage, last_attempt
 from potluck.cli.terminal.screen import Pane, Screen, Tone
 from potluck.model.error import InvalidInput, NotFound
 from potluck.model.task import ItemRange, TaskState
@@ -53,7 +53,7 @@ def logs(
     screen = Screen(json)
     output = TaskOutput(screen)
     with connect(server) as potluck:
-        view = potluck.tasks.get(pick_to_read(potluck, task, screen))
+        view = potluck.tasks.get(resolve_task_to_read(potluck, task, screen))
         if follow:
             _refuse_array(view)
         if not json:
@@ -76,7 +76,7 @@ def _show_title(task: TaskView, selected: int | None, pane: Pane) -> None:
     """Says that the task waits, or which of an array's logs is shown."""
     end, newest = short_id(task.id), last_attempt(task)
     if task.state is TaskState.QUEUED and task.items is None:
-        title = f"potluck: {stage(task).rstrip('.')}; `potluck explain {end}` shows more"
+        title = f"potluck: {describe_stage(task).rstrip('.')}; `potluck explain {end}` shows more"
         pane.line(title, Tone.FAINT)
     elif newest is not None and newest.items is not None and selected is None:
         pane.prose(
@@ -94,7 +94,7 @@ def _show_empty(task: TaskView, item: int | None, pane: Pane) -> None:
     elif task.state.is_final:
         pane.line("potluck: it wrote nothing", Tone.FAINT)
     elif task.state is not TaskState.QUEUED or task.items is not None:
-        pane.line(f"potluck: nothing yet: {stage(task).rstrip('.')}", Tone.FAINT)
+        pane.line(f"potluck: nothing yet: {describe_stage(task).rstrip('.')}", Tone.FAINT)
 
 
 def _show(page: LogPage, output: TaskOutput, screen: Screen) -> bool:

@@ -27,9 +27,15 @@ from potluck.cli.results.fetch import (
 from potluck.cli.results.function_value import FunctionValue, read_function_value
 from potluck.cli.results.logs import log_pages
 from potluck.cli.results.usage import show_usage
-from potluck.cli.tasks.items import iter_failed_items, show_failed, told
-from potluck.cli.tasks.resolve_task import pick_to_read, short_id
-from potluck.cli.tasks.task_text import duration_seconds, last_attempt, place, stage, why
+from potluck.cli.tasks.items import describe_counts, iter_failed_items, show_failed
+from potluck.cli.tasks.resolve_task import resolve_task_to_read, short_id
+from potluck.cli.tasks.task_text import (
+    describe_place,
+    describe_reason,
+    describe_stage,
+    duration_seconds,
+    last_attempt,
+)
 from potluck.cli.terminal.key_values import show_key_values
 from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.cli.terminal.units import show_count, show_credits, show_seconds
@@ -71,7 +77,7 @@ def result(
     at_the_end = build_notifier(notify if wait else None)
     screen = Screen(json)
     with connect(server) as potluck:
-        task_id = pick_to_read(potluck, task, screen)
+        task_id = resolve_task_to_read(potluck, task, screen)
         view = potluck.tasks.wait(task_id) if wait else _finished(potluck, task_id)
         at_the_end.tell(view, screen)
         collector = _collector(view, output)
@@ -132,7 +138,7 @@ def _finished(potluck: "Potluck", task_id: str) -> TaskView:
     if view.state.is_final:
         return view
     raise Conflict(
-        f"{printable(view.name)} has not ended yet: {stage(view).rstrip('.')}.",
+        f"{printable(view.name)} has not ended yet: {describe_stage(view).rstrip('.')}.",
         f"Wait for it with `potluck result {short_id(task_id)} --wait`,"
         f" or watch it with `potluck logs {short_id(task_id)} -f`.",
     )
@@ -165,10 +171,10 @@ def _facts(task: TaskView, files: TaskFiles | None, is_cleared: bool) -> dict[st
     return {
         "task": f"{printable(task.name)} ({task.id})",
         "state": task.state.value,
-        "reason": why(task),
+        "reason": describe_reason(task),
         "exit status": "" if task.exit_code is None else str(task.exit_code),
-        "items": "" if task.items is None else told(task.items),
-        "node": place(attempt) if attempt and task.items is None else "",
+        "items": "" if task.items is None else describe_counts(task.items),
+        "node": describe_place(attempt) if attempt and task.items is None else "",
         "submitted": f"{task.created_at.astimezone():%Y-%m-%d %H:%M:%S}",
         "waited": show_seconds(waited.total_seconds()),
         "ran": _ran(task),

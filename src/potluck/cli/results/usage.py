@@ -18,7 +18,7 @@ def show_usage(usage: Usage) -> str:
     )
 
 
-def used_in_all(used: UsedInAll) -> str:
+def show_total_usage(used: UsedInAll) -> str:
     """The total of many attempts on a machine, for its owner."""
     parts = [f"{show_seconds(used.cpu_seconds)} of processor", *_of_devices(used), *_of_files(used)]
     return ", ".join(parts)

@@ -84,12 +84,17 @@ def _replay(options: _CompletionOptions, is_frontier: bool) -> "list[FrontierPoi
         )
     try:
         from potluck.simulate.completion import SimulatedCluster
-        from potluck.simulate.frontier import PROMISES_HOURS, WRONG_BY, FrontierRun, replay_all
+        from potluck.simulate.frontier import (
+            ESTIMATE_SPREAD,
+            GUARANTEE_HOURS,
+            FrontierRun,
+            replay_all,
+        )
     except ImportError as error:
         raise server_part_missing(error.name) from error
-    spreads = {Estimates.EXACT: 0.0, Estimates.LOGNORMAL: WRONG_BY}
+    spreads = {Estimates.EXACT: 0.0, Estimates.LOGNORMAL: ESTIMATE_SPREAD}
     errors = list(spreads.values()) if is_frontier else [spreads[options.estimates]]
-    promises = PROMISES_HOURS if is_frontier else (options.promise_hours,)
+    promises = GUARANTEE_HOURS if is_frontier else (options.promise_hours,)
     cluster = SimulatedCluster(options.gpus, options.gpus_per_node)
     runs = [
         FrontierRun(

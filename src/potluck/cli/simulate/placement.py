@@ -57,13 +57,13 @@ def _run(
 ) -> "list[PlacementRun]":
     try:
         from potluck.server.policies import placement_by_name
-        from potluck.simulate.openb import read
-        from potluck.simulate.placement import simulate
+        from potluck.simulate.openb import read_openb
+        from potluck.simulate.placement import simulate_placement
     except ImportError as error:
         raise server_part_missing(error.name) from error
-    tasks = read(trace, list_name)
+    tasks = read_openb(trace, list_name)
     return [
-        simulate(tasks, name, partial(placement_by_name, name), seeds, is_mix_known)
+        simulate_placement(tasks, name, partial(placement_by_name, name), seeds, is_mix_known)
         for name in policies
     ]
 

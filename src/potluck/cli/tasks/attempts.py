@@ -8,8 +8,8 @@ import typer
 
 from potluck.cli.options import JsonOption, ServerOption, TaskArgument, connect
 from potluck.cli.results.usage import show_short_usage
-from potluck.cli.tasks.resolve_task import pick_to_read
-from potluck.cli.tasks.task_text import place, ran_seconds
+from potluck.cli.tasks.resolve_task import resolve_task_to_read
+from potluck.cli.tasks.task_text import describe_place, ran_seconds
 from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.cli.terminal.units import show_seconds
@@ -32,7 +32,7 @@ def attempts(
     """List the attempts of a task, newest first."""
     screen = Screen(json)
     with connect(server) as potluck:
-        task_id = pick_to_read(potluck, task, screen)
+        task_id = resolve_task_to_read(potluck, task, screen)
         matches = iter_attempts(potluck, task_id, item)
         shown = list(islice(matches, limit))
         has_more = len(shown) == limit and next(matches, None) is not None
@@ -79,7 +79,7 @@ def _row(attempt: AttemptView) -> list[Cell]:
         Cell(f"{attempt.number}", Tone.STRONG),
         Cell(_items(attempt)),
         Cell(attempt.state.value),
-        Cell(place(attempt)),
+        Cell(describe_place(attempt)),
         Cell(_ran(attempt)),
         Cell("" if attempt.usage is None else show_short_usage(attempt.usage)),
         Cell(_why(attempt), Tone.FAINT),

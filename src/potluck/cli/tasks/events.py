@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from potluck.cli.options import JsonOption, ServerOption, connect
-from potluck.cli.tasks.resolve_task import pick_to_read, short_id
+from potluck.cli.tasks.resolve_task import resolve_task_to_read, short_id
 from potluck.cli.terminal.screen import Screen, Tone, printable
 from potluck.model.error import PotluckError
 from potluck.model.event import EventKind
@@ -42,7 +42,7 @@ def events(
     screen, query = Screen(json), _EventQuery(tuple(kind or ()), None)
     with connect(server) as potluck:
         if task is not None:
-            query = _EventQuery(query.kinds, pick_to_read(potluck, task, screen))
+            query = _EventQuery(query.kinds, resolve_task_to_read(potluck, task, screen))
         newest, head = _newest(potluck, query, limit)
         for event in reversed(newest):
             _show(screen, event)

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from potluck.cli.options import JsonOption, ServerOption, TaskArgument, connect
-from potluck.cli.tasks.resolve_task import pick_to_read
+from potluck.cli.tasks.resolve_task import resolve_task_to_read
 from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.cli.terminal.table import Cell
 from potluck.cli.terminal.units import show_ahead, show_count
@@ -14,7 +14,7 @@ def explain(task: TaskArgument, server: ServerOption = None, json: JsonOption = 
     """Show why a task waits, what would help, and when it may start."""
     screen = Screen(json)
     with connect(server) as potluck:
-        explanation = potluck.tasks.explain(pick_to_read(potluck, task, screen))
+        explanation = potluck.tasks.explain(resolve_task_to_read(potluck, task, screen))
     if json:
         screen.emit(explanation)
     else:
@@ -22,11 +22,11 @@ def explain(task: TaskArgument, server: ServerOption = None, json: JsonOption = 
 
 
 def _show(pane: Pane, explanation: Explanation, now: datetime) -> None:
-    for line in explained(explanation, now):
+    for line in format_explanation(explanation, now):
         pane.line("".join(pane.paint(printable(cell.text), cell.tone) for cell in line))
 
 
-def explained(explanation: Explanation, now: datetime) -> list[list[Cell]]:
+def format_explanation(explanation: Explanation, now: datetime) -> list[list[Cell]]:
     lines = [[Cell(explanation.sentence, Tone.STRONG)]]
     if start := describe_start(explanation, now):
         lines.append([Cell(start)])

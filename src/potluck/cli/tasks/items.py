@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 MOST_SHOWN = 20
 
 
-def percent(counts: ItemCounts) -> int:
+def percent_done(counts: ItemCounts) -> int:
     """The share of items that need no more work; 100 only if all are done."""
     return (counts.succeeded + counts.failed) * 100 // counts.total
 
 
-def told(counts: ItemCounts) -> str:
+def describe_counts(counts: ItemCounts) -> str:
     failed = f", {counts.failed:,} failed" if counts.failed else ""
     return f"{counts.succeeded + counts.failed:,} of {counts.total:,} items{failed}"
 
 
 def describe_progress(counts: ItemCounts, is_live: bool) -> str:
     if is_live:
-        return f"{draw_bar(percent(counts))} · {told(counts)}"
-    return f"{show_tens(percent(counts))} of {counts.total:,} items"
+        return f"{draw_bar(percent_done(counts))} · {describe_counts(counts)}"
+    return f"{show_tens(percent_done(counts))} of {counts.total:,} items"
 
 
 def iter_failed_items(potluck: "Potluck", task_id: str) -> Iterator[FailedItem]:

@@ -8,9 +8,9 @@ from typing import Annotated, ClassVar
 import typer
 from msgspec.structs import replace
 
-from potluck.cli.account.ensure_signed_in import EntryOptions, entered
+from potluck.cli.account.ensure_signed_in import SignInOptions, signed_in_client
 from potluck.cli.notify.notifier import NotifyOption, build_notifier
-from potluck.cli.option_groups import grouped
+from potluck.cli.option_groups import expand_option_groups
 from potluck.cli.options import (
     DetachOption,
     DryRunOption,
@@ -74,12 +74,12 @@ class ItemOptions:
     ] = None
 
 
-@grouped
+@expand_option_groups
 def map_items(
     context: typer.Context,
     reading: ItemOptions,
     task: MapOptions,
-    entry: EntryOptions,
+    entry: SignInOptions,
     items: ItemsArgument,
     words: TaskWords,
     output: ItemsOutputOption = None,
@@ -109,7 +109,7 @@ def map_items(
     collector = _collector(rows, output)
     collector.check_output()
     at_the_end = build_notifier(None if detach else notify)
-    with entered(screen, server, entry, find_project_server(context)) as potluck:
+    with signed_in_client(screen, server, entry, find_project_server(context)) as potluck:
         if dry_run:
             raise typer.Exit(shown_dry(potluck, draft, screen, get_used_defaults(context)))
         request = prepare_request(potluck, draft, screen)

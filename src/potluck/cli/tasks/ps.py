@@ -8,11 +8,16 @@ import typer
 
 from potluck.cli.completion import complete_task_names
 from potluck.cli.options import JsonOption, ServerOption, connect
-from potluck.cli.tasks.items import percent
+from potluck.cli.tasks.items import percent_done
 from potluck.cli.tasks.resolve_task import short_id
-from potluck.cli.tasks.task_text import TONES, duration_seconds, why
+from potluck.cli.tasks.task_text import TONES, describe_reason, duration_seconds
 from potluck.cli.terminal.screen import Pane, Screen, Tone
-from potluck.cli.terminal.table import Cell, TableColumn, filled, show_table
+from potluck.cli.terminal.table import (
+    Cell,
+    TableColumn,
+    drop_empty_columns,
+    show_table,
+)
 from potluck.cli.terminal.units import show_age, show_seconds
 from potluck.model.task import TaskState
 from potluck.model.units import parse_moment
@@ -108,7 +113,7 @@ def _show(pane: Pane, tasks: list[TaskView]) -> None:
     now = datetime.now(UTC)
     rows = [_row(task, now, pane.is_terminal) for task in tasks]
     # Programs rely on the columns; in a terminal empty ones are dropped.
-    show_table(pane, *(filled(columns, rows) if pane.is_terminal else (columns, rows)))
+    show_table(pane, *(drop_empty_columns(columns, rows) if pane.is_terminal else (columns, rows)))
 
 
 def _row(task: TaskView, now: datetime, is_short: bool) -> list[Cell]:
@@ -119,13 +124,13 @@ def _row(task: TaskView, now: datetime, is_short: bool) -> list[Cell]:
         Cell(_phase(task), TONES[task.state]),
         Cell(show_age(task.created_at, now)),
         Cell("" if ran is None else show_seconds(ran)),
-        Cell(why(task), Tone.FAINT),
+        Cell(describe_reason(task), Tone.FAINT),
     ]
 
 
 def _phase(task: TaskView) -> str:
     """The phase, with the progress of a running array."""
-    if task.items is None or task.state.is_final or not (done := percent(task.items)):
+    if task.items is None or task.state.is_final or not (done := percent_done(task.items)):
         return task.phase
     return f"{task.phase} {done} %"
 

@@ -24,7 +24,7 @@ def short_id(task_id: str) -> str:
     return task_id[-SHORT_ID:]
 
 
-def pick_task_id(potluck: "Potluck", text: str | None) -> str:
+def resolve_task_id(potluck: "Potluck", text: str | None) -> str:
     """Fails if several tasks match."""
     if text is None:
         return _newest(potluck)
@@ -36,10 +36,10 @@ def pick_task_id(potluck: "Potluck", text: str | None) -> str:
     return matches[0].id
 
 
-def pick_to_read(potluck: "Potluck", text: str | None, screen: Screen) -> str:
+def resolve_task_to_read(potluck: "Potluck", text: str | None, screen: Screen) -> str:
     """Of several tasks with this name, takes the newest."""
     if text is None or is_id(text, "task"):
-        return pick_task_id(potluck, text)
+        return resolve_task_id(potluck, text)
     matches = _search(potluck, text)
     newest = matches[0]
     if len(matches) > 1 and newest.name != text:

@@ -8,7 +8,7 @@ from potluck.cli.notify.notifier import NotifyOption, build_notifier
 from potluck.cli.options import JsonOption, ServerOption, TaskArgument, connect
 from potluck.cli.request.options import option_info
 from potluck.cli.request.secrets import read_secrets
-from potluck.cli.tasks.resolve_task import pick_task_id, short_id
+from potluck.cli.tasks.resolve_task import resolve_task_id, short_id
 from potluck.cli.tasks.submit import show_submitted
 from potluck.cli.tasks.watch import watch_submitted
 from potluck.cli.terminal.screen import Screen
@@ -49,7 +49,7 @@ def retry(
     at_the_end = build_notifier(notify if follow else None)
     with connect(server) as potluck:
         submitted = potluck.tasks.retry(
-            pick_task_id(potluck, task),
+            resolve_task_id(potluck, task),
             all_items=all_items,
             secrets=secrets,
             trust=tuple(trust or ()),

@@ -5,9 +5,9 @@ from typing import Annotated
 
 import typer
 
-from potluck.cli.account.ensure_signed_in import EntryOptions, entered
+from potluck.cli.account.ensure_signed_in import SignInOptions, signed_in_client
 from potluck.cli.notify.notifier import NotifyOption, build_notifier
-from potluck.cli.option_groups import grouped
+from potluck.cli.option_groups import expand_option_groups
 from potluck.cli.options import (
     DetachOption,
     DryRunOption,
@@ -24,11 +24,11 @@ from potluck.cli.tasks.watch import watch
 from potluck.cli.terminal.screen import Screen
 
 
-@grouped
+@expand_option_groups
 def run(
     context: typer.Context,
     task: TaskOptions,
-    entry: EntryOptions,
+    entry: SignInOptions,
     words: TaskWords,
     output: Annotated[
         Path | None,
@@ -64,7 +64,7 @@ def run(
     check_output(output)
     warn_if_occupied(output, screen)
     at_the_end = build_notifier(None if detach else notify)
-    with entered(screen, server, entry, find_project_server(context)) as potluck:
+    with signed_in_client(screen, server, entry, find_project_server(context)) as potluck:
         if dry_run:
             raise typer.Exit(shown_dry(potluck, draft, screen, get_used_defaults(context)))
         request = prepare_request(potluck, draft, screen)

@@ -10,9 +10,15 @@ import typer
 from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, connect
 from potluck.cli.results.fetch import describe_retention, written_bytes
 from potluck.cli.tasks.explain import describe_start
-from potluck.cli.tasks.items import describe_progress, told
-from potluck.cli.tasks.resolve_task import pick_to_read, short_id
-from potluck.cli.tasks.task_text import TONES, duration_seconds, last_attempt, place, why
+from potluck.cli.tasks.items import describe_counts, describe_progress
+from potluck.cli.tasks.resolve_task import resolve_task_to_read, short_id
+from potluck.cli.tasks.task_text import (
+    TONES,
+    describe_place,
+    describe_reason,
+    duration_seconds,
+    last_attempt,
+)
 from potluck.cli.terminal.key_values import show_key_values
 from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.cli.terminal.units import show_age, show_credits, show_seconds
@@ -39,7 +45,7 @@ def task_status(
     """Show the state of a task, and what to do next."""
     screen = Screen(json)
     with connect(server) as potluck:
-        task_id = pick_to_read(potluck, task, screen)
+        task_id = resolve_task_to_read(potluck, task, screen)
         try:
             while not _refresh(potluck, task_id, screen, watch).state.is_final and watch:
                 time.sleep(_WATCH_SECONDS)
@@ -76,7 +82,9 @@ def _show(pane: Pane, task: TaskView, explanation: Explanation | None, now: date
         pane,
         {
             "state": _state(pane, task),
-            "why": why(task) if explanation is None else printable(explanation.sentence),
+            "why": describe_reason(task)
+            if explanation is None
+            else printable(explanation.sentence),
             "starts": "" if explanation is None else describe_start(explanation, now),
             "items": _items(task, pane),
             "where": _where(task),
@@ -103,7 +111,11 @@ def _state(pane: Pane, task: TaskView) -> str:
 def _items(task: TaskView, pane: Pane) -> str:
     if task.items is None:
         return ""
-    return told(task.items) if task.state.is_final else describe_progress(task.items, pane.is_live)
+    return (
+        describe_counts(task.items)
+        if task.state.is_final
+        else describe_progress(task.items, pane.is_live)
+    )
 
 
 def _where(task: TaskView) -> str:
@@ -111,7 +123,7 @@ def _where(task: TaskView) -> str:
     if attempt is None or (task.state is TaskState.QUEUED and task.items is None):
         return ""
     if task.items is None:
-        return place(attempt)
+        return describe_place(attempt)
     return ", ".join(sorted({printable(attempt.node_name) for attempt in task.attempts}))
 
 

@@ -2,8 +2,8 @@
 
 import typer
 
-from potluck.cli.account.ensure_signed_in import EntryOptions, entered
-from potluck.cli.option_groups import grouped
+from potluck.cli.account.ensure_signed_in import SignInOptions, signed_in_client
+from potluck.cli.option_groups import expand_option_groups
 from potluck.cli.options import DryRunOption, JsonOption, ServerOption
 from potluck.cli.request.defaults import find_project_server, get_used_defaults
 from potluck.cli.request.options import TaskOptions, TaskWords, draft_task, prepare_request
@@ -13,11 +13,11 @@ from potluck.cli.terminal.screen import Screen
 from potluck.wire.consumer import TaskView
 
 
-@grouped
+@expand_option_groups
 def submit(
     context: typer.Context,
     task: TaskOptions,
-    entry: EntryOptions,
+    entry: SignInOptions,
     words: TaskWords,
     dry_run: DryRunOption = False,
     server: ServerOption = None,
@@ -30,7 +30,7 @@ def submit(
     """
     screen = Screen(json)
     draft = draft_task(words, task, screen, is_dry_run=dry_run)
-    with entered(screen, server, entry, find_project_server(context)) as potluck:
+    with signed_in_client(screen, server, entry, find_project_server(context)) as potluck:
         if dry_run:
             raise typer.Exit(shown_dry(potluck, draft, screen, get_used_defaults(context)))
         submitted = potluck.tasks.submit(prepare_request(potluck, draft, screen))

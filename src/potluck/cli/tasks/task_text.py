@@ -2,7 +2,12 @@
 
 from datetime import datetime
 
-from potluck.cli.tasks.items import describe_progress, explain_end, percent, told
+from potluck.cli.tasks.items import (
+    describe_counts,
+    describe_progress,
+    explain_end,
+    percent_done,
+)
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.screen import Tone, printable
 from potluck.cli.terminal.units import show_seconds
@@ -20,7 +25,7 @@ TONES = {
 }
 
 
-def why(task: TaskView) -> str:
+def describe_reason(task: TaskView) -> str:
     """Why it waits, or why it ended as it did; empty if there is nothing to explain."""
     if not task.state.is_final:
         return printable(task.waiting.sentence) if task.waiting is not None else ""
@@ -53,25 +58,25 @@ def last_attempt(task: TaskView) -> AttemptView | None:
     return max(task.attempts, key=lambda attempt: attempt.number, default=None)
 
 
-def place(attempt: AttemptView) -> str:
+def describe_place(attempt: AttemptView) -> str:
     """The node and its devices."""
     devices = ", ".join(device.model for device in attempt.devices)
     return printable(f"{attempt.node_name} ({devices})" if devices else attempt.node_name)
 
 
-def stage(task: TaskView, is_live: bool = False) -> str:
+def describe_stage(task: TaskView, is_live: bool = False) -> str:
     """The phase, and where it runs or why it waits; of an array, its progress.
 
     Progress is a bar in a live line; elsewhere it changes rarely.
     """
     attempt = last_attempt(task)
-    phase, reason = printable(task.phase), why(task)
+    phase, reason = printable(task.phase), describe_reason(task)
     if task.items is not None and not (reason and task.items.pending == task.items.total):
         # Between two ranges an array is assigned or queued again, which is shown as running.
-        shown_phase = TaskState.RUNNING.value if percent(task.items) else phase
+        shown_phase = TaskState.RUNNING.value if percent_done(task.items) else phase
         return f"{shown_phase}: {describe_progress(task.items, is_live)}"
     if task.state is not TaskState.QUEUED and attempt is not None:
-        return f"{phase} on {place(attempt)}"
+        return f"{phase} on {describe_place(attempt)}"
     return f"{phase}: {reason}" if reason else phase
 
 
@@ -102,10 +107,10 @@ def summarize_task(task: TaskView, now: datetime) -> str:
     if ran is not None:
         parts[0] += f" after {show_seconds(ran)}"
     if task.items is not None:
-        parts.append(told(task.items))
+        parts.append(describe_counts(task.items))
     elif attempt is not None:
-        parts[0] += f" on {place(attempt)}"
+        parts[0] += f" on {describe_place(attempt)}"
     is_counted = task.items is not None and task.reason is EndReason.ITEMS_FAILED
-    if not is_counted and (reason := why(task)):
+    if not is_counted and (reason := describe_reason(task)):
         parts.append(reason)
     return ": ".join(parts)

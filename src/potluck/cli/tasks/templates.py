@@ -9,7 +9,13 @@ from potluck.cli.completion import complete_template_names
 from potluck.cli.options import JsonOption
 from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
-from potluck.local.template import BUILT_IN, Template, all_templates, own_templates, template
+from potluck.local.template import (
+    BUILT_IN,
+    Template,
+    all_templates,
+    find_template,
+    own_templates,
+)
 from potluck.local.template_parameter import Parameter
 from potluck.model.error import PotluckError
 
@@ -29,7 +35,7 @@ def templates(
     """List the templates for `potluck run --template NAME`."""
     screen = Screen(json)
     if name is not None:
-        _show_one(screen, template(name))
+        _show_one(screen, find_template(name))
         return
     results = list(all_templates())
     valid = [result for result in results if isinstance(result, Template)]

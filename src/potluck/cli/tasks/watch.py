@@ -32,8 +32,8 @@ from potluck.cli.tasks.items import MOST_SHOWN, iter_failed_items, show_failed
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.tasks.task_text import (
     TONES,
+    describe_stage,
     exit_status,
-    stage,
     suggest_next_command,
     summarize_task,
 )
@@ -186,7 +186,7 @@ class TaskWatcher:
         """In a terminal, with the throughput of an array."""
         is_live = self._screen.err.is_live
         rate = self._throughput.update(task.items) if is_live and task.items is not None else ""
-        return f"{stage(task, is_live)}{rate}"
+        return f"{describe_stage(task, is_live)}{rate}"
 
     def _wants_to_detach(self) -> bool:
         """Asks in a terminal; elsewhere, and at a second Ctrl-C, cancels the task."""

@@ -56,7 +56,7 @@ _DEFAULT_HINTS: dict[type[PotluckError], str] = {
 }
 
 
-def next_step(error: PotluckError) -> str:
+def choose_hint(error: PotluckError) -> str:
     """The error's own hint, or the default of its nearest base class."""
     hints = (_DEFAULT_HINTS.get(kind) for kind in type(error).__mro__)
     return error.hint or next(filter(None, hints))
@@ -71,7 +71,7 @@ def report_error(error: Exception, json: bool) -> int:
     """Writes the error to stderr, and with `json` to stdout too; returns the exit status."""
     screen = Screen(json)
     reported = error if isinstance(error, PotluckError) else _unexpected(error)
-    reported.hint = next_step(reported)
+    reported.hint = choose_hint(reported)
     text = _wrap(reported, screen.err)
     screen.err.line(f"{screen.err.paint(_LABEL, Tone.BAD)} {text.removeprefix(_INDENT)}")
     if json:

@@ -10,7 +10,7 @@ from typing import Self
 
 from potluck.cli.terminal.progress_bar import fit_bar
 from potluck.cli.terminal.screen import Screen, Tone
-from potluck.cli.terminal.text_width import cut
+from potluck.cli.terminal.text_width import truncate
 from potluck.cli.terminal.units import show_seconds
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -75,7 +75,7 @@ class LiveLine:
     def _draw(self, spinner: str) -> None:
         elapsed = show_seconds(time.monotonic() - self._began)
         room = self._pane.width - len(elapsed) - 6
-        text = cut(fit_bar(self._text, room), room)
+        text = truncate(fit_bar(self._text, room), room)
         painted = self._pane.paint(f"{spinner} {text}", self._tone)
         self._pane.write(f"{_ERASE}{painted} {self._pane.paint('· ' + elapsed, Tone.FAINT)}")
         self._is_drawn = True

@@ -15,7 +15,7 @@ def draw_bar(percent: int) -> str:
     return f"{_cells(percent, _CELLS)} {percent} %"
 
 
-def short_bar(percent: int) -> str:
+def draw_short_bar(percent: int) -> str:
     """For a column: the width is constant."""
     return f"{_cells(percent, _FEW_CELLS)} {percent:3} %"
 

@@ -8,7 +8,7 @@ import typer
 from potluck.model.error import BadSettings, InvalidInput
 
 
-def hidden(question: str, instead: str = "Set POTLUCK_WALLET_PASSWORD") -> str:
+def ask_hidden(question: str, instead: str = "Set POTLUCK_WALLET_PASSWORD") -> str:
     """Asks without echo. Without a terminal, the error says what to do `instead`."""
     if not sys.stdin.isatty():
         raise BadSettings(
@@ -21,18 +21,20 @@ def hidden(question: str, instead: str = "Set POTLUCK_WALLET_PASSWORD") -> str:
         raise typer.Abort from None
 
 
-def new_password() -> str:
+def ask_new_password() -> str:
     """Asks twice, until the password is valid and both entries match."""
     from potluck.consumer.identity.wallet import SHORTEST_PASSWORD, check_password
 
     while True:
-        first = hidden(f"Password for your new wallet ({SHORTEST_PASSWORD} characters or more): ")
+        first = ask_hidden(
+            f"Password for your new wallet ({SHORTEST_PASSWORD} characters or more): "
+        )
         try:
             check_password(first)
         except InvalidInput as error:
             _tell(f"{error.detail} {error.hint}")
             continue
-        if hidden("The same again: ") == first:
+        if ask_hidden("The same again: ") == first:
             return first
         _tell("The passwords differ. Try again:")
 
@@ -42,7 +44,7 @@ def _tell(sentence: str) -> None:
     sys.stderr.flush()
 
 
-def confirmed(question: str, instead: str) -> bool:
+def confirm(question: str, instead: str) -> bool:
     """Asks for a yes. `instead` is the option that confirms where there is no terminal."""
     if not sys.stdin.isatty():
         raise BadSettings(

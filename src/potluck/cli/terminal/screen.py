@@ -80,7 +80,7 @@ class Pane:
         except BrokenPipeError:
             raise
         except OSError as error:
-            leave_the_pipe()
+            silence_stdout()
             raise OutputLost(
                 f"The output cannot be written: {error.strerror}.",
                 "Redirect it elsewhere, or free some space.",
@@ -120,7 +120,7 @@ def open_streams() -> None:
         getattr(sys, name).reconfigure(errors="replace")
 
 
-def leave_the_pipe() -> None:
+def silence_stdout() -> None:
     """Keeps the interpreter from reporting a closed pipe at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

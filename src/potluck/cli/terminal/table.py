@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from potluck.cli.terminal.screen import COLOURS, Pane, Tone, printable
-from potluck.cli.terminal.text_width import padded, width
+from potluck.cli.terminal.text_width import pad, width
 
 RICH_STYLES = {
     **{tone: f"color({number})" for tone, number in COLOURS.items()},
@@ -41,17 +41,17 @@ Rows = Sequence[Sequence[Cell]]
 def show_table(pane: Pane, columns: Columns, rows: Rows) -> None:
     """Omits less important columns in a narrow terminal."""
     if pane.is_terminal:
-        _show_rich(pane, *fitting(columns, rows, pane.width))
+        _show_rich(pane, *fit_columns(columns, rows, pane.width))
     else:
         _show_plain(pane, columns, rows)
 
 
-def fitting(columns: Columns, rows: Rows, room: int) -> tuple[Columns, Rows]:
+def fit_columns(columns: Columns, rows: Rows, room: int) -> tuple[Columns, Rows]:
     """Selects the columns for a terminal of this width."""
     return _select(columns, rows, [column.from_width <= room for column in columns])
 
 
-def filled(columns: Columns, rows: Rows) -> tuple[Columns, Rows]:
+def drop_empty_columns(columns: Columns, rows: Rows) -> tuple[Columns, Rows]:
     """Drops columns without any text."""
     return _select(
         columns, rows, [any(cell.text for cell in cells) for cells in zip(*rows, strict=True)]
@@ -69,7 +69,7 @@ def _show_rich(pane: Pane, columns: Columns, rows: Rows) -> None:
 
     table = Table(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style="bold")
     shown = [[Cell(printable(cell.text), cell.tone) for cell in row] for row in rows]
-    sizes = widths(columns, shown, pane.width)
+    sizes = column_widths(columns, shown, pane.width)
     for column, size in zip(columns, sizes, strict=True):
         side: Literal["left", "right"] = "right" if column.is_number else "left"
         overflow: Literal["fold", "ellipsis"] = "fold" if column.wraps else "ellipsis"
@@ -86,7 +86,7 @@ def _show_rich(pane: Pane, columns: Columns, rows: Rows) -> None:
     console.print(table)
 
 
-def widths(columns: Columns, rows: Rows, room: int) -> list[int]:
+def column_widths(columns: Columns, rows: Rows, room: int) -> list[int]:
     """The width of each column; columns that shrink share the room that the others leave."""
     sizes = [
         max([len(column.title), *(width(row[index].text) for row in rows)])
@@ -109,7 +109,7 @@ def _show_plain(pane: Pane, columns: Columns, rows: Rows) -> None:
     for line in lines:
         pane.line(
             "  ".join(
-                padded(text, size, column.is_number)
+                pad(text, size, column.is_number)
                 for text, size, column in zip(line, sizes, columns, strict=True)
             ).rstrip()
         )

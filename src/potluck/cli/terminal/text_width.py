@@ -14,7 +14,7 @@ def width(text: str) -> int:
     return cell_len(text)
 
 
-def cut(text: str, most: int) -> str:
+def truncate(text: str, most: int) -> str:
     """Truncates a text that is wider than `most` cells, and ends it with an ellipsis."""
     if width(text) <= most:
         return text
@@ -25,6 +25,6 @@ def cut(text: str, most: int) -> str:
     return set_cell_size(text, most - 1).rstrip(" ") + ELLIPSIS
 
 
-def padded(text: str, size: int, is_number: bool = False) -> str:
+def pad(text: str, size: int, is_number: bool = False) -> str:
     room = " " * (size - width(text))
     return room + text if is_number else text + room

@@ -18,7 +18,7 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 from textual.widgets import Footer, Static
 
-from potluck.cli.tasks.explain import explained
+from potluck.cli.tasks.explain import format_explanation
 from potluck.cli.terminal.screen import Tone, printable
 from potluck.cli.terminal.table import RICH_STYLES, Cell
 from potluck.cli.terminal.units import show_age
@@ -245,7 +245,7 @@ class Top(App[int]):
         if (task := self._chosen_task()) is not None:
             run_request(
                 self,
-                lambda: explained(self._potluck.tasks.explain(task.id), datetime.now(UTC)),
+                lambda: format_explanation(self._potluck.tasks.explain(task.id), datetime.now(UTC)),
                 lambda lines: self._open_view(TextView(task.name, lines)),
                 self._show_error,
             )

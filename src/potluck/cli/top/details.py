@@ -4,8 +4,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from potluck.cli.gpus.device_text import device_name, part_text, pool_state_cell, price_text
-from potluck.cli.tasks.items import told
-from potluck.cli.tasks.task_text import duration_seconds, last_attempt, place, ran_seconds, why
+from potluck.cli.tasks.items import describe_counts
+from potluck.cli.tasks.task_text import (
+    describe_place,
+    describe_reason,
+    duration_seconds,
+    last_attempt,
+    ran_seconds,
+)
 from potluck.cli.terminal.screen import Tone, printable
 from potluck.cli.terminal.table import Cell
 from potluck.cli.terminal.units import show_age, show_bytes, show_credits, show_milli, show_seconds
@@ -25,9 +31,9 @@ def task_details(task: TaskView, now: datetime) -> Lines:
     facts = {
         "task": f"{task.name} ({task.id})",
         "state": task.phase,
-        "why": why(task),
+        "why": describe_reason(task),
         "exit status": "" if task.exit_code is None else str(task.exit_code),
-        "items": "" if task.items is None else told(task.items),
+        "items": "" if task.items is None else describe_counts(task.items),
         "submitted": f"{task.created_at.astimezone():%Y-%m-%d %H:%M:%S},"
         f" {show_age(task.created_at, now)} ago",
         "ran": "" if ran is None else f"{show_seconds(ran)}, at most {show_seconds(limit)}",
@@ -40,7 +46,7 @@ def task_details(task: TaskView, now: datetime) -> Lines:
 
 def _attempt_text(attempt: AttemptView) -> str:
     ran = ran_seconds(attempt)
-    parts = [f"{attempt.number}. {attempt.state} on {place(attempt)}"]
+    parts = [f"{attempt.number}. {attempt.state} on {describe_place(attempt)}"]
     parts += [] if ran is None else [f"after {show_seconds(ran)}"]
     parts += [attempt.detail] if attempt.detail else []
     return ": ".join(parts)

@@ -1,7 +1,12 @@
 """One printed snapshot, for pipes and --once."""
 
 from potluck.cli.terminal.screen import Pane
-from potluck.cli.terminal.table import Cell, Columns, filled, show_table
+from potluck.cli.terminal.table import (
+    Cell,
+    Columns,
+    drop_empty_columns,
+    show_table,
+)
 from potluck.cli.top.snapshot import TopSnapshot
 from potluck.cli.top.text import (
     DEVICE_COLUMNS,
@@ -31,4 +36,4 @@ def _with_full_id(task: TextRow) -> TextRow:
 def _show(pane: Pane, columns: Columns, rows: list[TextRow]) -> None:
     if rows:
         pane.line()
-        show_table(pane, *filled(columns, [row.cells for row in rows]))
+        show_table(pane, *drop_empty_columns(columns, [row.cells for row in rows]))

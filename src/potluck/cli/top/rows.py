@@ -11,8 +11,16 @@ from textual.binding import Binding, BindingType
 from textual.widget import Widget
 
 from potluck.cli.terminal.screen import printable
-from potluck.cli.terminal.table import GAP, RICH_STYLES, Cell, Columns, filled, fitting, widths
-from potluck.cli.terminal.text_width import cut, padded
+from potluck.cli.terminal.table import (
+    GAP,
+    RICH_STYLES,
+    Cell,
+    Columns,
+    column_widths,
+    drop_empty_columns,
+    fit_columns,
+)
+from potluck.cli.terminal.text_width import pad, truncate
 from potluck.cli.top.text import TextRow
 
 _ABOVE = 2  # the title and the column names
@@ -77,10 +85,12 @@ class Rows(Widget, can_focus=True):
         shown = self._rows[self._first : self._first + self._room]
         lines = [self._name_line(len(shown), width)]
         if not self._rows:
-            return Text("\n").join([*lines, Text(cut(self._empty, width), "dim")])
-        columns, rows = filled(self._columns, [row.cells for row in self._rows])
-        columns, rows = fitting(columns, [[_plain(cell) for cell in row] for row in rows], width)
-        sizes = widths(columns, rows, width)
+            return Text("\n").join([*lines, Text(truncate(self._empty, width), "dim")])
+        columns, rows = drop_empty_columns(self._columns, [row.cells for row in self._rows])
+        columns, rows = fit_columns(
+            columns, [[_plain(cell) for cell in row] for row in rows], width
+        )
+        sizes = column_widths(columns, rows, width)
         lines.append(
             _line([Cell(column.title) for column in columns], columns, sizes, width, "bold")
         )
@@ -98,7 +108,7 @@ class Rows(Widget, can_focus=True):
         total = len(self._rows)
         part = f" {self._first + 1}-{self._first + shown} of {total}" if shown < total else ""
         style = "bold underline" if self.has_focus else "underline"
-        return Text(padded(cut(self._title + part, width), width), style)
+        return Text(pad(truncate(self._title + part, width), width), style)
 
 
 def _plain(cell: Cell) -> Cell:
@@ -111,7 +121,7 @@ def _line(
     """One line, padded to the width of the screen."""
     line = Text(style=style)
     for cell, column, size in zip(cells, columns, sizes, strict=True):
-        text = padded(cut(cell.text, size), size, column.is_number)
+        text = pad(truncate(cell.text, size), size, column.is_number)
         # A selected row is reversed; colours would make it patchy.
         line.append(text, "" if style else RICH_STYLES[cell.tone]).append(" " * GAP)
     line.truncate(width)

@@ -8,10 +8,16 @@ from typing import Any
 from msgspec import Struct
 
 from potluck.cli.gpus.device_text import device_name, pool_state_cell, price_text
-from potluck.cli.tasks.items import percent
+from potluck.cli.tasks.items import percent_done
 from potluck.cli.tasks.resolve_task import short_id
-from potluck.cli.tasks.task_text import TONES, duration_seconds, last_attempt, place, why
-from potluck.cli.terminal.progress_bar import short_bar
+from potluck.cli.tasks.task_text import (
+    TONES,
+    describe_place,
+    describe_reason,
+    duration_seconds,
+    last_attempt,
+)
+from potluck.cli.terminal.progress_bar import draw_short_bar
 from potluck.cli.terminal.screen import Tone
 from potluck.cli.terminal.table import Cell, TableColumn
 from potluck.cli.terminal.units import show_bytes, show_credits, show_milli, show_seconds
@@ -132,7 +138,10 @@ def _task_cells(task: TaskView, now: datetime) -> list[Cell]:
         Cell(short_id(task.id), Tone.STRONG),
         Cell(task.name if task.items is None else f"{task.name} × {task.items.total:,}"),
         Cell(task.phase, TONES[task.state]),
-        Cell("" if task.items is None else short_bar(percent(task.items)), TONES[task.state]),
+        Cell(
+            "" if task.items is None else draw_short_bar(percent_done(task.items)),
+            TONES[task.state],
+        ),
         Cell("" if ran is None else show_seconds(ran)),
         Cell(show_credits(task.charge_micro) if task.charge_micro else ""),
         _where_or_why(task),
@@ -140,10 +149,10 @@ def _task_cells(task: TaskView, now: datetime) -> list[Cell]:
 
 
 def _where_or_why(task: TaskView) -> Cell:
-    reason, attempt = why(task), last_attempt(task)
+    reason, attempt = describe_reason(task), last_attempt(task)
     if reason or attempt is None:
         return Cell(reason, Tone.FAINT if task.state.is_final else Tone.WAITING)
-    return Cell(place(attempt), Tone.FAINT if task.state.is_final else Tone.PLAIN)
+    return Cell(describe_place(attempt), Tone.FAINT if task.state.is_final else Tone.PLAIN)
 
 
 def device_rows(snapshot: TopSnapshot, order: DeviceOrder, filter_text: str) -> list[TextRow]:
@@ -169,7 +178,7 @@ def _device_cells(device: PoolDevice) -> list[Cell]:
     return [
         Cell(device_name(description), Tone.STRONG),
         Cell(device.node_name, Tone.STRONG if device.is_mine else Tone.PLAIN),
-        Cell(short_bar(int(_use_percent(device))) if sample else "", Tone.BUSY),
+        Cell(draw_short_bar(int(_use_percent(device))) if sample else "", Tone.BUSY),
         Cell(_memory_text(device)),
         Cell(
             "" if heat is None else f"{heat:.0f} °C", Tone.BAD if (heat or 0) >= 85 else Tone.PLAIN

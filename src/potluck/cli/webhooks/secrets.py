@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from potluck.cli.options import JsonOption, ServerOption, connect
-from potluck.cli.tasks.resolve_task import pick_task_id
+from potluck.cli.tasks.resolve_task import resolve_task_id
 from potluck.cli.terminal.screen import Screen
 from potluck.cli.webhooks.resolve_webhook import WebhookArgument, check_new_name, pick_webhook_id
 from potluck.model.event import EventKind
@@ -43,7 +43,7 @@ def add_webhook(
     """Send events to an address, and show the secret that signs them, once."""
     screen = Screen(json)
     with connect(server) as potluck:
-        task_id = None if task is None else pick_task_id(potluck, task)
+        task_id = None if task is None else resolve_task_id(potluck, task)
         if name is not None:
             check_new_name(potluck, name)
         added = potluck.webhooks.add(url, kinds=kind or (), name=name, task_id=task_id)

@@ -15,14 +15,14 @@ import urllib3
 from urllib3.exceptions import HTTPError
 from urllib3.response import BaseHTTPResponse
 
-from potluck.consumer.files.transfer_retry import Absence
+from potluck.consumer.files.transfer_retry import TransferRetry
 from potluck.consumer.files.upload import Progress
-from potluck.consumer.http.api_call import path_of
-from potluck.consumer.http.transport import Transport, translated
+from potluck.consumer.http.api_call import build_path
+from potluck.consumer.http.transport import Transport, translate_error
 from potluck.model.blob import BlobRef
 from potluck.model.error import BadSettings, Conflict, PotluckError
 from potluck.wire import routes
-from potluck.wire.response import ELSEWHERE, elsewhere
+from potluck.wire.response import ELSEWHERE, checked_redirect
 
 _READ_BYTES = 2**20
 
@@ -46,13 +46,13 @@ def _download(transport: Transport, blob: BlobRef, target: Path, progress: Progr
     path = _part_path(target, blob)
     with path.open("a+b") as file:
         partial = _PartialDownload(file, blob, progress)
-        absence = Absence(transport.patience)
+        absence = TransferRetry(transport.patience)
         while (done := partial.size) < blob.size_bytes:
             error = _receive(transport, partial)
             if partial.size > done:
-                absence = Absence(transport.patience)
+                absence = TransferRetry(transport.patience)
             if partial.size < blob.size_bytes:
-                absence.wait(translated(error, transport.url))
+                absence.wait(translate_error(error, transport.url))
         is_right = partial.is_right()
     if not is_right:
         path.unlink()
@@ -132,7 +132,7 @@ def _open(transport: Transport, blob: BlobRef, start: int) -> BaseHTTPResponse:
     headers = {"Accept": "application/octet-stream"}
     if start:
         headers["Range"] = f"bytes={start}-"
-    path = path_of(routes.GET_BLOB, {"sha256": blob.sha256})
+    path = build_path(routes.GET_BLOB, {"sha256": blob.sha256})
     response = transport.open_stream(path, headers, (200, 206, ELSEWHERE))
     if response.status != ELSEWHERE:
         return response
@@ -146,7 +146,7 @@ def _open_store(transport: Transport, location: str, headers: dict[str, str]) ->
     timeout = urllib3.Timeout(connect=patience.connect_seconds, read=patience.silence_seconds)
     response = urllib3.request(
         "GET",
-        elsewhere(location, transport.url),
+        checked_redirect(location, transport.url),
         headers=headers,
         timeout=timeout,
         retries=False,

@@ -15,12 +15,12 @@ from potluck.consumer.files.download import download
 from potluck.consumer.files.folder import pack_files, pack_folder
 from potluck.consumer.files.upload import (
     Progress,
-    described,
+    describe_blob,
     open_file,
     upload,
 )
-from potluck.consumer.http.api_call import ask
-from potluck.consumer.http.thread_map import at_once
+from potluck.consumer.http.api_call import call_api
+from potluck.consumer.http.thread_map import map_in_threads
 from potluck.consumer.http.transport import Transport
 from potluck.model.blob import BlobRef, NamedFile
 from potluck.model.error import BadSettings, InvalidInput, UntrustedResult
@@ -40,14 +40,14 @@ class Files:
     def upload(self, path: Path, on_progress: Progress | None = None) -> BlobRef:
         """Uploads a file as a blob that tasks of this account can use; it is pinned for a day."""
         with closing(open_file(path)) as source:
-            blob = described(source)
+            blob = describe_blob(source)
             upload(self._transport, source, blob, on_progress)
         return blob
 
     def upload_bytes(self, data: bytes) -> BlobRef:
         """Uploads bytes from memory."""
         source = io.BytesIO(data)
-        blob = described(source)
+        blob = describe_blob(source)
         upload(self._transport, source, blob)
         return blob
 
@@ -138,14 +138,16 @@ class Files:
                 errors.append(_occupied(target, task_id))
             progress(blob.size_bytes, blob.size_bytes)
 
-        at_once(bring, targets)
+        map_in_threads(bring, targets)
         if errors:
             raise _combined(errors, len(files))
         return [target for _, target in targets]
 
     def _page(self, task_id: str, attempt: int | None, cursor: str | None) -> TaskFiles:
         query = {"attempt": attempt, "cursor": cursor}
-        return ask(self._transport, routes.TASK_FILES, TaskFiles, {"task_id": task_id}, query=query)
+        return call_api(
+            self._transport, routes.TASK_FILES, TaskFiles, {"task_id": task_id}, query=query
+        )
 
 
 class _TotalProgress:
@@ -191,7 +193,7 @@ def _choose_targets(
         try:
             if above := targets.keys() & set((directory / file.path).parents):
                 raise _below_a_file(file.path, above.pop())
-            target = place_in(directory, file.path)
+            target = resolve_target(directory, file.path)
             if targets.setdefault(target, file.blob) != file.blob:
                 raise BadSettings(
                     f"The task left two different files named {file.path!r}.",
@@ -202,7 +204,7 @@ def _choose_targets(
     return [(blob, target) for target, blob in targets.items()], errors
 
 
-def place_in(directory: Path, path: str) -> Path:
+def resolve_target(directory: Path, path: str) -> Path:
     """The target of a task's file. Its name is untrusted, and must not lead out of the directory.
 
     Links below the directory are not followed, since a name could have been chosen to use one.
@@ -266,4 +268,4 @@ def _has_content(target: Path, blob: BlobRef) -> bool:
     if not target.is_file() or target.stat().st_size != blob.size_bytes:
         return False
     with closing(open_file(target)) as source:
-        return described(source) == blob
+        return describe_blob(source) == blob

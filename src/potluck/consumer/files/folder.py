@@ -23,7 +23,7 @@ _MOST_REPORTED = 10
 _Rules = tuple[tuple[Path, GitIgnoreSpec], ...]
 
 
-def listed(directory: Path) -> list[Path]:
+def list_files(directory: Path) -> list[Path]:
     """The files that would be packed."""
     return [path for path in _below(directory, ()) if path.is_file()]
 

@@ -6,7 +6,7 @@ from potluck.consumer.http.transport import Patience
 from potluck.model.error import PotluckError
 
 
-class Absence:
+class TransferRetry:
     """The failures since the last progress."""
 
     def __init__(self, patience: Patience):

@@ -10,14 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from potluck.consumer.files.transfer_retry import Absence
-from potluck.consumer.http.api_call import ask, path_of
+from potluck.consumer.files.transfer_retry import TransferRetry
+from potluck.consumer.http.api_call import build_path, call_api
 from potluck.consumer.http.transport import Transport
 from potluck.model.blob import BlobRef
 from potluck.model.error import InvalidInput, NotFound, PotluckError, Unavailable
 from potluck.wire import routes
 from potluck.wire.files import BeginUpload, Upload
-from potluck.wire.response import decoded
+from potluck.wire.response import decode_response
 
 # Called with the bytes done and the total.
 Progress = Callable[[int, int], None]
@@ -36,7 +36,7 @@ def open_file(path: Path) -> BinaryIO:
         ) from error
 
 
-def described(source: BinaryIO) -> BlobRef:
+def describe_blob(source: BinaryIO) -> BlobRef:
     """Hash and size of the content."""
     digest = hashlib.sha256()
     size = 0
@@ -68,7 +68,7 @@ def upload(
 
 def _begin(transport: Transport, blob: BlobRef) -> Upload:
     body = BeginUpload(blob)
-    return ask(transport, routes.BEGIN_UPLOAD, Upload, body=body, repeatable=True)
+    return call_api(transport, routes.BEGIN_UPLOAD, Upload, body=body, repeatable=True)
 
 
 def _send(
@@ -88,7 +88,7 @@ def _send(
 
 def _put_patiently(transport: Transport, source: BinaryIO, blob: BlobRef, upload: Upload) -> Upload:
     """Retries while the server is unreachable: it still knows the upload afterwards."""
-    absence = Absence(transport.patience)
+    absence = TransferRetry(transport.patience)
     while True:
         try:
             return _put(transport, source, blob, upload)
@@ -104,10 +104,10 @@ def _put(transport: Transport, source: BinaryIO, blob: BlobRef, upload: Upload) 
     part = source.read(expected)
     if len(part) != expected:
         raise _changed()
-    path = path_of(routes.PUT_PART, {"upload_id": upload.upload_id, "number": str(number)})
+    path = build_path(routes.PUT_PART, {"upload_id": upload.upload_id, "number": str(number)})
     headers = {"Content-Type": "application/octet-stream"}
     response = transport.call(routes.PUT_PART.method, path, part, headers, repeatable=True)
-    return decoded(response, Upload, transport.url)
+    return decode_response(response, Upload, transport.url)
 
 
 def _finished(transport: Transport, upload_id: str) -> bool:
@@ -115,7 +115,7 @@ def _finished(transport: Transport, upload_id: str) -> bool:
     pause = 0.02
     while True:
         names = {"upload_id": upload_id}
-        if ask(transport, routes.FINISH_UPLOAD, Upload, names, repeatable=True).complete:
+        if call_api(transport, routes.FINISH_UPLOAD, Upload, names, repeatable=True).complete:
             return True
         time.sleep(pause)
         pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)

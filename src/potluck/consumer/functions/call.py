@@ -6,11 +6,11 @@ from types import ModuleType
 
 from msgspec.structs import replace
 
-from potluck.consumer.functions.capture import captured, is_same
-from potluck.consumer.functions.decode_value import Opener
+from potluck.consumer.functions.capture import capture_references, is_same
+from potluck.consumer.functions.decode_value import ValueDecoder
 from potluck.consumer.functions.dispatch import PYTHON, Dispatch, UploadedFunction
-from potluck.consumer.functions.options import Options, secrets_of
-from potluck.consumer.functions.pickling import name_of, own_modules, pickled_function
+from potluck.consumer.functions.options import Options, resolve_secrets
+from potluck.consumer.functions.pickling import find_own_modules, get_function_name, pickle_function
 from potluck.model.blob import BlobRef, NamedFile, Value
 from potluck.model.error import InvalidInput
 from potluck.model.task import Requirements, TaskRequest
@@ -24,16 +24,16 @@ class Code:
 
     def __init__(self, function: Callable[..., object]):
         self.function = function
-        self.name = name_of(function)
+        self.name = get_function_name(function)
         self._pickles: dict[bool, tuple[list[object], list[ModuleType], bytes]] = {}
 
     def get(self, has_folder: bool) -> tuple[list[ModuleType], bytes]:
         """The modules that are pickled by value (none if a folder brings them), and the pickle."""
-        references = captured(self.function)
+        references = capture_references(self.function)
         entry = self._pickles.get(has_folder)
         if entry is None or not is_same(entry[0], references):
-            by_value = [] if has_folder else own_modules(self.function)
-            entry = references, by_value, pickled_function(self.function, by_value)
+            by_value = [] if has_folder else find_own_modules(self.function)
+            entry = references, by_value, pickle_function(self.function, by_value)
             self._pickles[has_folder] = entry
         return entry[1], entry[2]
 
@@ -49,12 +49,12 @@ class FunctionOrder:
     def modules(self) -> list[ModuleType]:
         return self.code.get(self.options.folder is not None)[0]
 
-    def opener(self, dispatch: Dispatch) -> Opener:
+    def opener(self, dispatch: Dispatch) -> ValueDecoder:
         most_bytes = self.options.max_result_bytes
         if not self.options.allow_pickle:
-            return Opener(most_bytes=most_bytes)
+            return ValueDecoder(most_bytes=most_bytes)
         trusted = frozenset(wallet.lower() for wallet in self._trusted(dispatch))
-        return Opener(trusted, most_bytes)
+        return ValueDecoder(trusted, most_bytes)
 
     def request(self, dispatch: Dispatch, inputs: Value, items: int | None = None) -> TaskRequest:
         options = self.options
@@ -75,7 +75,7 @@ class FunctionOrder:
             items=items,
             # A failed item fails alone: the iteration raises its error.
             allow_failures=items or 0,
-            secrets=secrets_of(options),
+            secrets=resolve_secrets(options),
         )
 
     def _code(self, dispatch: Dispatch) -> Value:

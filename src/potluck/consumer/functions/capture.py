@@ -12,7 +12,7 @@ from typing import TypeGuard
 from potluck.consumer.functions.pickling import is_installed
 
 
-def captured(function: Callable[..., object]) -> list[object]:
+def capture_references(function: Callable[..., object]) -> list[object]:
     """Every object that it reaches by a global name, a closure or a default, itself first."""
     reached: list[object] = []
     seen: set[int] = set()

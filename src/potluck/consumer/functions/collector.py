@@ -14,7 +14,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from potluck.consumer.functions.cuttable_http import CuttableConnection
-from potluck.consumer.http.transport import Transport, asked_seconds
+from potluck.consumer.http.transport import Transport, get_requested_pause
 from potluck.model.error import BadSettings, InvalidInput, NotFound, PotluckError
 from potluck.model.ids import TaskId
 from potluck.wire import routes
@@ -221,7 +221,7 @@ class _Poll:
         self._failing_since = self._failing_since or now
         self._failures += 1
         if error.retryable and now - self._failing_since < _PATIENCE_SECONDS:
-            pause = self._line.patience.pause_seconds(self._failures, asked_seconds(error))
+            pause = self._line.patience.pause_seconds(self._failures, get_requested_pause(error))
             with self._turn:
                 self._turn.wait_for(lambda: self._is_closed, pause)
             return

@@ -25,7 +25,7 @@ class FailedValue(Struct, frozen=True):
     error: PotluckError
 
 
-class Opener(Struct, frozen=True):
+class ValueDecoder(Struct, frozen=True):
     """Decodes the values of one call, and pickles from these wallets."""
 
     pickles_from: frozenset[str] | None = None  # None: no pickles

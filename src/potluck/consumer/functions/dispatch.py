@@ -224,7 +224,7 @@ _DISPATCHES: dict[Potluck, Dispatch] = {}
 _DEFAULT: list[Potluck] = []  # made on first use
 
 
-def dispatch_of(client: Potluck | None) -> Dispatch:
+def get_dispatch(client: Potluck | None) -> Dispatch:
     """The dispatch of this client; without one, of the server in the profile."""
     with _LOCK:
         if client is None:

@@ -20,15 +20,15 @@ from types import FunctionType
 from typing import ParamSpec, TypeVar, Unpack, cast
 
 from potluck.consumer.functions.call import Code, FunctionOrder
-from potluck.consumer.functions.capture import captured, is_lasting
-from potluck.consumer.functions.dispatch import UploadedFunction, dispatch_of
+from potluck.consumer.functions.capture import capture_references, is_lasting
+from potluck.consumer.functions.dispatch import UploadedFunction, get_dispatch
 from potluck.consumer.functions.function import RemoteFunction
 from potluck.consumer.functions.future import TaskFuture
-from potluck.consumer.functions.mapping import TaskMap, count_of
-from potluck.consumer.functions.options import FunctionOptions, by_present_names, understood
+from potluck.consumer.functions.mapping import TaskMap, count_items
+from potluck.consumer.functions.options import FunctionOptions, parse_options, rename_aliases
 from potluck.consumer.functions.pickling import check_gives_value
 from potluck.consumer.functions.submit import submit
-from potluck.consumer.http.thread_map import at_once
+from potluck.consumer.http.thread_map import map_in_threads
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -40,7 +40,7 @@ class Executor(futures.Executor):
     """Runs functions on the nodes of a pool. It takes the options of `@potluck.task`."""
 
     def __init__(self, **wishes: Unpack[FunctionOptions]):
-        self._options = understood(by_present_names(wishes))
+        self._options = parse_options(rename_aliases(wishes))
         self._uploads = UploadedFunction()
         self._codes: OrderedDict[Callable[..., object], Code] = OrderedDict()
         self._lock = threading.Lock()
@@ -81,7 +81,7 @@ class Executor(futures.Executor):
         until = None if timeout is None else time.monotonic() + timeout
         order = self._order(fn)
         inputs: Iterator[tuple[object, ...]] = zip(*iterables, strict=False)
-        dispatch, total = dispatch_of(self._options.client), count_of(iterables)
+        dispatch, total = get_dispatch(self._options.client), count_items(iterables)
         mapped: TaskMap[object] = TaskMap(order, dispatch, inputs, is_eager=True, total=total)
         with self._lock:
             is_late = self._is_shut
@@ -101,8 +101,8 @@ class Executor(futures.Executor):
             self._is_shut = True
             live, maps = list(self._live), list(self._maps)
         if cancel_futures:
-            at_once(lambda future: future.cancel_waiting(), live)
-            at_once(lambda mapped: mapped.cancel_waiting(), maps)
+            map_in_threads(lambda future: future.cancel_waiting(), live)
+            map_in_threads(lambda mapped: mapped.cancel_waiting(), maps)
         if wait:
             futures.wait(live)
             for mapped in maps:
@@ -135,7 +135,7 @@ class Executor(futures.Executor):
 
     def _code(self, function: Callable[..., object]) -> Code:
         """The cached code of a function that cannot have changed; new code for one with state."""
-        if not isinstance(function, FunctionType) or not is_lasting(captured(function)):
+        if not isinstance(function, FunctionType) or not is_lasting(capture_references(function)):
             return Code(function)
         with self._lock:
             code = self._codes.setdefault(function, Code(function))

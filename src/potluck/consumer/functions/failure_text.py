@@ -12,7 +12,7 @@ from potluck.wire.results import TaskResult
 _PAGE_ITEMS = 1_000
 
 
-def ended(result: TaskResult) -> TaskFailed:
+def task_error(result: TaskResult) -> TaskFailed:
     if result.state is TaskState.CANCELLED:
         return TaskFailed(f"The task {result.task_id} was cancelled.", "Submit it again.")
     why = result.detail or _meaning(result.reason)
@@ -22,7 +22,7 @@ def ended(result: TaskResult) -> TaskFailed:
     )
 
 
-def item_ended(result: TaskResult, item: int, failed: FailedItem | None) -> TaskFailed:
+def item_error(result: TaskResult, item: int, failed: FailedItem | None) -> TaskFailed:
     """The error of an item without an exception: it failed, or its task ended."""
     if failed is None and result.state is TaskState.CANCELLED:
         return TaskFailed(
@@ -36,7 +36,7 @@ def item_ended(result: TaskResult, item: int, failed: FailedItem | None) -> Task
     )
 
 
-def failures_of(tasks: Tasks, task_id: TaskId, items: Sequence[int]) -> dict[int, FailedItem]:
+def fetch_failures(tasks: Tasks, task_id: TaskId, items: Sequence[int]) -> dict[int, FailedItem]:
     """The failures of these sorted items; not of all if the server does not answer."""
     failures: dict[int, FailedItem] = {}
     behind: int | None = items[0] - 1

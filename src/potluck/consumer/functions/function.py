@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Concatenate, Generic, Literal, ParamSpec, TypeVar, Unpack, cast, overload
 
 from potluck.consumer.functions.call import Code, FunctionOrder
-from potluck.consumer.functions.dispatch import dispatch_of
+from potluck.consumer.functions.dispatch import get_dispatch
 from potluck.consumer.functions.future import TaskFuture
-from potluck.consumer.functions.mapping import TaskMap, count_of
-from potluck.consumer.functions.options import FunctionOptions, by_present_names, understood
+from potluck.consumer.functions.mapping import TaskMap, count_items
+from potluck.consumer.functions.options import FunctionOptions, parse_options, rename_aliases
 from potluck.consumer.functions.pickling import check_gives_value
 from potluck.consumer.functions.submit import submit
 from potluck.model.error import InvalidInput, PotluckError
@@ -35,7 +35,7 @@ class RemoteFunction(Generic[P, R]):
         functools.update_wrapper(self, function)
         self._function = function
         self._wishes = wishes
-        self._order = FunctionOrder(code, understood(wishes))
+        self._order = FunctionOrder(code, parse_options(wishes))
 
     def __call__(self, *arguments: P.args, **named: P.kwargs) -> R:
         """Calls the function here, as if it were not decorated."""
@@ -81,14 +81,14 @@ class RemoteFunction(Generic[P, R]):
         """
         if not iterables:
             raise InvalidInput("There is nothing to map over.", "Pass at least one iterable.")
-        dispatch = dispatch_of(self._order.options.client)
+        dispatch = get_dispatch(self._order.options.client)
         inputs: Iterator[tuple[object, ...]] = zip(*iterables, strict=False)
-        total = count_of(iterables)
+        total = count_items(iterables)
         return TaskMap(self._order, dispatch, inputs, ordered, return_exceptions, total=total)
 
     def using(self, **wishes: Unpack[FunctionOptions]) -> "RemoteFunction[P, R]":
         """The same function with other options: `f.using(gpu=True).submit(…)`."""
-        merged: FunctionOptions = {**self._wishes, **by_present_names(wishes)}
+        merged: FunctionOptions = {**self._wishes, **rename_aliases(wishes)}
         return RemoteFunction(self._order.code, self._function, merged)
 
     @overload
@@ -128,10 +128,10 @@ def task(
     function: Callable[P, R] | None = None, /, **wishes: Unpack[FunctionOptions]
 ) -> RemoteFunction[P, R] | Callable[[Callable[P, R]], RemoteFunction[P, R]]:
     """Decorates a function to run on other machines; with or without options."""
-    named = by_present_names(wishes)
+    named = rename_aliases(wishes)
     if function is not None:
         return _remote(function, named)
-    understood(named)  # raises for a mistake at the decorator
+    parse_options(named)  # raises for a mistake at the decorator
     return functools.partial(_remote, wishes=named)
 
 

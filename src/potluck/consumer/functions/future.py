@@ -8,9 +8,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from potluck.consumer import notebook
-from potluck.consumer.functions.decode_value import FailedValue, Opener
+from potluck.consumer.functions.decode_value import FailedValue, ValueDecoder
 from potluck.consumer.functions.event_loop import in_event_loop
-from potluck.consumer.functions.failure_text import ended
+from potluck.consumer.functions.failure_text import task_error
 from potluck.model.blob import BlobRef
 from potluck.model.error import PotluckError
 from potluck.model.ids import TaskId
@@ -30,11 +30,11 @@ class TaskFuture(Future[T]):
     while it runs.
     """
 
-    def __init__(self, dispatch: "Dispatch", opener: Opener | None = None):
+    def __init__(self, dispatch: "Dispatch", opener: ValueDecoder | None = None):
         super().__init__()
         self.task_id: TaskId | None = None
         self._dispatch = dispatch
-        self._opener = opener or Opener()
+        self._opener = opener or ValueDecoder()
         self._is_cancelling = False
         self._ending = threading.RLock()
 
@@ -106,7 +106,7 @@ class TaskFuture(Future[T]):
             self._dispatch.sender.take_back(self)
         return self._end_as_cancelled()
 
-    def opened_by(self, opener: Opener) -> None:
+    def opened_by(self, opener: ValueDecoder) -> None:
         """Sets the decoder, before the request is sent."""
         self._opener = opener
 
@@ -130,7 +130,7 @@ class TaskFuture(Future[T]):
         elif self._is_cancelling and result.state is TaskState.CANCELLED:
             self._end_as_cancelled()
         elif result.state.is_final:
-            self._fail(ended(result))
+            self._fail(task_error(result))
 
     def _take(self, piece: ResultPiece) -> None:
         """Large values are fetched by another thread, so that other futures need not wait."""

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from potluck.consumer.functions.call import FunctionOrder
-from potluck.consumer.functions.pickling import pickled_items
+from potluck.consumer.functions.pickling import pickle_items
 from potluck.model.blob import INLINE_BYTES
 from potluck.wire import item_file
 
@@ -68,7 +68,7 @@ class InputReader:
                 break
         else:
             self._is_over = True
-        pickled = pickled_items(read, self._order.modules())
+        pickled = pickle_items(read, self._order.modules())
         self._unpickled = []
         self._pickled.extend(pickled)
         self._bytes += sum(map(len, pickled))

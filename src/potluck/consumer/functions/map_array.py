@@ -4,10 +4,10 @@ import threading
 import time
 from collections.abc import Iterator
 
-from potluck.consumer.functions.decode_value import FailedValue, Opener
+from potluck.consumer.functions.decode_value import FailedValue, ValueDecoder
 from potluck.consumer.functions.dispatch import Dispatch
-from potluck.consumer.functions.failure_text import item_ended
-from potluck.consumer.functions.pieces import failures_in, values_of
+from potluck.consumer.functions.failure_text import item_error
+from potluck.consumer.functions.pieces import decode_piece, find_failures
 from potluck.model.error import PotluckError, TaskFailed
 from potluck.model.ids import TaskId
 from potluck.wire.results import TaskResult
@@ -137,8 +137,8 @@ class MapArray:
             self._dispatch.sender.take_back(self)
 
 
-def opened(
-    array: MapArray, result: TaskResult | PotluckError, opener: Opener, dispatch: Dispatch
+def decode_result(
+    array: MapArray, result: TaskResult | PotluckError, opener: ValueDecoder, dispatch: Dispatch
 ) -> Iterator[tuple[int, list[object]]]:
     """Runs of items with their values, each item once; at the end also the unreported items."""
     if isinstance(result, PotluckError):
@@ -146,16 +146,16 @@ def opened(
             yield start, [FailedValue(result)] * (end - start)
         return
     files, tasks = dispatch.client.files, dispatch.client.tasks
-    failures = failures_in(result, tasks)
+    failures = find_failures(result, tasks)
     for piece in result.pieces:
         run = array.seen[piece.start : piece.end]
         if len(run) == piece.end - piece.start and not any(run):
             array.seen[piece.start : piece.end] = b"\1" * len(run)
             failed = failures.get(piece.start)
-            yield piece.start, values_of(piece, result, failed, opener, files)
+            yield piece.start, decode_piece(piece, result, failed, opener, files)
     if result.state.is_final and not result.has_more:
         for start, end in _gaps(array):
-            yield start, [FailedValue(item_ended(result, item, None)) for item in range(start, end)]
+            yield start, [FailedValue(item_error(result, item, None)) for item in range(start, end)]
 
 
 def _gaps(array: MapArray) -> list[tuple[int, int]]:

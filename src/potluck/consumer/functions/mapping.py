@@ -15,18 +15,18 @@ from typing import Generic, TypeVar, cast
 
 from potluck.consumer import notebook
 from potluck.consumer.functions.call import FunctionOrder
-from potluck.consumer.functions.decode_value import FailedValue, Opener
+from potluck.consumer.functions.decode_value import FailedValue, ValueDecoder
 from potluck.consumer.functions.dispatch import Dispatch
 from potluck.consumer.functions.inputs import ARRAY_ITEMS, InputReader
 from potluck.consumer.functions.map_array import (
     Inbox,
     MapArray,
     MapTally,
-    opened,
+    decode_result,
 )
-from potluck.consumer.functions.progress import HowFar, ProgressWatch
+from potluck.consumer.functions.progress import MapProgress, ProgressWatch
 from potluck.consumer.functions.sender import Submission
-from potluck.consumer.functions.submit import soon
+from potluck.consumer.functions.submit import run_off_loop
 from potluck.model.error import PotluckError
 from potluck.model.ids import TaskId
 from potluck.wire import item_file
@@ -90,11 +90,11 @@ class TaskMap(Generic[T]):
         self._tally = MapTally()
         self._total = total
         self._watch = ProgressWatch(order.options.progress)
-        self._opener: Opener | None = None
+        self._opener: ValueDecoder | None = None
         self._error: PotluckError | None = None
         self._each: AsyncIterator[T] | None = None
         self._is_eager = is_eager
-        soon(dispatch, self._begin, self._refused)
+        run_off_loop(dispatch, self._begin, self._refused)
 
     @property
     def task_ids(self) -> list[TaskId]:
@@ -137,11 +137,13 @@ class TaskMap(Generic[T]):
         if not is_news and until is not None and time.monotonic() >= until:
             raise TimeoutError("The next result has not arrived yet.")
 
-    def how_far(self, is_over: bool = False) -> HowFar:
+    def how_far(self, is_over: bool = False) -> MapProgress:
         """The number of finished items and of all items."""
         name, seconds = self._order.code.name, self._watch.seconds
         tally = self._tally
-        return HowFar(name, tally.known, tally.failed, self._sent, self._total, seconds, is_over)
+        return MapProgress(
+            name, tally.known, tally.failed, self._sent, self._total, seconds, is_over
+        )
 
     def _ipython_display_(self) -> None:
         """In a notebook: the progress, until all results are known."""
@@ -254,14 +256,14 @@ class TaskMap(Generic[T]):
     def _absorb(self, news: "list[tuple[MapArray, TaskResult | PotluckError]]") -> None:
         assert self._opener is not None, "it is set before anything is sent"
         for array, result in news:
-            for start, values in opened(array, result, self._opener, self._dispatch):
+            for start, values in decode_result(array, result, self._opener, self._dispatch):
                 self._sequence.add(array.offset + start, values)
             if array.is_over() and array in self._arrays:
                 self._arrays.remove(array)
                 array.leave()
 
 
-def count_of(iterables: Sequence[Iterable[object]]) -> int | None:
+def count_items(iterables: Sequence[Iterable[object]]) -> int | None:
     """The number of items that `zip` of them yields; None if one of them has no length."""
     counts = [len(iterable) for iterable in iterables if isinstance(iterable, Sized)]
     return min(counts) if counts and len(counts) == len(iterables) else None

@@ -58,7 +58,7 @@ class Options(Struct, frozen=True):
     on_own_nodes: bool = False
 
 
-def by_present_names(wishes: FunctionOptions) -> FunctionOptions:
+def rename_aliases(wishes: FunctionOptions) -> FunctionOptions:
     """The options by their present names. An earlier name warns the caller of our caller."""
     options: dict[str, Any] = {}
     for keyword, value in wishes.items():
@@ -76,7 +76,7 @@ def by_present_names(wishes: FunctionOptions) -> FunctionOptions:
     return cast(FunctionOptions, options)
 
 
-def understood(wishes: FunctionOptions) -> Options:
+def parse_options(wishes: FunctionOptions) -> Options:
     values = _values(dict(wishes))
     secrets = values.pop("secret", ())
     files = {path: source for source, path in values.get("file", ())}
@@ -109,7 +109,7 @@ def understood(wishes: FunctionOptions) -> Options:
     return options
 
 
-def secrets_of(options: Options) -> dict[str, str]:
+def resolve_secrets(options: Options) -> dict[str, str]:
     """The present values of the secrets; raises if a variable is not set."""
     if isinstance(options.secrets, Mapping):
         return dict(options.secrets)

@@ -30,20 +30,20 @@ _REGISTERED: list[ModuleType] = []
 _INSTALLED = {"site-packages", "dist-packages"}
 
 
-def pickled_function(function: Callable[..., object], by_value: list[ModuleType]) -> bytes:
-    with _pickled_by_value(by_value), _explained(f"The function {name_of(function)}"):
+def pickle_function(function: Callable[..., object], by_value: list[ModuleType]) -> bytes:
+    with _pickled_by_value(by_value), _explained(f"The function {get_function_name(function)}"):
         data: bytes = cloudpickle.dumps(function)
         return data
 
 
-def pickled_call(
+def pickle_call(
     arguments: tuple[object, ...], named: dict[str, object], by_value: list[ModuleType]
 ) -> bytes:
     """Pickles the tuple of positional arguments, or a list of it and the keyword arguments."""
-    return pickled_items([[arguments, named] if named else arguments], by_value)[0]
+    return pickle_items([[arguments, named] if named else arguments], by_value)[0]
 
 
-def pickled_items(items: Iterable[object], by_value: list[ModuleType]) -> list[bytes]:
+def pickle_items(items: Iterable[object], by_value: list[ModuleType]) -> list[bytes]:
     """Pickles each item on its own, with one pickler: making one costs more than a small item."""
     buffer = io.BytesIO()
     pickler = cloudpickle.Pickler(buffer)
@@ -60,32 +60,32 @@ def pickled_items(items: Iterable[object], by_value: list[ModuleType]) -> list[b
     return [data[start:end] for start, end in pairwise(ends)]
 
 
-def plain_function(function: Callable[..., object]) -> Callable[..., object]:
+def unwrap_function(function: Callable[..., object]) -> Callable[..., object]:
     """The function behind partials; for another callable object, its class."""
     while isinstance(function, functools.partial):
         function = function.func
     return function if hasattr(function, "__qualname__") else type(function)
 
 
-def name_of(function: Callable[..., object]) -> str:
-    return str(getattr(plain_function(function), "__qualname__", "function"))
+def get_function_name(function: Callable[..., object]) -> str:
+    return str(getattr(unwrap_function(function), "__qualname__", "function"))
 
 
 def check_gives_value(function: Callable[..., object]) -> None:
-    plain = plain_function(function)
+    plain = unwrap_function(function)
     if inspect.iscoroutinefunction(plain) or inspect.isgeneratorfunction(plain):
         raise InvalidInput(
-            f"{name_of(function)} returns no value: it is a coroutine or a generator.",
+            f"{get_function_name(function)} returns no value: it is a coroutine or a generator.",
             "Return a list, or run the coroutine inside: asyncio.run(…).",
         )
 
 
-def own_modules(function: Callable[..., object]) -> list[ModuleType]:
+def find_own_modules(function: Callable[..., object]) -> list[ModuleType]:
     """The loaded modules below the directory of the function's module that are not installed.
 
     For an installed function, below the program's directory: its arguments may come from there.
     """
-    module = getattr(plain_function(function), "__module__", None) or "__main__"
+    module = getattr(unwrap_function(function), "__module__", None) or "__main__"
     top = _top(sys.modules.get("__main__" if is_installed(module) else module))
     return [
         module

@@ -21,7 +21,7 @@ _UNNOTICED_SECONDS = 0.5
 _PAUSE_SECONDS = 0.2
 
 
-class HowFar(Struct, frozen=True):
+class MapProgress(Struct, frozen=True):
     """The progress of a map; `total` is None for a generator."""
 
     name: str
@@ -48,16 +48,16 @@ class HowFar(Struct, frozen=True):
 
 
 class Meter(Protocol):
-    def show(self, far: HowFar) -> None: ...
+    def show(self, far: MapProgress) -> None: ...
 
-    def end(self, far: HowFar) -> None: ...
+    def end(self, far: MapProgress) -> None: ...
 
 
 class NoProgress:
-    def show(self, far: HowFar) -> None:
+    def show(self, far: MapProgress) -> None:
         pass
 
-    def end(self, far: HowFar) -> None:
+    def end(self, far: MapProgress) -> None:
         pass
 
 
@@ -67,7 +67,7 @@ class NotebookMeter:
     def __init__(self) -> None:
         self._handle: notebook.Handle | None = None
 
-    def show(self, far: HowFar) -> None:
+    def show(self, far: MapProgress) -> None:
         if self._handle is None:
             self._handle = notebook.display(far.picture)
         else:
@@ -82,18 +82,18 @@ class TerminalMeter:
     def __init__(self) -> None:
         self._shown: tuple[Progress, TaskID] | None = None
 
-    def show(self, far: HowFar) -> None:
+    def show(self, far: MapProgress) -> None:
         if self._shown is None:
             self._shown = self._begin(far)
         progress, task = self._shown
         progress.update(task, completed=far.done, total=far.total, description=far.text)
 
-    def end(self, far: HowFar) -> None:  # noqa: ARG002 - the line is removed
+    def end(self, far: MapProgress) -> None:  # noqa: ARG002 - the line is removed
         if self._shown is not None:
             self._shown[0].stop()
             self._shown = None
 
-    def _begin(self, far: HowFar) -> "tuple[Progress, TaskID]":
+    def _begin(self, far: MapProgress) -> "tuple[Progress, TaskID]":
         from rich.console import Console
         from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -104,7 +104,7 @@ class TerminalMeter:
         return progress, progress.add_task(far.text, total=far.total)
 
 
-def meter(wanted: bool | None) -> Meter:
+def choose_meter(wanted: bool | None) -> Meter:
     """The meter for this environment."""
     if wanted is False or os.environ.get(VARIABLE, "").lower() in _OFF:
         return NoProgress()
@@ -120,7 +120,7 @@ class ProgressWatch:
     """Updates the meter now and then, after a first moment."""
 
     def __init__(self, wanted: bool | None):
-        self._meter = meter(wanted)
+        self._meter = choose_meter(wanted)
         self._began_at = time.monotonic()
         self._next_at = self._began_at + _UNNOTICED_SECONDS
         self._has_shown = False
@@ -139,12 +139,12 @@ class ProgressWatch:
     def is_due(self) -> bool:
         return not self.is_silent and time.monotonic() >= self._next_at
 
-    def tell(self, far: HowFar) -> None:
+    def tell(self, far: MapProgress) -> None:
         self._has_shown = True
         self._meter.show(far)
         self._next_at = time.monotonic() + _PAUSE_SECONDS
 
-    def end(self, far: HowFar) -> None:
+    def end(self, far: MapProgress) -> None:
         if self._has_shown:
             self._meter.end(far)
         self._has_shown = False

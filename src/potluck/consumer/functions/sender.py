@@ -15,8 +15,8 @@ from uuid import uuid4
 
 from msgspec import Struct
 
-from potluck.consumer.http.api_call import ask
-from potluck.consumer.http.transport import Transport, asked_seconds
+from potluck.consumer.http.api_call import call_api
+from potluck.consumer.http.transport import Transport, get_requested_pause
 from potluck.model.error import BadSettings, Internal, InvalidInput, PotluckError, by_code
 from potluck.model.ids import TaskId
 from potluck.model.task import TaskRequest
@@ -24,7 +24,7 @@ from potluck.model.task_spec import FunctionSpec
 from potluck.wire import routes
 from potluck.wire.codec import encode_json
 from potluck.wire.consumer import TaskView
-from potluck.wire.response import decoded, not_potluck
+from potluck.wire.response import decode_response, not_potluck
 from potluck.wire.results import MOST_TASKS, SubmitTasks, Submitted, TasksSubmitted
 
 _LIST_BYTES = 4 * 2**20
@@ -176,7 +176,7 @@ class SubmitQueue:
         while True:
             try:
                 data = self._transport.call(route.method, route.url(), body, headers)
-                response = decoded(data, TasksSubmitted, self._transport.url)
+                response = decode_response(data, TasksSubmitted, self._transport.url)
                 if len(response.tasks) != number:
                     raise not_potluck(self._transport.url, "its response is for another batch")
                 return response.tasks
@@ -184,14 +184,14 @@ class SubmitQueue:
                 failures += 1
                 if not error.retryable or time.monotonic() > give_up_at or self._is_closed:
                     raise
-                time.sleep(patience.pause_seconds(failures, asked_seconds(error)))
+                time.sleep(patience.pause_seconds(failures, get_requested_pause(error)))
 
     def _cancel(self) -> None:
         with self._turn:
             task_id = self._to_cancel[0]
         with suppress(Exception):  # it is final, or the server is away: the task's limits end it
             names = {"task_id": task_id}
-            ask(self._transport, routes.CANCEL_TASK, TaskView, names, repeatable=True)
+            call_api(self._transport, routes.CANCEL_TASK, TaskView, names, repeatable=True)
         with self._turn:
             self._to_cancel.popleft()
             self._turn.notify_all()

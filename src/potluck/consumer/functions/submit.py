@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from potluck.consumer.functions.call import FunctionOrder
-from potluck.consumer.functions.dispatch import Dispatch, dispatch_of
+from potluck.consumer.functions.dispatch import Dispatch, get_dispatch
 from potluck.consumer.functions.event_loop import in_event_loop
 from potluck.consumer.functions.future import TaskFuture
-from potluck.consumer.functions.pickling import pickled_call
+from potluck.consumer.functions.pickling import pickle_call
 from potluck.consumer.functions.sender import Submission
 from potluck.model.error import Internal, PotluckError
 
@@ -17,8 +17,8 @@ def submit(
     """Pickles the arguments and sends the call. In an event loop the rest happens in a thread, and
     later errors are raised by the future.
     """
-    dispatch = dispatch_of(order.options.client)
-    data = pickled_call(arguments, named, order.modules())
+    dispatch = get_dispatch(order.options.client)
+    data = pickle_call(arguments, named, order.modules())
     future: TaskFuture[object] = TaskFuture(dispatch)
 
     def send() -> None:
@@ -27,11 +27,11 @@ def submit(
             request = order.request(dispatch, dispatch.value(data))
             dispatch.sender.put(Submission(request, future))
 
-    soon(dispatch, send, future.refused)
+    run_off_loop(dispatch, send, future.refused)
     return future
 
 
-def soon(
+def run_off_loop(
     dispatch: Dispatch, act: Callable[[], None], refused: Callable[[PotluckError], None]
 ) -> None:
     """Calls `act` now; in an event loop in a thread, which passes errors to `refused`."""

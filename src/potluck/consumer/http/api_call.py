@@ -9,14 +9,14 @@ from msgspec import Struct
 
 from potluck.consumer.http.transport import Transport
 from potluck.wire.codec import encode_json
-from potluck.wire.response import decoded
+from potluck.wire.response import decode_response
 from potluck.wire.routes import Route
 
 T = TypeVar("T")
 Names = Mapping[str, str]
 
 
-def ask(
+def call_api(
     transport: Transport,
     route: Route,
     kind: type[T],
@@ -29,13 +29,13 @@ def ask(
 ) -> T:
     """Calls the route and returns the response as a value of this kind."""
     given = {name: value for name, value in (query or {}).items() if value is not None}
-    path = path_of(route, names) + (f"?{urlencode(given, doseq=True)}" if given else "")
+    path = build_path(route, names) + (f"?{urlencode(given, doseq=True)}" if given else "")
     data = None if body is None else encode_json(body)
     response = transport.call(route.method, path, data, headers, repeatable)
-    return decoded(response, kind, transport.url)
+    return decode_response(response, kind, transport.url)
 
 
-def tell(
+def send_command(
     transport: Transport,
     route: Route,
     names: Names | None = None,
@@ -44,15 +44,15 @@ def tell(
 ) -> None:
     """Calls a route whose response has no body."""
     data = None if body is None else encode_json(body)
-    transport.call(route.method, path_of(route, names), data, headers)
+    transport.call(route.method, build_path(route, names), data, headers)
 
 
-def idempotent() -> dict[str, str]:
+def idempotency_header() -> dict[str, str]:
     """The header with which a call that creates something can be repeated safely."""
     return {"Idempotency-Key": uuid4().hex}
 
 
-def path_of(route: Route, names: Names | None = None) -> str:
+def build_path(route: Route, names: Names | None = None) -> str:
     """The path of a route; each name stays one path segment, whatever characters it has."""
     safe = {name: quote(value, safe="") or "-" for name, value in (names or {}).items()}
     return route.url(**safe)

@@ -4,8 +4,8 @@ import hashlib
 import re
 from pathlib import Path
 
-from potluck.local.durable_files import write_whole
-from potluck.local.trust import checked_fingerprint, fetch_ca, require_https
+from potluck.local.durable_files import write_atomically
+from potluck.local.trust import fetch_ca, normalize_fingerprint, require_https
 from potluck.model.error import BadSettings
 from potluck.wire import routes
 from potluck.wire.signing.sign_in_answer import origin_of
@@ -19,7 +19,7 @@ def pinned_fingerprint(ca_file: Path | None) -> str | None:
     return None if match is None else f"sha256:{match[1]}"
 
 
-def pinned(url: str, directory: Path) -> Path | None:
+def find_pinned_ca(url: str, directory: Path) -> Path | None:
     """The authority that is pinned for this server."""
     try:
         path = directory / _note(url, directory).read_text().strip()
@@ -34,16 +34,16 @@ def pin_ca(url: str, fingerprint: str, directory: Path) -> Path:
     From now on no other authority is trusted for this server.
     """
     require_https(url)
-    digits = checked_fingerprint(fingerprint).partition(":")[2]
+    digits = normalize_fingerprint(fingerprint).partition(":")[2]
     path = directory / f"ca-{digits}.pem"
     try:
         if not path.exists():
             pem = fetch_ca(url + routes.CA_CERTIFICATE.url(), fingerprint)
             directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            write_whole(path, pem.encode())
+            write_atomically(path, pem.encode())
         note = _note(url, directory)
         note.parent.mkdir(exist_ok=True, mode=0o700)
-        write_whole(note, path.name.encode())
+        write_atomically(note, path.name.encode())
     except OSError as error:
         raise BadSettings(
             f"The server's certificate authority cannot be saved in {directory}: {error.strerror}.",

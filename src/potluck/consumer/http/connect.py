@@ -7,43 +7,45 @@ profile. A pinned authority is trusted for its server alone; POTLUCK_CA_FILE ove
 import os
 from pathlib import Path
 
-from potluck.consumer.http.ca_pinning import pinned
+from potluck.consumer.http.ca_pinning import find_pinned_ca
 from potluck.consumer.http.transport import Patience, Transport
 from potluck.consumer.identity.bearer import FixedToken
-from potluck.consumer.identity.profile import Profile, chosen_url, saved_for
-from potluck.consumer.identity.session import SavedSession, signed_out
+from potluck.consumer.identity.profile import Profile, choose_url, load_profile_for
+from potluck.consumer.identity.session import SavedSession, not_signed_in_error
 from potluck.local.data_directory import config_directory
 
 TOKEN_VARIABLE = "POTLUCK_TOKEN"  # noqa: S105 - its name
 
 
 def connect(url: str | None, token: str | None, patience: Patience) -> Transport:
-    address = chosen_url(url)
-    saved = saved_for(address)
+    address = choose_url(url)
+    saved = load_profile_for(address)
     if token:
-        return Transport(address, patience, ca_file_for(address), FixedToken(token))
+        return Transport(address, patience, find_ca_file(address), FixedToken(token))
     if variable := os.environ.get(TOKEN_VARIABLE):
         bearer = FixedToken(variable, TOKEN_VARIABLE)
-        return Transport(address, patience, ca_file_for(address), bearer)
+        return Transport(address, patience, find_ca_file(address), bearer)
     if saved is None or saved.session is None:
-        raise signed_out(address)
-    return as_saved(saved, patience)
+        raise not_signed_in_error(address)
+    return connect_with_profile(saved, patience)
 
 
-def as_saved(saved: Profile, patience: Patience | None = None) -> Transport:
+def connect_with_profile(saved: Profile, patience: Patience | None = None) -> Transport:
     """With the session of the profile, even if POTLUCK_TOKEN is set."""
-    anonymous = door(saved.url, patience=patience)
+    anonymous = connect_anonymously(saved.url, patience=patience)
     session = SavedSession(anonymous)
     return Transport(anonymous.url, anonymous.patience, anonymous.ca_file, session)
 
 
-def door(url: str, ca_file: Path | None = None, patience: Patience | None = None) -> Transport:
+def connect_anonymously(
+    url: str, ca_file: Path | None = None, patience: Patience | None = None
+) -> Transport:
     """A transport without a credential."""
-    return Transport(url, patience or Patience(), ca_file or ca_file_for(url))
+    return Transport(url, patience or Patience(), ca_file or find_ca_file(url))
 
 
-def ca_file_for(url: str) -> Path | None:
+def find_ca_file(url: str) -> Path | None:
     """The certificate authority to trust for this server; None: those of the system."""
-    saved = saved_for(url)
+    saved = load_profile_for(url)
     path = os.environ.get("POTLUCK_CA_FILE") or (saved.ca_file if saved is not None else None)
-    return Path(path) if path else pinned(url, config_directory())
+    return Path(path) if path else find_pinned_ca(url, config_directory())

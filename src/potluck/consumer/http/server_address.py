@@ -8,9 +8,9 @@ from potluck.model.error import BadSettings
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
-def checked_url(text: str) -> str:
+def check_url(text: str) -> str:
     """The normal form of an address that is safe for tokens: https, or http on this machine."""
-    url = spelled_url(text)
+    url = normalize_url(text)
     host = urlsplit(url).hostname or ""
     if url.startswith("http:") and not _is_loopback(host):
         raise BadSettings(
@@ -22,7 +22,7 @@ def checked_url(text: str) -> str:
     return url
 
 
-def spelled_url(text: str) -> str:
+def normalize_url(text: str) -> str:
     """Scheme, host and port, in lower case, without a default port or a path."""
     parts = _parts(text.strip())
     if parts is None:

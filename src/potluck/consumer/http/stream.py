@@ -14,7 +14,7 @@ from msgspec import Struct
 from urllib3.exceptions import HTTPError
 from urllib3.response import BaseHTTPResponse
 
-from potluck.consumer.http.transport import Transport, asked_seconds, translated
+from potluck.consumer.http.transport import Transport, get_requested_pause, translate_error
 from potluck.model.error import PotluckError
 from potluck.wire.response import not_potluck
 
@@ -152,8 +152,8 @@ class Stream(Generic[T]):
 
     def _pause(self, broken: PotluckError | HTTPError) -> None:
         patience = self._transport.patience
-        error = translated(broken, self._transport.url)
-        requested_seconds = asked_seconds(error)
+        error = translate_error(broken, self._transport.url)
+        requested_seconds = get_requested_pause(error)
         silent_seconds = time.monotonic() - self._received_at
         is_lasting = not error.retryable or silent_seconds > patience.give_up_seconds
         if is_lasting or not patience.accepts(requested_seconds):

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import as_completed
 from typing import TypeVar
 
-from potluck.local.detached_thread import in_own_thread
+from potluck.local.detached_thread import run_in_daemon_thread
 
 T = TypeVar("T")
 _MOST_THREADS = 8
 
 
-def at_once(act: Callable[[T], None], values: Iterable[T]) -> None:
+def map_in_threads(act: Callable[[T], None], values: Iterable[T]) -> None:
     """Calls `act` for each value; raises the first error. Then, or on Ctrl-C, starts no more."""
     waiting = deque(values)
 
@@ -24,7 +24,7 @@ def at_once(act: Callable[[T], None], values: Iterable[T]) -> None:
             act(value)
 
     try:
-        threads = [in_own_thread(work) for _ in range(min(_MOST_THREADS, len(waiting)))]
+        threads = [run_in_daemon_thread(work) for _ in range(min(_MOST_THREADS, len(waiting)))]
         for thread in as_completed(threads):
             thread.result()
     finally:

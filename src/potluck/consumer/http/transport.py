@@ -29,10 +29,10 @@ from urllib3.response import BaseHTTPResponse
 
 from potluck import __version__
 from potluck.consumer.identity.bearer import Bearer
-from potluck.local.trust import context
+from potluck.local.trust import make_tls_context
 from potluck.model.backoff import BackOff
 from potluck.model.error import NotSignedIn, PotluckError, ServerUnreachable
-from potluck.wire.response import failure
+from potluck.wire.response import error_of_response
 
 
 class Patience(Struct, frozen=True):
@@ -58,7 +58,7 @@ class Patience(Struct, frozen=True):
         return asked_seconds is None or asked_seconds <= self.longest_asked_pause_seconds
 
 
-def retry_after_seconds(header: str | None, now: datetime) -> float | None:
+def parse_retry_after(header: str | None, now: datetime) -> float | None:
     """Parses both forms of the Retry-After header: seconds, or a date."""
     if header is None:
         return None
@@ -132,7 +132,7 @@ class Transport:
             },
             maxsize=8,
             retries=False,
-            ssl_context=context(self.ca_file) if self.url.startswith("https:") else None,
+            ssl_context=make_tls_context(self.ca_file) if self.url.startswith("https:") else None,
         )
 
     def begin_anew(self) -> None:
@@ -162,10 +162,10 @@ class Transport:
             except (PotluckError, HTTPError) as error:
                 failures += 1
                 if not (_may_repeat(error, repeatable) and failures < self.patience.tries):
-                    raise translated(error, self.url) from error
-                requested_seconds = asked_seconds(error)
+                    raise translate_error(error, self.url) from error
+                requested_seconds = get_requested_pause(error)
                 if not self.patience.accepts(requested_seconds):
-                    raise translated(error, self.url) from error
+                    raise translate_error(error, self.url) from error
                 time.sleep(self.patience.pause_seconds(failures, requested_seconds))
 
     def open_stream(
@@ -198,12 +198,12 @@ class Transport:
         raise self._refusal(response, response.data)
 
     def _refusal(self, response: BaseHTTPResponse, body: bytes) -> PotluckError:
-        error = failure(response.status, body, self.url)
+        error = error_of_response(response.status, body, self.url)
         if isinstance(error, NotSignedIn) and self.bearer is not None:
             error = self.bearer.explained(error)
         if error.retry_after_seconds is None:
             header = response.headers.get("Retry-After")
-            error.retry_after_seconds = retry_after_seconds(header, datetime.now(UTC))
+            error.retry_after_seconds = parse_retry_after(header, datetime.now(UTC))
         return error
 
     def _send(
@@ -251,12 +251,12 @@ def _content_headers(body: bytes) -> dict[str, str]:
 _NOT_TLS = "WRONG_VERSION_NUMBER"  # OpenSSL's code for an unencrypted response
 
 
-def asked_seconds(error: Exception) -> float | None:
+def get_requested_pause(error: Exception) -> float | None:
     """The pause that the server requested."""
     return error.retry_after_seconds if isinstance(error, PotluckError) else None
 
 
-def translated(error: PotluckError | HTTPError, url: str) -> PotluckError:
+def translate_error(error: PotluckError | HTTPError, url: str) -> PotluckError:
     """The error as a PotluckError, with a hint."""
     if isinstance(error, PotluckError):
         return error

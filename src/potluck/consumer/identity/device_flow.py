@@ -3,9 +3,9 @@
 import time
 from collections.abc import Callable
 
-from potluck.consumer.http.api_call import ask
+from potluck.consumer.http.api_call import call_api
 from potluck.consumer.http.transport import Transport
-from potluck.consumer.identity.sign_in import machine
+from potluck.consumer.identity.sign_in import get_machine_name
 from potluck.model.error import (
     AuthorizationPending,
     CodeExpired,
@@ -26,8 +26,8 @@ def ask_for_terminal(
     door: Transport, invite: str | None = None, node_key: str | None = None
 ) -> TerminalAsked:
     """Gets a code to show; with `node_key`, the wallet is asked to authorise that key too."""
-    body = TerminalAsk(machine(), node_key, invite)
-    return ask(door, routes.ASK_FOR_TERMINAL, TerminalAsked, body=body)
+    body = TerminalAsk(get_machine_name(), node_key, invite)
+    return call_api(door, routes.ASK_FOR_TERMINAL, TerminalAsked, body=body)
 
 
 def await_approval(door: Transport, asked: TerminalAsked, sleep: Sleep = time.sleep) -> Tokens:
@@ -38,7 +38,7 @@ def await_approval(door: Transport, asked: TerminalAsked, sleep: Sleep = time.sl
         sleep(interval)
         waited += interval
         try:
-            return ask(door, routes.TERMINAL_TOKEN, Tokens, body=poll)
+            return call_api(door, routes.TERMINAL_TOKEN, Tokens, body=poll)
         except AuthorizationPending:
             continue
         except SlowDown:

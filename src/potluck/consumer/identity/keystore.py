@@ -16,7 +16,7 @@ _VERSION = 3
 _KEY_BYTES = 32
 
 
-def locked(key: bytes, password: str) -> bytes:
+def encrypt_key(key: bytes, password: str) -> bytes:
     """The content of a keystore for this key."""
     from eth_keyfile.keyfile import create_keyfile_json  # slow to import, and seldom needed
 
@@ -24,7 +24,7 @@ def locked(key: bytes, password: str) -> bytes:
     return msgspec.json.encode(content)
 
 
-def unlocked(path: Path, password: str) -> bytes:
+def decrypt_key(path: Path, password: str) -> bytes:
     """The key in a keystore. Raises NotSignedIn for the wrong password."""
     from eth_keyfile.exceptions import EthKeyfileValueError
     from eth_keyfile.keyfile import decode_keyfile_json
@@ -45,7 +45,7 @@ def unlocked(path: Path, password: str) -> bytes:
     return key
 
 
-def named_address(path: Path) -> str | None:
+def read_address(path: Path) -> str | None:
     """The address in a keystore; some leave it out."""
     address = _read(path).get("address")
     if not isinstance(address, str):

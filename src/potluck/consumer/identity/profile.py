@@ -15,10 +15,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from potluck.consumer.http.server_address import checked_url, spelled_url
+from potluck.consumer.http.server_address import check_url, normalize_url
 from potluck.local.data_directory import config_directory
-from potluck.local.durable_files import write_whole
-from potluck.local.file_lock import turn
+from potluck.local.durable_files import write_atomically
+from potluck.local.file_lock import hold_lock
 from potluck.local.private_files import keep_private
 from potluck.model.error import BadSettings
 
@@ -43,36 +43,36 @@ def profile_path() -> Path:
     return config_directory() / "profile.toml"
 
 
-def changing_profile() -> AbstractContextManager[None]:
+def lock_profile() -> AbstractContextManager[None]:
     """The lock for reading, changing and writing the profile: its tokens can be used once."""
-    return turn(config_directory() / "profile.lock")
+    return hold_lock(config_directory() / "profile.lock")
 
 
-def chosen_url(url: str | None = None) -> str:
+def choose_url(url: str | None = None) -> str:
     """The given address, else POTLUCK_URL, else the profile's."""
-    chosen = url if url is not None else os.environ.get("POTLUCK_URL") or saved_url()
+    chosen = url if url is not None else os.environ.get("POTLUCK_URL") or load_url()
     if chosen is None:
         raise BadSettings(
             "No server is configured yet.",
             "Start one here with `potluck up`, or choose one: `potluck login URL`, or"
             " `potluck run --server URL …`.",
         )
-    return checked_url(chosen)
+    return check_url(chosen)
 
 
-def saved_url() -> str | None:
+def load_url() -> str | None:
     """The address in the profile."""
-    saved = saved_profile()
+    saved = load_profile()
     return None if saved is None else saved.url
 
 
-def saved_for(url: str) -> Profile | None:
+def load_profile_for(url: str) -> Profile | None:
     """The profile, if it is for this server."""
-    saved = saved_profile()
+    saved = load_profile()
     return saved if saved is not None and saved.url == url else None
 
 
-def saved_profile() -> Profile | None:
+def load_profile() -> Profile | None:
     """The profile on disk."""
     path = profile_path()
     values = _read(path)
@@ -84,7 +84,7 @@ def saved_profile() -> Profile | None:
         profile = msgspec.convert({**values, "session": session}, Profile)
     except msgspec.ValidationError as error:
         raise _damaged(path, error) from error
-    return replace(profile, url=spelled_url(profile.url))
+    return replace(profile, url=normalize_url(profile.url))
 
 
 def save_profile(profile: Profile) -> Path:
@@ -95,7 +95,7 @@ def save_profile(profile: Profile) -> Path:
     text = "".join(f"{name} = {_quoted(value)}\n" for name, value in texts.items())
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_whole(path, text.encode())
+        write_atomically(path, text.encode())
     except OSError as error:
         raise BadSettings(
             f"The profile {path} cannot be written: {error.strerror}.",
@@ -106,8 +106,8 @@ def save_profile(profile: Profile) -> Path:
 
 def forget_session(url: str) -> None:
     """Removes the tokens; the address and the certificate authority stay."""
-    with changing_profile():
-        saved = saved_for(url)
+    with lock_profile():
+        saved = load_profile_for(url)
         if saved is not None:
             save_profile(replace(saved, session=None))
 

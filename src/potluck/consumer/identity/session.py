@@ -12,18 +12,18 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from potluck.consumer.http.api_call import tell
+from potluck.consumer.http.api_call import send_command
 from potluck.consumer.http.transport import Transport
 from potluck.consumer.identity import wallet
 from potluck.consumer.identity.bearer import FixedToken
 from potluck.consumer.identity.profile import (
     Profile,
     Session,
-    changing_profile,
+    load_profile_for,
+    lock_profile,
     save_profile,
-    saved_for,
 )
-from potluck.consumer.identity.sign_in import refresh, session_of, sign_in
+from potluck.consumer.identity.sign_in import make_session, refresh, sign_in
 from potluck.model.error import LocalError, NotSignedIn, PotluckError
 from potluck.wire import routes
 from potluck.wire.identity import Tokens
@@ -53,17 +53,17 @@ class SavedSession:
 
     def _renew(self, refused: str | None) -> Session:
         url = self._door.url
-        usable = self._usable(saved_for(url), refused)
+        usable = self._usable(load_profile_for(url), refused)
         if usable is not None:
             return usable
-        with changing_profile():
-            saved = saved_for(url)
+        with lock_profile():
+            saved = load_profile_for(url)
             if saved is None or saved.session is None:
-                raise signed_out(url)
+                raise not_signed_in_error(url)
             usable = self._usable(saved, refused)
             if usable is not None:
                 return usable
-            session = session_of(self._next(saved, saved.session))
+            session = make_session(self._next(saved, saved.session))
             save_profile(replace(saved, session=session))
             return session
 
@@ -81,9 +81,9 @@ class SavedSession:
             try:
                 loaded = wallet.load(Path(saved.key_file) if saved.key_file else None)
             except (LocalError, NotSignedIn):
-                raise ended(self._door.url) from error
+                raise session_ended_error(self._door.url) from error
             if loaded.address != session.address:
-                raise ended(self._door.url) from error
+                raise session_ended_error(self._door.url) from error
             return sign_in(self._door, loaded)
 
     def _ends_soon(self, session: Session) -> bool:
@@ -94,8 +94,8 @@ class SavedSession:
 def replace_profile(door: Transport, profile: Profile) -> Path:
     """Saves the profile, then tries to end the replaced session at the same server, whose tokens
     are gone from this machine."""
-    with changing_profile():
-        previous = saved_for(profile.url)
+    with lock_profile():
+        previous = load_profile_for(profile.url)
         path = save_profile(profile)
     if previous is not None and previous.session is not None:
         with contextlib.suppress(PotluckError):
@@ -108,15 +108,15 @@ def _end(door: Transport, session: Session) -> None:
     if datetime.now(UTC) >= session.access_expires_at:
         token = refresh(door, session.refresh_token).access_token
     with closing(Transport(door.url, door.patience, door.ca_file, FixedToken(token))) as transport:
-        tell(transport, routes.LOGOUT)
+        send_command(transport, routes.LOGOUT)
 
 
-def signed_out(url: str) -> NotSignedIn:
+def not_signed_in_error(url: str) -> NotSignedIn:
     return NotSignedIn(
         f"You are not signed in to {url}.",
         f"Sign in with `potluck login {url}`, or set POTLUCK_TOKEN to an API key.",
     )
 
 
-def ended(url: str) -> NotSignedIn:
+def session_ended_error(url: str) -> NotSignedIn:
     return NotSignedIn(f"Your session at {url} has ended.", f"Sign in again: potluck login {url}")

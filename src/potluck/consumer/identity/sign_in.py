@@ -3,7 +3,7 @@
 import platform
 from datetime import UTC, datetime, timedelta
 
-from potluck.consumer.http.api_call import ask
+from potluck.consumer.http.api_call import call_api
 from potluck.consumer.http.transport import Transport
 from potluck.consumer.identity.profile import Session
 from potluck.consumer.identity.wallet import Wallet
@@ -20,12 +20,12 @@ _CLOCK = timedelta(minutes=10)
 
 def sign_in(door: Transport, wallet: Wallet, invite: str | None = None) -> Tokens:
     """Signs in through an anonymous transport."""
-    nonce = challenge(door)
+    nonce = get_challenge(door)
     now = datetime.now(UTC)
     message = sign_in_text(door.url, nonce, wallet.address, STATEMENT, now)
-    login = Login(message, wallet.sign(text_digest(message)), invite, machine())
+    login = Login(message, wallet.sign(text_digest(message)), invite, get_machine_name())
     try:
-        return ask(door, routes.LOGIN, Tokens, body=login)
+        return call_api(door, routes.LOGIN, Tokens, body=login)
     except NotSignedIn as error:
         if not timedelta() < nonce.expires_at - now < _CLOCK:
             raise BadSettings(
@@ -37,18 +37,18 @@ def sign_in(door: Transport, wallet: Wallet, invite: str | None = None) -> Token
 
 def refresh(door: Transport, refresh_token: str) -> Tokens:
     """The next pair of tokens. Never retried: using a refresh token twice ends its session."""
-    return ask(door, routes.REFRESH, Tokens, body=Refresh(refresh_token))
+    return call_api(door, routes.REFRESH, Tokens, body=Refresh(refresh_token))
 
 
-def challenge(transport: Transport) -> Challenge:
-    return ask(transport, routes.CHALLENGE, Challenge)
+def get_challenge(transport: Transport) -> Challenge:
+    return call_api(transport, routes.CHALLENGE, Challenge)
 
 
-def session_of(tokens: Tokens) -> Session:
+def make_session(tokens: Tokens) -> Session:
     ends = datetime.now(UTC) + timedelta(seconds=tokens.expires_in)
     return Session(tokens.address, tokens.access_token, ends, tokens.refresh_token)
 
 
-def machine() -> str:
+def get_machine_name() -> str:
     """This machine's name in the list of sessions."""
     return "".join(letter for letter in platform.node() if letter.isprintable())[:100]

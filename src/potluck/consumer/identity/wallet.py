@@ -16,8 +16,8 @@ from coincurve import PrivateKey
 
 from potluck.consumer.identity import keystore
 from potluck.local.data_directory import config_directory
-from potluck.local.durable_files import write_whole
-from potluck.local.file_lock import turn
+from potluck.local.durable_files import write_atomically
+from potluck.local.file_lock import hold_lock
 from potluck.local.private_files import check_private, keep_private
 from potluck.model.error import BadSettings, InvalidInput, NotSignedIn
 from potluck.wire.signing.signature import address_of, sign
@@ -56,19 +56,19 @@ def password_path() -> Path:
     return config_directory() / "wallet-password"
 
 
-def is_known(key_file: Path | None = None) -> bool:
+def has_wallet(key_file: Path | None = None) -> bool:
     """Whether there is a wallet to load."""
     return bool(key_file or os.environ.get(KEY_VARIABLE)) or keystore_path().exists()
 
 
-def known_address() -> str | None:
+def find_address() -> str | None:
     """The address of the configured wallet, without its password; some keystores lack it."""
     if os.environ.get(KEY_VARIABLE):
         return load().address
-    return keystore.named_address(keystore_path())
+    return keystore.read_address(keystore_path())
 
 
-def opens_unattended() -> bool:
+def can_open_unattended() -> bool:
     """Whether the configured wallet opens without a prompt."""
     secret = os.environ.get(KEY_VARIABLE) or os.environ.get(PASSWORD_VARIABLE)
     return bool(secret) or password_path().exists()
@@ -112,17 +112,17 @@ def make_unattended() -> Wallet:
 def _make(password: str, saves_password: bool) -> Wallet:
     key = PrivateKey().secret
     directory = config_directory()
-    with turn(directory / "wallet.lock"):
+    with hold_lock(directory / "wallet.lock"):
         if keystore_path().exists():
             raise BadSettings(
                 f"There is already a wallet in {keystore_path()}.", "Use it, or move it away."
             )
         try:
             if saves_password:
-                write_whole(password_path(), password.encode())
+                write_atomically(password_path(), password.encode())
             else:
                 password_path().unlink(missing_ok=True)
-            write_whole(keystore_path(), keystore.locked(key, password))
+            write_atomically(keystore_path(), keystore.encrypt_key(key, password))
         except OSError as error:
             raise BadSettings(
                 f"The wallet cannot be written to {directory}: {error.strerror}.",
@@ -167,14 +167,14 @@ def _from_keystore(path: Path, ask: Ask | None) -> Wallet:
 def _unlocked(path: Path, ask: Ask | None) -> bytes:
     saved = None if os.environ.get(PASSWORD_VARIABLE) else _saved_password(path)
     if saved is None:
-        return keystore.unlocked(path, _password(path, ask))
+        return keystore.decrypt_key(path, _password(path, ask))
     try:
-        return keystore.unlocked(path, saved)
+        return keystore.decrypt_key(path, saved)
     except NotSignedIn:
         if ask is None:
             raise
     # It was saved for another wallet, which the user has replaced.
-    return keystore.unlocked(path, _password(path, ask))
+    return keystore.decrypt_key(path, _password(path, ask))
 
 
 def _saved_password(path: Path) -> str | None:

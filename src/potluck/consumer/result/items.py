@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from potluck.consumer.files.files import Files
-from potluck.consumer.functions.decode_value import FailedValue, Opener
-from potluck.consumer.functions.failure_text import item_ended
-from potluck.consumer.functions.pieces import failures_in, values_of
+from potluck.consumer.functions.decode_value import FailedValue, ValueDecoder
+from potluck.consumer.functions.failure_text import item_error
+from potluck.consumer.functions.pieces import decode_piece, find_failures
 from potluck.consumer.tasks import Tasks
 from potluck.model.error import PotluckError
 from potluck.wire.consumer import FailedItem
@@ -53,7 +53,7 @@ class ItemReader:
     are downloaded and decoded when their turn comes.
     """
 
-    def __init__(self, fetch: FetchPieces, opener: Opener, files: Files, tasks: Tasks):
+    def __init__(self, fetch: FetchPieces, opener: ValueDecoder, files: Files, tasks: Tasks):
         self._fetch = fetch
         self._opener = opener
         self._files = files
@@ -79,19 +79,19 @@ class ItemReader:
         yield from _unreported(result, done, total)
 
     def _take(self, result: TaskResult) -> None:
-        self._failures |= failures_in(result, self._tasks)
+        self._failures |= find_failures(result, self._tasks)
         for piece in result.pieces:
             heapq.heappush(self._early, (piece.start, len(self._early), piece))
 
     def _values(self, piece: ResultPiece, result: TaskResult) -> list[object]:
         failed = self._failures.pop(piece.start, None)
-        return values_of(piece, result, failed, self._opener, self._files)
+        return decode_piece(piece, result, failed, self._opener, self._files)
 
 
 def _unreported(result: TaskResult, first: int, end: int) -> Iterator[ResultItem]:
     """Items without any report: their task ended before."""
     for index in range(first, end):
-        yield ResultItem(index, None, item_ended(result, index, None))
+        yield ResultItem(index, None, item_error(result, index, None))
 
 
 def _items(first: int, values: list[object]) -> Iterator[ResultItem]:

@@ -1,6 +1,6 @@
 """The values of a task as the nodes reported them to the server."""
 
-from potluck.consumer.http.api_call import ask
+from potluck.consumer.http.api_call import call_api
 from potluck.consumer.http.transport import Transport
 from potluck.consumer.tasks import Tasks
 from potluck.model.ids import TaskId
@@ -34,5 +34,7 @@ class Pieces:
 
     def _poll(self, task_id: str, behind: int, wait_seconds: float = 0.0) -> TaskResult | None:
         body = AskResults((Wanted(TaskId(task_id), behind),), wait_seconds)
-        response = ask(self._transport, routes.ASK_RESULTS, Results, body=body, repeatable=True)
+        response = call_api(
+            self._transport, routes.ASK_RESULTS, Results, body=body, repeatable=True
+        )
         return next(iter(response.results), None)

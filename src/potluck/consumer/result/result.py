@@ -16,9 +16,9 @@ from functools import cached_property, reduce
 from typing import Any, Self
 
 from potluck.consumer.files.files import Files
-from potluck.consumer.files.transfer_retry import Absence
-from potluck.consumer.functions.decode_value import FailedValue, Opener
-from potluck.consumer.functions.failure_text import ended
+from potluck.consumer.files.transfer_retry import TransferRetry
+from potluck.consumer.functions.decode_value import FailedValue, ValueDecoder
+from potluck.consumer.functions.failure_text import task_error
 from potluck.consumer.result.files import ResultFiles
 from potluck.consumer.result.items import ItemReader, ResultItem, failed_items
 from potluck.consumer.result.log import Log
@@ -35,7 +35,7 @@ from potluck.wire.consumer import AttemptView, FailedItem, TaskView
 from potluck.wire.results import TaskResult
 
 
-def usage_in_all(tasks: Tasks, task_id: str) -> Usage | None:
+def sum_usage(tasks: Tasks, task_id: str) -> Usage | None:
     """The sums over all attempts, and the highest memory peak; None without any report."""
     usages: list[Usage] = []
     cursor: int | None = None
@@ -68,7 +68,9 @@ _POLL_SECONDS = 20.0
 class Result:
     """The result of one task. `wait()` waits for its end; `refresh()` updates it."""
 
-    def __init__(self, tasks: Tasks, files: Files, pieces: Pieces, task: TaskView, opener: Opener):
+    def __init__(
+        self, tasks: Tasks, files: Files, pieces: Pieces, task: TaskView, opener: ValueDecoder
+    ):
         self._tasks = tasks
         self._files = files
         self._pieces = pieces
@@ -134,7 +136,7 @@ class Result:
         """The usage of its newest attempt; of an array, of all attempts together."""
         if self._task.items is None:
             return None if self._newest is None else self._newest.usage
-        return usage_in_all(self._tasks, self.task_id)
+        return sum_usage(self._tasks, self.task_id)
 
     @property
     def value(self) -> Any:
@@ -212,14 +214,14 @@ class Result:
     def wait(self, timeout: float | None = None) -> Self:
         """Waits for the end of the task and returns this object; raises TimeoutError."""
         until = None if timeout is None else time.monotonic() + timeout
-        absence = Absence(self._tasks.patience)
+        absence = TransferRetry(self._tasks.patience)
         while not self.is_over:
             rest = _POLL_SECONDS if until is None else until - time.monotonic()
             if rest <= 0:
                 raise TimeoutError(f"{self.name} has not ended within {timeout:g} seconds.")
             try:
                 is_over = self._pieces.is_over(self.task_id, min(rest, _POLL_SECONDS))
-                absence = Absence(self._tasks.patience)
+                absence = TransferRetry(self._tasks.patience)
             except PotluckError as error:
                 absence.wait(error)
             else:
@@ -256,7 +258,7 @@ class Result:
         result = self._pieces_after(0)
         if not result.pieces:
             is_gone = self.ok or self._is_past_keeping()
-            return ResultItem(0, None, self._gone() if is_gone else ended(result))
+            return ResultItem(0, None, self._gone() if is_gone else task_error(result))
         piece = result.pieces[-1]
         blob = piece.value.blob
         if blob is None:

@@ -115,7 +115,9 @@ class CountedRuns(Struct, frozen=True):
     remaining: tuple[ItemRange, ...]
 
 
-def sort_out(runs: Sequence[SucceededItems], remaining: Sequence[ItemRange]) -> CountedRuns | None:
+def find_counted_runs(
+    runs: Sequence[SucceededItems], remaining: Sequence[ItemRange]
+) -> CountedRuns | None:
     """Finds the runs that count: those with all items remaining, not those already done.
 
     None if a run is partly done: its result is one value that cannot be split.
@@ -139,7 +141,7 @@ def _start(part: ItemRange) -> int:
     return part.start
 
 
-def accept(
+def accept_outcomes(
     outcomes: Sequence[ReportedItem],
     held: HeldRange,
     failures_before: Mapping[int, int],

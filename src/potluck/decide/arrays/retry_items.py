@@ -27,7 +27,7 @@ class RetryPlan(Struct, frozen=True):
     items_seconds: float = 0.0
 
 
-def again(end: ArrayEnd, all_items: bool) -> RetryPlan:
+def plan_retry(end: ArrayEnd, all_items: bool) -> RetryPlan:
     """Runs all items also if the remaining ones are unknown or in too many pieces."""
     whole = RetryPlan((ItemRange(0, end.items),))
     if all_items:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from potluck.decide.queue.task_groups import (
     BlockReason,
-    LineKey,
+    GroupKey,
     TaskGroup,
     TaskGroups,
 )
@@ -23,7 +23,7 @@ MOST_COUNTS = 4
 MOST_GROUPS = 50
 
 
-class Waiting(Struct, frozen=True):
+class WaitingUpdate(Struct, frozen=True):
     """Why a task group waits, and one of its tasks."""
 
     example: WaitingTask
@@ -46,9 +46,9 @@ class ReasonUpdates:
         self._count = count
         self._fresh_seconds = fresh_seconds
         self._fresh: dict[TaskGroup, None] = {}  # blocked since the last report, in order
-        self._reported: dict[LineKey, WaitingReason] = {}
+        self._reported: dict[GroupKey, WaitingReason] = {}
         self._counted: dict[object, _CountedReason] = {}
-        self._emptied: dict[LineKey, None] = {}
+        self._emptied: dict[GroupKey, None] = {}
         self._is_stale = False
         self._renewed_at = 0.0
 
@@ -69,15 +69,15 @@ class ReasonUpdates:
         """Whether every known change was reported."""
         return not self._fresh
 
-    def take_emptied(self) -> tuple[LineKey, ...]:
+    def take_emptied(self) -> tuple[GroupKey, ...]:
         """The groups that had a reason and are empty now."""
         emptied, self._emptied = tuple(self._emptied), {}
         return emptied
 
-    def take_changed(self, now: float) -> dict[LineKey, Waiting]:
+    def take_changed(self, now: float) -> dict[GroupKey, WaitingUpdate]:
         """The groups whose reason has changed."""
         self._renew(now)
-        changed: dict[LineKey, Waiting] = {}
+        changed: dict[GroupKey, WaitingUpdate] = {}
         counts = MOST_COUNTS
         for group in list(islice(self._fresh, MOST_GROUPS)):
             entry = self._groups.first(group)
@@ -95,7 +95,7 @@ class ReasonUpdates:
             del self._fresh[group]
             if self._reported.get(group.key) != reason:
                 self._reported[group.key] = reason
-                changed[group.key] = Waiting(entry[2], reason)
+                changed[group.key] = WaitingUpdate(entry[2], reason)
         return changed
 
     def _renew(self, now: float) -> None:

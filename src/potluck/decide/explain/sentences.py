@@ -101,11 +101,11 @@ _SENTENCES = {
 }
 
 
-def waits_for_time() -> WaitingReason:
+def waits_for_back_off() -> WaitingReason:
     return WaitingReason("back_off", "It waits for a short time before the next attempt.")
 
 
-def waits_for_taker(node_name: str, why_not: str) -> WaitingReason:
+def waits_after_decline(node_name: str, why_not: str) -> WaitingReason:
     """Quotes the node, because the server does not know everything that a node may lack."""
     said = f" {why_not.rstrip('.')}." if why_not else ""
     return WaitingReason(

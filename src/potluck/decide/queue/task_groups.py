@@ -110,7 +110,7 @@ _Parts = tuple[
 ]
 
 
-class LineKey(NamedTuple):
+class GroupKey(NamedTuple):
     account_id: AccountId
     requirements: Requirements
     limits: Limits
@@ -142,7 +142,7 @@ class TaskGroup:
         "stale",
     )
 
-    def __init__(self, key: LineKey, shape: Shape, number: int) -> None:
+    def __init__(self, key: GroupKey, shape: Shape, number: int) -> None:
         self.key = key
         self.shape = shape
         self.number = number  # breaks ties: the older group goes first
@@ -178,7 +178,7 @@ class TaskGroups:
     def task_ids(self) -> list[TaskId]:
         return list(self._tasks)
 
-    def has(self, key: LineKey) -> bool:
+    def has(self, key: GroupKey) -> bool:
         return key in self._groups
 
     def groups(self) -> list[TaskGroup]:
@@ -191,7 +191,7 @@ class TaskGroups:
         """Also for a task that is not in the queue."""
         group = self.group_of(task)
         return (
-            self._shape(LineKey(*_parts(task, self._has_spans))) if group is None else group.shape
+            self._shape(GroupKey(*_parts(task, self._has_spans))) if group is None else group.shape
         )
 
     def put(self, task: WaitingTask) -> TaskGroup:
@@ -334,11 +334,11 @@ class TaskGroups:
         group = self._groups.get(parts)
         if group is None:
             self._numbers += 1
-            key = LineKey(*parts)
+            key = GroupKey(*parts)
             group = self._groups[key] = TaskGroup(key, self._shape(key), self._numbers)
         return group
 
-    def _shape(self, key: LineKey) -> Shape:
+    def _shape(self, key: GroupKey) -> Shape:
         """The account matters for fractions, which it may place beside its own, and if some node
         treats it specially."""
         is_personal = key.requirements.device_milli is not None or key.account_id in self._named

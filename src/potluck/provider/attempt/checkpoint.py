@@ -17,12 +17,12 @@ from potluck.model.error import PotluckError, StaleLease
 from potluck.model.task import EndReason
 from potluck.provider.attempt.mask import LogWriter
 from potluck.provider.files.archive import BadArchive, EntryNames
-from potluck.provider.files.blob_transfer import Freight
-from potluck.provider.files.in_thread import beside
-from potluck.provider.files.outbox import NoRoom, OutputRole
+from potluck.provider.files.blob_transfer import AttemptTransfers
+from potluck.provider.files.in_thread import run_in_thread
+from potluck.provider.files.outbox import DiskFull, OutputRole
 from potluck.provider.files.pack import FileChanged, pack
 from potluck.provider.files.unpack import make_directory, unpack
-from potluck.provider.files.walk import Passed, walk
+from potluck.provider.files.walk import SkippedPaths, walk
 from potluck.provider.sandbox.driver import CHECKPOINT, WORK, WorkDirectory
 
 NAME = CHECKPOINT.removeprefix(f"{WORK}/")
@@ -33,7 +33,7 @@ Marks = tuple[tuple[str, int, int, int], ...]
 
 class Checkpoints:
     def __init__(
-        self, freight: Freight, log: LogWriter, every_seconds: float, room_bytes: int
+        self, freight: AttemptTransfers, log: LogWriter, every_seconds: float, room_bytes: int
     ) -> None:
         self._freight = freight
         self._log = log
@@ -75,10 +75,10 @@ class Checkpoints:
             outbox.sync()
 
         try:
-            await beside(work, add)
+            await run_in_thread(work, add)
         except FileChanged:
             await self._say("the checkpoint is not saved: it changed after the end")
-        except NoRoom:
+        except DiskFull:
             await self._say("the checkpoint is not saved: this node's disk is full")
         outbox.announce()
 
@@ -87,7 +87,7 @@ class Checkpoints:
         if marks is None or marks == self._kept:
             return
         with self._freight.outbox.scratch() as file:
-            blob = await beside(work, lambda own: _write(file, _packed(own)))
+            blob = await run_in_thread(work, lambda own: _write(file, _packed(own)))
             try:
                 await self._freight.courier.send(blob, _reader(file))
                 await self._freight.courier.keep_checkpoint(blob)
@@ -100,7 +100,7 @@ class Checkpoints:
     async def _look(self, work: WorkDirectory) -> Marks | None:
         """The marks of its files; None if the next attempt could not unpack them."""
         try:
-            marks = await beside(work, _marks)
+            marks = await run_in_thread(work, _marks)
         except BadArchive as error:
             await self._say(f"the checkpoint is not saved: {error}")
             return None
@@ -120,7 +120,7 @@ class Checkpoints:
 def _marks(work: WorkDirectory) -> Marks:
     """Raises BadArchive."""
     names, marks = EntryNames(), []
-    for entry in walk(work.descriptor, NAME, Passed()):
+    for entry in walk(work.descriptor, NAME, SkippedPaths()):
         names.take(entry.path, entry.is_directory)
         if not entry.is_directory:
             marks.append(entry.mark)

@@ -12,7 +12,7 @@ class Blame(StrEnum):
     ALL = "all"  # nothing continues: the next item would end the same way
 
 
-def blamed(
+def assign_blame(
     ended: EndReason, recalled: RunOutcome | None, *, is_item_known: bool, can_go_on: bool
 ) -> Blame:
     """An item is blamed only if it is known to have run without an outcome yet.

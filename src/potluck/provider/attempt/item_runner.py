@@ -22,11 +22,11 @@ from msgspec.structs import replace
 
 from potluck.model.task import EndReason
 from potluck.model.task_spec import FunctionSpec, ScriptSpec
-from potluck.provider.attempt.item_blame import Blame, blamed
+from potluck.provider.attempt.item_blame import Blame, assign_blame
 from potluck.provider.attempt.item_inputs import ItemSource
 from potluck.provider.attempt.item_log import ItemLog
 from potluck.provider.attempt.types import PreparedAttempt
-from potluck.provider.files.work_directory import Porter
+from potluck.provider.files.work_directory import AttemptFiles
 from potluck.provider.one_line import one_line
 from potluck.provider.sandbox import item_loop
 from potluck.provider.sandbox.driver import (
@@ -35,10 +35,10 @@ from potluck.provider.sandbox.driver import (
     Driver,
     InputFailed,
     RunOutcome,
+    RunView,
     Started,
-    View,
-    of_code,
-    unnoticed,
+    ignore_start,
+    outcome_of_code,
 )
 from potluck.wire.provider import ItemOutcome
 
@@ -57,7 +57,9 @@ class RangeRun:
 
     stdin = -1
 
-    def __init__(self, job: PreparedAttempt, confinement: Confinement, porter: Porter) -> None:
+    def __init__(
+        self, job: PreparedAttempt, confinement: Confinement, porter: AttemptFiles
+    ) -> None:
         grant = job.grant
         self._limits = grant.limits
         self._is_script = isinstance(grant.spec, ScriptSpec)
@@ -91,12 +93,14 @@ class RangeRun:
                 if self._blame(ended) is Blame.ALL:
                     return spent
                 self._conclude(ended if has_image else _of_item(ended))
-            self._started = unnoticed
+            self._started = ignore_start
         return replace(spent, reason=_ALL_DONE.reason, exit_code=0, detail=_ALL_DONE.detail)
 
     def _blame(self, ended: RunOutcome) -> Blame:
         has_begun = self._began is not None
-        return blamed(ended.reason, self._recall.said, is_item_known=has_begun, can_go_on=False)
+        return assign_blame(
+            ended.reason, self._recall.said, is_item_known=has_begun, can_go_on=False
+        )
 
     async def _in_one_sandbox(self, driver: Driver) -> RunOutcome:
         self._began, self._is_spoilt = None, False
@@ -151,7 +155,7 @@ class RangeRun:
             log_bytes=sys.maxsize,
         )
 
-    async def talk(self, view: View) -> RunOutcome | None:
+    async def talk(self, view: RunView) -> RunOutcome | None:
         """Runs one item after the other, until all are done or one ends the sandbox."""
         loop = asyncio.get_running_loop()
         loop.add_reader(self._channel, self._receive)
@@ -164,7 +168,7 @@ class RangeRun:
                     return self._recall.said
                 if isinstance(answer, RunOutcome) or not answer:
                     return answer or None
-                if answer == item_loop.SPOILT and has_ended:
+                if answer == item_loop.UNRESTORABLE and has_ended:
                     self._is_spoilt = True
                     self._porter.begin(None)
                     return _SPOILT
@@ -227,7 +231,7 @@ class RangeRun:
 
 def _answered(answer: bytes) -> RunOutcome:
     try:
-        return of_code(max(-255, min(255, int(answer))))
+        return outcome_of_code(max(-255, min(255, int(answer))))
     except ValueError:
         return _INTERFERED
 

@@ -32,36 +32,36 @@ from potluck.provider.attempt.types import PreparedAttempt, Tell
 from potluck.provider.attempt.usage_meter import (
     DeviceMeter,
     ReadSpent,
-    untold,
+    no_usage,
     usage_of,
 )
-from potluck.provider.dependencies.outcome import BARE, Environment, PrepareFailed
+from potluck.provider.dependencies.outcome import SYSTEM_PYTHON, Environment, PrepareFailed
 from potluck.provider.dependencies.preparer import Preparer
 from potluck.provider.event import PrepareBegan
 from potluck.provider.expose.expose import hide
 from potluck.provider.expose.exposed import Exposed
-from potluck.provider.expose.off_thread import Aside, Show
-from potluck.provider.files.blob_transfer import Freight
+from potluck.provider.expose.off_thread import DeviceExposer, ExposeFunctions
+from potluck.provider.files.blob_transfer import AttemptTransfers
 from potluck.provider.files.cache import FileCache
-from potluck.provider.files.work_directory import InputFiles, Porter
+from potluck.provider.files.work_directory import AttemptFiles, InputFiles
 from potluck.provider.functions.arguments import Arguments
 from potluck.provider.functions.call import FunctionCall
 from potluck.provider.functions.confinement import confine_function
-from potluck.provider.functions.interpreter_key import key_of
+from potluck.provider.functions.interpreter_key import make_warm_key
 from potluck.provider.functions.interpreter_pool import (
-    USUAL,
-    Pins,
+    DEFAULT_WARM_SETTINGS,
+    HeldFiles,
     WarmPool,
     WarmSettings,
 )
-from potluck.provider.functions.items import FunctionRange
+from potluck.provider.functions.items import FunctionItems
 from potluck.provider.one_line import one_line
 from potluck.provider.sandbox.driver import (
     Driver,
     InputFailed,
-    Recalled,
     RunOutcome,
     StopRequest,
+    StopRequested,
 )
 from potluck.wire.provider import Finished, Grant
 
@@ -73,11 +73,11 @@ class _Declined(Exception):
     """The owner's current terms exclude the grant; the server may have known older ones."""
 
 
-def anything(_: Grant) -> None:
+def accept_any(_: Grant) -> None:
     """For an owner without terms."""
 
 
-NOTHING_SHOWN = Show(hide, lambda _: False)
+NOTHING_SHOWN = ExposeFunctions(hide, lambda _: False)
 
 
 class _PreparedRun(Struct, frozen=True):
@@ -97,27 +97,27 @@ class Runner:
         cache: FileCache,
         outcome_seconds: float,
         only_account_id: AccountId | None,
-        may_run: MayRun = anything,
-        show: Show = NOTHING_SHOWN,
-        warm: WarmSettings = USUAL,
-        read_spent: ReadSpent = untold,
+        may_run: MayRun = accept_any,
+        show: ExposeFunctions = NOTHING_SHOWN,
+        warm: WarmSettings = DEFAULT_WARM_SETTINGS,
+        read_spent: ReadSpent = no_usage,
     ) -> None:
         self._read_spent = read_spent
-        self.warm = WarmPool(driver, warm, Pins(self._share, self._release))
+        self.warm = WarmPool(driver, warm, HeldFiles(self._share, self._release))
         self._outcome_seconds = outcome_seconds
         self._driver = driver
         self._preparer = preparer
         self._cache = cache
         self._only_account_id = only_account_id
         self._may_run = may_run
-        self._exposure = Aside(show)
+        self._exposure = DeviceExposer(show)
 
     async def run(
         self,
         grant: Grant,
         log: LogBuffer,
         tell: Tell,
-        freight: Freight,
+        freight: AttemptTransfers,
         recall: StopRequest | None = None,
     ) -> Finished:
         began = time.monotonic()
@@ -141,7 +141,7 @@ class Runner:
             return _failed(grant, EndReason.DECLINED, str(declined), 0.0)
         except PrepareFailed as failure:
             return failed(failure.reason, failure.detail)
-        except (InputFailed, Recalled) as failure:
+        except (InputFailed, StopRequested) as failure:
             return failed(failure.touched.reason, failure.touched.detail)
         except (PotluckError, OSError) as error:
             return failed(EndReason.SANDBOX_FAILED, str(error))
@@ -170,7 +170,7 @@ class Runner:
             raise _Declined(why_not)
 
     async def _prepare_run(
-        self, grant: Grant, log: MaskedLog, tell: Tell, freight: Freight
+        self, grant: Grant, log: MaskedLog, tell: Tell, freight: AttemptTransfers
     ) -> _PreparedRun:
         began = time.monotonic()
         environment = await self._prepare(grant, log, tell)
@@ -188,7 +188,7 @@ class Runner:
     async def _prepare(self, grant: Grant, log: MaskedLog, tell: Tell) -> Environment:
         dependencies = dependencies_of(grant.spec)
         if dependencies == ScriptMetadata():
-            return BARE
+            return SYSTEM_PYTHON
         tell(PrepareBegan(grant.attempt_id))
 
         async def remark(_: str, data: bytes) -> None:
@@ -199,7 +199,7 @@ class Runner:
             grant.attempt_id, grant.account_id, dependencies, grant.limits, remark
         )
 
-    async def _bring(self, grant: Grant, freight: Freight) -> InputFiles:
+    async def _bring(self, grant: Grant, freight: AttemptTransfers) -> InputFiles:
         blobs = [*blobs_of(grant.spec), *([] if grant.checkpoint is None else [grant.checkpoint])]
         if not blobs:
             return InputFiles()
@@ -217,7 +217,7 @@ class Runner:
         self, job: PreparedAttempt, spec: ScriptSpec | CommandSpec | ContainerSpec
     ) -> RunOutcome:
         plan = plan_of(job, spec)
-        porter = Porter(job, plan.puts)
+        porter = AttemptFiles(job, plan.puts)
         if job.grant.items_total is not None:
             return await self._run_items(RangeRun(job, plan.confinement, porter), job)
         return await self._driver.run(
@@ -237,14 +237,14 @@ async def run_function(
     job: PreparedAttempt, spec: FunctionSpec, pool: WarmPool, outcome_seconds: float
 ) -> RunOutcome:
     confinement = confine_function(job)
-    key = key_of(job, spec, confinement)
+    key = make_warm_key(job, spec, confinement)
     total = job.grant.items_total
     with Arguments(spec.inputs, job.inputs, total) as arguments:
         async with pool.beside(job.grant, key):
             if total is None:
                 call = FunctionCall(job, spec, arguments, outcome_seconds)
                 return await call.to_its_end(pool, key, confinement)
-            items = FunctionRange(job, spec, arguments, outcome_seconds)
+            items = FunctionItems(job, spec, arguments, outcome_seconds)
             return await items.to_its_end(pool, key, confinement)
 
 

@@ -9,7 +9,7 @@ from potluck.provider.attempt.mask import LogWriter
 from potluck.provider.dependencies.outcome import Environment
 from potluck.provider.event import CodeStarted, Event
 from potluck.provider.expose.exposed import Exposed
-from potluck.provider.files.blob_transfer import Freight
+from potluck.provider.files.blob_transfer import AttemptTransfers
 from potluck.provider.sandbox.driver import Confinement, StopRequest
 from potluck.wire.provider import Grant
 
@@ -29,7 +29,7 @@ class PreparedAttempt(Struct, frozen=True):
     log: LogWriter
     tell: Tell
     recall: StopRequest
-    freight: Freight
+    freight: AttemptTransfers
 
     async def started(self) -> None:
         """Reports that the consumer's code runs."""

@@ -9,7 +9,7 @@ from potluck.wire.provider import ItemsDone
 MOST_BYTES = 64 * MIB
 
 
-class Backlog:
+class UnsentResults:
     """The unsent results of one attempt. `room` makes the task wait for the server."""
 
     def __init__(self) -> None:

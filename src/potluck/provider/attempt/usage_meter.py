@@ -70,7 +70,7 @@ def measure_node() -> NodeLoad:
     return NodeLoad(percent, psutil.virtual_memory().used)
 
 
-def untold(_: str) -> DeviceSpent:
+def no_usage(_: str) -> DeviceSpent:
     """For devices that are not sampled."""
     return DeviceSpent()
 

@@ -26,12 +26,12 @@ from potluck.provider.control.message import (
     ShowStatus,
 )
 from potluck.provider.devices.offer import NodeOffer
-from potluck.provider.effects import Workbench
+from potluck.provider.effects import AttemptEffects
 from potluck.provider.owner.live_rules import OwnerRules
 from potluck.provider.owner.owner_duties import AvailabilityDuty
 from potluck.provider.owner.power import PowerCaps
 from potluck.provider.server.heartbeat import Pulse
-from potluck.provider.server.server_client import Link
+from potluck.provider.server.server_client import NodeServerClient
 from potluck.provider.settings import ProviderSettings
 from potluck.provider.shutdown_request import ShutdownRequest
 
@@ -42,14 +42,14 @@ _KNOWN_SECONDS = 3.0
 _PROGRESS_SECONDS = 1.0
 
 
-class Office(Struct, frozen=True):
+class CommandContext(Struct, frozen=True):
     """The parts of the provider that commands use."""
 
     settings: ProviderSettings
     rules: OwnerRules
     offer: NodeOffer
-    link: Link
-    bench: Workbench
+    link: NodeServerClient
+    bench: AttemptEffects
     watch: AvailabilityDuty
     power: PowerCaps
     pulse: Pulse
@@ -59,10 +59,10 @@ class Office(Struct, frozen=True):
     drain: Callable[[bool], None]  # the argument: whether the node leaves for good
 
 
-class Desk:
+class CommandHandler:
     """Handles requests, any number at a time."""
 
-    def __init__(self, office: Office) -> None:
+    def __init__(self, office: CommandContext) -> None:
         self._office = office
         self._began_at = time.monotonic()
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from potluck.local.durable_files import write_whole
+from potluck.local.durable_files import write_atomically
 
 # The shortest limit of all systems, without the final NUL.
 _LONGEST_PATH = 103
@@ -71,7 +71,7 @@ def bind(data_directory: Path) -> tuple[socket.socket, str]:
             return _bind_unix(data_directory), ""
     bound = socket.create_server((LOOPBACK, 0))
     port = Port(bound.getsockname()[1], secrets.token_urlsafe(32))
-    write_whole(port_path(data_directory), msgspec.json.encode(port))
+    write_atomically(port_path(data_directory), msgspec.json.encode(port))
     return bound, port.token
 
 

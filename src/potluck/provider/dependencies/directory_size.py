@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from potluck.model.task import GIB, EndReason
-from potluck.provider.dependencies.outcome import PrepareFailed, failed
+from potluck.provider.dependencies.outcome import PrepareFailed, prepare_failed
 from potluck.provider.dependencies.settings import PrepareSettings
 
 _RESERVE_BYTES = 5 * GIB
@@ -83,7 +83,7 @@ def _children(directory: Path) -> Iterator[tuple[Path, os.stat_result]]:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise failed(f"The environment cannot be inspected: {error.strerror}.") from error
+        raise prepare_failed(f"The environment cannot be inspected: {error.strerror}.") from error
 
 
 async def watch_size(directory: Path, settings: PrepareSettings) -> None:
@@ -99,7 +99,11 @@ async def watch_size(directory: Path, settings: PrepareSettings) -> None:
 def check_size(size: DirectorySize, settings: PrepareSettings) -> None:
     if size.bytes > settings.environment_bytes:
         limit = settings.environment_bytes
-        raise failed(f"The dependencies need more than the {limit:,} bytes that this node allows.")
+        raise prepare_failed(
+            f"The dependencies need more than the {limit:,} bytes that this node allows."
+        )
     if size.files > settings.environment_files:
         limit = settings.environment_files
-        raise failed(f"The dependencies have more than the {limit:,} files that this node allows.")
+        raise prepare_failed(
+            f"The dependencies have more than the {limit:,} files that this node allows."
+        )

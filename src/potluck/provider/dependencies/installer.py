@@ -17,10 +17,10 @@ from potluck.provider.dependencies import proxy_forwarder
 from potluck.provider.dependencies.directory_size import watch_size
 from potluck.provider.dependencies.egress_proxy import Proxy, ProxyLimits
 from potluck.provider.dependencies.lock import check_lock
-from potluck.provider.dependencies.outcome import PrepareFailed, failed
+from potluck.provider.dependencies.outcome import PrepareFailed, prepare_failed
 from potluck.provider.dependencies.package_index import PackageIndex
 from potluck.provider.dependencies.settings import PrepareSettings
-from potluck.provider.dependencies.staging import Stage, remove
+from potluck.provider.dependencies.staging import Stage, remove_trees
 from potluck.provider.sandbox.driver import (
     ENVIRONMENT,
     PYTHON,
@@ -133,7 +133,7 @@ class Installer:
         files = {"lock.txt": lock.encode()}
         commands = (_MAKE_VENV, self._only_wheels(_INSTALL))
         await self._run(stage, self._confinement(stage, "install", files, *commands), output)
-        await remove(stage.environment / _CACHE)
+        await remove_trees(stage.environment / _CACHE)
 
     def _only_wheels(self, command: tuple[str, ...]) -> tuple[str, ...]:
         return command if self._settings.allow_builds else (*command, "--no-build")
@@ -224,4 +224,4 @@ def _explain(ended: RunOutcome, transcript: Transcript, proxy: Proxy) -> Prepare
         sentences.append(f"This node cannot reach {', '.join(proxy.unreachable)}.")
     if proxy.is_exhausted:
         sentences.append("They exceed the download limit of this node.")
-    return failed(" ".join(sentences))
+    return prepare_failed(" ".join(sentences))

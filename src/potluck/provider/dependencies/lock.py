@@ -7,7 +7,7 @@ nothing else that a requirements file may contain.
 import re
 
 from potluck.provider.dependencies.environment_cache import digest
-from potluck.provider.dependencies.outcome import failed
+from potluck.provider.dependencies.outcome import prepare_failed
 from potluck.provider.dependencies.python_facts import PythonFacts
 
 MAX_CHARACTERS = 8 * 2**20
@@ -22,7 +22,9 @@ def check_lock(text: str) -> str:
     lines = text.splitlines()
     if len(text) > MAX_CHARACTERS or not all(_LINE.fullmatch(line) for line in lines):
         problem = next((line for line in lines if not _LINE.fullmatch(line)), "too long")
-        raise failed(f"The resolved lock is not a list of pinned packages: {problem[:200]!r}")
+        raise prepare_failed(
+            f"The resolved lock is not a list of pinned packages: {problem[:200]!r}"
+        )
     return text
 
 

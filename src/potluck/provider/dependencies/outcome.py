@@ -15,7 +15,7 @@ class Environment(Struct, frozen=True):
 
 
 # The sandbox's own Python, for a script that names no dependencies.
-BARE = Environment(PYTHON)
+SYSTEM_PYTHON = Environment(PYTHON)
 
 
 class PrepareFailed(Exception):
@@ -27,5 +27,5 @@ class PrepareFailed(Exception):
         super().__init__(self.detail)
 
 
-def failed(detail: str) -> PrepareFailed:
+def prepare_failed(detail: str) -> PrepareFailed:
     return PrepareFailed(EndReason.PREPARE_FAILED, detail)

@@ -37,7 +37,7 @@ class PackageIndex(Struct, frozen=True):
         return frozenset({index, *(_endpoint(host, port) for host in files)})
 
 
-def hosts_of(text: str) -> tuple[str, ...]:
+def parse_hosts(text: str) -> tuple[str, ...]:
     """Parses a comma-separated list."""
     return tuple(host.strip() for host in text.split(",") if host.strip())
 

@@ -21,15 +21,15 @@ from potluck.provider.dependencies.directory_size import check_room, check_size,
 from potluck.provider.dependencies.environment_cache import EnvironmentCache, digest
 from potluck.provider.dependencies.installer import INTERPRETER, Installer
 from potluck.provider.dependencies.lock import lock_hash
-from potluck.provider.dependencies.outcome import BARE, Environment, PrepareFailed
+from potluck.provider.dependencies.outcome import SYSTEM_PYTHON, Environment, PrepareFailed
 from potluck.provider.dependencies.package_index import PackageIndex
 from potluck.provider.dependencies.python_facts import PythonFacts, check_version, find_python_facts
 from potluck.provider.dependencies.seal import seal
 from potluck.provider.dependencies.settings import PrepareSettings
 from potluck.provider.dependencies.staging import (
     Stage,
-    remove,
     remove_all_stages,
+    remove_trees,
     staged,
 )
 from potluck.provider.sandbox.driver import ENVIRONMENT, Driver, Mount, Output
@@ -77,7 +77,7 @@ class Preparer:
         `name` is the attempt's id; `output` receives the installer's output.
         """
         if metadata == ScriptMetadata():
-            return BARE
+            return SYSTEM_PYTHON
         try:
             async with asyncio.timeout(limits.prepare_seconds) as timeout:
                 return await self._prepare(name, account_id, metadata, output)
@@ -103,7 +103,7 @@ class Preparer:
         python = await self._find_python_facts(name)
         check_version(python, metadata.requires_python)
         if not metadata.dependencies:
-            return BARE
+            return SYSTEM_PYTHON
         request = _EnvironmentRequest(name, account_id, metadata, python, output)
         async with self._locks.take(account_id, self._requirements(request)):
             return await self._find_or_make(request)
@@ -156,11 +156,11 @@ class Preparer:
     async def _make_room(self) -> None:
         in_use = set(self._in_use.values())
         missing = missing_bytes(self._cache.staging)
-        await remove(*self._cache.evict(self._settings.shelf_bytes, missing, in_use))
+        await remove_trees(*self._cache.evict(self._settings.shelf_bytes, missing, in_use))
 
     def _find(self, request: _EnvironmentRequest, lock: str) -> Environment | None:
         if not lock:
-            return BARE  # all markers exclude this platform
+            return SYSTEM_PYTHON  # all markers exclude this platform
         path = self._cache.find(request.account_id, lock_hash(lock, request.python))
         return None if path is None else self._hold(request.name, path)
 

@@ -5,8 +5,8 @@ from msgspec import Struct
 from packaging.specifiers import SpecifierSet
 
 from potluck.model.task import EndReason
-from potluck.provider.dependencies.outcome import PrepareFailed, failed
-from potluck.provider.sandbox.driver import Driver, small_trial
+from potluck.provider.dependencies.outcome import PrepareFailed, prepare_failed
+from potluck.provider.sandbox.driver import Driver, make_trial
 
 _PROGRAM = """
 import json, os, platform, sys, sysconfig
@@ -33,7 +33,7 @@ async def find_python_facts(driver: Driver, name: str) -> PythonFacts:
         if stream == "stdout":
             stdout.extend(data)
 
-    ended = await driver.run(small_trial(f"{name}-python", "-c", _PROGRAM), collect)
+    ended = await driver.run(make_trial(f"{name}-python", "-c", _PROGRAM), collect)
     if ended.reason is not EndReason.COMPLETED:
         detail = f"The sandbox's Python does not work: {ended.detail}"
         raise PrepareFailed(EndReason.SANDBOX_FAILED, detail)
@@ -45,7 +45,7 @@ def check_version(python: PythonFacts, requires_python: str | None) -> None:
     if requires_python is None:
         return
     if not SpecifierSet(requires_python).contains(python.version, prereleases=True):
-        raise failed(
+        raise prepare_failed(
             f"The script requires Python {requires_python}, but the sandbox of this node has"
             f" Python {python.version}. Change `requires-python` or choose another node."
         )

@@ -11,7 +11,7 @@ import stat
 from pathlib import Path, PurePosixPath
 
 from potluck.provider.dependencies.directory_size import DirectorySize, entries, measure
-from potluck.provider.dependencies.outcome import failed
+from potluck.provider.dependencies.outcome import prepare_failed
 from potluck.provider.sandbox.driver import ENVIRONMENT
 
 _READABLE = 0o444
@@ -33,11 +33,13 @@ def _check(directory: Path, path: Path, mode: int, interpreters: frozenset[str])
     name = path.relative_to(directory).as_posix()
     if stat.S_ISLNK(mode):
         if not _stays_inside(directory, path, interpreters):
-            raise failed(f"The environment contains {name!r}, a link that leads out of it.")
+            raise prepare_failed(f"The environment contains {name!r}, a link that leads out of it.")
     elif not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-        raise failed(f"The environment contains {name!r}, which is neither file nor directory.")
+        raise prepare_failed(
+            f"The environment contains {name!r}, which is neither file nor directory."
+        )
     elif mode & (stat.S_ISUID | stat.S_ISGID):
-        raise failed(f"The environment contains {name!r}, which has a set-user-id bit.")
+        raise prepare_failed(f"The environment contains {name!r}, which has a set-user-id bit.")
 
 
 def _stays_inside(directory: Path, link: Path, interpreters: frozenset[str]) -> bool:

@@ -4,7 +4,7 @@ from msgspec import Struct
 
 from potluck.model.task import GIB, MIB
 
-SHELF_BYTES = 40 * GIB
+CACHE_BYTES = 40 * GIB
 
 
 class PrepareSettings(Struct, frozen=True):
@@ -17,7 +17,7 @@ class PrepareSettings(Struct, frozen=True):
     cores: int = 2
     environment_bytes: int = 20 * GIB
     environment_files: int = 500_000
-    shelf_bytes: int = SHELF_BYTES  # of all cached environments
+    shelf_bytes: int = CACHE_BYTES  # of all cached environments
     download_bytes: int = 20 * GIB
     lock_seconds: float = 3600.0  # how long a resolution is cached
     watch_seconds: float = 0.5

@@ -35,7 +35,7 @@ class Stage(Struct, frozen=True):
 
         It is accessible to all users, because the next run's user is not yet known.
         """
-        await remove(self.environment)
+        await remove_trees(self.environment)
         self.environment.mkdir()
         self.environment.chmod(0o777)
 
@@ -57,7 +57,7 @@ async def staged(parent: Path, name: str) -> AsyncIterator[Stage]:
     try:
         yield stage
     finally:
-        await remove(stage.directory, stage.socket_directory)
+        await remove_trees(stage.directory, stage.socket_directory)
 
 
 async def remove_all_stages(parent: Path) -> None:
@@ -66,10 +66,10 @@ async def remove_all_stages(parent: Path) -> None:
     Any user can create such a temporary name, so only directories of our user are touched.
     """
     sockets = Path(tempfile.gettempdir()).glob(f"{socket_prefix(parent)}*")
-    await remove(parent, *filter(_is_our_directory, sockets))
+    await remove_trees(parent, *filter(_is_our_directory, sockets))
 
 
-async def remove(*directories: Path) -> None:
+async def remove_trees(*directories: Path) -> None:
     """Removes trees created by untrusted code, of any depth and with any modes.
 
     Follows no links: `rm` follows none, and `chmod -R` only those in its arguments.

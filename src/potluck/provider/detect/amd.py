@@ -9,9 +9,14 @@ from typing import Any
 
 from potluck.model.device import DeviceKind, Health
 from potluck.provider.detect import plausible, sysfs
-from potluck.provider.detect.question import Looks, serve
-from potluck.provider.detect.report import RouteAnswer, answered
-from potluck.provider.detect.types import FoundDevice, Sample, stable_uuid, told
+from potluck.provider.detect.question import DeviceSamples, serve
+from potluck.provider.detect.report import RouteAnswer, answer_with
+from potluck.provider.detect.types import (
+    FoundDevice,
+    Sample,
+    clean_name,
+    stable_uuid,
+)
 
 _KFD = "class/kfd/kfd"
 
@@ -25,14 +30,16 @@ class Amd:
     def find(self) -> RouteAnswer:
         names = _names()
         devices = tuple(self._device(card, names) for card in self._cards())
-        return answered(devices, "" if names else "amdsmi is not installed; the kernel was read.")
+        return answer_with(
+            devices, "" if names else "amdsmi is not installed; the kernel was read."
+        )
 
-    def look(self) -> Looks:
+    def look(self) -> DeviceSamples:
         samples = {}
         for card in self._cards():
             device = self._device(card, {})
             samples[stable_uuid(device)] = self._sample(card, device)
-        return Looks(samples)
+        return DeviceSamples(samples)
 
     def set_power(self, uuid: str, watts: int | None) -> str | None:
         cards = [card for card in self._cards() if stable_uuid(self._device(card, {})) == uuid]
@@ -63,11 +70,11 @@ class Amd:
         return FoundDevice(
             kind=DeviceKind.GPU,
             vendor="AMD",
-            model=told(model, f"AMD GPU {code}"),
+            model=clean_name(model, f"AMD GPU {code}"),
             memory_bytes=plausible.memory_bytes(sysfs.whole(card / "mem_info_vram_total")) or 0,
             # Without the kernel's compute driver, only OpenCL can use it.
             interface="hip" if self._node(minor) else "opencl",
-            driver=told(" ".join(sysfs.drivers(card, self._root))),
+            driver=clean_name(" ".join(sysfs.drivers(card, self._root))),
             # ROCm's form, which ROCR_VISIBLE_DEVICES accepts.
             uuid=f"GPU-{unique}" if unique.strip("0") else "",
             bus_address=card.name,

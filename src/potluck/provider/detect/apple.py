@@ -10,8 +10,8 @@ from potluck.model.device import DeviceKind
 from potluck.model.task import MIB
 from potluck.provider.detect import plausible
 from potluck.provider.detect.query_process import Unanswered, output_of
-from potluck.provider.detect.report import RouteAnswer, RouteOutcome, answered
-from potluck.provider.detect.types import FoundDevice, told
+from potluck.provider.detect.report import RouteAnswer, RouteOutcome, answer_with
+from potluck.provider.detect.types import FoundDevice, clean_name
 
 _COMMAND = ("/usr/sbin/system_profiler", "-json", "SPDisplaysDataType")
 _UNITS = {"MB": MIB, "GB": 1024 * MIB}
@@ -40,7 +40,7 @@ def parse(listing: str, machine_memory_bytes: int) -> RouteAnswer:
         graphics = msgspec.json.decode(listing, type=_DisplayListing).graphics
     except msgspec.DecodeError as error:
         raise Unanswered(RouteOutcome.FAILED, f"Its answer is unreadable: {error}.") from error
-    return answered(
+    return answer_with(
         tuple(_device(gpu, at, machine_memory_bytes) for at, gpu in enumerate(graphics))
     )
 
@@ -51,8 +51,8 @@ def _device(graphics: _Graphics, at: int, machine_memory_bytes: int) -> FoundDev
     vendor = re.sub(r"^sppci_vendor_|\s*\(0x\w+\)$", "", graphics.vendor)
     return FoundDevice(
         kind=DeviceKind.GPU,
-        vendor=told(vendor),
-        model=told(graphics.model or graphics.name),
+        vendor=clean_name(vendor),
+        model=clean_name(graphics.model or graphics.name),
         memory_bytes=own or machine_memory_bytes,
         interface="metal",
         compute_units=int(graphics.cores) if re.fullmatch(r"\d{1,4}", graphics.cores) else 0,

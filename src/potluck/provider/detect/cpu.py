@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 
 from potluck.model.device import DeviceKind
-from potluck.provider.detect.types import FoundDevice, Sample, told
+from potluck.provider.detect.types import FoundDevice, Sample, clean_name
 
 # Linux' names of the sensors of Intel, AMD and ARM processors.
 _SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal")
@@ -18,8 +18,8 @@ _SENSORS = ("coretemp", "k10temp", "zenpower", "cpu_thermal")
 def find() -> FoundDevice:
     return FoundDevice(
         kind=DeviceKind.CPU,
-        vendor=told(_field("vendor_id"), platform.machine() or "unknown"),
-        model=told(_field("model name"), platform.processor() or "CPU"),
+        vendor=clean_name(_field("vendor_id"), platform.machine() or "unknown"),
+        model=clean_name(_field("model name"), platform.processor() or "CPU"),
         memory_bytes=psutil.virtual_memory().total,
         compute_units=os.cpu_count() or 1,
         interface="plain",

@@ -12,7 +12,9 @@ from potluck.provider.detect.types import FoundDevice
 _MEMORY_AGREES = 0.7
 
 
-def merged(by_vendor: Sequence[FoundDevice], by_opencl: Iterable[FoundDevice]) -> list[FoundDevice]:
+def merge_devices(
+    by_vendor: Sequence[FoundDevice], by_opencl: Iterable[FoundDevice]
+) -> list[FoundDevice]:
     """Each card once, with the vendor's data before OpenCL's.
 
     One OpenCL platform lists a card only once; several platforms often list the same one.

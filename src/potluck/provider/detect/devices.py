@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from potluck.model.device import DeviceDescription, DeviceKind
 from potluck.provider.detect import cpu
-from potluck.provider.detect.dedupe import merged
+from potluck.provider.detect.dedupe import merge_devices
 from potluck.provider.detect.plausible import MOST_DEVICES
 from potluck.provider.detect.query_process import Unanswered
 from potluck.provider.detect.report import (
@@ -34,7 +34,7 @@ async def detect_devices(data_directory: Path, timeout_seconds: float) -> Detect
     by_vendor = [
         device for name, answer in answers.items() if name != "opencl" for device in answer.devices
     ]
-    cards = merged(by_vendor, by_opencl)
+    cards = merge_devices(by_vendor, by_opencl)
     unusable = [card for card in cards if _is_out_of_reach(card)]
     trials = (
         _trial(name, answer, seconds, unusable)

@@ -8,9 +8,14 @@ from pathlib import Path
 
 from potluck.model.device import DeviceKind, Health
 from potluck.provider.detect import plausible, sysfs
-from potluck.provider.detect.question import Looks, serve
-from potluck.provider.detect.report import RouteAnswer, answered
-from potluck.provider.detect.types import FoundDevice, Sample, stable_uuid, told
+from potluck.provider.detect.question import DeviceSamples, serve
+from potluck.provider.detect.report import RouteAnswer, answer_with
+from potluck.provider.detect.types import (
+    FoundDevice,
+    Sample,
+    clean_name,
+    stable_uuid,
+)
 
 # Integrated graphics are on the first bus.
 _BUILT_IN = re.compile(r"[0-9a-f]+:00:")
@@ -25,10 +30,10 @@ class Intel:
         self._root = root
 
     def find(self) -> RouteAnswer:
-        return answered(tuple(self._device(card) for card in self._cards()))
+        return answer_with(tuple(self._device(card) for card in self._cards()))
 
-    def look(self) -> Looks:
-        return Looks(
+    def look(self) -> DeviceSamples:
+        return DeviceSamples(
             {stable_uuid(self._device(card)): self._sample(card) for card in self._cards()}
         )
 
@@ -46,10 +51,10 @@ class Intel:
         return FoundDevice(
             kind=DeviceKind.GPU,
             vendor="Intel",
-            model=told(sysfs.text(card / "product_name"), f"Intel GPU {code}"),
+            model=clean_name(sysfs.text(card / "product_name"), f"Intel GPU {code}"),
             memory_bytes=_memory_bytes(card),
             interface="opencl",
-            driver=told(" ".join(sysfs.drivers(card, self._root))),
+            driver=clean_name(" ".join(sysfs.drivers(card, self._root))),
             bus_address=card.name,
             route="intel",
             minor=sysfs.render_minor(card),

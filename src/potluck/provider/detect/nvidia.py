@@ -9,8 +9,8 @@ from potluck.model.device import Health
 from potluck.provider.detect import plausible
 from potluck.provider.detect.nvidia_cards import Card, Cards, list_cards
 from potluck.provider.detect.nvml import MAY_NOT, Library, NvmlError
-from potluck.provider.detect.question import Looks, serve
-from potluck.provider.detect.report import RouteAnswer, answered
+from potluck.provider.detect.question import DeviceSamples, serve
+from potluck.provider.detect.report import RouteAnswer, answer_with
 from potluck.provider.detect.types import Sample
 
 _OF_THE_CARD = 0
@@ -42,17 +42,17 @@ class Nvidia:
             return trouble.as_answer()
         devices = tuple(card.device for card in cards.by_uuid.values())
         hint = "Check the output of nvidia-smi." if cards.troubles else ""
-        return answered(devices, " ".join(cards.troubles), hint)
+        return answer_with(devices, " ".join(cards.troubles), hint)
 
-    def look(self) -> Looks:
+    def look(self) -> DeviceSamples:
         try:
             cards = self._open()
         except NvmlError as trouble:
-            return Looks({}, trouble.as_answer().detail)
+            return DeviceSamples({}, trouble.as_answer().detail)
         samples = {uuid: self._sample(card) for uuid, card in cards.by_uuid.items()}
         alive = {uuid for uuid, sample in samples.items() if sample.health is not Health.LOST}
         self._look_again(bool(cards.troubles) or not self._known <= alive)
-        return Looks(samples, " ".join(cards.troubles))
+        return DeviceSamples(samples, " ".join(cards.troubles))
 
     def set_power(self, uuid: str, watts: int | None) -> str | None:
         try:

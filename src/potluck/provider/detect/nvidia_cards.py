@@ -13,7 +13,7 @@ from potluck.model.device import DeviceKind
 from potluck.model.task import MIB
 from potluck.provider.detect import plausible
 from potluck.provider.detect.nvml import NOT_FOUND, Library, NvmlError
-from potluck.provider.detect.types import FoundDevice, told
+from potluck.provider.detect.types import FoundDevice, clean_name
 
 _MOST_INSTANCES = 16
 _MIG_IS_ON = 1
@@ -37,7 +37,7 @@ class Cards(Struct, frozen=True):
 def list_cards(library: Library) -> Cards:
     """For an open library. Raises NvmlError if it cannot count the cards."""
     count = library.must("nvmlDeviceGetCount")
-    driver = told(library.ask("nvmlSystemGetDriverVersion") or "")
+    driver = clean_name(library.ask("nvmlSystemGetDriverVersion") or "")
     cards: dict[str, Card] = {}
     troubles = [] if count <= plausible.MOST_DEVICES else [f"NVML reports {count} cards."]
     for index in range(min(count, plausible.MOST_DEVICES)):
@@ -69,11 +69,11 @@ def _device(library: Library, handle: Any, driver: str) -> FoundDevice:
     return FoundDevice(
         kind=DeviceKind.GPU,
         vendor="NVIDIA",
-        model=told(ask("nvmlDeviceGetName", handle) or ""),
+        model=clean_name(ask("nvmlDeviceGetName", handle) or ""),
         memory_bytes=_memory_bytes(ask("nvmlDeviceGetMemoryInfo", handle)),
         interface="cuda",
         driver=driver,
-        uuid=told(library.must("nvmlDeviceGetUUID", handle)),
+        uuid=clean_name(library.must("nvmlDeviceGetUUID", handle)),
         route="nvidia",
         compute_capability=plausible.capability(
             *(ask("nvmlDeviceGetCudaComputeCapability", handle) or ("", ""))
@@ -106,10 +106,10 @@ def _instance(library: Library, handle: Any, card: FoundDevice) -> FoundDevice:
     memory_bytes = plausible.memory_bytes(attributes.memorySizeMB * MIB) if attributes else None
     return replace(
         card,
-        model=told(ask("nvmlDeviceGetName", handle) or "", card.model),
+        model=clean_name(ask("nvmlDeviceGetName", handle) or "", card.model),
         memory_bytes=memory_bytes or _memory_bytes(ask("nvmlDeviceGetMemoryInfo", handle)),
         compute_units=min(attributes.multiprocessorCount, 10_000) if attributes else 0,
-        uuid=told(library.must("nvmlDeviceGetUUID", handle)),
+        uuid=clean_name(library.must("nvmlDeviceGetUUID", handle)),
         power_watts=None,
         is_partition=True,
         parent_uuid=card.uuid,

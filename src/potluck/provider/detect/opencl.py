@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from potluck.model.device import DeviceKind
 from potluck.provider.detect import plausible
 from potluck.provider.detect.query_process import Unanswered, output_of, python_module
-from potluck.provider.detect.report import RouteAnswer, RouteOutcome, answered
-from potluck.provider.detect.types import FoundDevice, stable_uuid, told
+from potluck.provider.detect.report import RouteAnswer, RouteOutcome, answer_with
+from potluck.provider.detect.types import FoundDevice, clean_name, stable_uuid
 
 _NO_DRIVER = "OpenCL finds no driver."
 _INSTALL = "Install the OpenCL driver of your card's vendor, or PoCL for the processor."
@@ -36,17 +36,17 @@ def parse(listing: str) -> RouteAnswer:
         raise Unanswered(RouteOutcome.FAILED, f"Its answer is unreadable: {error}.") from error
     if not devices:
         return RouteAnswer(RouteOutcome.NOTHING, detail=_NO_DRIVER, hint=_INSTALL)
-    return answered(devices[: plausible.MOST_DEVICES])
+    return answer_with(devices[: plausible.MOST_DEVICES])
 
 
 def _list_devices() -> list[FoundDevice]:
     """In the child process."""
     import pyopencl
 
-    return described(pyopencl, driven(pyopencl))
+    return describe_devices(pyopencl, list_opencl_devices(pyopencl))
 
 
-def driven(pyopencl: Any) -> list[Any]:
+def list_opencl_devices(pyopencl: Any) -> list[Any]:
     """In the child: all devices. A driver that fails does not hide the others."""
     try:
         platforms = pyopencl.get_platforms()
@@ -62,7 +62,7 @@ def driven(pyopencl: Any) -> list[Any]:
     return devices
 
 
-def described(pyopencl: Any, devices: list[Any]) -> list[FoundDevice]:
+def describe_devices(pyopencl: Any, devices: list[Any]) -> list[FoundDevice]:
     """In the same order; identical devices of one platform are numbered."""
     seen: Counter[FoundDevice] = Counter()
     numbered = []
@@ -79,8 +79,8 @@ def _named(found: FoundDevice) -> FoundDevice:
 
 def device_named(pyopencl: Any, opencl_uuid: str) -> Any | None:
     """In a child: the device object, to compute on it."""
-    devices = driven(pyopencl)
-    named = zip(described(pyopencl, devices), devices, strict=True)
+    devices = list_opencl_devices(pyopencl)
+    named = zip(describe_devices(pyopencl, devices), devices, strict=True)
     return next((device for found, device in named if found.opencl_uuid == opencl_uuid), None)
 
 
@@ -88,15 +88,15 @@ def _describe(pyopencl: Any, device: Any) -> FoundDevice:
     is_cpu = bool(device.type & pyopencl.device_type.CPU)
     return FoundDevice(
         kind=DeviceKind.CPU if is_cpu else DeviceKind.GPU,
-        vendor=told(device.vendor),
-        model=told(device.name),
+        vendor=clean_name(device.vendor),
+        model=clean_name(device.name),
         memory_bytes=plausible.memory_bytes(device.global_mem_size) or 0,
         compute_units=min(device.max_compute_units, 1_000_000),
-        driver=told(f"{device.platform.name} {device.driver_version}"),
+        driver=clean_name(f"{device.platform.name} {device.driver_version}"),
         interface="opencl",
         bus_address="" if is_cpu else _bus_address(pyopencl, device),
         route="opencl",
-        platform=told(device.platform.name),
+        platform=clean_name(device.platform.name),
     )
 
 

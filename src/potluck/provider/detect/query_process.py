@@ -10,7 +10,7 @@ from typing import TypeVar
 import msgspec
 import structlog
 
-from potluck.local.child_process import without_secrets
+from potluck.local.child_process import environment_without_secrets
 from potluck.provider.detect.report import RouteOutcome
 
 log = structlog.get_logger()
@@ -124,7 +124,12 @@ def how_it_ended(returncode: int) -> str:
 
 async def _start(command: tuple[str, ...], stdin: int) -> Process:
     return await asyncio.create_subprocess_exec(
-        *command, stdin=stdin, stdout=PIPE, stderr=DEVNULL, limit=_LINE_BYTES, env=without_secrets()
+        *command,
+        stdin=stdin,
+        stdout=PIPE,
+        stderr=DEVNULL,
+        limit=_LINE_BYTES,
+        env=environment_without_secrets(),
     )
 
 

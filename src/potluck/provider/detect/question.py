@@ -28,7 +28,7 @@ class SetPower(Struct, frozen=True, tag="power"):
     watts: int | None
 
 
-class Looks(Struct, frozen=True):
+class DeviceSamples(Struct, frozen=True):
     """Samples by uuid; a device that is missing here no longer responds."""
 
     samples: dict[str, Sample]
@@ -45,7 +45,7 @@ Question = Find | SampleQuestion | SetPower
 class VendorLibrary(Protocol):
     def find(self) -> RouteAnswer: ...
 
-    def look(self) -> Looks: ...
+    def look(self) -> DeviceSamples: ...
 
     def set_power(self, uuid: str, watts: int | None) -> str | None: ...
 
@@ -61,7 +61,7 @@ def serve(vendor: VendorLibrary) -> None:
         answers.flush()
 
 
-def _answer(vendor: VendorLibrary, question: Question) -> RouteAnswer | Looks | PowerSet:
+def _answer(vendor: VendorLibrary, question: Question) -> RouteAnswer | DeviceSamples | PowerSet:
     match question:
         case Find():
             return vendor.find()

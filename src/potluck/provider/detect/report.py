@@ -43,7 +43,7 @@ class Detection(Struct, frozen=True):
     tried: tuple[RouteTrial, ...]
 
 
-def answered(devices: tuple[FoundDevice, ...], detail: str = "", hint: str = "") -> RouteAnswer:
+def answer_with(devices: tuple[FoundDevice, ...], detail: str = "", hint: str = "") -> RouteAnswer:
     """The answer of a route that works."""
     outcome = RouteOutcome.FOUND if devices else RouteOutcome.NOTHING
     return RouteAnswer(outcome, devices, detail, hint)

@@ -29,17 +29,17 @@ async def _nvidia(timeout_seconds: float) -> RouteAnswer:
 
 async def _nvidia_on_linux(timeout_seconds: float) -> RouteAnswer:
     if not may_be_here(NVML):
-        return explained(
+        return report_unlisted_cards(
             RouteAnswer(RouteOutcome.MISSING, detail=f"There is no {NVML}."), _nvidia_cards()
         )
-    return explained(await _nvidia(timeout_seconds), _nvidia_cards())
+    return report_unlisted_cards(await _nvidia(timeout_seconds), _nvidia_cards())
 
 
 def _nvidia_cards() -> list[str]:
     return [card.name for card in sysfs.cards_of(sysfs.NVIDIA)]
 
 
-def explained(answer: RouteAnswer, on_the_bus: Sequence[str]) -> RouteAnswer:
+def report_unlisted_cards(answer: RouteAnswer, on_the_bus: Sequence[str]) -> RouteAnswer:
     """Reports a card that the kernel lists and the library does not."""
     if answer.devices or not on_the_bus:
         return answer

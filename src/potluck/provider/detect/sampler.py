@@ -16,7 +16,7 @@ from potluck.provider.attempt.usage_meter import DeviceSpent, DeviceUsage
 from potluck.provider.detect import cpu
 from potluck.provider.detect.query_process import Child, Unanswered
 from potluck.provider.detect.question import (
-    Looks,
+    DeviceSamples,
     PowerSet,
     SampleQuestion,
     SetPower,
@@ -77,19 +77,23 @@ class Sampler:
         """Ends the child processes."""
         await asyncio.gather(*(child.close() for child in self._children.values()))
 
-    async def _look(self, route: str) -> Looks | None:
+    async def _look(self, route: str) -> DeviceSamples | None:
         try:
-            looks = await self._children[route].ask(SampleQuestion(), Looks, self._timeout_seconds)
+            looks = await self._children[route].ask(
+                SampleQuestion(), DeviceSamples, self._timeout_seconds
+            )
         except Unanswered as error:
             self._unanswered[route] += 1
             has_patience = self._unanswered[route] < _PATIENCE
             return (
-                None if has_patience else Looks({}, f"Its driver does not answer. {error.detail}")
+                None
+                if has_patience
+                else DeviceSamples({}, f"Its driver does not answer. {error.detail}")
             )
         self._unanswered[route] = 0
         return looks
 
-    def _sample(self, uuid: str, device: FoundDevice, looks: Looks | None) -> Sample:
+    def _sample(self, uuid: str, device: FoundDevice, looks: DeviceSamples | None) -> Sample:
         if device.kind is DeviceKind.CPU:
             return cpu.sample()
         if looks is None:

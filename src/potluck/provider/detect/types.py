@@ -84,6 +84,6 @@ def machine_id() -> str:
     return f"{uuid.getnode():x}"
 
 
-def told(text: str, otherwise: str = "unknown") -> str:
+def clean_name(text: str, otherwise: str = "unknown") -> str:
     """A driver's text as a clean name: some pad, colour or NUL-terminate it."""
     return one_line(text, _NAME_CHARACTERS) or otherwise

@@ -11,9 +11,9 @@ from potluck.provider.detect.query_process import Unanswered, output_of, python_
 from potluck.provider.detect.types import FoundDevice
 from potluck.wire.device_challenge import (
     PRODUCT_BYTES,
-    factors,
-    packed,
-    rows,
+    make_factors,
+    matrix_rows,
+    pack_product,
 )
 
 
@@ -32,6 +32,6 @@ async def product_on(device: FoundDevice, seed: str, seconds: float) -> bytes | 
 
 
 def plain_product(seed: str) -> bytes:
-    left, right = map(rows, factors(seed))
+    left, right = map(matrix_rows, make_factors(seed))
     columns = list(zip(*right, strict=True))
-    return packed([[sum(map(mul, row, column)) for column in columns] for row in left])
+    return pack_product([[sum(map(mul, row, column)) for column in columns] for row in left])

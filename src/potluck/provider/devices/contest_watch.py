@@ -13,7 +13,7 @@ from potluck.model.device import Standing
 from potluck.provider.announcement import Announce, DeviceRegained, DeviceUnbound
 from potluck.provider.detect.types import FoundDevice
 from potluck.provider.devices.challenge import product_on
-from potluck.provider.server.server_client import Link
+from potluck.provider.server.server_client import NodeServerClient
 from potluck.wire.device_challenge import ChallengeAnswer, ChallengeAnswers, DeviceChallenge
 from potluck.wire.provider import HeartbeatAnswer, UnboundDevice
 
@@ -21,7 +21,9 @@ log = structlog.get_logger()
 
 
 class DeviceWatch:
-    def __init__(self, link: Link, devices: Mapping[str, FoundDevice], announce: Announce) -> None:
+    def __init__(
+        self, link: NodeServerClient, devices: Mapping[str, FoundDevice], announce: Announce
+    ) -> None:
         self._link = link
         self._devices = devices  # by uuid
         self._announce = announce

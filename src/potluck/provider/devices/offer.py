@@ -21,7 +21,7 @@ from potluck.provider.data_directory import load_node_id
 from potluck.provider.detect.report import Detection
 from potluck.provider.measure.measure import measure, measured_before
 from potluck.provider.owner.live_rules import OwnerRules
-from potluck.provider.server.server_client import Link
+from potluck.provider.server.server_client import NodeServerClient
 from potluck.provider.settings import ProviderSettings
 from potluck.wire.device_status import DeviceStatus
 from potluck.wire.provider import NodeRegistered, RegisterNode
@@ -101,7 +101,10 @@ def _without_images(sandbox: SandboxReport, rules: OwnerRules) -> SandboxReport:
 
 
 async def offer_forever(
-    link: Link, offer: NodeOffer, registered: Callable[[NodeRegistered], None], announce: Announce
+    link: NodeServerClient,
+    offer: NodeOffer,
+    registered: Callable[[NodeRegistered], None],
+    announce: Announce,
 ) -> None:
     """Registers again whenever the offer changes; running tasks are not affected."""
     while True:

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from potluck.provider.detect.opencl import device_named
-from potluck.wire.device_challenge import PRODUCT_BYTES, SIZE, factors
+from potluck.wire.device_challenge import PRODUCT_BYTES, SIZE, make_factors
 
 _KERNEL = """
 __kernel void product(
@@ -33,7 +33,7 @@ def _multiplied(pyopencl: Any, device: Any, seed: str) -> bytes:
     context = pyopencl.Context([device])
     queue = pyopencl.CommandQueue(context)
     flags = pyopencl.mem_flags.READ_ONLY | pyopencl.mem_flags.COPY_HOST_PTR
-    left, right = (pyopencl.Buffer(context, flags, hostbuf=part) for part in factors(seed))
+    left, right = (pyopencl.Buffer(context, flags, hostbuf=part) for part in make_factors(seed))
     result = pyopencl.Buffer(context, pyopencl.mem_flags.WRITE_ONLY, PRODUCT_BYTES)
     program = pyopencl.Program(context, _KERNEL).build()
     program.product(queue, (SIZE, SIZE), None, left, right, result)

@@ -6,8 +6,8 @@ from potluck.provider.expose.exposed import (
     Exposed,
     HostPaths,
     WantedDevices,
+    merge_exposed,
     open_nodes,
-    together,
 )
 
 CDI_KIND = "amd.com/gpu"
@@ -27,12 +27,12 @@ def node_of(device: FoundDevice, machine: HostPaths) -> str | None:
 
 
 def nodes(device: FoundDevice, machine: HostPaths) -> Exposed:
-    return together([open_nodes([machine.shown(_COMPUTE)]), drm.node(device, machine)])
+    return merge_exposed([open_nodes([machine.shown(_COMPUTE)]), drm.node(device, machine)])
 
 
 def facts(device: FoundDevice, machine: HostPaths) -> Exposed:
     topology = [machine.shown(path) for path in _TOPOLOGY if machine.at(path).is_dir()]
-    return together([drm.facts(device, machine), Exposed(mounts=tuple(topology))])
+    return merge_exposed([drm.facts(device, machine), Exposed(mounts=tuple(topology))])
 
 
 def _after(wanted: WantedDevices) -> str:

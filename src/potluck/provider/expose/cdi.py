@@ -17,8 +17,8 @@ from msgspec import Struct
 from potluck.provider.expose.exposed import (
     Exposed,
     HostPaths,
+    merge_exposed,
     open_nodes,
-    together,
 )
 from potluck.provider.sandbox.driver import Mount
 
@@ -64,7 +64,7 @@ class _Specification(Struct, frozen=True, rename="camel"):
     container_edits: _Edits = _Edits()
 
 
-def described(kind: str, uuid: str, node: str | None, machine: HostPaths) -> Exposed | None:
+def find_description(kind: str, uuid: str, node: str | None, machine: HostPaths) -> Exposed | None:
     """The description of the device with this uuid, or with this node."""
     by_uuid = by_node = None
     for specification in _specifications(machine):
@@ -89,8 +89,8 @@ def _is_of(device: _CdiDevice, node: str) -> bool:
 
 
 def _exposed(*edits: _Edits) -> Exposed:
-    return together(
-        together(
+    return merge_exposed(
+        merge_exposed(
             [
                 open_nodes(
                     node.mount

@@ -10,12 +10,12 @@ from typing import Protocol
 from potluck.model.device import DeviceKind
 from potluck.provider.detect.types import FoundDevice
 from potluck.provider.expose import amd, drm, intel, nvidia
-from potluck.provider.expose.cdi import described
+from potluck.provider.expose.cdi import find_description
 from potluck.provider.expose.exposed import (
     Exposed,
     HostPaths,
     WantedDevices,
-    together,
+    merge_exposed,
 )
 from potluck.wire.provider import GrantedDevice
 
@@ -59,7 +59,7 @@ def expose(
         parts += [_show(device, machine) for device in devices if device.kind is DeviceKind.GPU]
         parts += [_one_for_all(parts, devices, found.values()), topology(machine)]
     # Our variables win: a CDI description may say that there is no device.
-    return together([*parts, _variables(devices, devices if is_walled else found.values())])
+    return merge_exposed([*parts, _variables(devices, devices if is_walled else found.values())])
 
 
 def asks_drivers(granted: Sequence[GrantedDevice], found: Mapping[str, FoundDevice]) -> bool:
@@ -112,8 +112,8 @@ def _vendor_name(device: FoundDevice) -> str | None:
 def _show(device: FoundDevice, machine: HostPaths) -> Exposed:
     name = _vendor_name(device)
     if name is None:
-        return together([drm.node(device, machine), drm.facts(device, machine)])
+        return merge_exposed([drm.node(device, machine), drm.facts(device, machine)])
     vendor = _VENDORS[name]
     node = vendor.node_of(device, machine)
-    by_owner = described(vendor.CDI_KIND, device.uuid, node, machine)
-    return together([by_owner or vendor.nodes(device, machine), vendor.facts(device, machine)])
+    by_owner = find_description(vendor.CDI_KIND, device.uuid, node, machine)
+    return merge_exposed([by_owner or vendor.nodes(device, machine), vendor.facts(device, machine)])

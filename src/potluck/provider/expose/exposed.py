@@ -55,7 +55,7 @@ class WantedDevices(Struct, frozen=True):
         return ",".join(str(order.index(device)) for device in self.granted)
 
 
-def together(parts: Iterable[Exposed]) -> Exposed:
+def merge_exposed(parts: Iterable[Exposed]) -> Exposed:
     """Merges parts without duplicates; later variables win."""
     environment: dict[str, str] = {}
     nodes: dict[str, Mount] = {}

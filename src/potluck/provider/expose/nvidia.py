@@ -14,8 +14,8 @@ from potluck.provider.expose.exposed import (
     Exposed,
     HostPaths,
     WantedDevices,
+    merge_exposed,
     open_nodes,
-    together,
 )
 
 CDI_KIND = "nvidia.com/gpu"
@@ -58,7 +58,7 @@ def nodes(device: FoundDevice, machine: HostPaths) -> Exposed:
     shown = open_nodes(map(machine.shown, paths))
     if _MEMORY in paths:
         return shown
-    return together([shown, Exposed(problems=(_NO_MEMORY_NODE,))])
+    return merge_exposed([shown, Exposed(problems=(_NO_MEMORY_NODE,))])
 
 
 def facts(device: FoundDevice, machine: HostPaths) -> Exposed:
@@ -67,7 +67,7 @@ def facts(device: FoundDevice, machine: HostPaths) -> Exposed:
     if device.gpu_instance is not None:
         paths.append(_instance(device))
     mounts = [machine.shown(path) for path in paths if machine.at(path).exists()]
-    return together([drm.facts(device, machine), Exposed(mounts=tuple(mounts))])
+    return merge_exposed([drm.facts(device, machine), Exposed(mounts=tuple(mounts))])
 
 
 def _capabilities(device: FoundDevice, machine: HostPaths) -> list[str]:

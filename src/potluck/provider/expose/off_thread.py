@@ -10,7 +10,7 @@ from functools import partial
 
 from msgspec import Struct
 
-from potluck.local.detached_thread import in_own_thread
+from potluck.local.detached_thread import run_in_daemon_thread
 from potluck.model.error import SandboxUnavailable
 from potluck.provider.expose.exposed import Exposed
 from potluck.wire.provider import GrantedDevice
@@ -18,15 +18,15 @@ from potluck.wire.provider import GrantedDevice
 _PATIENCE_SECONDS = 30.0
 
 
-class Show(Struct, frozen=True):
+class ExposeFunctions(Struct, frozen=True):
     """How granted devices are exposed."""
 
     look: Callable[[Sequence[GrantedDevice]], Exposed]
     asks_drivers: Callable[[Sequence[GrantedDevice]], bool]  # whether `look` may block
 
 
-class Aside:
-    def __init__(self, show: Show) -> None:
+class DeviceExposer:
+    def __init__(self, show: ExposeFunctions) -> None:
         self._show = show
         self._asked: dict[str, asyncio.Future[Exposed]] = {}
 
@@ -45,7 +45,7 @@ class Aside:
         uuids = {device.uuid for device in granted}
         while before := [self._asked[uuid] for uuid in uuids if not self._is_back(uuid)]:
             await asyncio.wait(before)
-        answer = asyncio.wrap_future(in_own_thread(partial(self._show.look, granted)))
+        answer = asyncio.wrap_future(run_in_daemon_thread(partial(self._show.look, granted)))
         self._asked |= dict.fromkeys(uuids, answer)
         return await asyncio.shield(answer)
 

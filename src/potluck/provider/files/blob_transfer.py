@@ -15,7 +15,7 @@ from typing import Protocol
 from msgspec import Struct, field
 
 from potluck.local.durable_files import write_all
-from potluck.local.shielded import undisturbed
+from potluck.local.shielded import finish_despite_cancel
 from potluck.model.blob import BlobRef
 from potluck.model.error import (
     Conflict,
@@ -26,9 +26,9 @@ from potluck.model.error import (
     StaleLease,
 )
 from potluck.model.lease import Lease
-from potluck.provider.attempt.unsent_results import Backlog
+from potluck.provider.attempt.unsent_results import UnsentResults
 from potluck.provider.files.outbox import Outbox
-from potluck.provider.server.server_client import Link
+from potluck.provider.server.server_client import NodeServerClient
 from potluck.provider.server.throttle import Throttle
 from potluck.wire.files import AddedFile, AddFiles, BeginNodeUpload, KeepCheckpoint, Upload
 
@@ -38,10 +38,10 @@ _MOST_BEGINNINGS = 10
 Read = Callable[[int, int], bytes]
 
 
-class Courier:
+class BlobTransfer:
     """The transfers of one attempt."""
 
-    def __init__(self, link: Link, lease: Lease, throttle: Throttle) -> None:
+    def __init__(self, link: NodeServerClient, lease: Lease, throttle: Throttle) -> None:
         self._link = link
         self._lease = lease
         self._throttle = throttle
@@ -102,13 +102,13 @@ class Courier:
         return done
 
 
-class Freight(Struct, frozen=True):
+class AttemptTransfers(Struct, frozen=True):
     """The transfers of one attempt: `outbox` is uploaded in the background, `courier` transfers
     immediately, `backlog` holds results that are sent with reports."""
 
     outbox: Outbox
-    courier: Courier
-    backlog: Backlog = field(default_factory=Backlog)
+    courier: BlobTransfer
+    backlog: UnsentResults = field(default_factory=UnsentResults)
 
 
 _READ_BYTES = 2**20
@@ -128,7 +128,7 @@ class BlobDamaged(Exception):
     """The received bytes have a wrong hash, even after retries."""
 
 
-async def fetch(courier: Courier, blob: BlobRef, path: Path) -> int:
+async def fetch(courier: BlobTransfer, blob: BlobRef, path: Path) -> int:
     """Downloads to `path`, complete, verified and read-only; returns the received bytes.
 
     Raises the server's refusals, and BlobDamaged.
@@ -145,7 +145,7 @@ async def fetch(courier: Courier, blob: BlobRef, path: Path) -> int:
     raise BlobDamaged
 
 
-async def _complete(courier: Courier, blob: BlobRef, part: Path, digest: Hash) -> int:
+async def _complete(courier: BlobTransfer, blob: BlobRef, part: Path, digest: Hash) -> int:
     """Appends to the partial file until it has its full size; returns the received bytes."""
     size = first = await asyncio.to_thread(_resume, part, blob.size_bytes, digest)
     tries = 0
@@ -156,7 +156,9 @@ async def _complete(courier: Courier, blob: BlobRef, part: Path, digest: Hash) -
                 async with aclosing(courier.fetch(blob, size)) as chunks:
                     async for chunk in chunks:
                         piece = chunk[: blob.size_bytes - size]
-                        await undisturbed(asyncio.to_thread(_append, file.fileno(), piece, digest))
+                        await finish_despite_cancel(
+                            asyncio.to_thread(_append, file.fileno(), piece, digest)
+                        )
                         size += len(piece)
                         if size == blob.size_bytes:
                             break

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from potluck.model.blob import BlobRef
 from potluck.model.error import SandboxUnavailable
-from potluck.provider.files.blob_transfer import BlobDamaged, Courier, fetch
+from potluck.provider.files.blob_transfer import BlobDamaged, BlobTransfer, fetch
 from potluck.provider.files.work_directory import InputFiles
 from potluck.provider.sandbox.driver import InputFailed
 
@@ -37,7 +37,7 @@ class FileCache:
         self._removing = threading.Lock()  # prevents finding a file that is about to be removed
 
     async def hold(
-        self, name: str, account_id: str, blobs: Sequence[BlobRef], courier: Courier
+        self, name: str, account_id: str, blobs: Sequence[BlobRef], courier: BlobTransfer
     ) -> InputFiles:
         """Fetches missing blobs and holds all until `release`. Raises the server's refusals,
         InputFailed and SandboxUnavailable."""
@@ -66,7 +66,7 @@ class FileCache:
             if waiting > 1:
                 self._turns[path] = (lock, waiting - 1)
 
-    async def _bring(self, path: Path, blob: BlobRef, courier: Courier) -> int:
+    async def _bring(self, path: Path, blob: BlobRef, courier: BlobTransfer) -> int:
         """Returns the number of fetched bytes."""
         async with self._turn(path):
             if await asyncio.to_thread(self._is_here, path, blob):

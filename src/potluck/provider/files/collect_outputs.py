@@ -4,15 +4,15 @@ import os
 from collections.abc import Iterator
 
 from potluck.model.blob import MOST_OUTPUT_FILES
-from potluck.provider.files.outbox import NoRoom, Outbox, OutputRole
-from potluck.provider.files.walk import Passed, walk
+from potluck.provider.files.outbox import DiskFull, Outbox, OutputRole
+from potluck.provider.files.walk import SkippedPaths, walk
 from potluck.provider.sandbox.driver import WorkDirectory
 
 OUTPUT_NAME = "output"
 _CHUNK_BYTES = 2**20
 
 
-def collect(
+def collect_outputs(
     work: WorkDirectory,
     outbox: Outbox,
     most_bytes: int,
@@ -24,7 +24,7 @@ def collect(
     A sparse file can be larger than the task's disk; it is omitted, since it would fill this
     machine's disk instead.
     """
-    skipped, too_large, no_room = Passed(), Passed(), Passed()
+    skipped, too_large, no_room = SkippedPaths(), SkippedPaths(), SkippedPaths()
     most_files = MOST_OUTPUT_FILES - len(outbox)
     taken = left = 0
     for entry in walk(work.descriptor, directory, skipped):
@@ -45,7 +45,7 @@ def collect(
         content = _content(descriptor, entry.status.st_size)
         try:
             outbox.add(OutputRole.OUTPUT, f"{prefix}{entry.path}", content)
-        except NoRoom:
+        except DiskFull:
             no_room.add(entry.path)
     remarks = [
         f"left out, as {why}: {some.listed()}"

@@ -5,13 +5,13 @@ import os
 from collections.abc import Callable
 from typing import TypeVar
 
-from potluck.local.detached_thread import in_own_thread
+from potluck.local.detached_thread import run_in_daemon_thread
 from potluck.provider.sandbox.driver import WorkDirectory
 
 T = TypeVar("T")
 
 
-async def beside(work: WorkDirectory, act: Callable[[WorkDirectory], T]) -> T:
+async def run_in_thread(work: WorkDirectory, act: Callable[[WorkDirectory], T]) -> T:
     """Returns the result of `act`. Cancelling this does not stop the thread, so it has a
     descriptor of its own: the number of the run's may soon refer to another directory."""
     own = WorkDirectory(os.dup(work.descriptor), work.uid)
@@ -22,4 +22,4 @@ async def beside(work: WorkDirectory, act: Callable[[WorkDirectory], T]) -> T:
         finally:
             os.close(own.descriptor)
 
-    return await asyncio.wrap_future(in_own_thread(run))
+    return await asyncio.wrap_future(run_in_daemon_thread(run))

@@ -23,7 +23,7 @@ from typing import IO, Self
 import msgspec
 from msgspec import Struct
 
-from potluck.local.durable_files import sync, write_all, write_whole
+from potluck.local.durable_files import sync, write_all, write_atomically
 from potluck.model.blob import INLINE_BYTES, BlobRef, Value
 from potluck.model.ids import AttemptId
 from potluck.provider.attempt.journal import frame, frames
@@ -36,7 +36,7 @@ _SPARE_BYTES = 2**28
 _GIVEN_BACK_BYTES = 2**26
 
 
-class NoRoom(OSError):
+class DiskFull(OSError):
     """This machine's disk has no space left for task results."""
 
 
@@ -132,7 +132,7 @@ class Outbox:
             if not self.is_to_give_back(shipped):
                 return
             self.sync()
-            write_whole(self._directory / _SHIPPED, b"%d" % shipped)
+            write_atomically(self._directory / _SHIPPED, b"%d" % shipped)
             with self._opened() as content:
                 os.ftruncate(content, 0)
             self._given_back = self._end
@@ -190,7 +190,7 @@ class Outbox:
         """Raises NoRoom, and removes the entry's bytes written so far."""
         if shutil.disk_usage(self._directory).free - size_bytes < _SPARE_BYTES:
             os.ftruncate(content, self._end)
-            raise NoRoom(errno.ENOSPC, "The disk of this node is full")
+            raise DiskFull(errno.ENOSPC, "The disk of this node is full")
 
     @contextmanager
     def _opened(self) -> Iterator[int]:

@@ -14,15 +14,15 @@ from potluck.model.error import PotluckError, StaleLease
 from potluck.model.ids import AttemptId
 from potluck.provider.attempt.log_buffer import LogBuffer
 from potluck.provider.event import Event, LeaseLost, ParcelsShipped, ValueRefused
-from potluck.provider.files.blob_transfer import Freight
+from potluck.provider.files.blob_transfer import AttemptTransfers
 from potluck.provider.files.outbox import OutboxEntry, OutputRole
 from potluck.wire.files import AddedFile
 
 _MOST_FILES, _MOST_BYTES = 1_000, 2 * 2**20  # in one message
 
 
-async def ship_parcels(
-    freight: Freight,
+async def upload_outputs(
+    freight: AttemptTransfers,
     attempt_id: AttemptId,
     log: LogBuffer,
     tell: Callable[[list[Event]], bool],
@@ -61,7 +61,7 @@ def _next_batch(waiting: list[OutboxEntry]) -> list[OutboxEntry]:
 class _Delivery:
     def __init__(
         self,
-        freight: Freight,
+        freight: AttemptTransfers,
         attempt_id: AttemptId,
         log: LogBuffer,
         tell: Callable[[list[Event]], bool],

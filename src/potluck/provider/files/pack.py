@@ -4,7 +4,7 @@ import os
 import tarfile
 from collections.abc import Iterator
 
-from potluck.provider.files.walk import Passed, WalkedEntry, walk
+from potluck.provider.files.walk import SkippedPaths, WalkedEntry, walk
 
 _CHUNK_BYTES = 2**20
 _BLOCK = 512
@@ -17,7 +17,7 @@ class FileChanged(Exception):
 
 def pack(top: int, below: str) -> Iterator[bytes]:
     """Yields the archive in pieces, without unreadable files; raises FileChanged."""
-    for walked in walk(top, below, Passed()):
+    for walked in walk(top, below, SkippedPaths()):
         if walked.is_directory:
             yield _header(walked)
         else:

@@ -37,7 +37,7 @@ def unpack(archive: Path, work: WorkDirectory, room_bytes: int, below: str = "")
         raise _failed(f"{what} cannot be unpacked", error, room_bytes) from error
 
 
-def put(work: WorkDirectory, path: str, content: bytes, room_bytes: int) -> None:
+def put_file(work: WorkDirectory, path: str, content: bytes, room_bytes: int) -> None:
     """Writes a file of the platform, replacing a file of the task."""
     above, _, name = path.rpartition("/")
     try:

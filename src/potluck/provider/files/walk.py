@@ -49,7 +49,7 @@ class WalkedEntry(Struct, frozen=True):
         return descriptor
 
 
-class Passed(Struct):
+class SkippedPaths(Struct):
     """Skipped paths: their number and the first few."""
 
     count: int = 0
@@ -67,7 +67,7 @@ class Passed(Struct):
         return f"{shown} and {more} more" if more else shown
 
 
-def walk(top: int, below: str, skipped: Passed) -> Iterator[WalkedEntry]:
+def walk(top: int, below: str, skipped: SkippedPaths) -> Iterator[WalkedEntry]:
     """All regular files and directories in the directory `below` the open one, in order.
 
     Directories come before their content. Other types, unreadable entries and unusable names are
@@ -101,7 +101,7 @@ def is_empty(top: int, below: str) -> bool:
         os.close(descriptor)
 
 
-def _walk(directory: int, above: str, skipped: Passed) -> Iterator[WalkedEntry]:
+def _walk(directory: int, above: str, skipped: SkippedPaths) -> Iterator[WalkedEntry]:
     for name in _names(directory):
         path = f"{above}{name}"
         try:
@@ -123,7 +123,7 @@ def _names(directory: int) -> list[str]:
         return sorted(entry.name for entry in islice(entries, _MOST_NAMES))
 
 
-def _walk_into(parent: int, name: str, path: str, skipped: Passed) -> Iterator[WalkedEntry]:
+def _walk_into(parent: int, name: str, path: str, skipped: SkippedPaths) -> Iterator[WalkedEntry]:
     try:
         descriptor = os.open(name, DIRECTORY, dir_fd=parent)
     except OSError:

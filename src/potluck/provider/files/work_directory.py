@@ -12,9 +12,9 @@ from potluck.model.task import EndReason
 from potluck.provider.attempt.checkpoint import NAME as CHECKPOINT_NAME
 from potluck.provider.attempt.checkpoint import Checkpoints
 from potluck.provider.attempt.types import PreparedAttempt
-from potluck.provider.files.collect_outputs import OUTPUT_NAME, collect
-from potluck.provider.files.in_thread import beside
-from potluck.provider.files.unpack import make_directory, put, unpack
+from potluck.provider.files.collect_outputs import OUTPUT_NAME, collect_outputs
+from potluck.provider.files.in_thread import run_in_thread
+from potluck.provider.files.unpack import make_directory, put_file, unpack
 from potluck.provider.files.walk import is_empty
 from potluck.provider.sandbox.driver import WorkDirectory
 
@@ -29,7 +29,7 @@ class InputFiles(Struct, frozen=True):
         return self.paths[blob.sha256]
 
 
-class Porter:
+class AttemptFiles:
     """The Errand of one run. Items of an array have their own outputs and no checkpoints: a
     finished item is one."""
 
@@ -54,7 +54,7 @@ class Porter:
         if self._job.grant.spec.folder is None and self._job.grant.checkpoint is None:
             self._bring(work)
         else:
-            await beside(work, self._bring)
+            await run_in_thread(work, self._bring)
 
     async def during(self, work: WorkDirectory) -> None:
         if not self._is_array:
@@ -88,11 +88,11 @@ class Porter:
         outbox = self._job.freight.outbox
 
         def copy(there: WorkDirectory) -> list[str]:
-            remarks = collect(there, outbox, self._room_bytes, prefix, directory)
+            remarks = collect_outputs(there, outbox, self._room_bytes, prefix, directory)
             outbox.sync()
             return remarks
 
-        for remark in await beside(work, copy):
+        for remark in await run_in_thread(work, copy):
             await self._job.log.remark(remark)
         outbox.announce()
 
@@ -107,7 +107,7 @@ class Porter:
             archive = None if checkpoint is None else inputs.path_of(checkpoint)
             self._checkpoints.restore(work, archive)
         for path, content in self._puts.items():
-            put(work, path, content, self._room_bytes)
+            put_file(work, path, content, self._room_bytes)
 
 
 def _retrieve_exception(collecting: asyncio.Task[None]) -> None:

@@ -8,7 +8,7 @@ from potluck.model.blob import INLINE_BYTES, Value
 from potluck.model.task import EndReason, ItemRange
 from potluck.model.task_spec import FunctionSpec
 from potluck.provider.attempt.types import PreparedAttempt
-from potluck.provider.files.work_directory import Porter
+from potluck.provider.files.work_directory import AttemptFiles
 from potluck.provider.functions.arguments import Arguments
 from potluck.provider.functions.channel import ChannelClosed
 from potluck.provider.functions.failure import error_line
@@ -37,7 +37,7 @@ class FunctionCall:
         self._spec = spec
         self._arguments = arguments
         self._flush_seconds = flush_seconds
-        self._porter = Porter(job, {})
+        self._porter = AttemptFiles(job, {})
         self._log = SessionLog(job, self._log_limit_reached)
         self._interpreter: Interpreter | None = None
 

@@ -27,11 +27,11 @@ from potluck.provider.sandbox.driver import (
     Errand,
     Output,
     RunOutcome,
+    RunView,
     StopRequest,
-    View,
     WorkDirectory,
     cancel_all,
-    unnoticed,
+    ignore_start,
 )
 
 T = TypeVar("T")
@@ -86,7 +86,7 @@ class Interpreter:
         self._begun: asyncio.Future[None] = loop.create_future()
         self._touched: asyncio.Future[RunOutcome] = loop.create_future()
         self._running = asyncio.create_task(
-            self._driver.run(confinement, self._pass_on, unnoticed, self, self.recall, self)
+            self._driver.run(confinement, self._pass_on, ignore_start, self, self.recall, self)
         )
         await self.race(_wait_for(self._begun))
 
@@ -158,7 +158,7 @@ class Interpreter:
             await cancel_all(self._running)
         self._channel.close()
 
-    async def talk(self, view: View) -> RunOutcome | None:
+    async def talk(self, view: RunView) -> RunOutcome | None:
         """Others use the channel; this only waits for the outcome that ends the run."""
         self._channel.theirs.close()
         self.view = view

@@ -37,7 +37,7 @@ class _KeyParts(Struct, frozen=True):
     alone: str = ""
 
 
-def key_of(job: PreparedAttempt, spec: FunctionSpec, confinement: Confinement) -> WarmKey:
+def make_warm_key(job: PreparedAttempt, spec: FunctionSpec, confinement: Confinement) -> WarmKey:
     grant = job.grant
     code = spec.code.blob.sha256 if spec.code.blob else hashlib.sha256(spec.code.data).hexdigest()
     parts = _KeyParts(

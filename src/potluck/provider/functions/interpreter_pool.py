@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 
 from msgspec import Struct
 
-from potluck.local.shielded import undisturbed
+from potluck.local.shielded import finish_despite_cancel
 from potluck.provider.control.message import WarmNow
 from potluck.provider.event import DevicesClosed, DevicesWanted, Event, ShutdownAsked
 from potluck.provider.functions.interpreter import Interpreter
@@ -39,10 +39,10 @@ class WarmSettings(Struct, frozen=True):
     look_seconds: float = 1.0  # between two checks whether an idle one computes
 
 
-USUAL = WarmSettings()
+DEFAULT_WARM_SETTINGS = WarmSettings()
 
 
-class Pins(Struct, frozen=True):
+class HeldFiles(Struct, frozen=True):
     """Files prepared for an attempt that an interpreter needs beyond the attempt."""
 
     share: Callable[[str, str], None]  # the second name holds what the first one holds
@@ -61,7 +61,7 @@ class Borrower(Struct, frozen=True):
 class WarmPool:
     """One pool for each sandbox driver. Call `close` at the end."""
 
-    def __init__(self, driver: Driver, settings: WarmSettings, pins: Pins) -> None:
+    def __init__(self, driver: Driver, settings: WarmSettings, pins: HeldFiles) -> None:
         self._driver = driver
         self._settings = settings
         self._pins = pins
@@ -116,7 +116,7 @@ class WarmPool:
                 if is_kept:
                     self._keep(interpreter)
                 else:
-                    await undisturbed(self._end(interpreter))
+                    await finish_despite_cancel(self._end(interpreter))
 
     def hear(self, event: Event) -> None:
         """Ends idle interpreters on devices that close or that their owner needs."""

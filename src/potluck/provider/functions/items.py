@@ -17,11 +17,11 @@ from potluck.model.blob import INLINE_BYTES, BlobRef, Value
 from potluck.model.error import PotluckError, StaleLease
 from potluck.model.task import EndReason, ItemRange
 from potluck.model.task_spec import FunctionSpec
-from potluck.provider.attempt.item_blame import Blame, blamed
+from potluck.provider.attempt.item_blame import Blame, assign_blame
 from potluck.provider.attempt.outcome_buffer import MOST_OUTCOMES, Outcomes
 from potluck.provider.attempt.types import PreparedAttempt
 from potluck.provider.event import ItemsEnded
-from potluck.provider.files.work_directory import Porter
+from potluck.provider.files.work_directory import AttemptFiles
 from potluck.provider.functions.arguments import MOST_ITEMS, Arguments
 from potluck.provider.functions.channel import ChannelClosed
 from potluck.provider.functions.failure import error_line, platform_error, shorten_error
@@ -38,8 +38,8 @@ from potluck.provider.functions.session import (
 from potluck.provider.one_line import one_line
 from potluck.provider.sandbox.driver import (
     Confinement,
-    Recalled,
     RunOutcome,
+    StopRequested,
     cancel_all,
 )
 from potluck.wire.provider import ItemOutcome, ReturnedItems
@@ -50,7 +50,7 @@ _SHORT_SECONDS = 1.0
 _ALL_DONE = "all items have an outcome"
 
 
-class FunctionRange:
+class FunctionItems:
     """A single range; call `to_its_end` once."""
 
     def __init__(
@@ -60,7 +60,7 @@ class FunctionRange:
         self._spec = spec
         self._arguments = arguments
         self._flush_seconds = flush_seconds
-        self._porter = Porter(job, {})
+        self._porter = AttemptFiles(job, {})
         self._log = SessionLog(job, _ignore_log_limit)
         self._outcomes = Outcomes(job.grant.attempt_id, self._tell, flush_seconds)
         self._left = deque(job.grant.items)
@@ -186,7 +186,7 @@ class FunctionRange:
         """A stop request does not wait for the server, since few results are left."""
         backlog = self._job.freight.backlog
         if not backlog.has_room:
-            with suppress(Recalled):
+            with suppress(StopRequested):
                 await self._job.recall.unless(backlog.room())
 
     def _note_running(self, session: InterpreterSession, item: int) -> None:
@@ -268,7 +268,7 @@ class FunctionRange:
 
     def _can_continue_after(self, broken: RunOutcome) -> bool:
         """Whether one item is to blame, or can be found by careful mode."""
-        blame = blamed(
+        blame = assign_blame(
             broken.reason,
             self._job.recall.said,
             is_item_known=self._running is not None and self._running == self._left[0].start,

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from potluck.local.durable_files import write_whole
+from potluck.local.durable_files import write_atomically
 from potluck.model.device import DeviceDescription, Measured
 from potluck.provider.detect.query_process import Unanswered, output_of, python_module
 from potluck.provider.detect.types import FoundDevice
@@ -67,4 +67,4 @@ def _kept(data_directory: Path) -> Mapping[str, Measured]:
 
 
 def _keep(data_directory: Path, measured: Mapping[str, Measured]) -> None:
-    write_whole(_file(data_directory), msgspec.json.encode(measured))
+    write_atomically(_file(data_directory), msgspec.json.encode(measured))

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from potluck.local.durable_files import write_whole
+from potluck.local.durable_files import write_atomically
 from potluck.model.error import BadSettings, InvalidInput
 from potluck.model.terms import TermsChange
 from potluck.provider.owner.file_values import OwnerValues
@@ -223,7 +223,7 @@ def _save(path: Path, text: str) -> None:
         before = target.stat() if target.exists() else None
         user = os.geteuid() if os.name != "nt" else None
         may_keep = before is not None and user in (0, before.st_uid)
-        write_whole(target, text.encode(), before if may_keep else None)
+        write_atomically(target, text.encode(), before if may_keep else None)
         if before is None and user == 0:
             around = target.parent.stat()
             os.chown(target, around.st_uid, around.st_gid)

@@ -20,7 +20,7 @@ _BUSY_PERCENT = {DeviceKind.GPU: 5.0, DeviceKind.CPU: 25.0}
 _WORKING_SHARE = 0.1
 
 
-class Beside(Struct):
+class ForeignUse(Struct):
     """The foreign use of one device."""
 
     kind: DeviceKind
@@ -51,7 +51,7 @@ class Beside(Struct):
         return None if percent is None else percent >= _BUSY_PERCENT[self.kind]
 
 
-class Efforts:
+class ProcessorTimes:
     """Processor time that processes take between samples."""
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ from potluck.model.task_spec import ContainerSpec, kind_of
 from potluck.model.terms import DeviceTerms, TaskKind, TermsChange
 from potluck.provider.owner.file import change_file, change_text, mark_of, read_file
 from potluck.provider.owner.file_values import NodeLimits, OwnerValues
-from potluck.provider.owner.pending_writes import Unwritten
+from potluck.provider.owner.pending_writes import PendingWrites
 from potluck.provider.settings import ProviderSettings
 from potluck.wire.provider import Grant
 
@@ -48,7 +48,7 @@ class OwnerRules:
         self._uuids: set[str] | None = None  # not known yet
         self._is_ever_read = False
         self._values = OwnerValues()
-        self._unwritten = Unwritten(path.parent)
+        self._unwritten = PendingWrites(path.parent)
         self._apply()
         self.reread()
         self._mark_before = self._mark

@@ -10,7 +10,7 @@ from potluck.model.device import DeviceDescription, DeviceKind
 from potluck.model.terms import DeviceTerms
 from potluck.provider.detect.sampler import Sampler
 from potluck.provider.detect.types import Sample
-from potluck.provider.owner.foreign_use import Beside, Efforts, strangers_in
+from potluck.provider.owner.foreign_use import ForeignUse, ProcessorTimes, strangers_in
 from potluck.provider.owner.presence import look
 
 
@@ -20,9 +20,9 @@ class Observations:
     def __init__(self, devices: Iterable[DeviceDescription], sampler: Sampler) -> None:
         self._sampler = sampler
         self._samples: Mapping[str, Sample] = {}
-        self._beside = {device.uuid: Beside(device.kind) for device in devices}
+        self._beside = {device.uuid: ForeignUse(device.kind) for device in devices}
         self._others: dict[str, int | None] = {}
-        self._efforts = Efforts()
+        self._efforts = ProcessorTimes()
         self._owner_seen_at: float | None = None
         self.is_use_known = False  # whether the last look included the owner's presence
         # Our own start has kept the processor busy before the first sample.
@@ -91,7 +91,7 @@ class Observations:
         return time.monotonic() - max(known) if known else None
 
 
-def _is_processor(beside: Beside) -> bool:
+def _is_processor(beside: ForeignUse) -> bool:
     return beside.kind is DeviceKind.CPU
 
 

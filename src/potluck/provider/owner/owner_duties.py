@@ -36,7 +36,7 @@ from potluck.provider.owner.power import PowerCaps
 from potluck.wire.device_status import DeviceStatus
 
 
-class Doings(Struct, frozen=True):
+class ProviderHooks(Struct, frozen=True):
     """What the duty calls in the rest of the provider."""
 
     busy: Callable[[], Set[str]]  # devices that tasks of ours are on
@@ -56,7 +56,7 @@ class AvailabilityDuty:
         devices: Iterable[DeviceDescription],
         rules: OwnerRules,
         seen: Observations,
-        doings: Doings,
+        doings: ProviderHooks,
     ) -> None:
         self._models = {device.uuid: device.model for device in devices}
         self._rules = rules

@@ -9,29 +9,29 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from potluck.local.durable_files import write_whole
+from potluck.local.durable_files import write_atomically
 from potluck.model.terms import TermsChange
 
 log = structlog.get_logger()
 
 
-def unwritten_file(data_directory: Path) -> Path:
+def pending_writes_file(data_directory: Path) -> Path:
     return data_directory / "unwritten.json"
 
 
-def say_after(data_directory: Path, change: TermsChange) -> None:
+def append_if_pending(data_directory: Path, change: TermsChange) -> None:
     """Records a change made while no provider runs, so that older pending ones do not undo it."""
-    unwritten = Unwritten(data_directory)
+    unwritten = PendingWrites(data_directory)
     if unwritten.changes:
         unwritten.add(change)
         unwritten.keep()
 
 
-class Unwritten:
+class PendingWrites:
     """Pending changes, oldest first."""
 
     def __init__(self, data_directory: Path) -> None:
-        self._path = unwritten_file(data_directory)
+        self._path = pending_writes_file(data_directory)
         self.changes = self._kept = _load(self._path)
 
     def add(self, change: TermsChange) -> None:
@@ -47,7 +47,7 @@ class Unwritten:
         if self.changes:
             # Keeps the file's owner: root may write it, and the provider must be able to read it.
             before = self._path.stat() if self._path.exists() else None
-            write_whole(self._path, msgspec.json.encode(self.changes), before)
+            write_atomically(self._path, msgspec.json.encode(self.changes), before)
         elif self._kept:
             self._path.unlink(missing_ok=True)
         self._kept = self.changes

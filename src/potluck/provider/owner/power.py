@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import structlog
 
-from potluck.local.durable_files import write_whole
+from potluck.local.durable_files import write_atomically
 from potluck.model.terms import DeviceTerms
 from potluck.provider.announcement import Announce, PowerRefused
 from potluck.provider.detect.sampler import Sampler
@@ -92,7 +92,7 @@ class PowerCaps:
         self._before = before
         try:
             if before:
-                write_whole(self._file, msgspec.json.encode(before))
+                write_atomically(self._file, msgspec.json.encode(before))
             else:
                 self._file.unlink(missing_ok=True)
         except OSError as error:

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from potluck.local.durable_files import write_whole
+from potluck.local.durable_files import write_atomically
 from potluck.model.ids import NodeId
 from potluck.model.terms import Order, TermsChange
 from potluck.provider.change_counter import ChangeCounter
@@ -60,7 +60,7 @@ class RemoteRequests:
         if wish.order is not None and not is_drain:
             self._watch.reclaim(wish.order.devices)
         done = self._done | {self._node_id() or "": wish.number}
-        await asyncio.to_thread(write_whole, self._path, msgspec.json.encode(done))
+        await asyncio.to_thread(write_atomically, self._path, msgspec.json.encode(done))
         # The next heartbeat reports both the devices' new state and the request that caused it.
         self._done = done
         self._news.change()

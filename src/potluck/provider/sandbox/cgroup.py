@@ -171,7 +171,7 @@ class Group:
         return {words[0]: int(words[1]) for words in lines if len(words) == 2}
 
 
-async def remove_all(hierarchy: Hierarchy) -> None:
+async def remove_groups(hierarchy: Hierarchy) -> None:
     """Removes all groups that an earlier process of this node left behind."""
     for name in sorted(hierarchy.leftovers()):
         await Group(hierarchy, name).remove()

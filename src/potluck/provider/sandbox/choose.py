@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from potluck.model.error import PotluckError, SandboxUnavailable
 from potluck.model.node import SandboxReport
-from potluck.provider.sandbox.docker.work_directory import DIRECTORY, remove_all
+from potluck.provider.sandbox.docker.work_directory import DIRECTORY, remove_run_directories
 from potluck.provider.sandbox.driver import (
     NO_ERRAND,
     Companion,
@@ -24,7 +24,7 @@ from potluck.provider.sandbox.driver import (
     RunOutcome,
     Started,
     StopRequest,
-    unnoticed,
+    ignore_start,
 )
 from potluck.provider.sandbox.unconfined_run import UnconfinedDriver
 
@@ -45,7 +45,7 @@ class WithImages:
         self,
         confinement: Confinement,
         output: Output,
-        started: Started = unnoticed,
+        started: Started = ignore_start,
         companion: Companion | None = None,
         recall: StopRequest | None = None,
         errand: Errand = NO_ERRAND,
@@ -61,7 +61,7 @@ class WithImages:
         if self._images is not None:
             await self._images.reap()
         else:
-            await asyncio.to_thread(remove_all, self._directory / DIRECTORY)
+            await asyncio.to_thread(remove_run_directories, self._directory / DIRECTORY)
 
 
 _IN_CONTAINERS = ("docker", "runsc")
@@ -77,22 +77,22 @@ class DriverSite(Struct, frozen=True):
     may_pull: Callable[[], bool] = lambda: False
 
 
-class Chosen(Struct, frozen=True):
+class ChosenSandbox(Struct, frozen=True):
     driver: Driver
     report: SandboxReport
     containers: SandboxReport | None = None  # of the driver for images, if it is another one
 
 
-async def choose(place: DriverSite, sandbox: str) -> Chosen:
+async def choose(place: DriverSite, sandbox: str) -> ChosenSandbox:
     """Raises SandboxUnavailable, with the cause and a hint."""
     driver = _make_driver(place, sandbox)
     if sandbox == "none":
-        return Chosen(WithImages(driver, None, place.directory), await driver.probe())
+        return ChosenSandbox(WithImages(driver, None, place.directory), await driver.probe())
     if sandbox in _IN_CONTAINERS:
-        return Chosen(driver, await driver.probe())
+        return ChosenSandbox(driver, await driver.probe())
     report, found = await asyncio.gather(_probe(driver, place), _find_containers(place))
     images, containers = found or (None, None)
-    return Chosen(WithImages(driver, images, place.directory), report, containers)
+    return ChosenSandbox(WithImages(driver, images, place.directory), report, containers)
 
 
 def _make_driver(place: DriverSite, sandbox: str) -> Driver:

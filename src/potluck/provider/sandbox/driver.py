@@ -120,7 +120,7 @@ Output = Callable[[str, bytes], Awaitable[None]]
 Started = Callable[[], Awaitable[None]]
 
 
-class Recalled(Exception):
+class StopRequested(Exception):
     """A stop request arrived before the run was ready."""
 
     def __init__(self, touched: RunOutcome) -> None:
@@ -170,7 +170,7 @@ class StopRequest:
         try:
             await asyncio.wait({working, asked}, return_when=asyncio.FIRST_COMPLETED)
             if asked.done():
-                raise Recalled(asked.result())
+                raise StopRequested(asked.result())
             return working.result()
         finally:
             await cancel_all(working, asked)
@@ -242,7 +242,7 @@ class ResourceUse(Struct, frozen=True):
     memory_peak_bytes: int
 
 
-class View(Struct, frozen=True):
+class RunView(Struct, frozen=True):
     """What a companion can learn about the run."""
 
     touched: Callable[[], RunOutcome | None]  # the limit that is exceeded now, if any
@@ -256,16 +256,16 @@ class Companion(Protocol):
 
     stdin: int  # the command's end
 
-    async def talk(self, view: View) -> RunOutcome | None:
+    async def talk(self, view: RunView) -> RunOutcome | None:
         """Returns the outcome to end the run with; None lets it exit by itself."""
         ...
 
 
-async def unnoticed() -> None:
+async def ignore_start() -> None:
     """A `Started` callback that does nothing."""
 
 
-def small_trial(name: str, *arguments: str) -> Confinement:
+def make_trial(name: str, *arguments: str) -> Confinement:
     """The sandbox's interpreter with these arguments, under small limits."""
     return Confinement(
         name=name,
@@ -292,7 +292,7 @@ class Driver(Protocol):
         self,
         confinement: Confinement,
         output: Output,
-        started: Started = unnoticed,
+        started: Started = ignore_start,
         companion: Companion | None = None,
         recall: StopRequest | None = None,
         errand: Errand = NO_ERRAND,
@@ -317,7 +317,7 @@ async def stage_inputs(
     """
     try:
         await recall.unless(errand.before(work))
-    except (InputFailed, Recalled) as failure:
+    except (InputFailed, StopRequested) as failure:
         return failure.touched
     return None
 
@@ -325,7 +325,7 @@ async def stage_inputs(
 _SIGNAL_OFFSET = 128  # shells and bwrap report signal n as exit status 128 + n
 
 
-def of_code(code: int) -> RunOutcome:
+def outcome_of_code(code: int) -> RunOutcome:
     """The outcome of a `subprocess` return code: a signal is negative."""
     if code < 0:
         return RunOutcome(EndReason.SIGNAL, f"it was killed by {_signal_name(-code)}", code)
@@ -341,10 +341,10 @@ def outcome_of_shell_code(code: int, wait_status: int | None) -> RunOutcome:
     be a signal is taken for one: scripts rarely choose such an exit status.
     """
     if wait_status is not None:
-        return of_code(os.waitstatus_to_exitcode(wait_status))
+        return outcome_of_code(os.waitstatus_to_exitcode(wait_status))
     number = code - _SIGNAL_OFFSET
     if number not in signal.valid_signals():
-        return of_code(code)
+        return outcome_of_code(code)
     detail = f"it was killed by {_signal_name(number)}, or ended with exit status {code}"
     return RunOutcome(EndReason.SIGNAL, detail, -number)
 

@@ -19,7 +19,7 @@ import time
 
 ENCLOSED = "enclosed"
 SCRIPT, PROGRAM = "script", "program"
-SPOILT = b"spoilt"
+UNRESTORABLE = b"spoilt"
 _REQUEST_BYTES = 2**18
 _KEPT_BYTES = 4 * 2**20
 _WAIT_SECONDS, _MOST_WAITS = 0.001, 1000
@@ -35,7 +35,7 @@ def run_items(scope: str, manner: str, script: str, *arguments: str) -> int:
     while request := os.read(channel, _REQUEST_BYTES):
         # Not earlier: the provider first measures how much disk the last item has filled.
         if not _is_fresh(work, scope):
-            os.write(channel, SPOILT)
+            os.write(channel, UNRESTORABLE)
             continue
         pid = os.fork()
         if pid == 0:

@@ -17,8 +17,8 @@ from potluck.provider.sandbox.driver import (
     Errand,
     ResourceUse,
     RunOutcome,
+    RunView,
     StopRequest,
-    View,
     WorkDirectory,
     cancel_all,
 )
@@ -108,7 +108,7 @@ async def _wait_for_end(
         asyncio.create_task(ended),
         asyncio.create_task(watch_limits(checks, watch_seconds)),
     )
-    view = View(lambda: first_exceeded(checks), log.drained, handles.spent, handles.work)
+    view = RunView(lambda: first_exceeded(checks), log.drained, handles.spent, handles.work)
     talking = asyncio.create_task(_talk(handles.companion, view))
     attending = asyncio.create_task(handles.errand.during(handles.work))
     recalling = asyncio.create_task(_stop_gracefully(handles))
@@ -130,7 +130,7 @@ async def _wait_for_end(
         await cancel_all(ending, watching, talking, attending, recalling)
 
 
-async def _talk(companion: Companion | None, view: View) -> RunOutcome | None:
+async def _talk(companion: Companion | None, view: RunView) -> RunOutcome | None:
     return None if companion is None else await companion.talk(view)
 
 

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 
-from potluck.local.detached_thread import in_own_thread
+from potluck.local.detached_thread import run_in_daemon_thread
 
 _BLOCK_BYTES = 512
 NAME_BYTES = 1024  # the kernel's own memory for a tmpfs file, besides its content
@@ -40,7 +40,7 @@ class DirectoryGauge:
             if self._measure_seconds < _QUICK_SECONDS:
                 self._look()
             else:
-                self._measuring = in_own_thread(self._look)
+                self._measuring = run_in_daemon_thread(self._look)
         return self._is_full
 
     def _look(self) -> None:

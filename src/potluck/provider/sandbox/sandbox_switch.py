@@ -9,15 +9,15 @@ from msgspec import Struct
 from potluck.model.error import PotluckError
 from potluck.provider.announcement import Announce, TermsWrong
 from potluck.provider.attempt.runner import Runner
-from potluck.provider.control.handler import Office
-from potluck.provider.execution import Workshop, sandbox_named
+from potluck.provider.control.handler import CommandContext
+from potluck.provider.execution import Execution, choose_sandbox_name
 
 _AGAIN_SECONDS = 60.0
 _WAITING = "Its node switches to another sandbox once nothing runs."
 _REFUSED = "The sandbox that its owner configured does not work on its node."
 
 
-class Refit(Struct, frozen=True):
+class SandboxSwitch(Struct, frozen=True):
     """The provider's side of switching sandboxes, which are identified by name."""
 
     wanted: Callable[[], str]
@@ -27,7 +27,7 @@ class Refit(Struct, frozen=True):
     change: Callable[[str], Awaitable[bool]]  # returns whether that sandbox works here
 
 
-async def suit_sandbox(refit: Refit, interval_seconds: float) -> None:
+async def switch_sandboxes(refit: SandboxSwitch, interval_seconds: float) -> None:
     """Switches once nothing runs, unless the owner has reverted the setting by then.
 
     If the configured sandbox does not work, the node accepts no tasks until it does: it never
@@ -49,12 +49,12 @@ async def suit_sandbox(refit: Refit, interval_seconds: float) -> None:
             refused, refused_at = name, time.monotonic()
 
 
-def refit_of(
-    office: Office,
+def make_sandbox_switch(
+    office: CommandContext,
     announce: Announce,
-    open_named: Callable[[str], Awaitable[Workshop]],
-    runner_of: Callable[[Workshop], Runner],
-) -> Refit:
+    open_named: Callable[[str], Awaitable[Execution]],
+    runner_of: Callable[[Execution], Runner],
+) -> SandboxSwitch:
     def close(why: str) -> None:
         if not why:
             office.offer.misfit = None
@@ -75,8 +75,8 @@ def refit_of(
         await office.offer.told.until_known()
         return True
 
-    return Refit(
-        wanted=lambda: sandbox_named(office.settings, office.rules.limits.sandbox),
+    return SandboxSwitch(
+        wanted=lambda: choose_sandbox_name(office.settings, office.rules.limits.sandbox),
         current=lambda: office.offer.sandbox.driver,
         is_busy=lambda: bool(office.bench.busy()),
         close=close,

@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 from msgspec.structs import replace
 
-from potluck.local.shielded import undisturbed
+from potluck.local.shielded import finish_despite_cancel
 from potluck.model.node import SandboxReport
 from potluck.model.task import EndReason
 from potluck.provider.sandbox.driver import (
@@ -35,9 +35,9 @@ from potluck.provider.sandbox.driver import (
     StopRequest,
     WorkDirectory,
     cancel_all,
-    of_code,
+    ignore_start,
+    outcome_of_code,
     stage_inputs,
-    unnoticed,
 )
 from potluck.provider.sandbox.limits import (
     LimitCheck,
@@ -82,7 +82,7 @@ class UnconfinedDriver:
         self,
         confinement: Confinement,
         output: Output,
-        started: Started = unnoticed,
+        started: Started = ignore_start,
         companion: Companion | None = None,
         recall: StopRequest | None = None,
         errand: Errand = NO_ERRAND,
@@ -93,7 +93,7 @@ class UnconfinedDriver:
             run = UnconfinedRun(directory, confinement, output, companion, recall, errand)
             return await run.to_its_end(started)
         finally:
-            await undisturbed(asyncio.to_thread(remove_tree, directory))
+            await finish_despite_cancel(asyncio.to_thread(remove_tree, directory))
 
     async def reap(self) -> None:
         for directory in self._directory.glob("*"):
@@ -157,13 +157,13 @@ class UnconfinedRun:
             )
             ended = _wait_for_exit(process)
             exceeded = await supervise(ended, checks, self._log, pumping, handles, _WATCH_SECONDS)
-            await undisturbed(_kill(self._tree, process))
+            await finish_despite_cancel(_kill(self._tree, process))
             await asyncio.wait([pumping], timeout=_DRAIN_SECONDS)
             outcome = self._outcome(exceeded, process)
             await self._errand.after(work, outcome.reason)
             return self._measured(outcome)
         finally:
-            await undisturbed(_kill(self._tree, process))
+            await finish_despite_cancel(_kill(self._tree, process))
             if pumping is not None:
                 await cancel_all(pumping)
 
@@ -239,7 +239,7 @@ class UnconfinedRun:
         if exceeded is not None:
             return exceeded
         assert process.returncode is not None
-        own = of_code(process.returncode)
+        own = outcome_of_code(process.returncode)
         if self._log.is_cut:
             return replace(log_limit_outcome(self._log), exit_code=own.exit_code)
         return own

@@ -11,7 +11,7 @@ from msgspec import Struct
 from potluck.provider.attempt.usage_meter import measure_node
 from potluck.provider.change_counter import ChangeCounter
 from potluck.provider.event import Event, LeaseLost, SilenceLasted
-from potluck.provider.server.server_client import Link, ListHeld
+from potluck.provider.server.server_client import ListHeld, NodeServerClient
 from potluck.wire.device_status import DeviceStatus
 from potluck.wire.provider import Heartbeat, HeartbeatAnswer
 
@@ -38,7 +38,7 @@ class Pulse:
         return _now() - self._answered_at
 
 
-class Tidings(Struct, frozen=True):
+class HeartbeatContent(Struct, frozen=True):
     """The content of heartbeats, read for each one."""
 
     held: ListHeld
@@ -48,8 +48,8 @@ class Tidings(Struct, frozen=True):
 
 
 async def beat_forever(
-    link: Link,
-    tidings: Tidings,
+    link: NodeServerClient,
+    tidings: HeartbeatContent,
     tell: Callable[[list[Event]], bool],
     hear: Callable[[HeartbeatAnswer], None],
     interval_seconds: float,

@@ -10,13 +10,13 @@ from typing import TypeVar
 import aiohttp
 from msgspec import Struct
 
-from potluck.local.trust import context
+from potluck.local.trust import make_tls_context
 from potluck.model.error import ServerUnreachable
 from potluck.wire.response import (
     ELSEWHERE,
-    decoded,
-    elsewhere,
-    failure,
+    checked_redirect,
+    decode_response,
+    error_of_response,
 )
 from potluck.wire.routes import Route
 
@@ -37,7 +37,7 @@ class ServerRequest(Struct, frozen=True):
 
 def open_session(url: str, ca_file: Path | None) -> aiohttp.ClientSession:
     """Without a limit on connections: a heartbeat must never wait for logs or the long poll."""
-    ssl = context(ca_file) if url.startswith("https:") else True
+    ssl = make_tls_context(ca_file) if url.startswith("https:") else True
     return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, ssl=ssl))
 
 
@@ -63,12 +63,12 @@ class Exchange:
         async with AsyncExitStack() as open_ones:
             response = await open_ones.enter_async_context(self._respond(request, token))
             if response.status == ELSEWHERE:
-                place = elsewhere(response.headers.get("Location", ""), self.url)
+                place = checked_redirect(response.headers.get("Location", ""), self.url)
                 # Not quoted again: that would break the signature in the URL.
                 quoted = type(response.url)(place, encoded=True)
                 response = await open_ones.enter_async_context(self._elsewhere(request, quoted))
             if response.status >= 300:
-                raise failure(response.status, await response.read(), self.url)
+                raise error_of_response(response.status, await response.read(), self.url)
             yield response.status, response.content.iter_chunked(_CHUNK_BYTES)
 
     @asynccontextmanager
@@ -108,8 +108,8 @@ class Exchange:
 
     def _answer(self, status: int, body: bytes, kind: type[T]) -> T:
         if status >= 300:
-            raise failure(status, body, self.url)
-        return decoded(body or b"null", kind, self.url)
+            raise error_of_response(status, body, self.url)
+        return decode_response(body or b"null", kind, self.url)
 
 
 def _unreachable(url: str, error: Exception) -> ServerUnreachable:

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from potluck.provider.change_counter import ChangeCounter
 from potluck.provider.event import Event, Granted, LeaseLost
-from potluck.provider.server.server_client import Link, ListHeld
+from potluck.provider.server.server_client import ListHeld, NodeServerClient
 from potluck.wire.provider import LeasesGranted
 
 
@@ -22,7 +22,7 @@ class Rhythm(Struct, frozen=True):
 
 
 async def acquire_forever(
-    link: Link,
+    link: NodeServerClient,
     held: ListHeld,
     tell: Callable[[list[Event]], bool],
     news: ChangeCounter,

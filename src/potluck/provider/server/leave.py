@@ -13,9 +13,9 @@ from potluck.model.error import NodeKeyRefused, NotFound, PotluckError
 from potluck.provider.data_directory import (
     attempts_directory,
     forget_node_id,
-    hold,
     known_urls,
     load_node_id,
+    lock_directory,
 )
 from potluck.provider.server.http import Exchange, ServerRequest, open_session
 from potluck.provider.server.node_key import forget_delegation, forget_key, load_key
@@ -38,7 +38,7 @@ async def leave_for_good(
     if load_node_id(data_directory, url) is None:
         urls = ", ".join(known_urls(data_directory)) or "none"
         raise NotFound(f"{data_directory} is not in the pool at {url}.", f"It is in: {urls}.")
-    with hold(data_directory):
+    with lock_directory(data_directory):
         try:
             await _leave_pool(data_directory, url, ca_file)
         except PotluckError as error:

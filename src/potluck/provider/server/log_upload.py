@@ -12,7 +12,7 @@ from potluck.model.error import Conflict, InvalidInput, StaleLease
 from potluck.model.lease import Lease
 from potluck.provider.attempt.log_buffer import LogBuffer
 from potluck.provider.event import Event, LeaseLost, LogAcknowledged, LogCut
-from potluck.provider.server.server_client import Link
+from potluck.provider.server.server_client import NodeServerClient
 from potluck.provider.server.throttle import Throttle
 from potluck.wire.provider import LogChunk, PackedLogPiece
 
@@ -22,7 +22,7 @@ CUT_MARK = "The server takes no more of this log; the rest is dropped.\n"
 
 
 async def ship_log(
-    link: Link,
+    link: NodeServerClient,
     lease: Lease,
     log: LogBuffer,
     tell: Callable[[list[Event]], bool],
@@ -54,7 +54,9 @@ async def ship_log(
             await link.pause(stuck)
 
 
-async def _send(link: Link, lease: Lease, offset: int, pieces: list[PackedLogPiece]) -> int:
+async def _send(
+    link: NodeServerClient, lease: Lease, offset: int, pieces: list[PackedLogPiece]
+) -> int:
     """How many pieces the server has now; 0 if the offset does not match its own."""
     try:
         answer = await link.append_log(LogChunk(lease, offset, tuple(pieces)))
@@ -65,7 +67,7 @@ async def _send(link: Link, lease: Lease, offset: int, pieces: list[PackedLogPie
     return answer.next_offset
 
 
-async def _mark_cut(link: Link, lease: Lease, offset: int) -> None:
+async def _mark_cut(link: NodeServerClient, lease: Lease, offset: int) -> None:
     """In place of the rejected piece, if the server has room for it."""
     mark = PackedLogPiece("potluck", CUT_MARK.encode())
     with suppress(Conflict, InvalidInput):

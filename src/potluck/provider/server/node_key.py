@@ -20,10 +20,10 @@ from coincurve import PrivateKey
 from msgspec import Struct
 
 from potluck.local.durable_files import (
-    draft_of,
+    draft_path,
     sync,
+    write_atomically,
     write_new,
-    write_whole,
 )
 from potluck.local.private_files import keep_private
 from potluck.model.device import DeviceDescription
@@ -107,7 +107,7 @@ def save_delegation(data_directory: Path, delegation: Delegation | Authorised) -
     path = _delegation_path(data_directory, delegation.origin)
     with _translate_errors(f"The wallet's authorisation in {path}"):
         path.parent.mkdir(mode=0o700, exist_ok=True)
-        write_whole(path, msgspec.json.encode(delegation))
+        write_atomically(path, msgspec.json.encode(delegation))
 
 
 def forget_delegation(data_directory: Path, origin: str) -> bool:
@@ -143,7 +143,7 @@ def _translate_errors(what: str) -> Iterator[None]:
 
 def _make(path: Path) -> None:
     """Creates the file atomically, and never replaces an existing one."""
-    draft = draft_of(path)
+    draft = draft_path(path)
     try:
         write_new(draft, PrivateKey().secret.hex().encode())
         with suppress(FileExistsError):  # another process was faster

@@ -16,7 +16,7 @@ from potluck.model.ids import AttemptId
 from potluck.model.task import EndReason
 from potluck.provider.attempt.unsent_results import carried_bytes
 from potluck.provider.event import Event, FinishAccepted, ItemsAccepted, LeaseLost
-from potluck.provider.server.server_client import Link
+from potluck.provider.server.server_client import NodeServerClient
 from potluck.wire.provider import (
     Finished,
     ItemsDone,
@@ -44,7 +44,7 @@ class _AllWithdrawn(Exception):
 
 
 class ReportSender:
-    def __init__(self, link: Link, tell: Callable[[list[Event]], bool]) -> None:
+    def __init__(self, link: NodeServerClient, tell: Callable[[list[Event]], bool]) -> None:
         self._link = link
         self._tell = tell
         self._waiting: list[Report] = []

@@ -34,7 +34,7 @@ from potluck.provider.server.http import Exchange, ServerRequest, open_session
 from potluck.provider.server.node_key import NodeKey
 from potluck.provider.server.node_session import NodeSession
 from potluck.provider.server.server_silence import ServerSilence
-from potluck.provider.server.version_skew import Skews, explained
+from potluck.provider.server.version_skew import Skews, explain_rejection
 from potluck.provider.settings import ProviderSettings
 from potluck.wire import routes
 from potluck.wire.codec import encode_json, encode_packed
@@ -72,7 +72,7 @@ _SLOWEST_BYTES_PER_SECOND = 2**14
 _REFUSALS: Errors = (Conflict, InvalidInput, Forbidden)
 
 
-class Link:
+class NodeServerClient:
     def __init__(
         self,
         session: aiohttp.ClientSession,
@@ -168,7 +168,7 @@ class Link:
             health = await self._exchange.send(request, ServerHealth)
         except PotluckError:
             return error
-        return explained(error, health.version)
+        return explain_rejection(error, health.version)
 
     async def acquire(self, held: ListHeld, wait_seconds: float) -> LeasesGranted:
         return await self._persist(
@@ -373,12 +373,12 @@ async def _skip(chunks: AsyncIterator[bytes], start: int) -> AsyncIterator[bytes
 
 
 @asynccontextmanager
-async def open_link(
+async def open_node_client(
     settings: ProviderSettings,
     key: NodeKey,
     offer: Callable[[], RegisterNode],
     announce: Announce,
     keep_node_id: Callable[[NodeId], None],
-) -> AsyncIterator[Link]:
+) -> AsyncIterator[NodeServerClient]:
     async with open_session(settings.url, settings.ca_file) as session:
-        yield Link(session, settings, key, offer, announce, keep_node_id)
+        yield NodeServerClient(session, settings, key, offer, announce, keep_node_id)

@@ -85,7 +85,7 @@ class Skews:
             self._pending = None
 
 
-def explained(error: InvalidInput, theirs: str) -> PotluckError:
+def explain_rejection(error: InvalidInput, theirs: str) -> PotluckError:
     """The server's error, or the version skew that explains it."""
     why = misunderstood(potluck.__version__, theirs, error.detail)
     return error if why is None else UpgradeRequired(why.detail, why.hint)

@@ -3,7 +3,7 @@
 from datetime import timedelta
 from pathlib import Path
 
-from potluck.local.durable_files import write_whole
+from potluck.local.durable_files import write_atomically
 from potluck.model.account import Role
 from potluck.model.audit import AuditKind
 from potluck.server.accounts.roles import add_role
@@ -25,7 +25,7 @@ async def install_operator(services: Services) -> Path | None:
         if await _withdraw(connection, path):
             return None
         if not path.exists():
-            write_whole(path, new_secret(INVITE_PREFIX).encode())
+            write_atomically(path, new_secret(INVITE_PREFIX).encode())
         code = secret_hash(path.read_text().strip())
         await invites.offer_first(connection, code, _ALL, _LASTING)
     return path

@@ -17,7 +17,7 @@ from potluck.wire.identity import InviteView
 _AT_FIRST = frozenset({Role.CONSUMER})
 
 
-async def enter(
+async def get_or_create_account(
     connection: Connection, services: Services, address: str, invite: str | None
 ) -> Account:
     """The account of this wallet. Only new accounts use up invites, except the first admin's."""
@@ -36,7 +36,7 @@ async def _register(
 ) -> Account:
     account = await accounts.add(connection, address, _AT_FIRST)
     if account is None:  # a concurrent sign-in of the same wallet was first
-        return await enter(connection, services, address, invite)
+        return await get_or_create_account(connection, services, address, invite)
     let_in = None if invite is None else await _redeem(connection, services, invite)
     mode = services.settings.registration
     if let_in is None and mode is not Registration.OPEN:

@@ -15,7 +15,7 @@ from potluck.model.ids import AccountId
 from potluck.server.auth import idempotent_secret
 from potluck.server.auth.idempotent_secret import IdempotentRequest
 from potluck.server.flow.lease.lease import leave
-from potluck.server.flow.notify.notify import hurry
+from potluck.server.flow.notify.notify import wake_leader
 from potluck.server.flow.settle.cancel import cancel
 from potluck.server.services import Services
 from potluck.store.database import Connection
@@ -87,7 +87,7 @@ async def set_quota(
         await audit.append(
             connection, services.keys.audit, AuditKind.QUOTA_SET, actor, account_id, details
         )
-    await hurry(services)
+    await wake_leader(services)
 
 
 async def suspend(services: Services, actor: AccountId, account_id: AccountId, reason: str) -> None:

@@ -150,7 +150,9 @@ async def make_key(
             f"An API key cannot have the scope {', '.join(beyond)}.",
             f"Choose from: {', '.join(sorted(SCOPES[Credential.KEY]))}.",
         )
-    asked = idempotent_secret.asked(services, request.user.id, "make_key", idempotency_key, data)
+    asked = idempotent_secret.idempotent_request(
+        services, request.user.id, "make_key", idempotency_key, data
+    )
     secret = idempotent_secret.secret(services, KEY_PREFIX, asked)
     async with services.database.transaction() as connection:
         is_first = await idempotent_secret.is_first(connection, asked)
@@ -158,7 +160,7 @@ async def make_key(
         if key is None and is_first:
             key = await _add_key(connection, services, request.user.id, data, secret)
     if key is None:
-        raise idempotent_secret.gone("API key")
+        raise idempotent_secret.no_longer_valid("API key")
     return KeyMade(secret, key)
 
 
@@ -253,7 +255,7 @@ async def revoke_node_key(node_key_id: str, request: CallerRequest, services: Se
             node_key_id,
             {"key": key},
         )
-        node_id = await nodes.of_key(connection, node_key_id)
+        node_id = await nodes.find_by_key(connection, node_key_id)
     if node_id is not None:
         await lease.leave(services, Owner(caller.id, node_key_id), node_id)
 

@@ -218,8 +218,10 @@ async def make_webhook(
 ) -> WebhookMade:
     """Adds a webhook for future events. Only this response contains its secret."""
     account_id = request.user.id
-    asked = idempotent_secret.asked(services, account_id, "make_webhook", idempotency_key, data)
-    return await webhooks.make(services, account_id, data, asked)
+    asked = idempotent_secret.idempotent_request(
+        services, account_id, "make_webhook", idempotency_key, data
+    )
+    return await webhooks.create(services, account_id, data, asked)
 
 
 @AREA.operation(routes.GET_WEBHOOK, Scope.ACCOUNT_WRITE, "Show a webhook", response=_WEBHOOK)
@@ -283,7 +285,7 @@ async def rotate_webhook(
 ) -> WebhookMade:
     """Makes a new secret. For one day events are signed with both, so that you can switch."""
     account_id = request.user.id
-    asked = idempotent_secret.asked(
+    asked = idempotent_secret.idempotent_request(
         services, account_id, "rotate_webhook", idempotency_key, webhook_id
     )
     return await webhooks.rotate(services, account_id, webhook_id, asked)

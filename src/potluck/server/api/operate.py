@@ -20,7 +20,7 @@ from potluck.server.api.http.response import EncodedResponse
 from potluck.server.auth import idempotent_secret
 from potluck.server.auth.tokens import INVITE_PREFIX, secret_hash
 from potluck.server.encryption import rotation
-from potluck.server.leader.scheduler_health import is_in_trouble
+from potluck.server.leader.scheduler_health import is_failing
 from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.identity import accounts, invites
@@ -133,7 +133,9 @@ async def grant_credit(
 ) -> None:
     """Grants credit to an account. With an Idempotency-Key it is counted once."""
     named, actor = account_id_of(account_id), request.user.id
-    asked = idempotent_secret.asked(services, actor, "grant_credit", idempotency_key, (named, data))
+    asked = idempotent_secret.idempotent_request(
+        services, actor, "grant_credit", idempotency_key, (named, data)
+    )
     await roles.grant(services, actor, named, data.amount_micro, asked)
 
 
@@ -163,7 +165,7 @@ async def resume_account(account_id: str, request: CallerRequest, services: Serv
 async def list_invites(services: Services) -> InviteList:
     """Lists the invites that can still be used."""
     async with services.database.transaction() as connection:
-        return InviteList(await invites.still_open(connection))
+        return InviteList(await invites.list_open(connection))
 
 
 @AREA.operation(
@@ -182,7 +184,9 @@ async def make_invite(
 ) -> InviteMade:
     """Makes an invite with roles, credit, uses and an expiry. Only this response has its code."""
     actor = request.user.id
-    asked = idempotent_secret.asked(services, actor, "make_invite", idempotency_key, data)
+    asked = idempotent_secret.idempotent_request(
+        services, actor, "make_invite", idempotency_key, data
+    )
     code = idempotent_secret.secret(services, INVITE_PREFIX, asked)
     async with services.database.transaction() as connection:
         is_first = await idempotent_secret.is_first(connection, asked)
@@ -191,7 +195,7 @@ async def make_invite(
         if invite is None and is_first:
             invite = await _add_invite(connection, services, actor, data, code)
     if invite is None:
-        raise idempotent_secret.gone("invite")
+        raise idempotent_secret.no_longer_valid("invite")
     return InviteMade(code, invite)
 
 
@@ -282,7 +286,7 @@ async def readyz(services: Services) -> Response[ServerHealth]:
         "live": "ok" if await services.live.ping() else "does not answer",
     }
     if all(state == "ok" for state in found.values()):
-        fails = await is_in_trouble(services)
+        fails = await is_failing(services)
         found["scheduler"] = "failing; see the log of the leading instance" if fails else "ok"
         return EncodedResponse(ServerHealth("degraded" if fails else "ok", __version__, found))
     health = ServerHealth("not ready", __version__, found)

@@ -75,7 +75,7 @@ async def list_tasks(
     async with services.database.transaction() as connection:
         ids = await task_list.page(connection, request.user.id, filters, before, limit)
         found = await tasks.views(connection, ids, request.user.id)
-    views = await task_stream.as_shown(services, request.user.id, found)
+    views = await task_stream.to_task_views(services, request.user.id, found)
     return TaskPage(views, ids[-1] if len(ids) == limit else None)
 
 

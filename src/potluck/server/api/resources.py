@@ -99,7 +99,7 @@ async def list_nodes(
 async def show_pool(services: Services) -> PoolView:
     """Counts nodes, devices, free devices, waiting tasks and running attempts."""
     async with services.database.transaction() as connection:
-        return await pool_totals.counted(connection)
+        return await pool_totals.count_pool(connection)
 
 
 @AREA.operation(routes.GET_NODE, Scope.POOL_READ, "See one machine", response=NODE_VIEW)

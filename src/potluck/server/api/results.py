@@ -117,7 +117,7 @@ async def get_blob(sha256: str, request: CallerRequest, services: Services) -> R
 )
 async def ask_results(data: AskResults, request: CallerRequest, services: Services) -> Results:
     """Waits for results of functions. MessagePack avoids the base64 encoding."""
-    return await result_poll.ask(services, request.user.id, data)
+    return await result_poll.wait_for_results(services, request.user.id, data)
 
 
 @AREA.operation(

@@ -17,7 +17,7 @@ from potluck.server.auth.caller import Caller
 from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.ledger import statement
-from potluck.store.ledger.earnings import earned
+from potluck.store.ledger.earnings import read_earnings
 from potluck.store.ledger.statement import EntryFilter, LedgerPosition
 from potluck.wire import routes
 from potluck.wire.ledger import LedgerEntry, LedgerLine, LedgerPage, LedgerSummary, LineBy
@@ -131,7 +131,7 @@ async def earnings(
     end = datetime.now(UTC) if until is None else moment(until)
     begin = max(end, OLDEST) - _USUAL if since is None else moment(since)
     async with services.database.transaction() as connection:
-        return await earned(connection, request.user.id, begin, end)
+        return await read_earnings(connection, request.user.id, begin, end)
 
 
 async def _place(connection: Connection, cursor: int, caller: Caller) -> LedgerPosition:

@@ -20,7 +20,7 @@ from potluck.model.error import (
     RegistrationClosed,
     SlowDown,
 )
-from potluck.server.accounts.get_or_create import enter
+from potluck.server.accounts.get_or_create import get_or_create_account
 from potluck.server.api.area import OPEN, Area
 from potluck.server.api.examples.names import (
     ACCOUNT,
@@ -137,7 +137,7 @@ async def login(data: Login, services: Services) -> Tokens:
     said = await sign_in.verify(services, data.message, data.signature, now)
     async with services.database.transaction() as connection:
         await sign_in.use_nonce(connection, services, said.nonce, now)
-        account = await enter(connection, services, said.address, data.invite)
+        account = await get_or_create_account(connection, services, said.address, data.invite)
         return await sessions.open_session(connection, services, account, data.machine)
 
 
@@ -269,7 +269,7 @@ async def node_login(data: NodeLogin, services: Services) -> NodeToken:
         if holder is None:
             raise sign_in.refused()
         await sign_in.use_nonce(connection, services, said.nonce, now)
-        if await node_keys.note_use(connection, holder.node_key_id):
+        if await node_keys.record_use(connection, holder.node_key_id):
             actor, subject = holder.account.id, holder.node_key_id
             await audit.append(
                 connection, services.keys.audit, AuditKind.NODE_KEY_USED, actor, subject

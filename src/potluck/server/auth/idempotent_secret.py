@@ -32,7 +32,7 @@ class IdempotentRequest(Struct, frozen=True):
     whole: str  # with the body
 
 
-def asked(
+def idempotent_request(
     services: Services, account_id: AccountId, operation: str, key: str | None, body: Any
 ) -> IdempotentRequest | None:
     """None without a key: then every request is new."""
@@ -82,10 +82,10 @@ def once(what: str) -> Iterator[None]:
     try:
         yield
     except UniqueViolationError as error:
-        raise gone(what) from error
+        raise no_longer_valid(what) from error
 
 
-def gone(what: str) -> Conflict:
+def no_longer_valid(what: str) -> Conflict:
     return Conflict(
         f"The {what} of this Idempotency-Key is no longer valid.",
         "Use a new key to make another.",

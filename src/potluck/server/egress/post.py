@@ -65,7 +65,7 @@ async def post(
 
 @cache
 def _context() -> ssl.SSLContext:
-    return trust.context(None)
+    return trust.make_tls_context(None)
 
 
 def _seconds(text: str) -> float:

@@ -67,7 +67,7 @@ class SystemConnector:
         return socket.socket(family, socket.SOCK_STREAM | getattr(socket, "SOCK_NONBLOCK", 0))
 
 
-class Outward:
+class GuardedSender:
     def __init__(
         self,
         allowed: Allowed,

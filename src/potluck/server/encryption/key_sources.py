@@ -14,11 +14,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from potluck.local.durable_files import (
-    draft_of,
+    draft_path,
     remove_drafts,
     sync,
+    write_atomically,
     write_new,
-    write_whole,
 )
 from potluck.local.private_files import check_private
 from potluck.model.error import BadSettings, Unavailable
@@ -82,7 +82,7 @@ class KeyFile:
     def make(self) -> None:
         """Writes the first key, unless another instance was faster."""
         path = self._real_path()
-        draft = draft_of(path)
+        draft = draft_path(path)
         try:
             write_new(draft, _written([new_key()]))
             try:
@@ -101,7 +101,7 @@ class KeyFile:
         """Replaces the file atomically and syncs it, before a new key encrypts anything."""
         path = self._real_path()
         try:
-            write_whole(path, _written(keys), like=path.stat() if path.exists() else None)
+            write_atomically(path, _written(keys), like=path.stat() if path.exists() else None)
         except OSError as error:
             raise self._bad(f"cannot be written: {error.strerror}") from error
 

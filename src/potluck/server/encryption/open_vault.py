@@ -7,7 +7,7 @@ starts with the keys of everything that is encrypted, or not at all.
 import secrets
 
 from potluck.model.error import BadSettings, Unopenable
-from potluck.server.derived_keys import Keys, derive
+from potluck.server.derived_keys import Keys, derive_keys
 from potluck.server.encryption.key_sources import KeyFile, key_place
 from potluck.server.settings import ServerSettings
 from potluck.store.database import Database
@@ -25,7 +25,7 @@ async def open_vault(settings: ServerSettings, database: Database) -> tuple[Vaul
             raise _no_file(place)
         place.make()
     vault = Vault(place)
-    keys = derive(await _secret(database, vault))
+    keys = derive_keys(await _secret(database, vault))
     await _remove_drafts(database, place)
     await _check_keys(database, vault)
     await _seal_what_is_clear(database, vault, keys.request)

@@ -67,8 +67,8 @@ async def rewrite(
         )
     async with services.database.transaction() as connection:
         older, lost = await _older(connection, vault)
-        left = await sealed_values.count_of(connection, older)
-        hopeless = await sealed_values.count_of(connection, lost) + len(unreadable)
+        left = await sealed_values.count_sealed(connection, older)
+        hopeless = await sealed_values.count_sealed(connection, lost) + len(unreadable)
     return RotationProgress(vault.key_id, rewritten, max(0, left - len(unreadable)), hopeless)
 
 

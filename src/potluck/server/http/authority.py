@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.serialization import (
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from msgspec import Struct
 
-from potluck.local.durable_files import write_whole
+from potluck.local.durable_files import write_atomically
 from potluck.model.error import BadSettings
 
 _AUTHORITY_LIFE = timedelta(days=3_650)
@@ -41,7 +41,9 @@ class Issued(Struct, frozen=True):
     authority_pem: bytes
 
 
-def issued(directory: Path, names: Sequence[str], now: datetime | None = None) -> Issued:
+def ensure_certificate(
+    directory: Path, names: Sequence[str], now: datetime | None = None
+) -> Issued:
     """A certificate for these names that is valid for a while; made only if necessary."""
     now = now or datetime.now(UTC)
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -51,8 +53,8 @@ def issued(directory: Path, names: Sequence[str], now: datetime | None = None) -
         key = ec.generate_private_key(ec.SECP256R1())
         leaf = _leaf(authority, signing_key, key, names, now)
         # The key first: a certificate without its key would break the next start.
-        write_whole(found.key, _key_pem(key))
-        write_whole(found.certificate, _pem(leaf) + _pem(authority))
+        write_atomically(found.key, _key_pem(key))
+        write_atomically(found.certificate, _pem(leaf) + _pem(authority))
     return found
 
 
@@ -68,8 +70,8 @@ def _authority(
     certificate, key = directory / "ca.pem", directory / "ca-key.pem"
     if not certificate.exists():
         made = ec.generate_private_key(ec.SECP256R1())
-        write_whole(key, _key_pem(made))
-        write_whole(certificate, _pem(_self_signed(made, now)))
+        write_atomically(key, _key_pem(made))
+        write_atomically(certificate, _pem(_self_signed(made, now)))
     return _read(certificate, key)
 
 

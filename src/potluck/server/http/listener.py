@@ -58,7 +58,7 @@ class ConnectionBudget:
         return {"all": self._most, **each}
 
 
-class Door:
+class Listener:
     """Accepts connections of one socket. uvicorn treats it as an asyncio server."""
 
     def __init__(

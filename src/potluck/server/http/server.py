@@ -10,7 +10,7 @@ import uvicorn
 from uvicorn._types import ASGI3Application
 
 from potluck.server.http.headers import BrowserHeaders
-from potluck.server.http.listener import Door
+from potluck.server.http.listener import Listener
 from potluck.server.http.peers import Peers
 from potluck.server.http.protocol import EdgeProtocol
 from potluck.server.http.settings import HttpSettings
@@ -35,7 +35,7 @@ class EdgeServer(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        doors = [Door(listener, self._settings, self._let_in) for listener in sockets or ()]
+        doors = [Listener(listener, self._settings, self._let_in) for listener in sockets or ()]
         self.servers = cast("list[asyncio.Server]", doors)
         for door in doors:
             door.open()
@@ -90,7 +90,7 @@ async def http_server(
     )
     server = EdgeServer(config, settings, tls)
     task = asyncio.create_task(server.serve(sockets=[listener]))
-    await first(task, server.accepts)
+    await wait_for_first(task, server.accepts)
     try:
         yield task
     finally:
@@ -99,7 +99,7 @@ async def http_server(
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def first(server: asyncio.Task[None], event: asyncio.Event) -> None:
+async def wait_for_first(server: asyncio.Task[None], event: asyncio.Event) -> None:
     """Waits for the event; if the HTTP server ends first, raises its error."""
     waiting = asyncio.create_task(event.wait())
     await asyncio.wait({waiting, server}, return_when=asyncio.FIRST_COMPLETED)

@@ -54,11 +54,11 @@ def open_tls(
     directory = data_directory / _DIRECTORY
 
     def load(context: ssl.SSLContext) -> None:
-        found = authority.issued(directory, names())
+        found = authority.ensure_certificate(directory, names())
         _load_files(context, found.certificate, found.key)
 
     load(context)
-    return Tls(context, authority.issued(directory, names()).authority_pem, load)
+    return Tls(context, authority.ensure_certificate(directory, names()).authority_pem, load)
 
 
 def _context() -> ssl.SSLContext:

@@ -30,5 +30,5 @@ class SchedulerHealth:
             self._may_be_set = False
 
 
-async def is_in_trouble(services: Services) -> bool:
+async def is_failing(services: Services) -> bool:
     return await services.live.get(topics.TROUBLE) is not None

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
-from potluck.decide.account import lately_used
+from potluck.decide.account import decayed_use
 from potluck.model.ids import AccountId, first_id_at
 from potluck.server.leader.memory import LeaderMemory
 from potluck.server.services import Services
@@ -73,5 +73,5 @@ class UsageBackfill:
         used: dict[AccountId, float] = defaultdict(float)
         for use in page:
             ended_at = self._until if use.ended_at is None else min(use.ended_at, self._until)
-            used[use.account_id] += lately_used(use.milli, use.began_at, ended_at, self._until)
+            used[use.account_id] += decayed_use(use.milli, use.began_at, ended_at, self._until)
         return used

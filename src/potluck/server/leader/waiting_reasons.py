@@ -11,8 +11,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from potluck.decide.explain.reason_updates import Waiting
-from potluck.decide.queue.task_groups import LineKey
+from potluck.decide.explain.reason_updates import WaitingUpdate
+from potluck.decide.queue.task_groups import GroupKey
 from potluck.decide.scheduler import Scheduler
 from potluck.server import topics
 from potluck.server.services import Services
@@ -34,11 +34,11 @@ class WaitingReasons:
         self._services = services
         self._scheduler = scheduler
         self._clock = asyncio.get_running_loop()
-        self._published: OrderedDict[LineKey, _Published] = OrderedDict()  # oldest first
-        self._of_name: dict[str, dict[LineKey, None]] = {}
+        self._published: OrderedDict[GroupKey, _Published] = OrderedDict()  # oldest first
+        self._of_name: dict[str, dict[GroupKey, None]] = {}
 
     async def publish(
-        self, changed: Mapping[LineKey, Waiting], emptied: Iterable[LineKey] = ()
+        self, changed: Mapping[GroupKey, WaitingUpdate], emptied: Iterable[GroupKey] = ()
     ) -> None:
         """Publishes changed reasons, and drops those of emptied groups."""
         for key in emptied:
@@ -69,14 +69,14 @@ class WaitingReasons:
             else:
                 await self._drop(key)
 
-    async def _put(self, key: LineKey, encoded: bytes) -> None:
+    async def _put(self, key: GroupKey, encoded: bytes) -> None:
         name = _name(key)
         await self._services.live.put(topics.waiting(name), encoded, _REASON_SECONDS)
         self._published[key] = _Published(encoded, self._clock.time())
         self._published.move_to_end(key)
         self._of_name.setdefault(name, {})[key] = None
 
-    async def _drop(self, key: LineKey) -> None:
+    async def _drop(self, key: GroupKey) -> None:
         if self._published.pop(key, None) is None:
             return
         name = _name(key)
@@ -90,7 +90,7 @@ class WaitingReasons:
             await self._services.live.drop(topics.waiting(name))
 
 
-def _name(key: LineKey) -> str:
+def _name(key: GroupKey) -> str:
     return topics.line_name(
         *(key.account_id, key.priority, key.requirements, key.limits, key.failed_on, key.array),
         key.kind,

@@ -7,7 +7,7 @@ import asyncio
 
 import structlog
 
-from potluck.decide.invariants import violations
+from potluck.decide.invariants import check_invariants
 from potluck.server.leader.memory import LeaderMemory
 from potluck.server.services import Services
 from potluck.store.scheduler import invariant_snapshot, node_feed, scheduler_feed
@@ -36,7 +36,7 @@ class InvariantCheckLoop:
     async def check(self) -> None:
         scope = await self._next_scope()
         async with self._services.database.transaction() as connection:
-            sentences = violations(await invariant_snapshot.sample(connection, scope))
+            sentences = check_invariants(await invariant_snapshot.sample(connection, scope))
         for sentence in sentences:
             log.error("invariant violated", sentence=sentence)
         self.violations += len(sentences)

@@ -17,7 +17,7 @@ from potluck.server.loops.expire import ExpireLoop
 from potluck.server.loops.garbage import GarbageLoop
 from potluck.server.loops.invariant_check import InvariantCheckLoop
 from potluck.server.loops.leader_rpc import LeaderRpcLoop
-from potluck.server.loops.outbox import NotifyLoop
+from potluck.server.loops.outbox import OutboxLoop
 from potluck.server.loops.retention import RetentionLoop
 from potluck.server.loops.schedule import ScheduleLoop
 from potluck.server.loops.webhook_delivery import WebhookDeliveryLoop
@@ -37,7 +37,7 @@ class Loop(Protocol):
     async def run_once(self) -> None: ...
 
 
-class LeadLoop:
+class LeadershipLoop:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._duties: list[asyncio.Task[None]] = []
@@ -91,7 +91,7 @@ class LeadLoop:
             ScheduleLoop(self._services, leadership, memory),
             LeaderRpcLoop(self._services, memory),
             ExpireLoop(self._services, leadership),
-            NotifyLoop(self._services),
+            OutboxLoop(self._services),
             WebhookDeliveryLoop(self._services),
             RetentionLoop(self._services),
             GarbageLoop(self._services),

@@ -13,7 +13,7 @@ from potluck.server.services import Services
 _GATHER_SECONDS = 0.01
 
 
-class NotifyLoop:
+class OutboxLoop:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._announced: int | None = (

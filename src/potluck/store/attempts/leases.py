@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from potluck.decide.lease_grace import Grace, HeartbeatGaps, Times
+from potluck.decide.lease_grace import Grace, HeartbeatGaps, HeartbeatTimes
 from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
 from potluck.model.lease import AttemptState
 from potluck.model.node import NodeState
@@ -159,7 +159,7 @@ async def list_expired(connection: Connection) -> list[AttemptId]:
 
 
 async def read_heartbeat_gaps(
-    connection: Connection, led_until: datetime, times: Times
+    connection: Connection, led_until: datetime, times: HeartbeatTimes
 ) -> HeartbeatGaps:
     row = await connection.fetchrow(*_sql.silence(led_until=led_until, times=times))
     return HeartbeatGaps(**row)

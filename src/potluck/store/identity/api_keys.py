@@ -63,7 +63,7 @@ async def caller(connection: Connection, key_hash: bytes) -> KeyCaller | None:
     return KeyCaller(account, row["key_id"], scopes, row["is_noteworthy"])
 
 
-async def note_use(connection: Connection, key_id: str) -> bool:
+async def record_use(connection: Connection, key_id: str) -> bool:
     """Whether this is the first use within the hour."""
     return await connection.fetchval(*_sql.note_use(key_id=key_id)) is not None
 

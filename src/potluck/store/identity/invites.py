@@ -55,7 +55,7 @@ async def redeem_first(connection: Connection, code_hash: bytes) -> InviteView |
     return None if row is None else _view(row)
 
 
-async def still_open(connection: Connection) -> list[InviteView]:
+async def list_open(connection: Connection) -> list[InviteView]:
     return [_view(row) for row in await connection.fetch(*_sql.open())]
 
 

@@ -76,7 +76,7 @@ async def address(connection: Connection, node_key_id: str) -> str:
     return found
 
 
-async def note_use(connection: Connection, node_key_id: str) -> bool:
+async def record_use(connection: Connection, node_key_id: str) -> bool:
     """Whether this is the first use within the hour."""
     return await connection.fetchval(*_sql.note_use(node_key_id=node_key_id)) is not None
 

@@ -14,7 +14,7 @@ _sql = load("earnings")
 _MAX_LINES = 10_000
 
 
-async def earned(
+async def read_earnings(
     connection: Connection, provider_id: AccountId, since: datetime, until: datetime
 ) -> Earnings:
     """Payments in this period, and the attempts that ended in it."""

@@ -48,7 +48,7 @@ async def find_registered(
     return None if found is None else NodeId(found)
 
 
-async def of_key(connection: Connection, node_key_id: str) -> NodeId | None:
+async def find_by_key(connection: Connection, node_key_id: str) -> NodeId | None:
     """The node that a key speaks for, unless it has left."""
     found = await connection.fetchval(*_sql.of_key(node_key_id=node_key_id))
     return None if found is None else NodeId(found)

@@ -10,7 +10,7 @@ _sql = load("pool")
 _COUNTED_TASKS = 10_000
 
 
-async def counted(connection: Connection) -> PoolView:
+async def count_pool(connection: Connection) -> PoolView:
     kinds = {row["kind"]: row for row in await connection.fetch(*_sql.devices())}
     row = await connection.fetchrow(*_sql.totals(limit=_COUNTED_TASKS))
     assert row is not None

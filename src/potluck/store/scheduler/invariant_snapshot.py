@@ -38,7 +38,7 @@ class SnapshotScope(Struct, frozen=True):
     account_ids: Sequence[str] = ()
 
 
-async def take(connection: Connection) -> InvariantSnapshot:
+async def read_all(connection: Connection) -> InvariantSnapshot:
     """Reads everything. Must be the first statement: all parts come from one snapshot."""
     await connection.execute(*_sql.one_moment())
     scope = SnapshotScope(

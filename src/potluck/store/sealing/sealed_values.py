@@ -56,7 +56,7 @@ async def keys_in_use(connection: Connection) -> frozenset[bytes]:
     return frozenset(row["key"] for row in await connection.fetch(*_sql.keys_in_use()))
 
 
-async def count_of(connection: Connection, keys: Collection[bytes]) -> int:
+async def count_sealed(connection: Connection, keys: Collection[bytes]) -> int:
     count: int = await connection.fetchval(*_sql.count_of_keys(keys=list(keys)))
     return count
 

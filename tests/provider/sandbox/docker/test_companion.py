@@ -9,7 +9,13 @@ import pytest
 from msgspec.structs import replace
 
 from potluck.model.task import EndReason
-from potluck.provider.sandbox.driver import PYTHON, NoErrand, RunOutcome, View, WorkDirectory
+from potluck.provider.sandbox.driver import (
+    PYTHON,
+    NoErrand,
+    RunOutcome,
+    RunView,
+    WorkDirectory,
+)
 from tests.provider.sandbox.conftest import confinement
 from tests.provider.sandbox.docker.engine import Started
 
@@ -42,7 +48,7 @@ class Speaker:
         assert stream == "stdout", data
         self.written.extend(data)
 
-    async def talk(self, view: View) -> RunOutcome | None:
+    async def talk(self, view: RunView) -> RunOutcome | None:
         loop = asyncio.get_running_loop()
         for message in self._messages:
             await loop.sock_sendall(self._ours, message)
@@ -73,7 +79,7 @@ class Listener(NoErrand):
         self.stdin = self._theirs.fileno()
         self.heard = b""
 
-    async def talk(self, view: View) -> RunOutcome | None:
+    async def talk(self, view: RunView) -> RunOutcome | None:
         self._theirs.close()
         return None
 

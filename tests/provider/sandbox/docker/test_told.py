@@ -41,12 +41,12 @@ from potluck.provider.sandbox.docker.engine import (
 from potluck.provider.sandbox.docker.root import build_own_image, init_on_any_image
 from potluck.provider.sandbox.docker.run import ContainerRun, ContainerSettings
 from potluck.provider.sandbox.docker.seccomp_profile import make_profile
-from potluck.provider.sandbox.docker.work_directory import Work
+from potluck.provider.sandbox.docker.work_directory import ContainerWork
 from potluck.provider.sandbox.driver import (
     Confinement,
     Mount,
     StopRequest,
-    unnoticed,
+    ignore_start,
 )
 from potluck.provider.sandbox.syscalls import ABSENT, FORBIDDEN, Processor
 from tests.provider.sandbox.conftest import confinement
@@ -60,7 +60,7 @@ def encased(
     """What the engine would be told of this run in an image with a volume."""
     wanted: Confinement = confinement(image="some", **changes)
     image = Image("sha256:1", ImageConfig(env=["LD_PRELOAD=x", "A=b"], volumes={"/data": {}}))
-    work = Work(tmp_path / "run", wanted.disk_bytes)
+    work = ContainerWork(tmp_path / "run", wanted.disk_bytes)
     try:
         parts = (
             defaults or ContainerDefaults("potluck.node=n", ("no-new-privileges",)),
@@ -207,7 +207,7 @@ async def test_nobody_holds_a_device_for_an_image_that_does_not_come(
     run = ContainerRun(settings, wanted, unheard, recall=recall)
     asyncio.get_running_loop().call_later(1.0, recall.ask, EndReason.RECLAIMED, 30.0)
     async with asyncio.timeout(10):
-        assert (await run.to_its_end(unnoticed)).reason is reason
+        assert (await run.to_its_end(ignore_start)).reason is reason
 
 
 def test_no_end_is_believed_that_no_command_has() -> None:

@@ -19,7 +19,7 @@ from potluck.server.flow.housekeeping import garbage
 from potluck.server.flow.settle import cancel
 from potluck.server.flow.submit import file_access, submit, upload
 from potluck.server.loops.garbage import GarbageLoop
-from potluck.server.loops.leadership import LeadLoop
+from potluck.server.loops.leadership import LeadershipLoop
 from potluck.server.services import Services
 from potluck.store.files import garbage as store_collect
 from potluck.wire.files import AddedFile, AddFiles, KeepCheckpoint
@@ -339,7 +339,7 @@ async def test_the_database_says_what_is_old(pool: Pool, monkeypatch: pytest.Mon
 async def test_whoever_leads_sees_to_it(pool: Pool) -> None:
     await send(pool, b"weights")
     await pool.sql("UPDATE blob_claims SET pinned_until = now(), look_at = now()")
-    leading = asyncio.create_task(LeadLoop(replace(hurried(pool), instance="me")).run())
+    leading = asyncio.create_task(LeadershipLoop(replace(hurried(pool), instance="me")).run())
     try:
         async with asyncio.timeout(30):
             while await pool.services.blobs.list(""):

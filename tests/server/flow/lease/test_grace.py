@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from potluck.decide.lease_grace import Times
+from potluck.decide.lease_grace import HeartbeatTimes
 from potluck.model.ids import NodeId
 from potluck.model.node import NodeState
 from potluck.server.flow.housekeeping import expire
@@ -223,7 +223,7 @@ async def test_who_is_silent_is_found_without_a_look_at_all_nodes(pool: Pool) ->
     )
     await pool.sql("ANALYZE nodes, leader")
     moment, minute = datetime.now(UTC), timedelta(minutes=1)
-    times = Times(minute / 2, minute * 2, minute)
+    times = HeartbeatTimes(minute / 2, minute * 2, minute)
     asked = [
         (leases.silence(led_until=moment, times=times), "nodes_heard"),
         (nodes.fall_silent(silent_after=minute), "nodes_online"),

@@ -14,7 +14,7 @@ from potluck.server.flow.lease import lease
 from potluck.server.flow.notify import task_stream
 from potluck.server.flow.notify.task_stream import StreamPosition
 from potluck.server.flow.schedule.explain_task import explain
-from potluck.server.loops.leadership import LeadLoop
+from potluck.server.loops.leadership import LeadershipLoop
 from potluck.wire.consumer import FollowedState
 from potluck.wire.provider import AcquireLeases, Grant, Started
 from tests.server.flow.pool import Pool, done, lease_of
@@ -43,7 +43,7 @@ async def deaf(pool: Pool) -> AsyncIterator[Pool]:
     )
     parts = replace(pool.services, live=DeafLive(), settings=settings)
     await pool.sql("UPDATE leader SET expires_at = now()")
-    leading = asyncio.create_task(LeadLoop(parts).run())
+    leading = asyncio.create_task(LeadershipLoop(parts).run())
     pool.services = parts
     try:
         yield pool

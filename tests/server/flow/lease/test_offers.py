@@ -53,7 +53,7 @@ async def test_it_is_as_reliable_as_the_scheduler_says(pool: Pool) -> None:
 
 async def counted(pool: Pool) -> PoolView:
     async with pool.services.database.transaction() as connection:
-        return await numbers.counted(connection)
+        return await numbers.count_pool(connection)
 
 
 async def test_each_device_is_free_busy_or_away(pool: Pool) -> None:

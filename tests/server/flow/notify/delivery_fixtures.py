@@ -34,7 +34,7 @@ class Delivering:
             return cls(pool, await deliveries.read_clock(connection) + timedelta(minutes=1))
 
     async def make(self, url: str, *kinds: EventKind) -> WebhookMade:
-        return await webhooks.make(
+        return await webhooks.create(
             self.pool.services, self.pool.alice, NewWebhook(url, kinds=kinds)
         )
 

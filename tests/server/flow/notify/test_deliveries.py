@@ -242,7 +242,7 @@ async def test_only_what_is_wanted_is_sent_and_only_what_is_ones_own(
     made = await delivering.make(receiver.url)
     only = await delivering.make(receiver.url, EventKind.TASK_FINISHED)
     asked = NewWebhook(receiver.url, task_id=(await pool.submit()).id)
-    about = await webhooks.make(pool.services, pool.alice, asked)
+    about = await webhooks.create(pool.services, pool.alice, asked)
     await pool.offer()  # Bob's node is Bob's matter
     await delivering.happen(task.id, 1)
     await delivering.settle()

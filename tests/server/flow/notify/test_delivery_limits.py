@@ -177,7 +177,7 @@ async def test_a_failure_long_after_one_that_was_given_up_is_the_first(
 async def test_the_limit_of_webhooks_holds_for_those_made_at_once(pool: Pool) -> None:
     async def make(number: int) -> Any:
         asked = NewWebhook("http://127.0.0.1:9/", name=f"hook {number}")
-        return await webhooks.make(pool.services, pool.alice, asked)
+        return await webhooks.create(pool.services, pool.alice, asked)
 
     made = await asyncio.gather(*(make(n) for n in range(30)), return_exceptions=True)
     refused = [each for each in made if isinstance(each, QuotaExceeded)]
@@ -193,7 +193,7 @@ async def test_ten_slow_webhooks_of_one_account_do_not_hold_another(
     settings = replace(pool.services.settings, webhook_concurrency=8, webhook_concurrency_account=6)
     parts = replace(pool.services, settings=settings)
     delivering = await Delivering.begin(pool)
-    await webhooks.make(pool.services, pool.bob, NewWebhook(receiver.url, kinds=(RUNNING,)))
+    await webhooks.create(pool.services, pool.bob, NewWebhook(receiver.url, kinds=(RUNNING,)))
     async with AsyncExitStack() as stack:
         slow = [await stack.enter_async_context(receiving()) for _ in range(10)]
         for each in slow:

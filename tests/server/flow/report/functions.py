@@ -46,7 +46,7 @@ def gave(grant: Grant, data: bytes, reason: EndReason = EndReason.COMPLETED) -> 
 
 async def ask(pool: Pool, task_id: TaskId, behind: int = 0, wait: float = 0.0) -> list[TaskResult]:
     asked = AskResults((Wanted(task_id, behind),), wait)
-    return (await result_poll.ask(pool.services, pool.alice, asked)).results
+    return (await result_poll.wait_for_results(pool.services, pool.alice, asked)).results
 
 
 def shown(pieces: list[ResultPiece]) -> list[tuple[int, int, bytes, bool]]:

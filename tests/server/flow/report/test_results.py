@@ -179,4 +179,4 @@ async def test_results_are_sealed_and_nobody_elses(pool: Pool) -> None:
     await pool.report(node.node_id, Started(lease_of(grant)), gave(grant, b"planted-secret"))
     assert b"planted" not in await pool.sql("SELECT sealed_value FROM results")
     with pytest.raises(NotFound):
-        await result_poll.ask(pool.services, pool.bob, AskResults((Wanted(task.id),)))
+        await result_poll.wait_for_results(pool.services, pool.bob, AskResults((Wanted(task.id),)))

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec.structs import replace
 
-from potluck.decide.account import HALF_LIFE_SECONDS, SchedulerAccount, lately_used
+from potluck.decide.account import HALF_LIFE_SECONDS, SchedulerAccount, decayed_use
 from potluck.model.ids import AccountId, TaskId, first_id_at
 from potluck.server.flow.submit import submit
 from potluck.server.leader.memory import LeaderMemory
@@ -56,7 +56,7 @@ async def test_what_began_longer_than_a_day_ago_counts_as_if_it_had_been_counted
     while not recall.is_over:
         await recall.run_once()
     has, ended_at = (1000, memory.now) if end == "NULL" else (0, memory.now - HOUR)
-    had = lately_used(1000, memory.now - 31 * HOUR, ended_at, memory.now)
+    had = decayed_use(1000, memory.now - 31 * HOUR, ended_at, memory.now)
     used = memory.known.scheduler._accounts[pool.alice].use(memory.now)
     assert used == pytest.approx(had + has * HALF_LIFE_SECONDS, rel=1e-4)
 
@@ -85,14 +85,14 @@ def test_what_was_used_before_counts_as_if_it_had_been_counted() -> None:
     counted, recalled = SchedulerAccount(AccountId("a")), SchedulerAccount(AccountId("b"))
     counted.have(500, 0.0)
     counted.have(-500, 3 * HOUR)
-    recalled.recall(lately_used(500, 0.0, 3 * HOUR, 5 * HOUR), 5 * HOUR)
+    recalled.recall(decayed_use(500, 0.0, 3 * HOUR, 5 * HOUR), 5 * HOUR)
     assert recalled.use(8 * HOUR) == pytest.approx(counted.use(8 * HOUR))
     late = SchedulerAccount(AccountId("c"))
     late.use(7 * HOUR)  # had its turns before the reading came to it
-    late.recall(lately_used(500, 0.0, 3 * HOUR, 5 * HOUR), 5 * HOUR)
+    late.recall(decayed_use(500, 0.0, 3 * HOUR, 5 * HOUR), 5 * HOUR)
     assert late.use(8 * HOUR) == pytest.approx(counted.use(8 * HOUR))
-    assert lately_used(1000, 9.0, 5.0, 9.0) == 0.0
-    assert lately_used(1000, -HALF_LIFE_SECONDS - 1, -HALF_LIFE_SECONDS, 0.0) == pytest.approx(
+    assert decayed_use(1000, 9.0, 5.0, 9.0) == 0.0
+    assert decayed_use(1000, -HALF_LIFE_SECONDS - 1, -HALF_LIFE_SECONDS, 0.0) == pytest.approx(
         500, rel=1e-3
     )
 

@@ -22,7 +22,9 @@ async def earned(
 ) -> Earnings:
     now = datetime.now(UTC)
     async with pool.services.database.transaction() as connection:
-        return await earnings.earned(connection, pool.bob, since or now - DAY, until or now + DAY)
+        return await earnings.read_earnings(
+            connection, pool.bob, since or now - DAY, until or now + DAY
+        )
 
 
 async def work(

@@ -3,7 +3,7 @@
 import asyncio
 
 from potluck.server.flow.settle import cancel
-from potluck.server.loops.leadership import LeadLoop
+from potluck.server.loops.leadership import LeadershipLoop
 from potluck.store.scheduler import leader
 from tests.server.flow.pool import Pool
 
@@ -19,7 +19,7 @@ async def test_requests_that_wait_for_one_row_leave_the_leader_a_connection(pool
         ]
         await asyncio.sleep(0.3)
         async with asyncio.timeout(3):
-            leads = await LeadLoop(pool.services)._lead()
+            leads = await LeadershipLoop(pool.services)._lead()
     await asyncio.gather(*asking, return_exceptions=True)
     assert leads is not None and leads.term == pool.leads.term
 

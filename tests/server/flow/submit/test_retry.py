@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from potluck.decide.arrays.retry_items import ArrayEnd, RetryPlan, again
+from potluck.decide.arrays.retry_items import ArrayEnd, RetryPlan, plan_retry
 from potluck.model.blob import NamedFile
 from potluck.model.error import Conflict, InvalidInput, NotFound
 from potluck.model.task import EndReason, ItemRange, TaskRequest, TaskState
@@ -176,4 +176,4 @@ ROWS = [
 
 @pytest.mark.parametrize(("end", "all_items", "expected"), ROWS)
 def test_which_items(end: ArrayEnd, all_items: bool, expected: RetryPlan) -> None:
-    assert again(end, all_items) == expected
+    assert plan_retry(end, all_items) == expected

@@ -16,7 +16,7 @@ from potluck.model.task import EndReason
 from potluck.provider.sandbox.bubblewrap.confined_run import BwrapSettings, ConfinedRun
 from potluck.provider.sandbox.bubblewrap.diagnose import no_binary, why_unavailable
 from potluck.provider.sandbox.bubblewrap.root_filesystem import Python, base_options, find_pythons
-from potluck.provider.sandbox.cgroup import remove_all
+from potluck.provider.sandbox.cgroup import remove_groups
 from potluck.provider.sandbox.driver import (
     NO_ERRAND,
     PLAIN_KINDS,
@@ -27,8 +27,8 @@ from potluck.provider.sandbox.driver import (
     RunOutcome,
     Started,
     StopRequest,
-    small_trial,
-    unnoticed,
+    ignore_start,
+    make_trial,
 )
 from potluck.provider.sandbox.enclosure import process_rlimit_works
 from potluck.provider.sandbox.hierarchy import find_hierarchy
@@ -77,7 +77,7 @@ class BubblewrapDriver:
         self,
         confinement: Confinement,
         output: Output,
-        started: Started = unnoticed,
+        started: Started = ignore_start,
         companion: Companion | None = None,
         recall: StopRequest | None = None,
         errand: Errand = NO_ERRAND,
@@ -91,7 +91,7 @@ class BubblewrapDriver:
                 leftover.kill()
                 await leftover.ended()
         if self._hierarchy is not None:
-            await remove_all(self._hierarchy)
+            await remove_groups(self._hierarchy)
 
     def _make_settings(self, binary: Path, python: Python) -> BwrapSettings:
         return BwrapSettings(
@@ -133,8 +133,8 @@ async def _try(settings: BwrapSettings) -> str | None:
     async def collect(_: str, data: bytes) -> None:
         output.extend(data)
 
-    trial = small_trial("probe", "-c", settings.python.trial)
-    ended = await ConfinedRun(settings, trial, collect).to_its_end(unnoticed)
+    trial = make_trial("probe", "-c", settings.python.trial)
+    ended = await ConfinedRun(settings, trial, collect).to_its_end(ignore_start)
     if ended.reason is EndReason.COMPLETED:
         return None
     return f"{ended.detail}; {output.decode(errors='replace').strip()}"

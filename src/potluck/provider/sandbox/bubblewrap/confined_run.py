@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from potluck.local.shielded import undisturbed
+from potluck.local.shielded import finish_despite_cancel
 from potluck.model.task import EndReason
 from potluck.provider.sandbox.bubblewrap.launch import (
     BwrapCommand,
@@ -110,14 +110,18 @@ class ConfinedRun:
         try:
             exceeded = self._recall.said or await self._prepare() or await self._live(started)
             assert self._launch is not None or exceeded is not None
-            remains = await undisturbed(self._launch.end()) if self._launch else ProcessRemains()
+            remains = (
+                await finish_despite_cancel(self._launch.end())
+                if self._launch
+                else ProcessRemains()
+            )
             await self._drain()
             outcome = self._outcome(exceeded, remains)
             if self._work is not None:
                 await self._errand.after(self._work, outcome.reason)
             return self._measured(outcome, remains)
         finally:
-            await undisturbed(self._clear())
+            await finish_despite_cancel(self._clear())
 
     async def _prepare(self) -> RunOutcome | None:
         """Sets everything up except for starting the command.

@@ -14,7 +14,7 @@ from potluck.provider.sandbox.bubblewrap.root_filesystem import HOSTNAME, TEXTS,
 from potluck.provider.sandbox.docker import nvidia
 from potluck.provider.sandbox.docker.engine import Image
 from potluck.provider.sandbox.docker.root import InitCommand
-from potluck.provider.sandbox.docker.work_directory import Work
+from potluck.provider.sandbox.docker.work_directory import ContainerWork
 from potluck.provider.sandbox.driver import WORK, Confinement, Mount
 from potluck.provider.sandbox.identity import groups_of
 
@@ -62,7 +62,7 @@ class ContainerConfig(Struct, frozen=True):
     image: Image
     user: int
     group: int
-    work: Work
+    work: ContainerWork
 
     @property
     def memory_bytes(self) -> int:

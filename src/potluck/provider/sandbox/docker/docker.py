@@ -29,7 +29,7 @@ from potluck.provider.sandbox.docker.engine import (
 from potluck.provider.sandbox.docker.root import LABEL, build_own_image, init_on_own_image
 from potluck.provider.sandbox.docker.run import ContainerRun, ContainerSettings, ContainerUser
 from potluck.provider.sandbox.docker.seccomp_profile import make_profile
-from potluck.provider.sandbox.docker.work_directory import DIRECTORY, remove_all
+from potluck.provider.sandbox.docker.work_directory import DIRECTORY, remove_run_directories
 from potluck.provider.sandbox.driver import (
     NO_ERRAND,
     Companion,
@@ -40,8 +40,8 @@ from potluck.provider.sandbox.driver import (
     RunOutcome,
     Started,
     StopRequest,
-    small_trial,
-    unnoticed,
+    ignore_start,
+    make_trial,
 )
 from potluck.provider.sandbox.identity import new_uid
 from potluck.provider.sandbox.seccomp import this_machine
@@ -117,7 +117,7 @@ class DockerDriver:
         self,
         confinement: Confinement,
         output: Output,
-        started: Started = unnoticed,
+        started: Started = ignore_start,
         companion: Companion | None = None,
         recall: StopRequest | None = None,
         errand: Errand = NO_ERRAND,
@@ -135,7 +135,7 @@ class DockerDriver:
                 await self._engine.remove(container)
         except EngineError as error:
             raise _engine_unusable(error) from error
-        await asyncio.to_thread(remove_all, self._directory)
+        await asyncio.to_thread(remove_run_directories, self._directory)
 
     def _make_settings(self, facts: EngineFacts, python: Python, image: str) -> ContainerSettings:
         defaults = ContainerDefaults(
@@ -196,7 +196,7 @@ class DockerDriver:
         async def collect(_: str, data: bytes) -> None:
             output.extend(data)
 
-        trial = small_trial("probe", "-c", f"{settings.python.trial}\n{_TRIAL}")
+        trial = make_trial("probe", "-c", f"{settings.python.trial}\n{_TRIAL}")
         run = ContainerRun(settings, trial, collect)
 
         async def find_mechanisms() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from potluck.local.shielded import undisturbed
+from potluck.local.shielded import finish_despite_cancel
 from potluck.model.error import PotluckError
 from potluck.model.task import EndReason
 from potluck.provider.sandbox.bubblewrap.root_filesystem import VARIABLES, Python
@@ -26,7 +26,7 @@ from potluck.provider.sandbox.docker.engine import (
     Image,
 )
 from potluck.provider.sandbox.docker.root import InitCommand, init_on_any_image
-from potluck.provider.sandbox.docker.work_directory import Work
+from potluck.provider.sandbox.docker.work_directory import ContainerWork
 from potluck.provider.sandbox.driver import (
     NO_ERRAND,
     PYTHON,
@@ -36,11 +36,11 @@ from potluck.provider.sandbox.driver import (
     Errand,
     InputFailed,
     Output,
-    Recalled,
     ResourceUse,
     RunOutcome,
     Started,
     StopRequest,
+    StopRequested,
     WorkDirectory,
     cancel_all,
     outcome_of_shell_code,
@@ -110,7 +110,7 @@ class ContainerRun:
         self._short_name = re.sub(r"[^A-Za-z0-9_.-]", "_", confinement.name)
         self._name = f"{settings.name}-{self._short_name}"
         self._config: ContainerConfig | None = None
-        self._work: Work | None = None
+        self._work: ContainerWork | None = None
         self._prepared_work: WorkDirectory | None = None  # set once the command may start
         self._container: str | None = None
         self._bridge: Bridge | None = None
@@ -129,7 +129,7 @@ class ContainerRun:
     async def to_its_end(self, started: Started) -> RunOutcome:
         try:
             exceeded = self._recall.said or await self._set_up() or await self._live(started)
-            await undisturbed(self._remove())
+            await finish_despite_cancel(self._remove())
             if self._pumping is not None:
                 await self._pumping
             outcome = self._outcome(exceeded)
@@ -137,20 +137,20 @@ class ContainerRun:
                 await self._errand.after(self._prepared_work, outcome.reason)
             return self._measured(outcome)
         finally:
-            await undisturbed(self._clear())
+            await finish_despite_cancel(self._clear())
 
     async def _set_up(self) -> RunOutcome | None:
         """Sets everything up except for starting the command; a stop request interrupts a pull."""
         try:
             return await self._recall.unless(self._prepare())
-        except Recalled as recalled:
+        except StopRequested as recalled:
             return recalled.touched
 
     async def _prepare(self) -> RunOutcome | None:
         try:
             image = await self._find_image()
             self._config = self._make_config(image)
-            await undisturbed(self._create())
+            await finish_despite_cancel(self._create())
             if self._bridge is None or not await self._is_ready(self._bridge):
                 error = self._bridge.last_words if self._bridge else ""
                 return sandbox_failed(error or "the container exited without an error message")
@@ -204,7 +204,7 @@ class ContainerRun:
         confinement, settings = self._confinement, self._settings
         user = settings.new_user()
         self._must_chown = user.owns_files_of_host
-        self._work = Work(settings.directory / self._short_name, confinement.disk_bytes)
+        self._work = ContainerWork(settings.directory / self._short_name, confinement.disk_bytes)
         self._work.put(confinement.files)
         if self._must_chown:
             self._work.hand_over(user.user, [m.source for m in confinement.mounts if m.writable])

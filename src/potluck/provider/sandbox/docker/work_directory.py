@@ -15,7 +15,7 @@ DIRECTORY = "docker"  # of all runs, below the sandbox's state directory
 _NO_SETUID, _NO_DEVICES, _DETACH = 2, 4, 2  # from linux/mount.h
 
 
-class Work:
+class ContainerWork:
     """Call `remove` when no process uses it any more."""
 
     def __init__(self, directory: Path, limit_bytes: int) -> None:
@@ -80,7 +80,7 @@ class Work:
         remove_run_directory(self._directory)
 
 
-def remove_all(directory: Path) -> None:
+def remove_run_directories(directory: Path) -> None:
     """Removes the directories of all earlier runs."""
     if directory.is_dir():
         for path in directory.iterdir():

@@ -60,7 +60,7 @@ def expected(is_open: bool, has_body: bool, takes_input: bool, has_name: bool) -
 
 def _by_status() -> dict[int, list[type[PotluckError]]]:
     found: dict[int, list[type[PotluckError]]] = {}
-    for kind in error.answers():
+    for kind in error.network_errors():
         found.setdefault(kind.status, []).append(kind)
     return found
 

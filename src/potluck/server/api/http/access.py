@@ -115,7 +115,7 @@ async def _by_key(services: Services, connection: Connection, secret: str) -> Ca
     found = await api_keys.caller(connection, secret_hash(secret))
     if found is None:
         return None
-    if found.is_noteworthy and await api_keys.note_use(connection, found.key_id):
+    if found.is_noteworthy and await api_keys.record_use(connection, found.key_id):
         await audit.append(
             connection, services.keys.audit, AuditKind.KEY_USED, found.account.id, found.key_id
         )

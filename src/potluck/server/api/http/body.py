@@ -13,7 +13,7 @@ from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Sche
 from litestar.openapi.spec.enums import OpenAPIFormat, OpenAPIType
 from msgspec import Struct
 
-from potluck.model.decode_errors import plain
+from potluck.model.decode_errors import plain_message
 from potluck.model.error import InvalidInput, UnsupportedMediaType
 from potluck.server.api.http.formats import JSON, PACKED, PACKED_NAMES
 from potluck.server.flow.lease.check_offer import check_protocol
@@ -95,7 +95,7 @@ def _check_protocol(body: bytes) -> None:
         registration = codec.decode_json(body, _AnyRegistration)
     except InvalidInput:
         return
-    version = plain(registration.description.potluck_version)[:200]
+    version = plain_message(registration.description.potluck_version)[:200]
     check_protocol(registration.protocol, version)
 
 

@@ -9,7 +9,7 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException
 
 from potluck.model import error
-from potluck.model.decode_errors import plain
+from potluck.model.decode_errors import plain_message
 from potluck.model.error import LocalError, PotluckError
 from potluck.server.api.http import query
 from potluck.wire import problem
@@ -82,6 +82,6 @@ def _sentence(request: Request[Any, Any, Any], raised: HTTPException) -> str:
 
 def _wrong(handler: Any, key: str = "", message: str = "", **_: Any) -> str:
     """The error of one parameter, by its public name, with its allowed values."""
-    said = f"{query.public_name(handler, key)}: {plain(message)}"
+    said = f"{query.public_name(handler, key)}: {plain_message(message)}"
     choices = query.choices(handler, key)
     return f"{said} (choose from {', '.join(choices)})" if choices else said

@@ -20,7 +20,7 @@ from potluck.model.error import (
     SlowDown,
 )
 from potluck.server import topics
-from potluck.server.accounts.get_or_create import enter
+from potluck.server.accounts.get_or_create import get_or_create_account
 from potluck.server.accounts.roles import add_role
 from potluck.server.auth import delegation, sessions, sign_in
 from potluck.server.auth.caller import suspended
@@ -99,7 +99,7 @@ async def approve(
             raise Conflict("This code has already been used.", "Start again in the terminal.")
         if word is not None:
             await delegation.take(connection, services, word, now)
-        account = await enter(connection, services, said.address, pending.invite)
+        account = await get_or_create_account(connection, services, said.address, pending.invite)
         if word is not None:
             # Authorising a node key implies the provider role: the signed message says so.
             account = await add_role(connection, services, account, Role.PROVIDER, account.id)

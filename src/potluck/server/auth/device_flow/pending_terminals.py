@@ -55,4 +55,4 @@ async def drop(services: Services, user_code: str) -> None:
 def _name(services: Services, user_code: str) -> str:
     """A MAC of the code: the names in `live` must not reveal codes."""
     digest = hmac.digest(services.keys.device, f"user code {user_code}".encode(), "sha256")
-    return topics.terminal_ask(digest.hex())
+    return topics.terminal_request(digest.hex())

@@ -7,7 +7,7 @@ import structlog
 
 from potluck.decide import lease_grace
 from potluck.decide.attempt_change import LockedAttempt
-from potluck.decide.lease_grace import Grace, HeartbeatGaps, Times
+from potluck.decide.lease_grace import Grace, HeartbeatGaps, HeartbeatTimes
 from potluck.model.event import EventKind
 from potluck.model.task import EndReason, TaskState
 from potluck.server import topics
@@ -53,7 +53,7 @@ async def begin_term(services: Services, leadership: Leadership) -> None:
 async def _forgive(
     services: Services,
     leadership: Leadership,
-    decide: Callable[[HeartbeatGaps, Times], Grace | None],
+    decide: Callable[[HeartbeatGaps, HeartbeatTimes], Grace | None],
 ) -> None:
     times = _times(services)
     async with services.database.transaction() as connection:
@@ -64,9 +64,9 @@ async def _forgive(
             log.warning("extended leases after a silence", seconds=seconds, decided=decide.__name__)
 
 
-def _times(services: Services) -> Times:
+def _times(services: Services) -> HeartbeatTimes:
     settings = services.settings
-    return Times(
+    return HeartbeatTimes(
         heartbeat=timedelta(seconds=settings.heartbeat_seconds),
         lease=timedelta(seconds=settings.lease_seconds),
         silent_after=timedelta(seconds=settings.silent_after_seconds),

@@ -14,7 +14,7 @@ from potluck.model.event import EventKind
 from potluck.model.ids import AttemptId, NodeId
 from potluck.model.lease import AttemptState
 from potluck.model.task import TaskState
-from potluck.server.flow.notify.notify import hurry, record_events
+from potluck.server.flow.notify.notify import record_events, wake_leader
 from potluck.server.services import Services
 from potluck.store.attempts import attempts, leases
 from potluck.store.attempts.leases import Adopted, NodeLeases
@@ -90,7 +90,7 @@ async def readopt_lost(
     if not reported.lost:
         return reported
     if any([await _readopt(services, node_id, attempt_id) for attempt_id in reported.lost]):
-        await hurry(services)
+        await wake_leader(services)
     async with services.database.transaction() as connection:
         return await leases.load_leases(connection, node_id, owner, held=())
 

@@ -18,13 +18,18 @@ from datetime import timedelta
 
 from msgspec import Struct
 
-from potluck.decide.binding import BindingClaim, BindingVerdict, Contest, verdict
+from potluck.decide.binding import (
+    BindingClaim,
+    BindingVerdict,
+    Contest,
+    decide_binding,
+)
 from potluck.decide.challenge import PRIME, is_product
 from potluck.model.audit import AuditKind
 from potluck.model.device import Standing
 from potluck.model.error import DeviceBound, InvalidInput
 from potluck.model.ids import AccountId, NodeId
-from potluck.server.flow.notify.notify import hurry
+from potluck.server.flow.notify.notify import wake_leader
 from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.identity import audit
@@ -36,9 +41,9 @@ from potluck.wire.device_challenge import (
     ChallengeAnswer,
     ChallengesAnswered,
     DeviceChallenge,
-    factors,
-    product_rows,
-    rows,
+    make_factors,
+    matrix_rows,
+    unpack_product,
 )
 from potluck.wire.provider import UnboundDevice
 
@@ -88,7 +93,7 @@ async def collect_news(services: Services, account_id: AccountId, node_id: NodeI
     for concern in due:
         await _apply(services, concern.uuid, account_id if concern.is_free else None)
     if due:
-        await hurry(services)
+        await wake_leader(services)
         concerns = await _concerns(services, node_id)
     open_concerns = [concern for concern in concerns if _may_answer(concern, account_id)]
     challenges = [await _challenge(services, concern, account_id) for concern in open_concerns]
@@ -168,7 +173,7 @@ async def _settle(connection: Connection, uuid: str) -> tuple[Contest | None, li
     if row is None:
         return None, []
     contest, now = row
-    outcome = verdict(contest, now)
+    outcome = decide_binding(contest, now)
     if outcome is BindingVerdict.OPEN:
         return contest, []
     await bindings.close_contest(connection, uuid)
@@ -215,7 +220,7 @@ async def _answer(services: Services, account_id: AccountId, answer: ChallengeAn
             return False
         await bindings.record_answer(connection, contest, account_id, is_correct)
     await _apply(services, answer.uuid)
-    await hurry(services)
+    await wake_leader(services)
     return is_correct
 
 
@@ -233,8 +238,8 @@ async def _open_contest(
 
 
 def _is_correct(answer: ChallengeAnswer) -> bool:
-    left, right = map(rows, factors(answer.seed))
-    claimed = product_rows(answer.product)
+    left, right = map(matrix_rows, make_factors(answer.seed))
+    claimed = unpack_product(answer.product)
     vectors = ([secrets.randbelow(PRIME) for _ in range(SIZE)] for _ in range(_ROUNDS))
     return all(is_product(left, right, claimed, vector) for vector in vectors)
 
@@ -271,7 +276,7 @@ def _side(concern: Concern, account_id: AccountId) -> BindingClaim | None:
 
 def _is_decided(concern: Concern) -> bool:
     contest = concern.contest
-    return contest is not None and verdict(contest, concern.now) is not BindingVerdict.OPEN
+    return contest is not None and decide_binding(contest, concern.now) is not BindingVerdict.OPEN
 
 
 async def _concerns(services: Services, node_id: NodeId) -> list[Concern]:

@@ -16,7 +16,7 @@ from potluck.model.device import Availability, Health
 from potluck.model.event import EventKind
 from potluck.model.ids import AccountId, DeviceId, NodeId
 from potluck.server import topics
-from potluck.server.flow.notify.notify import hurry, record_events
+from potluck.server.flow.notify.notify import record_events, wake_leader
 from potluck.server.flow.settle.end_many import withdraw_unfetched
 from potluck.server.services import Services
 from potluck.store.attempts.leases import HeartbeatResult
@@ -88,7 +88,7 @@ async def record_heartbeat(
         if any(change.is_closed for change in changes):
             await withdraw_unfetched(services, node_id)
         if any(change.availability is not change.before for change in changes):
-            await hurry(services)
+            await wake_leader(services)
     packed = codec.encode_packed(_telemetry(beat, statuses, state.now))
     live = services.live
     await asyncio.gather(

@@ -17,7 +17,7 @@ from potluck.server.flow.lease import binding, device_status, owner_requests
 from potluck.server.flow.lease.adopt import readopt_lost, stale_lease
 from potluck.server.flow.lease.binding import BindingNews
 from potluck.server.flow.lease.check_offer import check_offer
-from potluck.server.flow.notify.notify import hurry, record_events
+from potluck.server.flow.notify.notify import record_events, wake_leader
 from potluck.server.flow.settle.end_many import end_many, withdraw_unfetched
 from potluck.server.services import Services
 from potluck.store.attempts import attempts, leases
@@ -70,7 +70,7 @@ async def register(services: Services, owner: Owner, request: RegisterNode) -> N
         await binding.record_facts(services, connection, facts)
     if is_closed:
         await withdraw_unfetched(services, node.node_id)
-    await hurry(services)
+    await wake_leader(services)
     settings = services.settings
     return NodeRegistered(
         node.node_id,
@@ -118,7 +118,7 @@ async def _come_back(
         if await nodes.mark_online(connection, node_id, owner):
             event = Event(owner.account_id, EventKind.NODE_ONLINE, node_id=node_id)
             await record_events(connection, event)
-    await hurry(services)
+    await wake_leader(services)
     return held
 
 
@@ -161,7 +161,7 @@ async def _begin_poll(
         poll = await _poll_once(services, owner, node_id, ())
     services.recently_seen.note(node_id, owner)
     if poll.is_news:
-        await hurry(services)
+        await wake_leader(services)
     if poll.state is NodeState.SILENT:
         leases_now = await _come_back(services, owner, node_id, leases_now)
     return leases_now
@@ -229,7 +229,7 @@ async def leave(
     services.recently_seen.forget(node_id, owner)
     await end_many(services, sorted(held), lambda _: EndReason.NODE_LEFT)
     await services.live.wake(topics.node(node_id))
-    await hurry(services)
+    await wake_leader(services)
 
 
 async def _revoke(connection: Connection, owner: Owner) -> list[Fact]:
@@ -270,7 +270,7 @@ async def _fetch(
     if fetched.unreadable:
         reason = EndReason.SPEC_UNREADABLE
         await end_many(services, fetched.unreadable, lambda _: reason, detail=_UNREADABLE)
-        await hurry(services)
+        await wake_leader(services)
     return leases_now, [_grant(services, attempt) for attempt in fetched.attempts]
 
 

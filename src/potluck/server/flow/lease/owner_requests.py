@@ -18,7 +18,7 @@ from potluck.server import topics
 from potluck.server.auth.caller import Caller
 from potluck.server.flow.lease import device_status
 from potluck.server.flow.lease.check_offer import check_change
-from potluck.server.flow.notify.notify import hurry
+from potluck.server.flow.notify.notify import wake_leader
 from potluck.server.flow.settle.end_many import withdraw_unfetched
 from potluck.server.services import Services
 from potluck.store.attempts.leases import HeartbeatResult
@@ -149,7 +149,7 @@ async def _notify_node(services: Services, account_id: AccountId, node_id: NodeI
     """
     await withdraw_unfetched(services, node_id)
     await services.live.wake(topics.node(node_id))
-    await hurry(services)
+    await wake_leader(services)
     return await show(services, account_id, node_id, also_left=True)
 
 

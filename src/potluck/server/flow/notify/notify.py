@@ -29,7 +29,7 @@ def queue_end_event(
     return Event(account_id, EventKind.TASK_FINISHED, task_id, data=data)
 
 
-async def hurry(services: Services) -> None:
+async def wake_leader(services: Services) -> None:
     """Wakes the leader: there may be events to announce and tasks to place."""
     await services.live.wake(topics.OUTBOX)
     await services.live.wake(topics.SCHEDULE)

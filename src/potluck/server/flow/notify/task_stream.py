@@ -12,10 +12,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from potluck.decide.explain.sentences import (
+    waits_after_decline,
+    waits_for_back_off,
     waits_for_start,
-    waits_for_taker,
     waits_for_tasks,
-    waits_for_time,
 )
 from potluck.model.error import InvalidInput
 from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
@@ -68,10 +68,10 @@ async def view(services: Services, account_id: AccountId, task_id: TaskId) -> Ta
     """The task with the reason it waits for."""
     async with services.database.transaction() as connection:
         task = await tasks.get(connection, task_id, account_id)
-    return (await as_shown(services, account_id, [task]))[0]
+    return (await to_task_views(services, account_id, [task]))[0]
 
 
-async def as_shown(
+async def to_task_views(
     services: Services, account_id: AccountId, records: list[TaskRecord]
 ) -> list[TaskView]:
     """Adds waiting reasons and the time until which results are kept."""
@@ -100,7 +100,7 @@ def _pause(task: TaskView) -> WaitingReason:
         return waits_for_start(task.not_before)
     last = task.attempts[-1]
     is_declined = last.reason is EndReason.DECLINED
-    return waits_for_taker(last.node_name, last.detail) if is_declined else waits_for_time()
+    return waits_after_decline(last.node_name, last.detail) if is_declined else waits_for_back_off()
 
 
 async def _with_reasons(

@@ -21,7 +21,7 @@ from potluck.decide.delivery_policy import (
     GivenUp,
     Paused,
     RetryLater,
-    judge,
+    decide_delivery,
 )
 from potluck.model.backoff import BackOff
 from potluck.model.error import DestinationRefused, Unopenable
@@ -193,7 +193,7 @@ async def _conclude(
         sent.status,
         sent.asked_seconds,
     )
-    match judge(attempt, _rules(services), now, random.random()):
+    match decide_delivery(attempt, _rules(services), now, random.random()):
         case DeliveryDone():
             if await deliveries.finish(connection, claimed, DeliveryState.DELIVERED, now):
                 await webhooks.record_success(connection, claimed.webhook_id, now)

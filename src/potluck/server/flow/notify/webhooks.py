@@ -43,7 +43,7 @@ _SHOWN_BYTES = 2_000
 _BUSY_SECONDS = 2.0
 
 
-async def make(
+async def create(
     services: Services,
     account_id: AccountId,
     new: NewWebhook,
@@ -85,7 +85,7 @@ async def _made_before(
         webhook = await webhooks.get(connection, services.vault, view.id, account_id)
         if webhook is not None and secret in webhook.destination.secrets:
             return webhook.view
-    raise idempotent_secret.gone("webhook")
+    raise idempotent_secret.no_longer_valid("webhook")
 
 
 async def show_all(services: Services, account_id: AccountId) -> list[WebhookView]:
@@ -145,7 +145,7 @@ async def rotate(
 def _rotated_before(webhook: Webhook, secret: str) -> WebhookView:
     """Only the newest secret is returned again: an older one is no longer valid."""
     if secret != webhook.destination.secrets[0]:
-        raise idempotent_secret.gone("secret")
+        raise idempotent_secret.no_longer_valid("secret")
     return webhook.view
 
 

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from potluck.decide.arrays.items import accept as judge
-from potluck.decide.arrays.items import sort_out
+from potluck.decide.arrays.items import accept_outcomes as judge
+from potluck.decide.arrays.items import find_counted_runs
 from potluck.decide.attempt_change import AttemptChange, LockedAttempt, accept, end, prepare, start
 from potluck.decide.lifecycle import is_consistent
 from potluck.model.error import Conflict, InvalidInput, PotluckError
@@ -27,7 +27,7 @@ from potluck.server.auth.tokens import is_lease_token
 from potluck.server.flow.batch import try_batch_then_each
 from potluck.server.flow.lease.adopt import find_or_readopt, stale_lease
 from potluck.server.flow.lease.lease import check_token, mark_node_seen
-from potluck.server.flow.notify.notify import hurry
+from potluck.server.flow.notify.notify import wake_leader
 from potluck.server.flow.report import function_results
 from potluck.server.flow.settle.settle import retry_wait, write_changes
 from potluck.server.services import Services
@@ -75,7 +75,7 @@ async def report(
     else:
         for batch in _batches(items):
             answers |= await try_batch_then_each(batch, take_batch, take_one, but=PotluckError)
-    await hurry(services)
+    await wake_leader(services)
     return ReportAnswers([answers[place] for place in range(len(items))])
 
 
@@ -257,7 +257,7 @@ async def _accept(
     attempt = change.attempt
     if attempt.held is None:
         raise stale_lease(attempt.id)
-    sorted_items = sort_out(report.returned, attempt.held.remaining)
+    sorted_items = find_counted_runs(report.returned, attempt.held.remaining)
     if sorted_items is None:
         raise InvalidInput("Some of the items returned together are open, and some are not.")
     returned = [report.returned[place] for place in sorted_items.runs]

@@ -18,7 +18,9 @@ _PAGE_BYTES = 4 * 2**20
 _PAGE_PIECES = 10_000
 
 
-async def ask(services: Services, account_id: AccountId, request: AskResults) -> Results:
+async def wait_for_results(
+    services: Services, account_id: AccountId, request: AskResults
+) -> Results:
     """Returns as soon as a task has ended or has new results."""
     behind = {task.task_id: task.behind for task in request.tasks}
     clock, settings = asyncio.get_running_loop(), services.settings

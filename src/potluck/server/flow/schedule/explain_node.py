@@ -37,7 +37,7 @@ async def explain_node(
     async with services.database.transaction() as connection:
         node = await node_conditions.own_node(connection, node_id, account_id)
     sentence_known = _unplanned(node)
-    if sentence_known is None and await scheduler_health.is_in_trouble(services):
+    if sentence_known is None and await scheduler_health.is_failing(services):
         sentence_known = scheduler_health.REASON.sentence
     encoded = await leader_rpc.ask(services, node_id) if sentence_known is None else None
     if encoded is None:

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import structlog
 from msgspec import Struct
 
-from potluck.decide.explain.reason_updates import Waiting
-from potluck.decide.queue.task_groups import LineKey
+from potluck.decide.explain.reason_updates import WaitingUpdate
+from potluck.decide.queue.task_groups import GroupKey
 from potluck.decide.types import Assignment
 from potluck.server import topics
 from potluck.server.flow.schedule.assign import BATCH, apply_assignments
@@ -25,8 +25,8 @@ class Round(Struct, frozen=True):
     """The result of a slice, with the waiting reasons that changed."""
 
     assigned: tuple[Assignment, ...]
-    waiting: dict[LineKey, Waiting]
-    emptied: tuple[LineKey, ...]  # groups without waiting tasks
+    waiting: dict[GroupKey, WaitingUpdate]
+    emptied: tuple[GroupKey, ...]  # groups without waiting tasks
     is_placed: bool  # False if there may be more to place now
     is_told: bool  # False if there may be more reasons to publish
 

@@ -5,8 +5,8 @@ from potluck.model.error import Conflict
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.model.task import EndReason, TaskState
 from potluck.server import topics
-from potluck.server.flow.notify.notify import hurry, queue_end_event, record_events
-from potluck.server.flow.notify.task_stream import as_shown
+from potluck.server.flow.notify.notify import queue_end_event, record_events, wake_leader
+from potluck.server.flow.notify.task_stream import to_task_views
 from potluck.server.flow.settle.settle import write_changes
 from potluck.server.services import Services
 from potluck.store.attempts import attempts
@@ -22,8 +22,8 @@ async def cancel(services: Services, account_id: AccountId, task_id: TaskId) -> 
         record = await tasks.get(connection, task_id, account_id)
     for node_id in sorted(nodes):
         await services.live.wake(topics.node(node_id))
-    await hurry(services)
-    (view,) = await as_shown(services, account_id, [record])
+    await wake_leader(services)
+    (view,) = await to_task_views(services, account_id, [record])
     return view
 
 

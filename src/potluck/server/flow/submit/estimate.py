@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from msgspec import Struct
 from msgspec.structs import replace
 
-from potluck.decide.admission import admit_after, check_affordable, queue_is_full
-from potluck.decide.cost import Cost, cost
+from potluck.decide.admission import admit_after, check_affordable, queue_full_error
+from potluck.decide.cost import CostEstimate, estimate_cost
 from potluck.decide.explain.sentences import refusal_sentence, waits_for_tasks
 from potluck.decide.task_estimate import Estimated
 from potluck.decide.types import WaitingTask
@@ -51,7 +51,7 @@ class _EstimatedTask(Struct, frozen=True):
 
 async def estimate(services: Services, account_id: AccountId, request: TaskRequest) -> Estimate:
     entry = await _admit(services, account_id, request)
-    if await scheduler_health.is_in_trouble(services):
+    if await scheduler_health.is_failing(services):
         raise Unavailable(scheduler_health.REASON.sentence, "", _AGAIN_SECONDS)
     answer = await leader_rpc.ask(services, _hypothetical(account_id, entry))
     if answer is None:
@@ -69,7 +69,7 @@ async def _admit(services: Services, account_id: AccountId, request: TaskRequest
         task = admit_task(new_request, allowance, must_pay=False)
         most = allowance.quotas.queued
         if most is not None and await tasks.count_queued(connection, account_id, most) >= most:
-            raise queue_is_full(most)
+            raise queue_full_error(most)
         after = await dependencies.read_states(connection, request.after, account_id)
     admit_after(request.after, after)
     unaffordable = None
@@ -112,7 +112,7 @@ def answer_estimate(memory: LeaderMemory, question: HypotheticalTask) -> _Leader
 
 def _answer(entry: _EstimatedTask, answer: _LeaderEstimate) -> Estimate:
     estimated, market = answer.found, answer.found.market
-    costs = cost(entry.request, market, entry.available_micro, estimated.item_seconds)
+    costs = estimate_cost(entry.request, market, entry.available_micro, estimated.item_seconds)
     can_pay = costs.can_pay and entry.unaffordable is None
     result = Estimate(
         outlook=Outlook.NOW if estimated.starts_now else Outlook.LATER,
@@ -144,7 +144,7 @@ def _answer(entry: _EstimatedTask, answer: _LeaderEstimate) -> Estimate:
     return _in_time(result, entry, answer)
 
 
-def _without_credit(estimate: Estimate, entry: _EstimatedTask, costs: Cost) -> Estimate:
+def _without_credit(estimate: Estimate, entry: _EstimatedTask, costs: CostEstimate) -> Estimate:
     """With the message of the submission's refusal, or an equivalent one."""
     error = entry.unaffordable or _too_dear(entry, costs)
     return replace(
@@ -155,7 +155,7 @@ def _without_credit(estimate: Estimate, entry: _EstimatedTask, costs: Cost) -> E
     )
 
 
-def _too_dear(entry: _EstimatedTask, costs: Cost) -> UnaffordableTask:
+def _too_dear(entry: _EstimatedTask, costs: CostEstimate) -> UnaffordableTask:
     assert costs.hold_micro is not None, "an unaffordable task has a price"
     what = "Running" if entry.request.items is None else "Running one item"
     return UnaffordableTask(

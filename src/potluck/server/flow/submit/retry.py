@@ -6,12 +6,12 @@ waited for again, and its secrets were deleted when it ended: they must be given
 
 from msgspec.structs import replace
 
-from potluck.decide.arrays.retry_items import again
+from potluck.decide.arrays.retry_items import plan_retry
 from potluck.model.error import Conflict, InvalidInput
 from potluck.model.ids import AccountId, TaskId
 from potluck.model.task import TaskRequest
 from potluck.model.task_spec import blobs_of
-from potluck.server.flow.notify.notify import hurry
+from potluck.server.flow.notify.notify import wake_leader
 from potluck.server.flow.notify.task_stream import add_pause_reason
 from potluck.server.flow.submit.submit import enqueue_without_files, make_new_task
 from potluck.server.services import Services
@@ -37,7 +37,7 @@ async def retry_task(
         if queued_id == new.id:
             await _claim_files(connection, new, task_id)
         record = await tasks.get(connection, queued_id, account_id)
-    await hurry(services)
+    await wake_leader(services)
     return add_pause_reason(record)
 
 
@@ -67,7 +67,7 @@ def _retry_of(
             "Wait for its end, or cancel it with `potluck cancel`; then retry it.",
         )
     new_request = _with_secrets(task_id, source, request)
-    left = None if source.array is None else again(source.array, request.all_items)
+    left = None if source.array is None else plan_retry(source.array, request.all_items)
     retried = Origin(task_id, left, request.all_items)
     return make_new_task(services, account_id, new_request, idempotency_key, retried)
 

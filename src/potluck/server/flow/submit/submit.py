@@ -8,13 +8,18 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from potluck.decide.admission import admit, admit_after, admit_priority, queue_is_full
-from potluck.decide.derived_requirements import effective
+from potluck.decide.admission import (
+    admit,
+    admit_after,
+    admit_priority,
+    queue_full_error,
+)
+from potluck.decide.derived_requirements import derive_requirements
 from potluck.model.error import Conflict, QuotaExceeded
 from potluck.model.ids import AccountId, TaskId
 from potluck.model.task import TaskRequest
 from potluck.model.task_spec import blobs_of
-from potluck.server.flow.notify.notify import hurry
+from potluck.server.flow.notify.notify import wake_leader
 from potluck.server.flow.notify.task_stream import add_pause_reason
 from potluck.server.flow.schedule.dependents import cancel_dependents
 from potluck.server.services import Services
@@ -35,7 +40,7 @@ async def submit(
     async with services.database.transaction() as connection:
         task_id = await enqueue(services, connection, new)
         record = await tasks.get(connection, task_id, account_id)
-    await hurry(services)
+    await wake_leader(services)
     return add_pause_reason(record)
 
 
@@ -126,7 +131,7 @@ async def load_allowance(
 
 def admit_task(task: NewTask, allowance: Allowance, *, must_pay: bool = True) -> NewTask:
     """Returns the task with its implied requirements; raises if it may not be queued."""
-    requirements = effective(task.request, allowance.wallet)
+    requirements = derive_requirements(task.request, allowance.wallet)
     for wallet in (*task.request.trust, *task.request.requirements.owners):
         checksummed(wallet)  # raises for a mistyped wallet, which would gain access
     request = replace(task.request, requirements=requirements)
@@ -143,4 +148,4 @@ async def check_queue_room(
     if most is None or not new:
         return
     if await tasks.room_in_queue(connection, new[0].account_id, most) < len(new):
-        raise queue_is_full(most)
+        raise queue_full_error(most)

@@ -12,7 +12,7 @@ from potluck.model.ids import AccountId
 from potluck.model.task import TaskRequest
 from potluck.model.task_spec import blobs_of
 from potluck.server.flow.batch import try_batch_then_each
-from potluck.server.flow.notify.notify import hurry
+from potluck.server.flow.notify.notify import wake_leader
 from potluck.server.flow.submit.submit import (
     admit_task,
     check_queue_room,
@@ -47,7 +47,7 @@ async def submit_many(
         catch=PotluckError,
         but=Unavailable,
     )
-    await hurry(services)
+    await wake_leader(services)
     return TasksSubmitted([answers[place] for place in range(len(new))])
 
 
