@@ -96,7 +96,7 @@ async def test_puts_and_deletes_do_not_trip_over_each_other(blobs: DirectoryBlob
     ],
 )
 async def test_a_name_that_is_not_ours_is_refused(blobs: DirectoryBlobs, key: str) -> None:
-    with pytest.raises(AssertionError, match="name"):
+    with pytest.raises(AssertionError, match="key"):
         await blobs.put(key, b"")
 
 
