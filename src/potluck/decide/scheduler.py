@@ -25,26 +25,14 @@ from potluck.decide.pool.capacity import PoolCapacity
 from potluck.decide.pool.suitable_devices import Suitability, UsableDevices
 from potluck.decide.queue.blocked import BlockedGroups
 from potluck.decide.queue.ready_groups import ReadyGroups
-from potluck.decide.queue.task_groups import (
-    BlockReason,
-    LineKey,
-    Shape,
-    TaskGroup,
-    TaskGroups,
-)
+from potluck.decide.queue.task_groups import BlockReason, LineKey, Shape, TaskGroup, TaskGroups
 from potluck.decide.reservations.forecast import StartForecaster, StartRates
 from potluck.decide.reservations.reservation_policy import ReservationPolicy
 from potluck.decide.reservations.reserve import Claim, Reservations, ReserveSettings
 from potluck.decide.reservations.running import RunningWork
 from potluck.decide.reservations.timetable import Timetable
 from potluck.decide.task_estimate import Estimated, Estimator
-from potluck.decide.types import (
-    AccountShare,
-    Assignment,
-    FreeNode,
-    RunningAttempt,
-    WaitingTask,
-)
+from potluck.decide.types import AccountShare, Assignment, FreeNode, RunningAttempt, WaitingTask
 from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
 
 # Checks of groups in a round, which take a fraction of a second.
