@@ -20,12 +20,7 @@ from potluck.decide.arrays.items import (
 )
 from potluck.decide.charges import Billable, charge_micro
 from potluck.decide.lifecycle import attempt_may_become, is_nodes_fault, task_may_become
-from potluck.decide.retry_policy import (
-    History,
-    Wait,
-    decide_next,
-    is_counted_loss,
-)
+from potluck.decide.retry_policy import History, Wait, decide_next, is_counted_loss
 from potluck.model.blob import Value
 from potluck.model.ids import AttemptId, NodeId, TaskId
 from potluck.model.lease import AttemptState

@@ -38,13 +38,7 @@ from potluck.decide.reservations.reserve import Claim, Reservations, ReserveSett
 from potluck.decide.reservations.running import RunningWork
 from potluck.decide.reservations.timetable import Timetable
 from potluck.decide.task_estimate import Estimated, Estimator
-from potluck.decide.types import (
-    AccountShare,
-    Assignment,
-    FreeNode,
-    RunningAttempt,
-    WaitingTask,
-)
+from potluck.decide.types import AccountShare, Assignment, FreeNode, RunningAttempt, WaitingTask
 from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
 
 # Checks of groups in a round, which take a fraction of a second.

@@ -15,13 +15,7 @@ from potluck.decide.order.interface import OrderPolicy
 from potluck.decide.placement.interface import Placement
 from potluck.decide.reservations.reserve import ReserveSettings
 from potluck.decide.scheduler import Scheduler
-from potluck.decide.types import (
-    Assignment,
-    FreeDevice,
-    FreeNode,
-    RunningAttempt,
-    WaitingTask,
-)
+from potluck.decide.types import Assignment, FreeDevice, FreeNode, RunningAttempt, WaitingTask
 from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
 from potluck.model.error import InvalidInput
 from potluck.model.ids import AccountId, AttemptId, DeviceId, NodeId, TaskId

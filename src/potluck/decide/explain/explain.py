@@ -4,12 +4,7 @@ from collections import Counter
 from collections.abc import Mapping
 
 from potluck.decide.account import SchedulerAccount
-from potluck.decide.explain.node import (
-    NodeExplained,
-    Queue,
-    WaitingGroup,
-    explain_node,
-)
+from potluck.decide.explain.node import NodeExplained, Queue, WaitingGroup, explain_node
 from potluck.decide.explain.sentences import Explained, waiting_reason
 from potluck.decide.explain.suggestions import suggest_changes
 from potluck.decide.order.interface import OrderPolicy, Turn

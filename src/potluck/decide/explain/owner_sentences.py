@@ -41,12 +41,10 @@ _WORDS = {
         ", but without a sandbox it runs only its owner's tasks",
     ),
     Refusal.OWNER: _OwnerSentence(
-        "does not allow this owner's nodes",
-        "do not allow this owner's nodes",
+        "does not allow this owner's nodes", "do not allow this owner's nodes"
     ),
     Refusal.KIND: _OwnerSentence(
-        "is of a kind that it cannot run ({asked})",
-        "are of kinds that it cannot run ({asked})",
+        "is of a kind that it cannot run ({asked})", "are of kinds that it cannot run ({asked})"
     ),
     Refusal.SANDBOX: _OwnerSentence(
         "requires a sandbox of strength {asked}",

@@ -33,10 +33,7 @@ _SENTENCES = {
         "runs another Python version than the task requires",
         "run another Python version than the task requires",
     ),
-    Refusal.LABELS: (
-        "lacks a label that the task requires",
-        "lack a label that the task requires",
-    ),
+    Refusal.LABELS: ("lacks a label that the task requires", "lack a label that the task requires"),
     Refusal.RELIABILITY: (
         "is less reliable than the task requires",
         "are less reliable than the task requires",
@@ -61,10 +58,7 @@ _SENTENCES = {
         "has no device with enough memory",
         "have no device with enough memory",
     ),
-    Refusal.TASK_KIND: (
-        "does not accept tasks of this kind",
-        "do not accept tasks of this kind",
-    ),
+    Refusal.TASK_KIND: ("does not accept tasks of this kind", "do not accept tasks of this kind"),
     Refusal.WALLET: (
         "does not accept tasks of this account",
         "do not accept tasks of this account",
@@ -167,8 +161,7 @@ _BLOCK_REASONS = {
         "kept", "The free capacity is reserved for tasks that have waited longer."
     ),
     BlockReason.SLOW: WaitingReason(
-        "slow",
-        "The free nodes are too slow for the rest of the array, or its items fail on them.",
+        "slow", "The free nodes are too slow for the rest of the array, or its items fail on them."
     ),
     BlockReason.CREDIT: WaitingReason(
         "credit", "Every free node costs more than the account's remaining credit."

@@ -6,13 +6,7 @@ Where every node refuses several requirements, it names all that the closest nod
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from potluck.decide.explain.relaxations import (
-    FIELD_OF,
-    MEASURE_OF,
-    MEASURES,
-    PLAIN,
-    relax,
-)
+from potluck.decide.explain.relaxations import FIELD_OF, MEASURE_OF, MEASURES, PLAIN, relax
 from potluck.decide.pool.feasibility import Refusal, suitable
 from potluck.decide.types import FreeNode, WaitingTask
 

@@ -3,13 +3,7 @@
 from collections.abc import Callable
 
 from potluck.decide.order.interface import OrderPolicy
-from potluck.decide.order.policies import (
-    Fair,
-    Fcfs,
-    Priority,
-    RoundRobin,
-    Shortest,
-)
+from potluck.decide.order.policies import Fair, Fcfs, Priority, RoundRobin, Shortest
 
 ORDERS: dict[str, Callable[[], OrderPolicy]] = {
     "fair": Fair,

@@ -4,13 +4,7 @@ from collections.abc import Callable
 
 from potluck.decide.placement.fragmentation import Fragmentation
 from potluck.decide.placement.interface import Placement
-from potluck.decide.placement.policies import (
-    BestFit,
-    Cheapest,
-    FirstFit,
-    Pack,
-    Spread,
-)
+from potluck.decide.placement.policies import BestFit, Cheapest, FirstFit, Pack, Spread
 
 PLACEMENTS: dict[str, Callable[[], Placement]] = {
     "first-fit": FirstFit,

@@ -17,7 +17,7 @@ from potluck.model.task import Requirements
 class PlacementChoice(Struct, gc=False):
     """Devices of a node for a task.
 
-    Devices are identified by position: `room.milli[usable.position]` is the free share of the
+    Devices are identified by position: `capacity.milli[usable.position]` is the free share of the
     device that a `usable` of `taken` would use.
     """
 

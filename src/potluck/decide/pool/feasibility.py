@@ -10,12 +10,7 @@ from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
-from potluck.decide.types import (
-    DeviceShare,
-    FreeDevice,
-    FreeNode,
-    WaitingTask,
-)
+from potluck.decide.types import DeviceShare, FreeDevice, FreeNode, WaitingTask
 from potluck.model.device import WHOLE_DEVICE_MILLI, Availability, DeviceKind
 from potluck.model.ids import AccountId, NodeId
 from potluck.model.task import Requirements

@@ -5,12 +5,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from potluck.decide.types import (
-    DeviceShare,
-    FreeDevice,
-    FreeNode,
-    RunningAttempt,
-)
+from potluck.decide.types import DeviceShare, FreeDevice, FreeNode, RunningAttempt
 from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
 from potluck.model.ids import AccountId
 from potluck.model.task import Requirements

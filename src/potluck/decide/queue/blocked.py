@@ -3,12 +3,7 @@
 import heapq
 from collections.abc import Iterable, Iterator
 
-from potluck.decide.queue.task_groups import (
-    BlockReason,
-    Shape,
-    TaskGroup,
-    TaskGroups,
-)
+from potluck.decide.queue.task_groups import BlockReason, Shape, TaskGroup, TaskGroups
 from potluck.model.ids import AccountId
 
 # A set in order of insertion, so that equal inputs give equal plans.

@@ -94,11 +94,7 @@ class StartForecaster:
         return self._by_ends(task, position, suitable, now)
 
     def _by_ends(
-        self,
-        task: WaitingTask,
-        position: int,
-        suitable: dict[NodeId, UsableDevices],
-        now: float,
+        self, task: WaitingTask, position: int, suitable: dict[NodeId, UsableDevices], now: float
     ) -> Forecast | None:
         """By the expected ends of running attempts; only for the first task in order."""
         if position > 1 or len(suitable) < task.nodes:
