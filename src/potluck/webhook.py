@@ -18,13 +18,7 @@ from msgspec.structs import force_setattr
 from potluck.model.error import BadSettings, InvalidInput, UntrustedWebhook
 from potluck.model.event import EventKind
 from potluck.wire import codec
-from potluck.wire.signing.webhook_signature import (
-    ID,
-    SIGNATURE,
-    TIMESTAMP,
-    is_signed,
-    key_of,
-)
+from potluck.wire.signing.webhook_signature import ID, SIGNATURE, TIMESTAMP, is_signed, key_of
 
 __all__ = ["ReceivedEvent", "UntrustedWebhook", "verify"]
 

@@ -19,10 +19,7 @@ OFFENCES = {
     ),
     "The decisions are pure": ("decide/offence.py", "import time"),
     "The provider's state machine is pure": ("provider/state.py", "import random"),
-    "Only assemble names concrete drivers": (
-        "server/flow/offence.py",
-        "import potluck.live.redis",
-    ),
+    "Only assemble names concrete drivers": ("server/flow/offence.py", "import potluck.live.redis"),
     "What every stage is given": ("server/services.py", "import potluck.server.flow.notify.notify"),
 }
 

@@ -85,10 +85,7 @@ class S3Server:
         data = self.objects.get(key)
         if data is None:
             return web.Response(status=404)
-        headers: dict[str, Any] = {
-            "ETag": '"x"',
-            "Last-Modified": "Thu, 01 Jan 2026 00:00:00 GMT",
-        }
+        headers: dict[str, Any] = {"ETag": '"x"', "Last-Modified": "Thu, 01 Jan 2026 00:00:00 GMT"}
         match = re.fullmatch(r"bytes=(\d+)-(\d+)", request.headers.get("range", ""))
         if match is None:
             return web.Response(body=data, headers=headers)

@@ -10,13 +10,7 @@ from potluck.model.ids import TaskId
 from potluck.model.lease import AttemptState
 from potluck.model.task import TaskState, WaitingReason
 from potluck.wire.consumer import ItemCounts, TaskPage, TaskView
-from tests.cli.pool_fixture import (
-    OPEN,
-    ago,
-    an_attempt,
-    ended_tasks,
-    plays_a_pool,
-)
+from tests.cli.pool_fixture import OPEN, ago, an_attempt, ended_tasks, plays_a_pool
 from tests.consumer.fake_server import FakeServer, Scene, a_task, log_event, says, state_event
 
 PORT = 18470

@@ -131,8 +131,7 @@ def test_ps_filters_and_counts_items(user: CommandLine, server: FakeServer) -> N
 
 def test_quota_changes_only_what_is_named(user: CommandLine, server: FakeServer) -> None:
     account = AccountView(
-        *(AccountId("account_1"), "0xAb", [Role.CONSUMER], NOW, 0, 0),
-        quota=Quota(2.0, 8, 100),
+        *(AccountId("account_1"), "0xAb", [Role.CONSUMER], NOW, 0, 0), quota=Quota(2.0, 8, 100)
     )
     server.plays("/v1/accounts", says(AccountPage([account])))
     server.plays("/v1/accounts/account_1/quota", Scene(204))

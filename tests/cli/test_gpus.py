@@ -116,11 +116,7 @@ def test_the_server_is_asked_as_a_task_asks(user: CommandLine, server: FakeServe
     ],
 )
 def test_what_comes_first(order: OfferOrder, first: str, last: str) -> None:
-    cards = [
-        ("RTX 4090", 2, 24, 1000, 0.9),
-        ("H100", 9, 80, 0, 1.0),
-        ("L4", 1, 26, 500, 0.5),
-    ]
+    cards = [("RTX 4090", 2, 24, 1000, 0.9), ("H100", 9, 80, 0, 1.0), ("L4", 1, 26, 500, 0.5)]
     found = [
         PoolDevice(
             *(DeviceId(f"device_{number}"), NodeId("node_1"), "attic", NodeState.ONLINE),

@@ -4,12 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from potluck.decide.binding import (
-    BindingClaim,
-    BindingVerdict,
-    Contest,
-    decide_binding,
-)
+from potluck.decide.binding import BindingClaim, BindingVerdict, Contest, decide_binding
 from potluck.model.ids import AccountId
 
 # The contender's time is over first, then the incumbent's, which may be away.

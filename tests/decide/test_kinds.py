@@ -9,13 +9,7 @@ from potluck.decide.derived_requirements import derive_requirements
 from potluck.model.blob import BlobRef, NamedFile, Value
 from potluck.model.error import InvalidInput
 from potluck.model.task import Requirements, TaskRequest
-from potluck.model.task_spec import (
-    CommandSpec,
-    ContainerSpec,
-    FunctionSpec,
-    ScriptSpec,
-    TaskSpec,
-)
+from potluck.model.task_spec import CommandSpec, ContainerSpec, FunctionSpec, ScriptSpec, TaskSpec
 
 BLOB = BlobRef("0" * 64, 1)
 ME, FRIEND, OTHER = (f"0x{digit * 40}" for digit in "a1F")

@@ -12,12 +12,7 @@ from potluck.decide.types import AccountShare, WaitingTask
 from potluck.model.ids import AccountId
 from potluck.model.task import ItemRange
 from tests.decide.builders import ALICE, BOB, task
-from tests.decide.schedulers import (
-    NOW,
-    node_with,
-    running,
-    scheduler,
-)
+from tests.decide.schedulers import NOW, node_with, running, scheduler
 
 CAROL = AccountId("account_carol")
 

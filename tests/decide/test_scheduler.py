@@ -14,12 +14,7 @@ from potluck.decide.types import AccountShare, Assignment, WaitingTask
 from potluck.model.ids import NodeId, TaskId
 from potluck.model.task import GIB, ItemRange
 from tests.decide.builders import ALICE, BOB, gpu, node, task
-from tests.decide.schedulers import (
-    NOW,
-    node_with,
-    running,
-    scheduler,
-)
+from tests.decide.schedulers import NOW, node_with, running, scheduler
 
 MANY = 10_000
 

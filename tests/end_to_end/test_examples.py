@@ -19,13 +19,7 @@ from msgspec import Struct
 
 from potluck.wire import routes
 from tests.cli.command_line import CommandLine, Finished, InProcess
-from tests.processes import (
-    FAST_PROVIDER,
-    ProviderProcess,
-    ServerProcess,
-    await_true,
-    free_port,
-)
+from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess, await_true, free_port
 from tests.provider.dependencies.package_index import loopback_index
 from tests.provider.dependencies.repacked import offer
 
@@ -81,7 +75,7 @@ ELSEWHERE = {
 }
 EXCUSED = {
     "train_with_torch.py": "no test downloads PyTorch; it runs where PyTorch is installed, and"
-    " train_with_checkpoint.py shows the same way to go on",
+    " train_with_checkpoint.py shows the same way to go on"
 }
 
 

@@ -75,11 +75,7 @@ def row(database_url: str) -> Iterator[Row]:
 
 @pytest.fixture
 def shared(database_url: str, redis_url: str) -> dict[str, str]:
-    return {
-        "POTLUCK_DATABASE_URL": database_url,
-        "POTLUCK_REDIS_URL": redis_url,
-        **IN_PRODUCTION,
-    }
+    return {"POTLUCK_DATABASE_URL": database_url, "POTLUCK_REDIS_URL": redis_url, **IN_PRODUCTION}
 
 
 def taken_over(row: Row, term: int, since: float) -> float:

@@ -28,11 +28,7 @@ NO_LIMIT = {"POTLUCK_ACCOUNT_REQUESTS_PER_SECOND": "0"}
 def shared(tmp_path: Path, database_url: str) -> dict[str, str]:
     """What instances of one installation share: the database, and the file with its keys."""
     file = str(tmp_path / "encryption-key")
-    return {
-        "POTLUCK_DATABASE_URL": database_url,
-        "POTLUCK_ENCRYPTION_KEY_FILE": file,
-        **NO_LIMIT,
-    }
+    return {"POTLUCK_DATABASE_URL": database_url, "POTLUCK_ENCRYPTION_KEY_FILE": file, **NO_LIMIT}
 
 
 class Submitted:

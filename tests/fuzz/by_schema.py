@@ -27,11 +27,7 @@ _PACKED_SHARE = 0.3  # of the bodies, in MessagePack instead of JSON
 
 
 def try_by_schema(
-    document: dict[str, Any],
-    callers: list[FuzzCaller],
-    asker: Asker,
-    counts: Counts,
-    wanted: int,
+    document: dict[str, Any], callers: list[FuzzCaller], asker: Asker, counts: Counts, wanted: int
 ) -> None:
     """At least this many: rounds over every operation, the wrong ones first, until they are there.
 

@@ -4,13 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from potluck.local.template import (
-    BUILT_IN,
-    Template,
-    all_templates,
-    find_template,
-    own_templates,
-)
+from potluck.local.template import BUILT_IN, Template, all_templates, find_template, own_templates
 from potluck.model.error import InvalidInput, NotFound, PotluckError
 from potluck.model.script import read_metadata
 

@@ -324,9 +324,7 @@ def _endpoint(
             response = await _answered(fake, handler, request)
         except PotluckError as error:
             response = web.Response(
-                status=error.status,
-                body=encode_json(to_problem(error)),
-                content_type=CONTENT_TYPE,
+                status=error.status, body=encode_json(to_problem(error)), content_type=CONTENT_TYPE
             )
         await fake._notify()
         if fake.swallow_answers:

@@ -101,9 +101,7 @@ class Recorder(UnconfinedDriver):
         raise SandboxUnavailable("It runs nothing.")
 
 
-async def test_what_names_an_image_goes_to_the_engine_and_all_else_does_not(
-    tmp_path: Path,
-) -> None:
+async def test_what_names_an_image_goes_to_the_engine_and_all_else_does_not(tmp_path: Path) -> None:
     async def unheard(_: str, __: bytes) -> None: ...
 
     plain, images = Recorder(), Recorder()
@@ -115,9 +113,7 @@ async def test_what_names_an_image_goes_to_the_engine_and_all_else_does_not(
         await WithImages(plain, None, tmp_path).run(replace(a_run("a"), image="busybox"), unheard)
 
 
-async def test_what_an_earlier_life_worked_in_goes_also_without_its_engine(
-    tmp_path: Path,
-) -> None:
+async def test_what_an_earlier_life_worked_in_goes_also_without_its_engine(tmp_path: Path) -> None:
     work = ContainerWork(tmp_path / DIRECTORY / "run", MIB)
     (work.path / "large").write_bytes(bytes(1000))
     os.close(work.descriptor)

@@ -13,14 +13,7 @@ from potluck.model.account import Role
 from potluck.server.api.http.access import check_policies
 from potluck.server.api.operations import OPERATIONS
 from tests.processes import ServerProcess
-from tests.security.matrix import (
-    FOREIGN,
-    MISSING,
-    Answer,
-    Matrix,
-    Operation,
-    operations,
-)
+from tests.security.matrix import FOREIGN, MISSING, Answer, Matrix, Operation, operations
 from tests.security.players import Player
 from tests.tally import tallying
 

@@ -152,10 +152,7 @@ def test_a_deadlock_ends_at_once_for_one_of_the_two(sessions: Sessions) -> None:
         return "done"
 
     async def work(database: HistoryDatabase) -> tuple[list[str], float]:
-        both = (
-            write(database, "leader", "event_head"),
-            write(database, "event_head", "leader"),
-        )
+        both = (write(database, "leader", "event_head"), write(database, "event_head", "leader"))
         ends = sorted(await asyncio.gather(*both))
         return ends, asyncio.get_running_loop().time()
 

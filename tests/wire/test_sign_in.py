@@ -11,13 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from potluck.model.error import InvalidInput
-from potluck.wire.signing.sign_in_message import (
-    LONGEST_MESSAGE,
-    SignIn,
-    moment,
-    read,
-    write,
-)
+from potluck.wire.signing.sign_in_message import LONGEST_MESSAGE, SignIn, moment, read, write
 from tests.shared import shared_folder
 from tests.tally import tallying
 

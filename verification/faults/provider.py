@@ -271,10 +271,5 @@ def _terms(world: World, price: int) -> DeviceTerms:
 
 def _device(kind: DeviceKind, uuid: str, terms: DeviceTerms) -> DeviceDescription:
     return DeviceDescription(
-        kind=kind,
-        uuid=uuid,
-        vendor="NVIDIA",
-        model="RTX 4090",
-        memory_bytes=24 * GIB,
-        terms=terms,
+        kind=kind, uuid=uuid, vendor="NVIDIA", model="RTX 4090", memory_bytes=24 * GIB, terms=terms
     )

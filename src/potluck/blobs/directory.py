@@ -17,13 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Self, TypeVar
 
-from potluck.blobs.interface import (
-    STEP_BYTES,
-    Assembled,
-    check_key,
-    check_prefix,
-    rechunk,
-)
+from potluck.blobs.interface import STEP_BYTES, Assembled, check_key, check_prefix, rechunk
 from potluck.local.durable_files import sync, write_all
 from potluck.local.shielded import finish_despite_cancel
 from potluck.model.error import NotFound, Unavailable

@@ -20,13 +20,7 @@ import structlog
 from obstore.exceptions import BaseError
 from obstore.store import AzureStore, GCSStore, S3Store, from_url
 
-from potluck.blobs.interface import (
-    STEP_BYTES,
-    Assembled,
-    check_key,
-    check_prefix,
-    rechunk,
-)
+from potluck.blobs.interface import STEP_BYTES, Assembled, check_key, check_prefix, rechunk
 from potluck.model.error import BadSettings, NotFound, Unavailable
 
 log = structlog.get_logger()

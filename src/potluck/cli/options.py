@@ -32,8 +32,7 @@ ServerOption = Annotated[
 JsonOption = Annotated[
     bool,
     typer.Option(
-        "--json",
-        help='Write only JSON to stdout; an error is the last line, {"error": {…}}.',
+        "--json", help='Write only JSON to stdout; an error is the last line, {"error": {…}}.'
     ),
 ]
 DryRunOption = Annotated[

@@ -81,8 +81,7 @@ def _check_files(files: Iterable[NamedFile], taken: Iterable[str]) -> None:
         own = next((each for each in (path, path.partition("/")[0]) if each in taken), None)
         if own is not None:
             raise InvalidInput(
-                f"The path {path!r} is reserved for the task's own {own!r}.",
-                "Choose another path.",
+                f"The path {path!r} is reserved for the task's own {own!r}.", "Choose another path."
             )
         above = next((each for each in _above(path) if each in paths), None)
         if above is not None:
@@ -113,8 +112,7 @@ def admit_after(after: Iterable[TaskId], states: Mapping[TaskId, TaskState]) -> 
     for task_id in after:
         if task_id not in states:
             raise InvalidInput(
-                f"You have no task {task_id} to wait for.",
-                "`potluck ps` lists your tasks.",
+                f"You have no task {task_id} to wait for.", "`potluck ps` lists your tasks."
             )
 
 
@@ -154,8 +152,7 @@ def _check_fraction(request: TaskRequest) -> None:
         )
     if requirements.device_kind is DeviceKind.CPU:
         raise InvalidInput(
-            "The task requests a fraction of a processor.",
-            "Request a number of cores instead.",
+            "The task requests a fraction of a processor.", "Request a number of cores instead."
         )
 
 
@@ -184,8 +181,7 @@ def _check_array(request: TaskRequest) -> None:
             )
         if request.allow_failures:
             raise InvalidInput(
-                "Only an array may allow failures.",
-                "Set the number of items (--array).",
+                "Only an array may allow failures.", "Set the number of items (--array)."
             )
     elif request.allow_failures > request.items:
         raise InvalidInput(

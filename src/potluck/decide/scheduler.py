@@ -25,13 +25,7 @@ from potluck.decide.pool.capacity import PoolCapacity
 from potluck.decide.pool.suitable_devices import Suitability, UsableDevices
 from potluck.decide.queue.blocked import BlockedGroups
 from potluck.decide.queue.ready_groups import ReadyGroups
-from potluck.decide.queue.task_groups import (
-    BlockReason,
-    GroupKey,
-    Shape,
-    TaskGroup,
-    TaskGroups,
-)
+from potluck.decide.queue.task_groups import BlockReason, GroupKey, Shape, TaskGroup, TaskGroups
 from potluck.decide.reservations.forecast import StartForecaster, StartRates
 from potluck.decide.reservations.reservation_policy import ReservationPolicy
 from potluck.decide.reservations.reserve import Claim, Reservations, ReserveSettings

@@ -2,18 +2,8 @@
 
 import mimetypes
 
-PICTURES = {
-    "image/png",
-    "image/jpeg",
-    "image/gif",
-    "image/webp",
-    "image/svg+xml",
-}
-TABLES = {
-    "text/csv",
-    "text/tab-separated-values",
-    "application/vnd.apache.parquet",
-}
+PICTURES = {"image/png", "image/jpeg", "image/gif", "image/webp", "image/svg+xml"}
+TABLES = {"text/csv", "text/tab-separated-values", "application/vnd.apache.parquet"}
 DRAWN = {"text/csv", "text/tab-separated-values"}  # the tables that are plain text
 # The system's own list differs from machine to machine.
 _KNOWN = {

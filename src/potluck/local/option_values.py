@@ -76,8 +76,7 @@ def whole_number(low: int, high: int) -> ValueKind:
     def spell(value: Any, name: str) -> int:
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
             raise InvalidInput(
-                f"{name} must be a whole number from {low} to {high:,}.",
-                "Write it without quotes.",
+                f"{name} must be a whole number from {low} to {high:,}.", "Write it without quotes."
             )
         return value
 
@@ -91,10 +90,7 @@ def _share(value: Any, name: str) -> float:
 
 
 def _measure(
-    parse: Callable[[str, str], Any],
-    metavar: str,
-    show: Callable[[Any], str],
-    unit: str = "",
+    parse: Callable[[str, str], Any], metavar: str, show: Callable[[Any], str], unit: str = ""
 ) -> ValueKind:
     """A number with a unit; a bare number has the same default unit as on the command line."""
 

@@ -115,7 +115,8 @@ _PANELS: Final[dict[str, list[TaskOption]]] = {
              help="Download the files in the task's $POTLUCK_OUTPUT to this directory."),
     ],
     "What it needs": [
-        _Row("gpu", kinds.whole_number(0, 64), "requirements.device_count", _ALL, 0, synonyms=("gpus",),
+        _Row("gpu", kinds.whole_number(0, 64), "requirements.device_count", _ALL, 0,
+             synonyms=("gpus",),
              help="Number of GPUs; 0: any device."),
         _Row("device-kind", kinds.choice(DeviceKind), "requirements.device_kind", _ALL,
              help="Only this kind of device."),
@@ -143,7 +144,8 @@ _PANELS: Final[dict[str, list[TaskOption]]] = {
              synonyms=("price",), help="Maximum price per hour, for all its devices together."),
     ],
     "Limits": [
-        _Row("cores", kinds.whole_number(1, 4096), "requirements.cores", _ALL, 1, synonyms=("cpu", "cpus"),
+        _Row("cores", kinds.whole_number(1, 4096), "requirements.cores", _ALL, 1,
+             synonyms=("cpu", "cpus"),
              help="Processor cores."),
         _Row("ram", kinds.SIZE, "requirements.memory_bytes", _ALL, "1GiB", synonyms=("mem",),
              help="Memory of the machine."),
@@ -157,7 +159,8 @@ _PANELS: Final[dict[str, list[TaskOption]]] = {
     "Many at once": [
         _Row("array", kinds.whole_number(1, MOST_ITEMS), "items", _ALL & ~_PYTHON,
              help="Run it N times; POTLUCK_ITEM is the number, from 0."),
-        _Row("allow-failures", kinds.whole_number(0, MOST_ITEMS), "allow_failures", _ALL & ~_PYTHON, 0,
+        _Row("allow-failures", kinds.whole_number(0, MOST_ITEMS), "allow_failures",
+             _ALL & ~_PYTHON, 0,
              help="It succeeds with up to this many failed items."),
     ],
     "When it runs": [

@@ -5,12 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from potluck.model.bounded_types import (
-    END,
-    LineText,
-    MemoryBytes,
-    ShortText,
-)
+from potluck.model.bounded_types import END, LineText, MemoryBytes, ShortText
 from potluck.model.terms import DeviceTerms
 
 # A device is divided into thousandths.

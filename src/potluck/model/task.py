@@ -125,17 +125,11 @@ class EndFacts(Struct, frozen=True):
 _failure = partial(EndFacts, attempt_state=AttemptState.FAILED, reporter=Reporter.ITEM)
 _preparation = partial(_failure, reporter=Reporter.NODE)
 _loss = partial(
-    EndFacts,
-    attempt_state=AttemptState.LOST,
-    reporter=Reporter.NODE,
-    node_fault=NodeFault.YES,
+    EndFacts, attempt_state=AttemptState.LOST, reporter=Reporter.NODE, node_fault=NodeFault.YES
 )
 _uncounted = partial(_loss, is_counted=False, next_try=NextTry.AT_ONCE)
 _cancellation = partial(
-    EndFacts,
-    attempt_state=AttemptState.CANCELLED,
-    reporter=Reporter.SERVER,
-    next_try=NextTry.NONE,
+    EndFacts, attempt_state=AttemptState.CANCELLED, reporter=Reporter.SERVER, next_try=NextTry.NONE
 )
 _failed_task = partial(_failure, reporter=Reporter.SERVER, next_try=NextTry.NEVER)
 _lost_task = partial(_loss, reporter=Reporter.SERVER, next_try=NextTry.NEVER)

@@ -5,13 +5,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from potluck.model.blob import MOST_INPUT_FILES, BlobRef, NamedFile, Value
-from potluck.model.bounded_types import (
-    END,
-    ArgumentText,
-    ShortText,
-    SourceText,
-    VariableName,
-)
+from potluck.model.bounded_types import END, ArgumentText, ShortText, SourceText, VariableName
 
 Arguments = Annotated[tuple[ArgumentText, ...], Meta(max_length=1024)]
 Variables = Annotated[dict[VariableName, ArgumentText], Meta(max_length=256)]

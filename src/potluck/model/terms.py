@@ -5,12 +5,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from potluck.model.bounded_types import (
-    END,
-    LineText,
-    Price,
-    ShortText,
-)
+from potluck.model.bounded_types import END, LineText, Price, ShortText
 
 WALLET_PATTERN = f"^0x[0-9a-fA-F]{{40}}{END}"
 WalletText = Annotated[str, Meta(pattern=WALLET_PATTERN)]

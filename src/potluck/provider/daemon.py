@@ -59,12 +59,7 @@ from potluck.provider.sandbox.sandbox_switch import (
     make_sandbox_switch,
     switch_sandboxes,
 )
-from potluck.provider.server.heartbeat import (
-    HeartbeatContent,
-    Pulse,
-    beat_forever,
-    watch_silence,
-)
+from potluck.provider.server.heartbeat import HeartbeatContent, Pulse, beat_forever, watch_silence
 from potluck.provider.server.lease_poll import Rhythm, acquire_forever
 from potluck.provider.server.leave import forget
 from potluck.provider.server.node_key import load_key

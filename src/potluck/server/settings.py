@@ -31,105 +31,147 @@ Lifetime = Annotated[float, Meta(gt=0, le=10 * 366 * 86_400)]
 
 class ServerSettings(HttpSettings, frozen=True, kw_only=True):
     data_directory: Path
-    host: str = "127.0.0.1"
-    port: Annotated[int, Meta(ge=0, le=65_535)] = DEFAULT_PORT
-    public_url: str | None = (
-        None  # the URL that users reach; required if it differs from host and port
-    )
-    operator: str | None = None  # this wallet is an admin from the start
-    registration: Registration = Registration.OPEN  # default: open only on a loopback address
-    chain_ids: tuple[int, ...] = (1,)  # chains that a sign-in message may name
-    chain_rpc_urls: Mapping[int, str] = {}  # RPC URL per chain, to verify contract wallets
+    host: str = "127.0.0.1"  # the address to serve on; one that others reach needs TLS, or a proxy
+    port: Annotated[int, Meta(ge=0, le=65_535)] = DEFAULT_PORT  # the port; 0 takes any free one
+    public_url: str | None = None  # where people reach the server, if that is not where it listens
+    operator: str | None = None  # the wallet that is an admin from the start
+    # Who gets an account: `open`, `invite` or `closed`. Where others than this machine can come,
+    # not saying it means `invite`.
+    registration: Registration = Registration.OPEN
+    # The chains that a sign-in message may name, with commas between.
+    chain_ids: tuple[int, ...] = (1,)
+    # Where contract wallets are asked, such as `1=https://…,10=https://…`.
+    chain_rpc_urls: Mapping[int, str] = {}
 
-    database_url: str | None = None  # default: an embedded PostgreSQL in the data directory
-    encryption_key: str | None = (
-        None  # the current key, perhaps followed by older ones; never an option
-    )
-    encryption_key_file: Path | None = None  # default: a file in the data directory
-    encryption_key_command: str | None = None  # prints the keys, for a secret store
-    redis_url: str | None = None  # required for more than one instance
-    blobs_url: str | None = None  # likewise; default: a directory in the data directory
-    # How long clients may read from the object store directly; 0: never.
+    database_url: str | None = None  # a PostgreSQL of your own, 15 or later
+    # The encryption key, or several: the current one first. A variable only, never an option.
+    encryption_key: str | None = None
+    encryption_key_file: Path | None = None  # the file that holds them
+    encryption_key_command: str | None = None  # a command that prints them
+    redis_url: str | None = None  # a Redis or Valkey, for more than one instance
+    # An object store for files and logs: `s3://…`, `gs://…`, `az://…`, `file://…`; for more than
+    # one instance. See [below](#files).
+    blobs_url: str | None = None
+    # If not 0: clients are sent to the object store itself to read, with an address that is good
+    # for so long. They must be able to reach it.
     presign_seconds: Annotated[float, Meta(ge=0, le=604_800)] = 0.0
+    # Connections in the pool; one more is kept for the row of the leader.
     database_connections: Annotated[int, Meta(ge=2, le=500)] = 16
-    idle_transaction_seconds: Duration = (
-        3.0  # below leader_seconds, so that a stopped leader releases its locks
-    )
+    # PostgreSQL ends a transaction in which nothing happens for so long; less than
+    # `POTLUCK_LEADER_SECONDS`, so that a leader that was stopped keeps nobody waiting.
+    idle_transaction_seconds: Duration = 3.0
 
-    lease_seconds: Duration = 90.0
+    lease_seconds: Duration = 90.0  # how long a lease holds without a heartbeat
+    # How often a provider is asked to beat; less than `POTLUCK_LEASE_SECONDS` and
+    # `POTLUCK_SILENT_AFTER_SECONDS`.
     heartbeat_seconds: Duration = 20.0
+    # How long a poll for work waits at most.
     poll_seconds: Annotated[float, Meta(gt=0, le=60)] = 20.0
-    lease_poll_seconds: Duration = 5.0  # how often a waiting poll checks again without a wake-up
-    overrun_seconds: Duration = 300.0  # how long after its time limit an attempt may still report
-    fetch_seconds: Duration = 15.0  # an assignment not fetched within this time is withdrawn
-    silent_after_seconds: Duration = 60.0  # a node without a heartbeat for this long gets no work
+    lease_poll_seconds: Duration = 5.0  # how often a poll that waits looks again, woken or not
+    # How long after its limit an attempt may still be renewed and reported.
+    overrun_seconds: Duration = 300.0
+    fetch_seconds: Duration = 15.0  # an assignment that is not fetched by then is withdrawn
+    # A node not heard of for so long gets no work; less than `POTLUCK_LEASE_SECONDS`.
+    silent_after_seconds: Duration = 60.0
 
-    nonce_seconds: Annotated[float, Meta(gt=0, le=3_600)] = 300.0  # to sign a challenge
-    access_seconds: Annotated[float, Meta(gt=0, le=3_600)] = 900.0  # lifetime of an access token
-    terminal_seconds: Annotated[float, Meta(gt=0, le=3_600)] = 600.0  # to approve a terminal
-    terminal_poll_seconds: Annotated[float, Meta(gt=0, le=60)] = (
-        5.0  # minimum interval between polls of a terminal
-    )
-    session_seconds: Lifetime = 30 * 86_400.0  # a session ends after this time without use
-    node_key_seconds: Lifetime = 90 * 86_400.0  # longest authorisation of a node key
-    challenge_seconds: Duration = 60.0  # time to answer a device challenge
-    contest_away_seconds: Duration = 86_400.0  # … if the holder's machine is away
-    contest_again_seconds: Duration = 86_400.0  # wait after a lost contest
+    # How long a challenge may be signed.
+    nonce_seconds: Annotated[float, Meta(gt=0, le=3_600)] = 300.0
+    access_seconds: Annotated[float, Meta(gt=0, le=3_600)] = 900.0  # how long an access token lives
+    # How long somebody has to approve a terminal in a browser.
+    terminal_seconds: Annotated[float, Meta(gt=0, le=3_600)] = 600.0
+    # How often such a terminal may ask whether it was approved.
+    terminal_poll_seconds: Annotated[float, Meta(gt=0, le=60)] = 5.0
+    # A session ends when it is not used for so long (30 days).
+    session_seconds: Lifetime = 30 * 86_400.0
+    # The longest that a wallet may authorise a node key for (90 days).
+    node_key_seconds: Lifetime = 90 * 86_400.0
+    # How long two wallets have to compute on a device that both show.
+    challenge_seconds: Duration = 60.0
+    # How long the wallet that has it may take while its machine is away.
+    contest_away_seconds: Duration = 86_400.0
+    # How long a wallet that contested a device in vain waits before it may again.
+    contest_again_seconds: Duration = 86_400.0
+    # The most nodes of one account that have not left.
     nodes_per_account: Annotated[int, Meta(ge=1)] = 1_000
-    # Quotas of accounts without their own; None means no limit.
+    # The most devices that one account's tasks have at a time; `potluck admin quota` says otherwise
+    # for one account. A task beyond it waits.
     quota_running_devices: SmallCount | None = None
+    # The most tasks of one account that wait; an array counts as one, and one task more is refused.
     quota_queued_tasks: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
+    # The highest priority that tasks of an account may have, from -100 to 100; what asks for more
+    # is refused.
     quota_priority: Priority | None = None
+    # How many bytes of files an account may have, what is on its way included; a file counts as 4
+    # KiB at least. `potluck admin quota` says otherwise for one account.
     quota_blob_bytes: Annotated[int, Meta(ge=0, le=2**62)] | None = 50 * 2**30
-    binding_lapse_seconds: Lifetime = (
-        7 * 86_400.0
-    )  # a device of a node that is silent this long is released
-    tidy_seconds: Duration = 30.0  # interval of the retention loop
-    keep_results_seconds: Lifetime = (
-        30 * 86_400.0
-    )  # files, results and logs, after the end of a task
-    keep_events_seconds: Lifetime = 30 * 86_400.0  # how long events can be read
-    pin_seconds: Lifetime = 86_400.0  # how long an upload without a task is kept
-    upload_idle_seconds: Lifetime = 86_400.0  # an idle upload is discarded after this time
-    collect_seconds: Duration = 60.0  # interval of the garbage loop
-    collect_wait_seconds: Lifetime = 3_600.0  # between marking unused bytes and removal
-    sweep_objects_seconds: Lifetime = 86_400.0  # interval of the sweep for orphaned objects
+    # A device whose nodes were silent for so long is free for another wallet (7 days).
+    binding_lapse_seconds: Lifetime = 7 * 86_400.0
+    tidy_seconds: Duration = 30.0  # how often what has ended is cleared away
+    # How long after its end a task's files, results, checkpoint and logs are kept (30 days).
+    keep_results_seconds: Lifetime = 30 * 86_400.0
+    # How long what happened can be read as events (30 days).
+    keep_events_seconds: Lifetime = 30 * 86_400.0
+    pin_seconds: Lifetime = 86_400.0  # how long an upload stays that no task names
+    upload_idle_seconds: Lifetime = 86_400.0  # an upload that did not go on for so long is given up
+    collect_seconds: Duration = 60.0  # how often is looked for files that nobody needs any more
+    # How long bytes that nobody has any more are only marked before they are removed.
+    collect_wait_seconds: Lifetime = 3_600.0
+    # How often all stored objects are compared with what the database knows, for what a crash left.
+    sweep_objects_seconds: Lifetime = 86_400.0
 
-    # Hosts and networks, optionally with a port, that webhooks may reach despite the egress guard.
+    # What webhooks may reach in spite of the guard: hosts and networks, each perhaps with a port,
+    # with commas between: `hooks.lan:8080,10.2.0.0/16,[fd00::/8]:8443`. See
+    # [notifications.md](notifications.md#what-the-server-will-not-reach).
     webhook_allow: tuple[str, ...] = ()
+    # How many webhooks an account may have. 0: none.
     webhooks_per_account: Annotated[int, Meta(ge=0, le=1_000)] = 10
-    webhook_seconds: Annotated[float, Meta(gt=0, le=60)] = 5.0  # for a receiver's complete response
-    webhook_retry_first_seconds: Duration = 5.0  # after the first failure; then doubled …
-    webhook_retry_longest_seconds: Duration = 900.0  # … up to this
-    webhook_give_up_seconds: Lifetime = 86_400.0  # paused after this time without success
-    webhook_rotation_seconds: Lifetime = 86_400.0  # the old secret also signs for this long
-    webhook_concurrency: Annotated[int, Meta(ge=1, le=1_000)] = (
-        32  # concurrent deliveries, in total
-    )
-    webhook_concurrency_each: Annotated[int, Meta(ge=1, le=100)] = 4  # … to one webhook
-    webhook_concurrency_account: Annotated[int, Meta(ge=1, le=1_000)] = 8  # … to one account
-    webhook_poll_seconds: Duration = 1.0
-    keep_deliveries_seconds: Lifetime = 7 * 86_400.0  # log of delivery tries
+    # How long a receiver has for its whole answer.
+    webhook_seconds: Annotated[float, Meta(gt=0, le=60)] = 5.0
+    webhook_retry_first_seconds: Duration = 5.0  # the pause after a first failure; it doubles …
+    webhook_retry_longest_seconds: Duration = 900.0  # … up to so long
+    # A webhook that took nothing for so long is paused; less than events are kept.
+    webhook_give_up_seconds: Lifetime = 86_400.0
+    # How long the old secret signs as well after a rotation.
+    webhook_rotation_seconds: Lifetime = 86_400.0
+    # How many deliveries are under way at a time.
+    webhook_concurrency: Annotated[int, Meta(ge=1, le=1_000)] = 32
+    # How many of these go to one webhook; one, while it fails.
+    webhook_concurrency_each: Annotated[int, Meta(ge=1, le=100)] = 4
+    # How many of these go to all webhooks of one account.
+    webhook_concurrency_account: Annotated[int, Meta(ge=1, le=1_000)] = 8
+    webhook_poll_seconds: Duration = 1.0  # it is looked at least so often for what is to be sent
+    # How long the log of deliveries is kept (7 days).
+    keep_deliveries_seconds: Lifetime = 7 * 86_400.0
 
-    leader_seconds: Duration = 4.0
-    leader_renew_seconds: Duration = 1.0
-    schedule_poll_seconds: Duration = 5.0  # a round happens at least this often, without a wake-up
-    decisions_per_slice: Annotated[int, Meta(ge=1)] = 200  # then other requests get a turn
-    watch_seconds: Duration = 60.0  # interval of the invariant check
-    sweep_seconds: Duration = 60.0  # interval of the memory audit
-    answer_seconds: Duration = 2.0  # how long to wait for the leader's answer
-    order_policy: str = "fair"  # which task is next
-    placement_policy: str = "fragmentation"  # which suitable node to use
-    expire_poll_seconds: Duration = 1.0
-    notify_poll_seconds: Duration = 1.0
+    leader_seconds: Duration = 4.0  # how long a leadership holds without being renewed
+    leader_renew_seconds: Duration = 1.0  # how often it is renewed
+    schedule_poll_seconds: Duration = 5.0  # a round happens at least so often
+    # How many tasks are placed at a time; then requests have their turn.
+    decisions_per_slice: Annotated[int, Meta(ge=1)] = 200
+    # How often the leader checks a sample of nodes, attempts and accounts for what must always be
+    # true; what is not is logged as an error.
+    watch_seconds: Duration = 60.0
+    # How often all that the leader keeps in memory is compared with the database.
+    sweep_seconds: Duration = 60.0
+    # How long an instance waits for the leader's explanation of why a task waits.
+    answer_seconds: Duration = 2.0
+    # Who is served next: `fair`, `fcfs`, `round-robin`, `priority`, `shortest`, or one of your own.
+    order_policy: str = "fair"
+    # On which node that fits: `fragmentation`, `first-fit`, `best-fit`, `pack`, `spread`,
+    # `cheapest`, or one of your own.
+    placement_policy: str = "fragmentation"
+    expire_poll_seconds: Duration = 1.0  # how often expired leases are looked for
+    notify_poll_seconds: Duration = 1.0  # the outbox is emptied at least so often
+    # A quiet stream sends a sign of life so often, and the caller of any stream is checked again.
     follow_poll_seconds: Duration = 10.0
-    most_tasks_per_page: Annotated[int, Meta(ge=1)] = 1000  # rows per read of the leader
+    # How many waiting tasks the leader reads at a time.
+    most_tasks_per_page: Annotated[int, Meta(ge=1)] = 1000
 
-    back_off_first_seconds: Annotated[float, Meta(ge=0)] = 1.0
-    back_off_longest_seconds: Annotated[float, Meta(ge=0)] = 60.0
+    back_off_first_seconds: Annotated[float, Meta(ge=0)] = 1.0  # the first pause before another try
+    back_off_longest_seconds: Annotated[float, Meta(ge=0)] = 60.0  # the longest one
 
-    max_body_bytes: Annotated[int, Meta(ge=1024)] = 2**20
-    shutdown_seconds: Duration = 10.0
+    max_body_bytes: Annotated[int, Meta(ge=1024)] = 2**20  # the largest request body
+    shutdown_seconds: Duration = 10.0  # how long open requests may take at the end
 
 
 def read_settings(

@@ -76,13 +76,11 @@ def _read(path: Path, line: int, row: dict[str, str], meant: Callable[[dict[str,
         return meant(row)
     except KeyError as error:
         raise InvalidInput(
-            f"{path.name} has no column {error.args[0]}.",
-            "Use the files of the openb traces.",
+            f"{path.name} has no column {error.args[0]}.", "Use the files of the openb traces."
         ) from error
     except (TypeError, ValueError) as error:
         raise InvalidInput(
-            f"Line {line} of {path.name} is not valid.",
-            "Correct the line, or remove it.",
+            f"Line {line} of {path.name} is not valid.", "Correct the line, or remove it."
         ) from error
 
 

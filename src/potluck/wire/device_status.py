@@ -5,12 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from potluck.model.bounded_types import (
-    Count,
-    LineText,
-    ShortText,
-    SmallCount,
-)
+from potluck.model.bounded_types import Count, LineText, ShortText, SmallCount
 from potluck.model.device import Availability, Health
 
 

@@ -6,12 +6,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from potluck.model.account import Credential, Quota, Role, Scope
-from potluck.model.bounded_types import (
-    END,
-    PRINTABLE,
-    Count,
-    LineText,
-)
+from potluck.model.bounded_types import END, PRINTABLE, Count, LineText
 from potluck.model.ids import AccountId, NodeId
 from potluck.wire.signing.address import AddressText
 

@@ -5,13 +5,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from potluck.model.blob import BlobRef, Value
-from potluck.model.bounded_types import (
-    END,
-    Count,
-    LineText,
-    Seconds,
-    SmallCount,
-)
+from potluck.model.bounded_types import END, Count, LineText, Seconds, SmallCount
 from potluck.model.device import Standing
 from potluck.model.ids import AttemptId, DeviceId, NodeId, NodeIdText, TaskId
 from potluck.model.lease import Lease, LeaseToken

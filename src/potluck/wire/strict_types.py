@@ -10,12 +10,7 @@ from msgspec import Meta
 from potluck.model.device import DeviceDescription, Measured
 from potluck.model.node import NodeDescription, SandboxReport
 from potluck.model.task import Limits, Requirements, TaskRequest
-from potluck.model.task_spec import (
-    CommandSpec,
-    ContainerSpec,
-    FunctionSpec,
-    ScriptSpec,
-)
+from potluck.model.task_spec import CommandSpec, ContainerSpec, FunctionSpec, ScriptSpec
 from potluck.model.terms import DeviceTerms
 from potluck.model.usage import Usage
 from potluck.wire.provider import Finished, ItemsDone, Preparing, RegisterNode, Reports, Started

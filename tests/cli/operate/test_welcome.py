@@ -43,11 +43,7 @@ def test_the_welcome_says_what_to_type_next(
     ],
 )
 def test_commands_are_given_as_they_can_be_typed(
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    on_path: bool,
-    started_as: str,
-    expected: str,
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, on_path: bool, started_as: str, expected: str
 ) -> None:
     if on_path:
         (tmp_path / "potluck").touch(0o755)

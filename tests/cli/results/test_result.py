@@ -217,11 +217,7 @@ def test_how_long_it_is_kept_is_said(user: CommandLine, server: FakeServer) -> N
 
 
 def test_after_its_time_it_says_that_nothing_is_kept(user: CommandLine, server: FakeServer) -> None:
-    task = a_task(
-        TaskState.SUCCEEDED,
-        kept_until=GONE.kept_until,
-        attempts=[an_attempt()],
-    )
+    task = a_task(TaskState.SUCCEEDED, kept_until=GONE.kept_until, attempts=[an_attempt()])
     server.plays(f"/v1/tasks/{task.id}", says(task))
     server.plays(f"/v1/tasks/{task.id}/logs", says(LogPage(None, 0, 0, [], True, cleared=True)))
     server.plays(f"/v1/tasks/{task.id}/files", says(GONE))

@@ -202,10 +202,7 @@ def test_how_far_an_upload_is_stands_in_a_log_ten_times_at_most(
             "/v1/uploads/upload_1/parts/0",
             "Interrupted before it was submitted; the same command resumes where it stopped.",
         ),
-        (
-            "/v1/tasks",
-            "Interrupted during submission; `potluck ps` shows whether the task exists.",
-        ),
+        ("/v1/tasks", "Interrupted during submission; `potluck ps` shows whether the task exists."),
     ],
 )
 def test_who_interrupts_it_early_is_told_what_was_not_done(

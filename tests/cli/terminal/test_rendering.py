@@ -18,13 +18,7 @@ from potluck.cli.tasks.task_text import (
     summarize_task,
 )
 from potluck.cli.terminal.progress_bar import draw_bar, fit_bar
-from potluck.cli.terminal.screen import (
-    COLOURS,
-    Pane,
-    Screen,
-    Tone,
-    printable,
-)
+from potluck.cli.terminal.screen import COLOURS, Pane, Screen, Tone, printable
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.model.ids import AttemptId, DeviceId, NodeId
 from potluck.model.lease import AttemptState

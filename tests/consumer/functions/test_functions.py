@@ -20,26 +20,13 @@ from potluck.consumer import Potluck
 from potluck.consumer.functions.decode_value import FailedValue, ValueDecoder
 from potluck.consumer.functions.dispatch import get_dispatch
 from potluck.model.blob import Value
-from potluck.model.error import (
-    BadSettings,
-    InvalidInput,
-    RemoteError,
-    TaskFailed,
-    UntrustedResult,
-)
+from potluck.model.error import BadSettings, InvalidInput, RemoteError, TaskFailed, UntrustedResult
 from potluck.model.lease import Lease
 from potluck.model.task import EndReason, TaskState
 from potluck.wire import item_file, plain_values
 from potluck.wire.provider import Finished, Grant, Report
 from potluck.wire.results import ResultPiece
-from tests.consumer.stand_in import (
-    StandIn,
-    fails_items,
-    gives,
-    gives_items,
-    raises,
-    raises_items,
-)
+from tests.consumer.stand_in import StandIn, fails_items, gives, gives_items, raises, raises_items
 from tests.processes import ServerProcess, await_true
 
 ERROR = {"type": "ValueError", "message": "no", "traceback": "Traceback …\n  in square"}

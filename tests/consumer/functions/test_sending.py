@@ -197,9 +197,7 @@ def test_what_can_not_be_encoded_is_refused_and_no_matter_to_the_others(
     sender.close()
 
 
-def test_flush_waits_for_what_was_put_before_whatever_is_taken_back_behind(
-    client: Potluck,
-) -> None:
+def test_flush_waits_for_what_was_put_before_whatever_is_taken_back_behind(client: Potluck) -> None:
     server = SlowAnswers()
     with server.running(), Potluck(server.url, "secret", client.transport.patience) as slow:
         sender = SubmitQueue(slow.transport)

@@ -11,12 +11,7 @@ import pytest
 from potluck.consumer import Potluck
 from potluck.consumer.http.connect import connect_anonymously
 from potluck.consumer.identity import wallet
-from potluck.consumer.identity.profile import (
-    Profile,
-    Session,
-    load_profile,
-    save_profile,
-)
+from potluck.consumer.identity.profile import Profile, Session, load_profile, save_profile
 from potluck.consumer.identity.sign_in import sign_in
 from potluck.local.child_process import SECRET_VARIABLES
 from potluck.model.account import Credential, Role

@@ -56,10 +56,7 @@ def test_ranges_hold_the_same_items_in_as_few_as_possible(items: set[int]) -> No
     max_attempts=st.integers(1, 4),
 )
 def test_each_item_that_was_left_to_do_counts_once(
-    remaining: set[int],
-    told: list[tuple[int, bool]],
-    before: dict[int, int],
-    max_attempts: int,
+    remaining: set[int], told: list[tuple[int, bool]], before: dict[int, int], max_attempts: int
 ) -> None:
     outcomes = [
         outcome(item, EndReason.COMPLETED if is_good else EndReason.EXIT_STATUS)

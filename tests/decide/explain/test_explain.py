@@ -14,12 +14,7 @@ from potluck.model.device import Availability
 from potluck.model.ids import TaskId
 from potluck.model.task import GIB
 from tests.decide.builders import ALICE, BOB, cpu, gpu, node, task
-from tests.decide.schedulers import (
-    NOW,
-    node_with,
-    running,
-    scheduler,
-)
+from tests.decide.schedulers import NOW, node_with, running, scheduler
 
 
 def explained(pool: Scheduler, name: str, now: float = NOW) -> Explained:
@@ -102,11 +97,7 @@ WOULD_HELP = [
         [node("n1", reliability=0.8)],
         "1 node would take it if it accepted a reliability of 0.80 instead of 0.95.",
     ),
-    (
-        {"cores": 16},
-        [node("n1")],
-        "1 node would take it if it requested 8 cores instead of 16.",
-    ),
+    ({"cores": 16}, [node("n1")], "1 node would take it if it requested 8 cores instead of 16."),
 ]
 
 

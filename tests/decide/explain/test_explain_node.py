@@ -17,12 +17,7 @@ from potluck.model.ids import NodeId
 from potluck.model.node import SandboxStrength
 from potluck.model.task import GIB
 from tests.decide.builders import ALICE, BOB, cpu, gpu, node, task
-from tests.decide.schedulers import (
-    NOW,
-    node_with,
-    running,
-    scheduler,
-)
+from tests.decide.schedulers import NOW, node_with, running, scheduler
 
 SIZES = {"memory_bytes": 16 * GIB, "disk_bytes": 16 * GIB}
 
@@ -150,12 +145,7 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], str, str | None]] = [
         " on it.",
         None,
     ),
-    (
-        {"device_model": "H100"},
-        {},
-        "3 waiting tasks require another model (H100).",
-        None,
-    ),
+    ({"device_model": "H100"}, {}, "3 waiting tasks require another model (H100).", None),
     (
         {},
         {"devices": (gpu(free_milli=0),)},

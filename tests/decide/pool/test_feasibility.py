@@ -4,12 +4,7 @@ from typing import Any
 
 import pytest
 
-from potluck.decide.pool.feasibility import (
-    Fit,
-    Refusal,
-    fit,
-    suitable,
-)
+from potluck.decide.pool.feasibility import Fit, Refusal, fit, suitable
 from potluck.decide.types import FreeDevice
 from potluck.model.device import Availability, DeviceKind
 from potluck.model.node import SandboxStrength

@@ -4,13 +4,7 @@ from random import Random
 
 import pytest
 
-from potluck.decide.pool.bitmap_index import (
-    EVERY,
-    MOST_LEVELS,
-    ThresholdBitmap,
-    as_bits,
-    slots_of,
-)
+from potluck.decide.pool.bitmap_index import EVERY, MOST_LEVELS, ThresholdBitmap, as_bits, slots_of
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -7,22 +7,11 @@ from msgspec.structs import replace
 
 from potluck.decide.queue.task_groups import BlockReason
 from potluck.decide.scheduler import Scheduler, SchedulerPlan
-from potluck.decide.types import (
-    AccountShare,
-    Assignment,
-    FreeNode,
-    RunningAttempt,
-    WaitingTask,
-)
+from potluck.decide.types import AccountShare, Assignment, FreeNode, RunningAttempt, WaitingTask
 from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
 from potluck.model.task import ItemRange
 from tests.decide.builders import ALICE, BOB, gpu, task
-from tests.decide.schedulers import (
-    NOW,
-    node_with,
-    running,
-    scheduler,
-)
+from tests.decide.schedulers import NOW, node_with, running, scheduler
 
 
 def array(name: str, items: int = 10, **changes: object) -> WaitingTask:

@@ -19,12 +19,7 @@ from potluck.model.device import Availability
 from potluck.model.ids import TaskId
 from potluck.model.task import GIB, ItemRange
 from tests.decide.builders import ALICE, BOB, cpu, gpu, node, task
-from tests.decide.schedulers import (
-    NOW,
-    node_with,
-    running,
-    scheduler,
-)
+from tests.decide.schedulers import NOW, node_with, running, scheduler
 
 MANY = 10_000
 

@@ -10,12 +10,7 @@ from potluck.decide.reservations.timetable import Timetable
 from potluck.decide.types import AccountShare, DeviceShare, RunningAttempt
 from potluck.model.ids import AttemptId, DeviceId, NodeId, TaskId
 from tests.decide.builders import ALICE, BOB, task
-from tests.decide.schedulers import (
-    NOW,
-    node_with,
-    running,
-    scheduler,
-)
+from tests.decide.schedulers import NOW, node_with, running, scheduler
 
 HOUR = 3600.0
 

@@ -13,13 +13,7 @@ from potluck.model.ids import NodeId, TaskId
 from potluck.model.task import ItemRange
 from tests.decide import builders
 from tests.decide.builders import ALICE, BOB
-from tests.decide.schedulers import (
-    NOW,
-    node_with,
-    running,
-    scheduler,
-    with_cpu,
-)
+from tests.decide.schedulers import NOW, node_with, running, scheduler, with_cpu
 
 PROMISE = 1000.0
 ORDERS = ["fcfs", "fair", "priority", "round-robin", "shortest"]

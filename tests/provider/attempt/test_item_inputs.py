@@ -37,12 +37,7 @@ def packed(given: list[ItemInputs]) -> Value:
 
 def a_given_range(source: str, **changes: Any) -> Grant:
     grant = a_range(source, range(len(GIVEN)))
-    spec = replace(
-        grant.spec,
-        inputs=packed(GIVEN),
-        environment={"SEED": "0"},
-        **changes,
-    )
+    spec = replace(grant.spec, inputs=packed(GIVEN), environment={"SEED": "0"}, **changes)
     return replace(grant, spec=spec, items_total=len(GIVEN))
 
 

@@ -163,9 +163,7 @@ print(sorted(os.listdir(".")))
 """
 
 
-async def test_what_an_item_made_read_only_is_not_there_for_the_next(
-    tmp_path: Path,
-) -> None:
+async def test_what_an_item_made_read_only_is_not_there_for_the_next(tmp_path: Path) -> None:
     driver = BubblewrapDriver(tmp_path / "sandbox", "test")
     await driver.probe()
     ran = Ran(driver, tmp_path)

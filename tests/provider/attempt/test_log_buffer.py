@@ -8,12 +8,7 @@ import pytest
 
 from potluck.model.ids import AttemptId
 from potluck.provider.attempt import log_buffer as attempt_log_module
-from potluck.provider.attempt.log_buffer import (
-    PIECE_BYTES,
-    LogBuffer,
-    LogSpool,
-    remove_strays,
-)
+from potluck.provider.attempt.log_buffer import PIECE_BYTES, LogBuffer, LogSpool, remove_strays
 from potluck.store.new_ids import new_attempt_id
 from potluck.wire.provider import PackedLogPiece
 

@@ -12,12 +12,7 @@ from potluck.model.task import MIB, EndReason
 from potluck.provider.dependencies.outcome import PrepareFailed
 from potluck.provider.dependencies.settings import PrepareSettings
 from tests.provider.dependencies.conftest import Kitchen
-from tests.provider.dependencies.package_index import (
-    LoopbackIndex,
-    loopback_index,
-    sdist,
-    wheel,
-)
+from tests.provider.dependencies.package_index import LoopbackIndex, loopback_index, sdist, wheel
 
 
 @pytest.fixture

@@ -204,11 +204,7 @@ def test_names_are_compared_without_case_and_final_dot() -> None:
 def test_an_index_knows_its_endpoints() -> None:
     assert PackageIndex().endpoints() == {("pypi.org", 443), ("files.pythonhosted.org", 443)}
     local = PackageIndex("http://127.0.0.1:3141/root", hosts=("files.example", "cdn.example:81"))
-    assert local.endpoints() == {
-        ("127.0.0.1", 3141),
-        ("files.example", 80),
-        ("cdn.example", 81),
-    }
+    assert local.endpoints() == {("127.0.0.1", 3141), ("files.example", 80), ("cdn.example", 81)}
 
 
 def test_further_hosts_are_listed_with_commas() -> None:

@@ -60,8 +60,7 @@ def test_a_link_is_followed_as_the_kernel_does_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "target",
-    ["a/b/../c", "/environment/a/b", "loop-not-there", "a/up/a/b", "python", "."],
+    "target", ["a/b/../c", "/environment/a/b", "loop-not-there", "a/up/a/b", "python", "."]
 )
 def test_links_to_the_inside_and_to_the_interpreter_are_kept(tmp_path: Path, target: str) -> None:
     (tmp_path / "a/b").mkdir(parents=True)

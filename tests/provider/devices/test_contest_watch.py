@@ -11,12 +11,7 @@ from potluck.provider.detect.types import FoundDevice
 from potluck.provider.devices.challenge import plain_product, product_on
 from potluck.provider.devices.contest_watch import DeviceWatch
 from potluck.provider.server.server_client import open_node_client
-from potluck.wire.device_challenge import (
-    DeviceChallenge,
-    make_factors,
-    matrix_rows,
-    unpack_product,
-)
+from potluck.wire.device_challenge import DeviceChallenge, make_factors, matrix_rows, unpack_product
 from potluck.wire.provider import HeartbeatAnswer, UnboundDevice
 from tests.conftest import need
 from tests.provider.build import KEY, settings_for

@@ -18,12 +18,7 @@ from potluck.provider.detect import cpu, opencl
 from potluck.provider.detect import query_process as children
 from potluck.provider.detect.dedupe import merge_devices
 from potluck.provider.detect.devices import detect_devices, through_opencl
-from potluck.provider.detect.query_process import (
-    Child,
-    Unanswered,
-    output_of,
-    python_module,
-)
+from potluck.provider.detect.query_process import Child, Unanswered, output_of, python_module
 from potluck.provider.detect.question import Find
 from potluck.provider.detect.report import RouteAnswer, RouteOutcome
 from potluck.provider.detect.types import FoundDevice, clean_name, stable_uuid

@@ -154,10 +154,7 @@ async def test_heat_and_errors_are_told(rig: NvmlRig) -> None:
         sick = await sampler.sample()
         assert sick["GPU-l4"].health is Health.MEMORY_ERRORS
         assert "2 new uncorrectable errors" in sick["GPU-l4"].detail
-        assert (sick["GPU-t4"].health, sick["GPU-t4"].temperature_celsius) == (
-            Health.THROTTLED,
-            95,
-        )
+        assert (sick["GPU-t4"].health, sick["GPU-t4"].temperature_celsius) == (Health.THROTTLED, 95)
         rig.say("GPU-l4", ecc=0)  # it was reset
         rig.say("GPU-t4", slowed=0x4)  # a power limit that somebody has set is no illness
         well = await sampler.sample()

@@ -13,12 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.provider.files.archives import (
-    HOSTILE,
-    ODD,
-    Archive,
-    write,
-)
+from tests.provider.files.archives import HOSTILE, ODD, Archive, write
 from tests.provider.sandbox.conftest import REPOSITORY
 from tests.tally import tallying
 

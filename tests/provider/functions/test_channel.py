@@ -13,21 +13,11 @@ from potluck.model.blob import Value
 from potluck.model.task import MIB, EndReason
 from potluck.model.task_spec import FunctionSpec
 from potluck.provider.functions.channel import Channel
-from potluck.provider.functions.interpreter_main import (
-    ANSWER,
-    AT,
-    HEADER,
-    MOST_ERROR_BYTES,
-)
+from potluck.provider.functions.interpreter_main import ANSWER, AT, HEADER, MOST_ERROR_BYTES
 from potluck.provider.sandbox.driver import InputFailed
 from potluck.wire import item_file
 from potluck.wire.plain_values import encode
-from tests.provider.functions.warm_calls import (
-    LIMITS,
-    Shop,
-    call_of,
-    items_of,
-)
+from tests.provider.functions.warm_calls import LIMITS, Shop, call_of, items_of
 
 pytestmark = pytest.mark.usefixtures("by_value")
 

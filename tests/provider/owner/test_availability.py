@@ -11,12 +11,7 @@ from potluck.model.device import Availability, DeviceKind, Health
 from potluck.model.task import EndReason
 from potluck.model.terms import DeviceTerms
 from potluck.provider.detect.types import Sample
-from potluck.provider.owner.availability import (
-    Moment,
-    availability,
-    is_wanted_back,
-    refusal,
-)
+from potluck.provider.owner.availability import Moment, availability, is_wanted_back, refusal
 from potluck.provider.owner.foreign_use import ForeignUse, ProcessorTimes
 
 # A Monday.

@@ -13,21 +13,11 @@ from potluck.model.device import Availability, DeviceDescription, DeviceKind, He
 from potluck.model.ids import AccountId, NodeId
 from potluck.model.task import EndReason
 from potluck.model.terms import Order, TermsChange
-from potluck.provider.announcement import (
-    Announcement,
-    AvailabilityChanged,
-    TermsRead,
-    TermsWrong,
-)
+from potluck.provider.announcement import Announcement, AvailabilityChanged, TermsRead, TermsWrong
 from potluck.provider.change_counter import ChangeCounter
 from potluck.provider.detect.sampler import Sampler
 from potluck.provider.detect.types import FoundDevice, Sample
-from potluck.provider.event import (
-    DevicesClosed,
-    DevicesWanted,
-    Event,
-    GrantRefusal,
-)
+from potluck.provider.event import DevicesClosed, DevicesWanted, Event, GrantRefusal
 from potluck.provider.owner.live_rules import OwnerRules
 from potluck.provider.owner.observations import Observations
 from potluck.provider.owner.owner_duties import AvailabilityDuty, ProviderHooks

@@ -264,11 +264,7 @@ def _as_it_says(change: TermsChange, uuid: str, terms: DeviceTerms) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        'device."GPU-1".price = 1\nprice = 2\n',
-        'device = {"GPU-1" = {price = 1}}\n',
-    ],
+    "text", ['device."GPU-1".price = 1\nprice = 2\n', 'device = {"GPU-1" = {price = 1}}\n']
 )
 def test_what_can_not_be_changed_in_place_is_left_as_it_is(text: str) -> None:
     with pytest.raises(InvalidInput, match="a form that commands cannot edit") as caught:

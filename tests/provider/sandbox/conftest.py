@@ -21,12 +21,7 @@ from potluck.provider.sandbox.driver import PYTHON, Confinement
 from potluck.provider.sandbox.hierarchy import find_hierarchy
 from tests.groups import remove_groups
 from tests.ordinary_user import NOBODY, need_ordinary_user
-from tests.provider.sandbox.host import (
-    Answer,
-    Request,
-    decode,
-    encode,
-)
+from tests.provider.sandbox.host import Answer, Request, decode, encode
 
 REPOSITORY = Path(__file__).parents[3]
 # A Python that is not below /usr is shown to every run at /opt/python.

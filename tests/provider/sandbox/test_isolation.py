@@ -16,12 +16,7 @@ from potluck.provider.sandbox.bubblewrap.launch import make_launch_command
 from potluck.provider.sandbox.bubblewrap.root_filesystem import Python
 from potluck.provider.sandbox.driver import PYTHON, Mount
 from tests.ordinary_user import NOBODY
-from tests.provider.sandbox.conftest import (
-    PYTHON_IS_MOUNTED,
-    SECRET,
-    Host,
-    confinement,
-)
+from tests.provider.sandbox.conftest import PYTHON_IS_MOUNTED, SECRET, Host, confinement
 
 SEARCH = """
 import os

@@ -12,13 +12,7 @@ from pathlib import Path
 from potluck.provider.sandbox.bubblewrap.bwrap import sandbox_name
 from potluck.provider.sandbox.driver import PYTHON, Confinement
 from tests.processes import await_true
-from tests.provider.sandbox.conftest import (
-    Host,
-    confinement,
-    groups,
-    hosting,
-    nobody_for,
-)
+from tests.provider.sandbox.conftest import Host, confinement, groups, hosting, nobody_for
 from tests.provider.sandbox.host import Request
 
 FAMILY = """

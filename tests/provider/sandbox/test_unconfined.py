@@ -13,12 +13,7 @@ from potluck.model.task import MIB, EndReason
 from potluck.provider.sandbox import plain_directory, unconfined_run
 from potluck.provider.sandbox.driver import PYTHON, Mount
 from potluck.provider.sandbox.unconfined_run import UnconfinedDriver
-from tests.provider.sandbox.conftest import (
-    SECRET,
-    Host,
-    confinement,
-    hosting,
-)
+from tests.provider.sandbox.conftest import SECRET, Host, confinement, hosting
 from tests.provider.sandbox.host import Request
 from tests.provider.sandbox.test_nothing_is_left import FAMILY, eventually, is_alive
 from tests.provider.sandbox.test_walls import EATS_MEMORY, PRINTS_A_GIGABYTE

@@ -3,12 +3,7 @@
 import pytest
 
 from potluck.model.task import MIB, EndReason
-from tests.provider.sandbox.conftest import (
-    Host,
-    confinement,
-    groups,
-    hosting,
-)
+from tests.provider.sandbox.conftest import Host, confinement, groups, hosting
 from tests.provider.sandbox.host import Answer, Request
 
 FORKS_FOREVER = """

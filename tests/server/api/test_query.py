@@ -59,10 +59,7 @@ def test_what_people_and_balancers_open_is_not_so_strict(server: ServerProcess, 
             " succeeded, failed, cancelled, expired).",
         ),
         ("/v1/devices?kind=tpu", "kind: 'tpu' is not a valid choice (choose from gpu, cpu)."),
-        (
-            "/v1/events?order=up",
-            "order: 'up' is not a valid choice (choose from oldest, newest).",
-        ),
+        ("/v1/events?order=up", "order: 'up' is not a valid choice (choose from oldest, newest)."),
         ("/v1/devices?max_price_micro_per_hour=-1", "max_price_micro_per_hour: "),
     ],
 )

@@ -16,12 +16,7 @@ from potluck.server.auth.sign_in import is_for, is_in_force, verify_signature
 from potluck.server.contract_wallet import ContractWallets
 from potluck.server.services import Services
 from potluck.server.settings import ServerSettings
-from potluck.wire.signing.sign_in_message import (
-    SignIn,
-    moment,
-    read,
-    write,
-)
+from potluck.wire.signing.sign_in_message import SignIn, moment, read, write
 from potluck.wire.signing.signature import recover, text_digest
 from tests.chain.anvil import Anvil
 from tests.chain.contracts import owned_by

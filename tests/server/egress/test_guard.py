@@ -12,19 +12,9 @@ import pytest
 from potluck.model.error import BadSettings, DestinationRefused
 from potluck.server.egress.addresses import why_not
 from potluck.server.egress.allow_list import read_allowed
-from potluck.server.egress.send import (
-    NAMES_AT_ONCE,
-    NAMES_OF_ONE,
-    GuardedSender,
-    SystemNames,
-)
+from potluck.server.egress.send import NAMES_AT_ONCE, NAMES_OF_ONE, GuardedSender, SystemNames
 from potluck.server.egress.types import Busy, Unreachable
-from tests.server.egress.recording import (
-    Canary,
-    Names,
-    Recorder,
-    outward,
-)
+from tests.server.egress.recording import Canary, Names, Recorder, outward
 
 # Each of these means a place that is nobody's business, or could mean one to somebody.
 REFUSED = {

@@ -10,12 +10,7 @@ from pathlib import Path
 import pytest
 
 from potluck.model.error import BadSettings, Unavailable
-from potluck.server.encryption.key_sources import (
-    KeyCommand,
-    KeyFile,
-    key_place,
-    parse,
-)
+from potluck.server.encryption.key_sources import KeyCommand, KeyFile, key_place, parse
 from potluck.server.settings import ServerSettings
 from potluck.store.sealing.vault import key_id, new_key
 from tests.processes import await_true

@@ -43,8 +43,7 @@ def accounts(server: ServerOption = None, json: JsonOption = False) -> None:
 def set_roles(
     account: AccountArgument,
     roles: Annotated[
-        list[str],
-        typer.Argument(metavar="ROLE…", help="consumer, provider, admin; or none."),
+        list[str], typer.Argument(metavar="ROLE…", help="consumer, provider, admin; or none.")
     ],
     server: ServerOption = None,
     json: JsonOption = False,

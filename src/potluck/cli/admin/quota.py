@@ -32,20 +32,16 @@ def quota(
         ),
     ] = None,
     running_devices: Annotated[
-        str | None,
-        typer.Option(metavar="N", help="Most devices in use at a time, or `default`."),
+        str | None, typer.Option(metavar="N", help="Most devices in use at a time, or `default`.")
     ] = None,
     queued_tasks: Annotated[
-        str | None,
-        typer.Option(metavar="N", help="Most waiting tasks, or `default`."),
+        str | None, typer.Option(metavar="N", help="Most waiting tasks, or `default`.")
     ] = None,
     priority: Annotated[
-        str | None,
-        typer.Option(metavar="N", help="Highest priority of its tasks, or `default`."),
+        str | None, typer.Option(metavar="N", help="Highest priority of its tasks, or `default`.")
     ] = None,
     files: Annotated[
-        str | None,
-        typer.Option(metavar="SIZE", help="Most storage for its files, or `default`."),
+        str | None, typer.Option(metavar="SIZE", help="Most storage for its files, or `default`.")
     ] = None,
     server: ServerOption = None,
     json: JsonOption = False,

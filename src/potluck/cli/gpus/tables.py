@@ -4,12 +4,7 @@ from potluck.cli.gpus.device_text import device_name, part_text, pool_state_cell
 from potluck.cli.gpus.offer import DeviceOffer
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.screen import Pane, Tone
-from potluck.cli.terminal.table import (
-    Cell,
-    TableColumn,
-    drop_empty_columns,
-    show_table,
-)
+from potluck.cli.terminal.table import Cell, TableColumn, drop_empty_columns, show_table
 from potluck.cli.terminal.units import show_bytes, show_milli
 from potluck.model.device import WHOLE_DEVICE_MILLI
 from potluck.wire.consumer import PoolDevice

@@ -46,8 +46,7 @@ class ServerOptions:
     ] = None
     data_directory: DataDirOption = None
     database_url: Annotated[
-        str | None,
-        typer.Option(help="Your PostgreSQL (15 or later).", show_default="embedded"),
+        str | None, typer.Option(help="Your PostgreSQL (15 or later).", show_default="embedded")
     ] = None
     encryption_key_file: Annotated[
         str | None,

@@ -37,8 +37,7 @@ def warn_about_profile(pane: Pane, before: str | None, url: str) -> None:
     """Warns when later commands go to another server than before."""
     if before not in (None, url):
         pane.line(
-            f"Your commands used {before} before; from now on they use this server.",
-            Tone.WAITING,
+            f"Your commands used {before} before; from now on they use this server.", Tone.WAITING
         )
 
 

@@ -39,9 +39,7 @@ def _explain_remote(node: str | None, server: str | None) -> NodeExplanation:
         return potluck.own_nodes.explain(RemoteTarget(potluck, node).node_id)
 
 
-def _explain_local(
-    data_dir: str | None,
-) -> tuple[list[str], NodeExplanation | None, str | None]:
+def _explain_local(data_dir: str | None) -> tuple[list[str], NodeExplanation | None, str | None]:
     """The machine's own reasons, the scheduler's explanation, and why there is none."""
     from potluck.cli.provider.local import LocalTarget, provider_directory
 

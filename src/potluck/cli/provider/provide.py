@@ -33,8 +33,7 @@ class OfferOptions:
     panel: ClassVar = "Resources and price"
 
     price: Annotated[
-        str | None,
-        typer.Option(metavar="CREDITS", help="Per device and hour; default: free."),
+        str | None, typer.Option(metavar="CREDITS", help="Per device and hour; default: free.")
     ] = None
     label: Annotated[
         list[str] | None,
@@ -79,8 +78,7 @@ class RunningOptions:
         str | None, typer.Option(metavar="URL", help="The package index for tasks' dependencies.")
     ] = None
     index_hosts: Annotated[
-        str | None,
-        typer.Option(metavar="HOST,…", help="Other hosts that serve the index's files."),
+        str | None, typer.Option(metavar="HOST,…", help="Other hosts that serve the index's files.")
     ] = None
     allow_builds: Annotated[
         bool,
@@ -128,8 +126,7 @@ class WalletOptions:
     invite: InviteOption = None
     key_file: KeyFileOption = None
     authorise: Annotated[
-        bool,
-        typer.Option(AUTHORISE_OPTION, help="Sign again, for example after a revocation."),
+        bool, typer.Option(AUTHORISE_OPTION, help="Sign again, for example after a revocation.")
     ] = False
 
 
@@ -138,8 +135,7 @@ def provide(
     *,
     url: UrlArgument = None,
     name: Annotated[
-        str | None,
-        typer.Option(help="This machine's name in the pool; default: its host name."),
+        str | None, typer.Option(help="This machine's name in the pool; default: its host name.")
     ] = None,
     data_dir: DataDirOption = None,
     offer: OfferOptions,
@@ -159,12 +155,7 @@ def provide(
     from potluck.provider.daemon import run_provider
     from potluck.provider.settings import read_settings
 
-    options = {
-        "name": name,
-        "data_directory": data_dir,
-        **offer.settings(),
-        **running.settings(),
-    }
+    options = {"name": name, "data_directory": data_dir, **offer.settings(), **running.settings()}
     screen, address = Screen(json), choose_url(url)
     ca_file = (
         None if ca_fingerprint is None else pin_ca(address, ca_fingerprint, config_directory())

@@ -2,12 +2,7 @@
 
 from datetime import datetime
 
-from potluck.cli.tasks.items import (
-    describe_counts,
-    describe_progress,
-    explain_end,
-    percent_done,
-)
+from potluck.cli.tasks.items import describe_counts, describe_progress, explain_end, percent_done
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.screen import Tone, printable
 from potluck.cli.terminal.units import show_seconds

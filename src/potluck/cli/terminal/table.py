@@ -74,11 +74,7 @@ def _show_rich(pane: Pane, columns: Columns, rows: Rows) -> None:
         side: Literal["left", "right"] = "right" if column.is_number else "left"
         overflow: Literal["fold", "ellipsis"] = "fold" if column.wraps else "ellipsis"
         table.add_column(
-            column.title,
-            justify=side,
-            overflow=overflow,
-            no_wrap=not column.wraps,
-            max_width=size,
+            column.title, justify=side, overflow=overflow, no_wrap=not column.wraps, max_width=size
         )
     for row in shown:
         table.add_row(*(Text(cell.text, RICH_STYLES[cell.tone]) for cell in row))

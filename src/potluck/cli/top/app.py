@@ -254,10 +254,7 @@ class Top(App[int]):
         if (task := self._chosen_task()) is not None:
             log = TaskLogReader(self._potluck, task.id)
             run_request(
-                self,
-                log.lines,
-                lambda lines: self._show_log(task, log, lines),
-                self._show_error,
+                self, log.lines, lambda lines: self._show_log(task, log, lines), self._show_error
             )
 
     def _show_log(self, task: TaskView, log: TaskLogReader, lines: Lines) -> None:

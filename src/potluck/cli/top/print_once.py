@@ -1,12 +1,7 @@
 """One printed snapshot, for pipes and --once."""
 
 from potluck.cli.terminal.screen import Pane
-from potluck.cli.terminal.table import (
-    Cell,
-    Columns,
-    drop_empty_columns,
-    show_table,
-)
+from potluck.cli.terminal.table import Cell, Columns, drop_empty_columns, show_table
 from potluck.cli.top.snapshot import TopSnapshot
 from potluck.cli.top.text import (
     DEVICE_COLUMNS,

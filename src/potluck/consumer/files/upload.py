@@ -72,11 +72,7 @@ def _begin(transport: Transport, blob: BlobRef) -> Upload:
 
 
 def _send(
-    transport: Transport,
-    source: BinaryIO,
-    blob: BlobRef,
-    begun: Upload,
-    progress: Progress | None,
+    transport: Transport, source: BinaryIO, blob: BlobRef, begun: Upload, progress: Progress | None
 ) -> bool:
     upload = begun
     while not upload.complete and (done := upload.parts_done * begun.part_bytes) < blob.size_bytes:

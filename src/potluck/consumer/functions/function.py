@@ -62,17 +62,11 @@ class RemoteFunction(Generic[P, R]):
 
     @overload
     def map(
-        self,
-        *iterables: Iterable[object],
-        ordered: bool = ...,
-        return_exceptions: Literal[True],
+        self, *iterables: Iterable[object], ordered: bool = ..., return_exceptions: Literal[True]
     ) -> TaskMap[R | PotluckError]: ...
 
     def map(
-        self,
-        *iterables: Iterable[object],
-        ordered: bool = True,
-        return_exceptions: bool = False,
+        self, *iterables: Iterable[object], ordered: bool = True, return_exceptions: bool = False
     ) -> TaskMap[R] | TaskMap[R | PotluckError]:
         """Calls the function with one item of each iterable at a time, like the built-in `map`.
 
@@ -119,9 +113,7 @@ def task(function: Callable[P, R], /) -> RemoteFunction[P, R]: ...
 
 
 @overload
-def task(
-    **wishes: Unpack[FunctionOptions],
-) -> Callable[[Callable[P, R]], RemoteFunction[P, R]]: ...
+def task(**wishes: Unpack[FunctionOptions]) -> Callable[[Callable[P, R]], RemoteFunction[P, R]]: ...
 
 
 def task(

@@ -18,12 +18,7 @@ from potluck.consumer.functions.call import FunctionOrder
 from potluck.consumer.functions.decode_value import FailedValue, ValueDecoder
 from potluck.consumer.functions.dispatch import Dispatch
 from potluck.consumer.functions.inputs import ARRAY_ITEMS, InputReader
-from potluck.consumer.functions.map_array import (
-    Inbox,
-    MapArray,
-    MapTally,
-    decode_result,
-)
+from potluck.consumer.functions.map_array import Inbox, MapArray, MapTally, decode_result
 from potluck.consumer.functions.progress import MapProgress, ProgressWatch
 from potluck.consumer.functions.sender import Submission
 from potluck.consumer.functions.submit import run_off_loop

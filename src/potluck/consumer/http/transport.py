@@ -126,10 +126,7 @@ class Transport:
 
     def _new_pool(self) -> urllib3.PoolManager:
         return urllib3.PoolManager(
-            headers={
-                "User-Agent": f"potluck/{__version__}",
-                "Accept": "application/json",
-            },
+            headers={"User-Agent": f"potluck/{__version__}", "Accept": "application/json"},
             maxsize=8,
             retries=False,
             ssl_context=make_tls_context(self.ca_file) if self.url.startswith("https:") else None,

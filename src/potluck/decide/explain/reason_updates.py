@@ -10,12 +10,7 @@ from itertools import islice
 
 from msgspec import Struct
 
-from potluck.decide.queue.task_groups import (
-    BlockReason,
-    GroupKey,
-    TaskGroup,
-    TaskGroups,
-)
+from potluck.decide.queue.task_groups import BlockReason, GroupKey, TaskGroup, TaskGroups
 from potluck.decide.types import WaitingTask
 from potluck.model.task import WaitingReason
 

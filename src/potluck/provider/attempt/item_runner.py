@@ -130,11 +130,7 @@ class RangeRun:
             replace(
                 shared,
                 command=shared.command if inputs.arguments is None else inputs.arguments,
-                environment={
-                    **shared.environment,
-                    **inputs.environment,
-                    "POTLUCK_ITEM": str(item),
-                },
+                environment={**shared.environment, **inputs.environment, "POTLUCK_ITEM": str(item)},
             ),
             self._log.write,
             self._started,

@@ -15,13 +15,7 @@ from potluck.model.ids import AccountId
 from potluck.model.lease import Lease
 from potluck.model.script import ScriptMetadata
 from potluck.model.task import EndReason
-from potluck.model.task_spec import (
-    CommandSpec,
-    ContainerSpec,
-    FunctionSpec,
-    ScriptSpec,
-    blobs_of,
-)
+from potluck.model.task_spec import CommandSpec, ContainerSpec, FunctionSpec, ScriptSpec, blobs_of
 from potluck.model.usage import Usage
 from potluck.provider.attempt.item_runner import RangeRun
 from potluck.provider.attempt.kinds import dependencies_of, plan_of
@@ -29,12 +23,7 @@ from potluck.provider.attempt.log_buffer import LogBuffer
 from potluck.provider.attempt.mask import Mask, MaskedLog
 from potluck.provider.attempt.outcome_buffer import Outcomes
 from potluck.provider.attempt.types import PreparedAttempt, Tell
-from potluck.provider.attempt.usage_meter import (
-    DeviceMeter,
-    ReadSpent,
-    no_usage,
-    usage_of,
-)
+from potluck.provider.attempt.usage_meter import DeviceMeter, ReadSpent, no_usage, usage_of
 from potluck.provider.dependencies.outcome import SYSTEM_PYTHON, Environment, PrepareFailed
 from potluck.provider.dependencies.preparer import Preparer
 from potluck.provider.event import PrepareBegan

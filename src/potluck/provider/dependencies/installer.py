@@ -110,11 +110,7 @@ _INSTALL = (
 
 class Installer:
     def __init__(
-        self,
-        driver: Driver,
-        index: PackageIndex,
-        settings: PrepareSettings,
-        throttle: Throttle,
+        self, driver: Driver, index: PackageIndex, settings: PrepareSettings, throttle: Throttle
     ):
         self._driver = driver
         self._index = index

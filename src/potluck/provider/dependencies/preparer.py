@@ -26,12 +26,7 @@ from potluck.provider.dependencies.package_index import PackageIndex
 from potluck.provider.dependencies.python_facts import PythonFacts, check_version, find_python_facts
 from potluck.provider.dependencies.seal import seal
 from potluck.provider.dependencies.settings import PrepareSettings
-from potluck.provider.dependencies.staging import (
-    Stage,
-    remove_all_stages,
-    remove_trees,
-    staged,
-)
+from potluck.provider.dependencies.staging import Stage, remove_all_stages, remove_trees, staged
 from potluck.provider.sandbox.driver import ENVIRONMENT, Driver, Mount, Output
 from potluck.provider.server.throttle import Throttle
 

@@ -11,12 +11,7 @@ from potluck.model.device import DeviceKind, Health
 from potluck.provider.detect import plausible, sysfs
 from potluck.provider.detect.question import DeviceSamples, serve
 from potluck.provider.detect.report import RouteAnswer, answer_with
-from potluck.provider.detect.types import (
-    FoundDevice,
-    Sample,
-    clean_name,
-    stable_uuid,
-)
+from potluck.provider.detect.types import FoundDevice, Sample, clean_name, stable_uuid
 
 _KFD = "class/kfd/kfd"
 

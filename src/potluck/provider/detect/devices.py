@@ -13,12 +13,7 @@ from potluck.provider.detect import cpu
 from potluck.provider.detect.dedupe import merge_devices
 from potluck.provider.detect.plausible import MOST_DEVICES
 from potluck.provider.detect.query_process import Unanswered
-from potluck.provider.detect.report import (
-    Detection,
-    RouteAnswer,
-    RouteOutcome,
-    RouteTrial,
-)
+from potluck.provider.detect.report import Detection, RouteAnswer, RouteOutcome, RouteTrial
 from potluck.provider.detect.routes import Route, routes
 from potluck.provider.detect.types import FoundDevice, stable_uuid
 

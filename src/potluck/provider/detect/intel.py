@@ -10,12 +10,7 @@ from potluck.model.device import DeviceKind, Health
 from potluck.provider.detect import plausible, sysfs
 from potluck.provider.detect.question import DeviceSamples, serve
 from potluck.provider.detect.report import RouteAnswer, answer_with
-from potluck.provider.detect.types import (
-    FoundDevice,
-    Sample,
-    clean_name,
-    stable_uuid,
-)
+from potluck.provider.detect.types import FoundDevice, Sample, clean_name, stable_uuid
 
 # Integrated graphics are on the first bus.
 _BUILT_IN = re.compile(r"[0-9a-f]+:00:")

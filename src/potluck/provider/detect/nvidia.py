@@ -19,10 +19,7 @@ _UNCORRECTED, _SINCE_THE_DRIVER_WAS_LOADED = 1, 0
 # brake. A power limit set by a user does not count.
 _SLOWED = 0x8 | 0x20 | 0x40 | 0x80
 _REASONS = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
-_PROCESSES = (
-    "nvmlDeviceGetComputeRunningProcesses_v3",
-    "nvmlDeviceGetComputeRunningProcesses_v2",
-)
+_PROCESSES = ("nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2")
 _MOST_LOOKS_BETWEEN = 15
 
 

@@ -15,12 +15,7 @@ from potluck.model.device import DeviceKind, Health
 from potluck.provider.attempt.usage_meter import DeviceSpent, DeviceUsage
 from potluck.provider.detect import cpu
 from potluck.provider.detect.query_process import Child, Unanswered
-from potluck.provider.detect.question import (
-    DeviceSamples,
-    PowerSet,
-    SampleQuestion,
-    SetPower,
-)
+from potluck.provider.detect.question import DeviceSamples, PowerSet, SampleQuestion, SetPower
 from potluck.provider.detect.routes import child_of
 from potluck.provider.detect.types import FoundDevice, Sample
 

@@ -9,12 +9,7 @@ from operator import mul
 
 from potluck.provider.detect.query_process import Unanswered, output_of, python_module
 from potluck.provider.detect.types import FoundDevice
-from potluck.wire.device_challenge import (
-    PRODUCT_BYTES,
-    make_factors,
-    matrix_rows,
-    pack_product,
-)
+from potluck.wire.device_challenge import PRODUCT_BYTES, make_factors, matrix_rows, pack_product
 
 
 async def product_on(device: FoundDevice, seed: str, seconds: float) -> bytes | None:

@@ -14,12 +14,7 @@ import msgspec
 import structlog
 from msgspec import Struct
 
-from potluck.provider.expose.exposed import (
-    Exposed,
-    HostPaths,
-    merge_exposed,
-    open_nodes,
-)
+from potluck.provider.expose.exposed import Exposed, HostPaths, merge_exposed, open_nodes
 from potluck.provider.sandbox.driver import Mount
 
 log = structlog.get_logger()

@@ -11,12 +11,7 @@ from potluck.model.device import DeviceKind
 from potluck.provider.detect.types import FoundDevice
 from potluck.provider.expose import amd, drm, intel, nvidia
 from potluck.provider.expose.cdi import find_description
-from potluck.provider.expose.exposed import (
-    Exposed,
-    HostPaths,
-    WantedDevices,
-    merge_exposed,
-)
+from potluck.provider.expose.exposed import Exposed, HostPaths, WantedDevices, merge_exposed
 from potluck.wire.provider import GrantedDevice
 
 _TOPOLOGY = "/sys/devices/system/cpu"

@@ -13,12 +13,7 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from potluck.model.task import EndReason
-from potluck.provider.functions.channel import (
-    INTERFERED,
-    Channel,
-    ChannelClosed,
-    Frame,
-)
+from potluck.provider.functions.channel import INTERFERED, Channel, ChannelClosed, Frame
 from potluck.provider.functions.interpreter_key import WarmKey
 from potluck.provider.sandbox.driver import (
     NO_ERRAND,

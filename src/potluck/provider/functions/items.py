@@ -36,12 +36,7 @@ from potluck.provider.functions.session import (
     SessionLog,
 )
 from potluck.provider.one_line import one_line
-from potluck.provider.sandbox.driver import (
-    Confinement,
-    RunOutcome,
-    StopRequested,
-    cancel_all,
-)
+from potluck.provider.sandbox.driver import Confinement, RunOutcome, StopRequested, cancel_all
 from potluck.wire.provider import ItemOutcome, ReturnedItems
 
 _DETAIL_CHARACTERS = 200

@@ -18,12 +18,7 @@ from potluck.local.durable_files import write_atomically
 from potluck.model.error import BadSettings, InvalidInput
 from potluck.model.terms import TermsChange
 from potluck.provider.owner.file_values import OwnerValues
-from potluck.provider.owner.settings_table import (
-    KEYS,
-    OwnerSetting,
-    Written,
-    key_named,
-)
+from potluck.provider.owner.settings_table import KEYS, OwnerSetting, Written, key_named
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument

@@ -17,12 +17,7 @@ from potluck.model.task import EndReason
 from potluck.model.terms import TermsChange
 from potluck.provider.announcement import Announce, AvailabilityChanged, TermsRead, TermsWrong
 from potluck.provider.change_counter import ChangeCounter
-from potluck.provider.event import (
-    DevicesClosed,
-    DevicesWanted,
-    Event,
-    GrantRefusal,
-)
+from potluck.provider.event import DevicesClosed, DevicesWanted, Event, GrantRefusal
 from potluck.provider.owner.availability import (
     AvailabilityVerdict,
     Moment,

@@ -290,13 +290,7 @@ KEYS: tuple[OwnerSetting, ...] = (
         True,
     ),
     OwnerSetting(
-        "ram",
-        "memory_bytes",
-        "Memory for all tasks together.",
-        "32GB",
-        _bytes,
-        _spell_bytes,
-        True,
+        "ram", "memory_bytes", "Memory for all tasks together.", "32GB", _bytes, _spell_bytes, True
     ),
     OwnerSetting(
         "disk",

@@ -15,12 +15,7 @@ from potluck.provider.sandbox.cgroup import Group, GroupLimits
 from potluck.provider.sandbox.driver import Confinement, ResourceUse, RunOutcome
 from potluck.provider.sandbox.hierarchy import Hierarchy
 from potluck.provider.sandbox.inspect_run import SandboxView
-from potluck.provider.sandbox.limits import (
-    LimitCheck,
-    check_disk,
-    check_memory,
-    check_processes,
-)
+from potluck.provider.sandbox.limits import LimitCheck, check_disk, check_memory, check_processes
 
 _OPEN_FILES = 65_536
 # Of 1000, so that tasks are killed first if the machine itself runs out of memory.

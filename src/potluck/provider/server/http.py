@@ -12,12 +12,7 @@ from msgspec import Struct
 
 from potluck.local.trust import make_tls_context
 from potluck.model.error import ServerUnreachable
-from potluck.wire.response import (
-    ELSEWHERE,
-    checked_redirect,
-    decode_response,
-    error_of_response,
-)
+from potluck.wire.response import ELSEWHERE, checked_redirect, decode_response, error_of_response
 from potluck.wire.routes import Route
 
 T = TypeVar("T")

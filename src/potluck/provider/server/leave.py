@@ -29,10 +29,7 @@ _PATIENCE_SECONDS = 10.0
 
 
 async def leave_for_good(
-    data_directory: Path,
-    url: str,
-    ca_file: Path | None = None,
-    is_anyway: bool = False,
+    data_directory: Path, url: str, ca_file: Path | None = None, is_anyway: bool = False
 ) -> None:
     """For a stopped provider. Deletes nothing unless the server confirms, or `is_anyway`."""
     if load_node_id(data_directory, url) is None:

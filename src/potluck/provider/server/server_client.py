@@ -258,8 +258,7 @@ class NodeServerClient:
             path,
             b"",
             aiohttp.ClientTimeout(
-                sock_connect=self._settings.connect_seconds,
-                sock_read=self._settings.answer_seconds,
+                sock_connect=self._settings.connect_seconds, sock_read=self._settings.answer_seconds
             ),
             headers={_LEASE: lease.token, **({"Range": f"bytes={start}-"} if start else {})},
             parameters={"attempt_id": lease.attempt_id},

@@ -33,13 +33,7 @@ from potluck.server.services import Services
 from potluck.server.settings import ServerSettings
 from potluck.store.database import Connection
 from potluck.store.files import blobs
-from potluck.store.identity import (
-    accounts,
-    api_keys,
-    audit,
-    node_keys,
-    sessions,
-)
+from potluck.store.identity import accounts, api_keys, audit, node_keys, sessions
 from potluck.store.nodes import nodes
 from potluck.store.nodes.nodes import Owner
 from potluck.wire import routes

@@ -87,12 +87,7 @@ from potluck.wire.provider import (
     Started,
 )
 from potluck.wire.signing.device_statement import DeviceStatement
-from potluck.wire.strict_types import (
-    StrictFinished,
-    StrictRegisterNode,
-    StrictReports,
-    StrictUsage,
-)
+from potluck.wire.strict_types import StrictFinished, StrictRegisterNode, StrictReports, StrictUsage
 
 _MAX_LOG_CHUNK_BYTES = 4 * 2**20
 _MAX_REPORT_BYTES = 4 * 2**20  # includes the return values of functions

@@ -95,6 +95,5 @@ async def _is_signed(services: Services, word: Delegation) -> bool:
 
 def _refused(complaint: str) -> InvalidInput:
     return InvalidInput(
-        f"The delegation is not valid. {complaint}",
-        "Request a new challenge and sign again.",
+        f"The delegation is not valid. {complaint}", "Request a new challenge and sign again."
     )

@@ -87,6 +87,5 @@ def once(what: str) -> Iterator[None]:
 
 def no_longer_valid(what: str) -> Conflict:
     return Conflict(
-        f"The {what} of this Idempotency-Key is no longer valid.",
-        "Use a new key to make another.",
+        f"The {what} of this Idempotency-Key is no longer valid.", "Use a new key to make another."
     )

@@ -6,12 +6,7 @@ allocated. An IPv4 address inside an IPv6 address is extracted and checked, beca
 do the same.
 """
 
-from ipaddress import (
-    IPv4Address,
-    IPv4Network,
-    IPv6Address,
-    IPv6Network,
-)
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network

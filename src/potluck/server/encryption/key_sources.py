@@ -13,13 +13,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from potluck.local.durable_files import (
-    draft_path,
-    remove_drafts,
-    sync,
-    write_atomically,
-    write_new,
-)
+from potluck.local.durable_files import draft_path, remove_drafts, sync, write_atomically, write_new
 from potluck.local.private_files import check_private
 from potluck.model.error import BadSettings, Unavailable
 from potluck.server.settings import ServerSettings
@@ -188,8 +182,7 @@ class KeyCommand:
             return answer.stdout.decode("ascii")
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             raise BadSettings(
-                f"--encryption-key-command gave no key: {_why(error)}.",
-                f"Run it by hand. {_HOW}",
+                f"--encryption-key-command gave no key: {_why(error)}.", f"Run it by hand. {_HOW}"
             ) from error
 
 

@@ -222,8 +222,7 @@ class EdgeProtocol(HttpToolsProtocol):
 
 def too_large(what: str, most_bytes: int) -> HeadersTooLarge:
     return HeadersTooLarge(
-        f"The {what} of a request may have {most_bytes} bytes at most.",
-        "Send a smaller {what}.",
+        f"The {what} of a request may have {most_bytes} bytes at most.", "Send a smaller {what}."
     )
 
 

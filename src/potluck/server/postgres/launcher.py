@@ -19,10 +19,7 @@ from potluck.model.error import StartFailed
 from potluck.server.postgres.cluster import USER, Cluster, open_cluster
 from potluck.server.postgres.processes import find_processes, shut_down
 from potluck.server.postgres.programs import find_program, spawn
-from potluck.server.postgres.socket_directory import (
-    make_socket_directory,
-    remove_socket_directory,
-)
+from potluck.server.postgres.socket_directory import make_socket_directory, remove_socket_directory
 
 _POLL_SECONDS = 0.02
 _REMIND_SECONDS = 10.0

@@ -92,11 +92,7 @@ def read(text: str) -> SignIn:
         raise _unreadable()
     found = match.groupdict()
     resources = _resources(found.pop("resources"))
-    fields = SignIn(
-        resources=resources,
-        chain_id=int(found.pop("chain_id")),
-        **found,
-    )
+    fields = SignIn(resources=resources, chain_id=int(found.pop("chain_id")), **found)
     if fields.address != checksummed(fields.address):
         raise InvalidInput("The address in the message does not have the EIP-55 spelling.")
     if not (is_authority(fields.domain) and all(map(is_uri, (fields.uri, *(resources or ()))))):

@@ -9,13 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from potluck.model.task import EndReason
-from potluck.provider.sandbox.driver import (
-    PYTHON,
-    NoErrand,
-    RunOutcome,
-    RunView,
-    WorkDirectory,
-)
+from potluck.provider.sandbox.driver import PYTHON, NoErrand, RunOutcome, RunView, WorkDirectory
 from tests.provider.sandbox.conftest import confinement
 from tests.provider.sandbox.docker.engine import Started
 

@@ -13,12 +13,7 @@ from potluck.provider.sandbox.docker.docker import DockerDriver
 from potluck.provider.sandbox.driver import RunOutcome
 from tests.provider.sandbox.conftest import confinement
 from tests.provider.sandbox.docker.engine import Started
-from tests.provider.sandbox.docker.image import (
-    BARE,
-    NAME,
-    Registry,
-    bring,
-)
+from tests.provider.sandbox.docker.image import BARE, NAME, Registry, bring
 
 
 class Box:

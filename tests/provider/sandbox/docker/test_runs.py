@@ -13,12 +13,7 @@ from potluck.model.task import MIB, EndReason
 from potluck.model.terms import TaskKind
 from potluck.provider.sandbox.driver import PYTHON, Mount
 from tests.ordinary_user import need_ordinary_user
-from tests.provider.sandbox.conftest import (
-    SECRET,
-    Host,
-    confinement,
-    hosting,
-)
+from tests.provider.sandbox.conftest import SECRET, Host, confinement, hosting
 from tests.provider.sandbox.docker.engine import Started, starting
 from tests.provider.sandbox.host import Request
 from tests.provider.sandbox.test_recall import POLITE

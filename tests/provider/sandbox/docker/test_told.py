@@ -42,12 +42,7 @@ from potluck.provider.sandbox.docker.root import build_own_image, init_on_any_im
 from potluck.provider.sandbox.docker.run import ContainerRun, ContainerSettings
 from potluck.provider.sandbox.docker.seccomp_profile import make_profile
 from potluck.provider.sandbox.docker.work_directory import ContainerWork
-from potluck.provider.sandbox.driver import (
-    Confinement,
-    Mount,
-    StopRequest,
-    ignore_start,
-)
+from potluck.provider.sandbox.driver import Confinement, Mount, StopRequest, ignore_start
 from potluck.provider.sandbox.syscalls import ABSENT, FORBIDDEN, Processor
 from tests.provider.sandbox.conftest import confinement
 
@@ -187,8 +182,7 @@ def test_gvisor_is_left_its_own_word_on_what_programs_can_do_without() -> None:
 
 
 @pytest.mark.parametrize(
-    ("image_seconds", "reason"),
-    [(30.0, EndReason.RECLAIMED), (0.05, EndReason.PREPARE_TIME_LIMIT)],
+    ("image_seconds", "reason"), [(30.0, EndReason.RECLAIMED), (0.05, EndReason.PREPARE_TIME_LIMIT)]
 )
 async def test_nobody_holds_a_device_for_an_image_that_does_not_come(
     tmp_path: Path, image_seconds: float, reason: EndReason

@@ -18,13 +18,7 @@ import pytest
 
 from potluck.model.task import MIB
 from potluck.provider.sandbox.driver import PYTHON, Mount
-from tests.provider.sandbox.conftest import (
-    SECRET,
-    Host,
-    confinement,
-    hosting,
-    skip_unless_possible,
-)
+from tests.provider.sandbox.conftest import SECRET, Host, confinement, hosting, skip_unless_possible
 from tests.provider.sandbox.docker.engine import starting
 from tests.provider.sandbox.escapes.archive import packed
 from tests.provider.sandbox.escapes.grounds import SHOWN, Grounds, laid_out

@@ -5,13 +5,7 @@ import pytest
 from potluck.model.task import EndReason
 from tests.provider.sandbox.conftest import Host, hosting
 from tests.provider.sandbox.docker.engine import ENGINES, starting
-from tests.provider.sandbox.limits.table import (
-    LIMITS,
-    MOST_SHARE,
-    NAMES,
-    share,
-    touch,
-)
+from tests.provider.sandbox.limits.table import LIMITS, MOST_SHARE, NAMES, share, touch
 from tests.tally import Tally, tallying
 
 

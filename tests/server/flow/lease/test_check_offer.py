@@ -71,10 +71,7 @@ def test_a_card_may_be_offered_in_parts() -> None:
     [
         (TermsChange(), "changes nothing"),
         (TermsChange(devices=("GPU-a",)), "changes nothing"),
-        (
-            TermsChange(devices=("GPU-a",), cores=3, sandbox="bwrap"),
-            "cores, sandbox cannot be set",
-        ),
+        (TermsChange(devices=("GPU-a",), cores=3, sandbox="bwrap"), "cores, sandbox cannot be set"),
         (TermsChange(hours="25:00-26:00"), "25:00"),
         (TermsChange(allow=(MIXED,)), "checksum"),
         (TermsChange(sandbox="firejail"), "no sandbox 'firejail'"),

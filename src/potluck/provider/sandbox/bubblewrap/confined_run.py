@@ -234,12 +234,7 @@ def _launch(
         words = BwrapCommand(
             binary=settings.binary,
             name=settings.name,
-            options=(
-                *_NAMESPACES,
-                *identity.options,
-                *command.options,
-                *settings.base_options,
-            ),
+            options=(*_NAMESPACES, *identity.options, *command.options, *settings.base_options),
             command=(*identity.words, *command.command),
         )
         return Launch(words, injected, companion.stdin if companion else None)

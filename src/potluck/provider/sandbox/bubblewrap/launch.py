@@ -65,10 +65,7 @@ def make_launch_command(python: Python, confinement: Confinement) -> LaunchComma
         return LaunchCommand([_ENV, "-u", "PWD", program, *rest], options)
     needed = [f"{name}={value}" for name, value in python.environment.items()]
     start = [_ENV, "-i", *needed, python.path, "-I", "-S"]
-    files = {
-        _EXEC_ENV: Path(exec_env.__file__).read_bytes(),
-        _VARIABLES: _encode(variables),
-    }
+    files = {_EXEC_ENV: Path(exec_env.__file__).read_bytes(), _VARIABLES: _encode(variables)}
     return LaunchCommand([*start, _EXEC_ENV, _VARIABLES, program, *rest], files=files)
 
 

@@ -20,12 +20,7 @@ from potluck.provider.one_line import one_line
 from potluck.provider.sandbox.bubblewrap.bwrap import sandbox_name
 from potluck.provider.sandbox.bubblewrap.root_filesystem import Python, find_pythons
 from potluck.provider.sandbox.docker.container_config import ContainerDefaults, RuntimeOverhead
-from potluck.provider.sandbox.docker.engine import (
-    Engine,
-    EngineError,
-    EngineFacts,
-    Image,
-)
+from potluck.provider.sandbox.docker.engine import Engine, EngineError, EngineFacts, Image
 from potluck.provider.sandbox.docker.root import LABEL, build_own_image, init_on_own_image
 from potluck.provider.sandbox.docker.run import ContainerRun, ContainerSettings, ContainerUser
 from potluck.provider.sandbox.docker.seccomp_profile import make_profile

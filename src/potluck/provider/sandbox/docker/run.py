@@ -19,12 +19,7 @@ from potluck.provider.sandbox.docker.attach import attach
 from potluck.provider.sandbox.docker.bridge import Bridge
 from potluck.provider.sandbox.docker.container_cgroup import ContainerGroup, find_container_group
 from potluck.provider.sandbox.docker.container_config import ContainerConfig, ContainerDefaults
-from potluck.provider.sandbox.docker.engine import (
-    NAME_TAKEN,
-    Engine,
-    EngineError,
-    Image,
-)
+from potluck.provider.sandbox.docker.engine import NAME_TAKEN, Engine, EngineError, Image
 from potluck.provider.sandbox.docker.root import InitCommand, init_on_any_image
 from potluck.provider.sandbox.docker.work_directory import ContainerWork
 from potluck.provider.sandbox.driver import (

@@ -17,12 +17,7 @@ from potluck.server.auth.caller import Caller, not_signed_in
 from potluck.server.auth.tokens import KEY_PREFIX, secret_hash
 from potluck.server.services import Services
 from potluck.store.database import Connection
-from potluck.store.identity import (
-    api_keys,
-    audit,
-    node_keys,
-    sessions,
-)
+from potluck.store.identity import api_keys, audit, node_keys, sessions
 from potluck.store.identity.accounts import Account
 
 

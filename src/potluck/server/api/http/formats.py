@@ -37,8 +37,7 @@ def chosen(request: Request[Any, Any, Any]) -> str:
     plain, packed = _quality(accepted, (JSON,)), _quality(accepted, PACKED_NAMES)
     if not plain and not packed:
         raise NotAcceptable(
-            f"This operation cannot answer with {accept[:100]!r}.",
-            f"Accept {JSON} or {PACKED}.",
+            f"This operation cannot answer with {accept[:100]!r}.", f"Accept {JSON} or {PACKED}."
         )
     return PACKED if packed > plain else JSON
 

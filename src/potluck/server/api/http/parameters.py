@@ -18,11 +18,7 @@ CallerRequest = Request[Caller, Any, Any]  # of an operation that needs a creden
 IdempotencyKey = Annotated[
     str | None,
     HeaderParameter(
-        name="Idempotency-Key",
-        min_length=1,
-        max_length=200,
-        pattern=ASCII_PATTERN,
-        required=False,
+        name="Idempotency-Key", min_length=1, max_length=200, pattern=ASCII_PATTERN, required=False
     ),
 ]
 

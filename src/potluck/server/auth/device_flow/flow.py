@@ -141,8 +141,7 @@ async def _verified(
     """Verifies the delegation, which must be present exactly if a node key is requested."""
     if (word and checksummed(word.key)) != pending.node_key:
         raise InvalidInput(
-            "The delegation is not for the terminal's node key.",
-            "Reload the page and sign again.",
+            "The delegation is not for the terminal's node key.", "Reload the page and sign again."
         )
     return None if word is None else await delegation.verify(services, word, wallet, now)
 

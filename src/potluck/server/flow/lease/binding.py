@@ -18,12 +18,7 @@ from datetime import timedelta
 
 from msgspec import Struct
 
-from potluck.decide.binding import (
-    BindingClaim,
-    BindingVerdict,
-    Contest,
-    decide_binding,
-)
+from potluck.decide.binding import BindingClaim, BindingVerdict, Contest, decide_binding
 from potluck.decide.challenge import PRIME, is_product
 from potluck.model.audit import AuditKind
 from potluck.model.device import Standing

@@ -47,8 +47,7 @@ async def _claim_files(connection: Connection, new: NewTask, task_id: TaskId) ->
     if missing := await blobs.find_missing(connection, new.account_id, named):
         files = "a file" if len(missing) == 1 else f"{len(missing)} files"
         raise Conflict(
-            f"{task_id} used {files}, deleted after it ended.",
-            "Submit it again with its files.",
+            f"{task_id} used {files}, deleted after it ended.", "Submit it again with its files."
         )
     await blobs.claim_inputs(connection, new.account_id, {new.id: named})
 

@@ -8,12 +8,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from potluck.decide.admission import (
-    admit,
-    admit_after,
-    admit_priority,
-    queue_full_error,
-)
+from potluck.decide.admission import admit, admit_after, admit_priority, queue_full_error
 from potluck.decide.derived_requirements import derive_requirements
 from potluck.model.error import Conflict, QuotaExceeded
 from potluck.model.ids import AccountId, TaskId

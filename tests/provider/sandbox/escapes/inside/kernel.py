@@ -8,12 +8,7 @@ from functools import partial
 
 from tests.provider.sandbox.escapes.inside.attempt import add, probe
 from tests.provider.sandbox.escapes.inside.bait import Bait
-from tests.provider.sandbox.escapes.inside.calls import (
-    Argument,
-    call,
-    passes,
-    room,
-)
+from tests.provider.sandbox.escapes.inside.calls import Argument, call, passes, room
 
 _NOWHERE = b"/nowhere"
 _SESSION = -3  # the keyring

@@ -9,12 +9,7 @@ from pathlib import Path
 
 from tests.provider.sandbox.escapes.inside.attempt import probe
 from tests.provider.sandbox.escapes.inside.bait import Bait
-from tests.provider.sandbox.escapes.inside.calls import (
-    address_of,
-    call,
-    passes,
-    room,
-)
+from tests.provider.sandbox.escapes.inside.calls import address_of, call, passes, room
 
 _SEIZE = 0x4206
 _ENDS_OF_PIPES = 3
