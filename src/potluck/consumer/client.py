@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Area(Generic[T]):
+class ClientArea(Generic[T]):
     """An area of the client, imported and made when it is first used.
 
     The instance then holds it under the same name, where Python looks before it asks here.
@@ -71,16 +71,16 @@ class Potluck:
     a token the client uses the session of the profile.
     """
 
-    tasks: "Area[Tasks]" = Area("potluck.consumer.tasks", "Tasks")
-    results: "Area[TaskResults]" = Area("potluck.consumer.results", "TaskResults")
-    resources: "Area[Resources]" = Area("potluck.consumer.resources", "Resources")
-    ledger: "Area[Ledger]" = Area("potluck.consumer.ledger", "Ledger")
-    events: "Area[Events]" = Area("potluck.consumer.events", "Events")
-    webhooks: "Area[Webhooks]" = Area("potluck.consumer.webhooks", "Webhooks")
-    account: "Area[OwnAccount]" = Area("potluck.consumer.account", "OwnAccount")
-    own_nodes: "Area[OwnNodes]" = Area("potluck.consumer.own_machines", "OwnNodes")
-    admin: "Area[Admin]" = Area("potluck.consumer.admin", "Admin")
-    files: "Area[Files]" = Area("potluck.consumer.files.files", "Files")
+    tasks: "Area[Tasks]" = ClientArea("potluck.consumer.tasks", "Tasks")
+    results: "Area[TaskResults]" = ClientArea("potluck.consumer.results", "TaskResults")
+    resources: "Area[Resources]" = ClientArea("potluck.consumer.resources", "Resources")
+    ledger: "Area[Ledger]" = ClientArea("potluck.consumer.ledger", "Ledger")
+    events: "Area[Events]" = ClientArea("potluck.consumer.events", "Events")
+    webhooks: "Area[Webhooks]" = ClientArea("potluck.consumer.webhooks", "Webhooks")
+    account: "Area[OwnAccount]" = ClientArea("potluck.consumer.account", "OwnAccount")
+    own_nodes: "Area[OwnNodes]" = ClientArea("potluck.consumer.own_machines", "OwnNodes")
+    admin: "Area[Admin]" = ClientArea("potluck.consumer.admin", "Admin")
+    files: "Area[Files]" = ClientArea("potluck.consumer.files.files", "Files")
 
     def __init__(
         self, url: str | None = None, token: str | None = None, patience: Patience | None = None
@@ -150,4 +150,6 @@ class Potluck:
         return call_api(self._transport, routes.PACKAGE, Package)
 
 
-AREAS: Final = tuple(name for name, member in vars(Potluck).items() if isinstance(member, Area))
+AREAS: Final = tuple(
+    name for name, member in vars(Potluck).items() if isinstance(member, ClientArea)
+)

@@ -50,7 +50,7 @@ class ProgramEnded(Struct, frozen=True):
     status: int
 
 
-class StopRequested(Struct, frozen=True):
+class StopSignal(Struct, frozen=True):
     """`up` received a signal."""
 
 
@@ -64,7 +64,7 @@ class CheckDone(Struct, frozen=True):
     outcome: Any
 
 
-PlatformEvent = ProgramLine | ProgramEnded | StopRequested | CheckProgress | CheckDone
+PlatformEvent = ProgramLine | ProgramEnded | StopSignal | CheckProgress | CheckDone
 Inbox = SimpleQueue[PlatformEvent]
 
 

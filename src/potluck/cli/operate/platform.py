@@ -22,7 +22,7 @@ from potluck.cli.operate.child_program import (
     PlatformEvent,
     ProgramEnded,
     ProgramLine,
-    StopRequested,
+    StopSignal,
     exit_text,
 )
 from potluck.cli.operate.first_task import FirstTask, start_first_task
@@ -88,7 +88,7 @@ class Platform:
         self._emit("stopped")
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
-        self._inbox.put(StopRequested())
+        self._inbox.put(StopSignal())
 
     def _start(self) -> None:
         ready = self._start_server()
@@ -249,7 +249,7 @@ class Platform:
 
     def _hear(self, deadline: float | None) -> PlatformEvent | None:
         event = self._collect(deadline)
-        if isinstance(event, StopRequested):
+        if isinstance(event, StopSignal):
             raise Interrupted
         if isinstance(event, ProgramLine) and event.values.get("event") in ("ready", "registered"):
             self._part(event.part).has_served = True
@@ -292,7 +292,7 @@ class Platform:
             if event is None:
                 part.kill()
                 return
-            if isinstance(event, StopRequested):  # the second signal: stop immediately
+            if isinstance(event, StopSignal):  # the second signal: stop immediately
                 self._provider.kill()
                 self._server.kill()
 

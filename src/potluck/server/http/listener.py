@@ -58,7 +58,7 @@ class ConnectionBudget:
         return {"all": self._most, **each}
 
 
-class Listener:
+class TcpListener:
     """Accepts connections of one socket. uvicorn treats it as an asyncio server."""
 
     def __init__(

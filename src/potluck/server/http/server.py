@@ -10,7 +10,7 @@ import uvicorn
 from uvicorn._types import ASGI3Application
 
 from potluck.server.http.headers import BrowserHeaders
-from potluck.server.http.listener import Listener
+from potluck.server.http.listener import TcpListener
 from potluck.server.http.peers import Peers
 from potluck.server.http.protocol import EdgeProtocol
 from potluck.server.http.settings import HttpSettings
@@ -35,7 +35,7 @@ class EdgeServer(uvicorn.Server):
         yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        doors = [Listener(listener, self._settings, self._let_in) for listener in sockets or ()]
+        doors = [TcpListener(listener, self._settings, self._let_in) for listener in sockets or ()]
         self.servers = cast("list[asyncio.Server]", doors)
         for door in doors:
             door.open()
