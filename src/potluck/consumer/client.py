@@ -71,16 +71,16 @@ class Potluck:
     a token the client uses the session of the profile.
     """
 
-    tasks: "Area[Tasks]" = ClientArea("potluck.consumer.tasks", "Tasks")
-    results: "Area[TaskResults]" = ClientArea("potluck.consumer.results", "TaskResults")
-    resources: "Area[Resources]" = ClientArea("potluck.consumer.resources", "Resources")
-    ledger: "Area[Ledger]" = ClientArea("potluck.consumer.ledger", "Ledger")
-    events: "Area[Events]" = ClientArea("potluck.consumer.events", "Events")
-    webhooks: "Area[Webhooks]" = ClientArea("potluck.consumer.webhooks", "Webhooks")
-    account: "Area[OwnAccount]" = ClientArea("potluck.consumer.account", "OwnAccount")
-    own_nodes: "Area[OwnNodes]" = ClientArea("potluck.consumer.own_machines", "OwnNodes")
-    admin: "Area[Admin]" = ClientArea("potluck.consumer.admin", "Admin")
-    files: "Area[Files]" = ClientArea("potluck.consumer.files.files", "Files")
+    tasks: "ClientArea[Tasks]" = ClientArea("potluck.consumer.tasks", "Tasks")
+    results: "ClientArea[TaskResults]" = ClientArea("potluck.consumer.results", "TaskResults")
+    resources: "ClientArea[Resources]" = ClientArea("potluck.consumer.resources", "Resources")
+    ledger: "ClientArea[Ledger]" = ClientArea("potluck.consumer.ledger", "Ledger")
+    events: "ClientArea[Events]" = ClientArea("potluck.consumer.events", "Events")
+    webhooks: "ClientArea[Webhooks]" = ClientArea("potluck.consumer.webhooks", "Webhooks")
+    account: "ClientArea[OwnAccount]" = ClientArea("potluck.consumer.account", "OwnAccount")
+    own_nodes: "ClientArea[OwnNodes]" = ClientArea("potluck.consumer.own_machines", "OwnNodes")
+    admin: "ClientArea[Admin]" = ClientArea("potluck.consumer.admin", "Admin")
+    files: "ClientArea[Files]" = ClientArea("potluck.consumer.files.files", "Files")
 
     def __init__(
         self, url: str | None = None, token: str | None = None, patience: Patience | None = None
