@@ -25,11 +25,11 @@ DOCUMENT = """
 import msgspec, pathlib
 from potluck.server.api.app import make_app
 from potluck.server.api.document.build import document
-from potluck.server.parts import Parts
+from potluck.server.services import Services
 from potluck.server.settings import ServerSettings
 settings = ServerSettings(data_directory=pathlib.Path("unused"))
-parts = Parts(settings, *[None] * (len(Parts.__struct_fields__) - 1))
-print(msgspec.json.encode(document(make_app(parts))).decode())
+services = Services(settings, *[None] * (len(Services.__struct_fields__) - 1))
+print(msgspec.json.encode(document(make_app(services))).decode())
 """
 
 

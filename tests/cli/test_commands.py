@@ -143,7 +143,7 @@ def test_quota_changes_only_what_is_named(user: CommandLine, server: FakeServer)
     assert server.requests[-1].method == "PUT"
     sent = msgspec.json.decode(server.requests[-1].body, type=Quota)
     assert sent == Quota(2.0, 4, None, -5, 2**31)
-    said = "weight 2, at most 4 devices at a time, as many tasks waiting as everybody"
+    said = "weight 2, at most 4 devices at a time, the default number of tasks waiting"
     assert f"{said}, priority at most -5, files of at most" in shown.stdout.decode()
     server.requests.clear()
     assert "weight 2" in user.run("admin", "quota", "account_1").stdout.decode()
@@ -413,7 +413,7 @@ def test_whoami(user: CommandLine, server: FakeServer) -> None:
     assert f"{ME.address} (admin, consumer)" in shown
     assert "1.5 credits available, 0.25 more held for tasks" in shown
     assert f"account_1 at {server.url}" in shown
-    assert "a session that ends when it is not used for 2 d 2 h" in shown
+    assert "a session that expires after 2 d 2 h without use" in shown
     (answer,) = user.run("whoami", "--json").lines()
     assert (answer["address"], answer["url"]) == (ME.address, server.url)
     assert answer["session_expires_at"].startswith(f"{session.expires_at:%Y-%m-%d}")
@@ -428,7 +428,7 @@ def test_whoami_with_an_api_key_says_what_it_covers(user: CommandLine, server: F
 def test_grant(user: CommandLine, server: FakeServer) -> None:
     server.plays("/v1/accounts/account_2/grants", Scene(204))
     shown = user.run("admin", "grant", "account_2", "2.5")
-    assert shown.stdout == b"Gave 2.5 credits to account_2.\n"
+    assert shown.stdout == b"Granted 2.5 credits to account_2.\n"
     assert server.requests[0].body == b'{"amount_micro":2500000}'
 
 

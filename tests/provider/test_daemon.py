@@ -362,7 +362,7 @@ async def test_without_a_sandbox_only_the_owners_tasks_are_taken(
         refused = await server.outcome(other.attempt_id)
     assert finished.reason is EndReason.COMPLETED
     assert refused.reason is EndReason.SANDBOX_FAILED
-    assert "its owner's tasks only" in refused.detail
+    assert "only tasks of its owner's account" in refused.detail
     assert other.attempt_id not in server.logs
     assert server.text(grant.attempt_id, "stdout") == "bare\n"
     assert server.registrations[0].own_tasks_only

@@ -77,7 +77,7 @@ def test_a_list_without_models_and_policies_side_by_side(
     [
         (["--list", "none"], "openb_pod_list_small.csv"),
         (["--list", "small", "--seeds", "9-3"], "--seeds 42-51"),
-        (["--list", "small", "--policy", "wishful"], "there are best-fit"),
+        (["--list", "small", "--policy", "wishful"], "Available: best-fit"),
         (["--list", "small", "--plot", "filled.png"], "ends in .svg"),
     ],
 )

@@ -161,8 +161,8 @@ def test_the_request_says_when_where_and_how_often(
     [
         ("--fraction 0.5 --gpu 2", "--fraction is a part of one device, and --gpu asks for 2."),
         ("--fraction 1.5", "--fraction '1.5' is not a part of a device."),
-        ("--share", "--share is about the rest of a device, and without --fraction there is none."),
-        ("--allow-failures 1", "--allow-failures 1 is more than there are items."),
+        ("--share", "--share shares the rest of a device, and without --fraction there is none."),
+        ("--allow-failures 1", "--allow-failures 1 exceeds the number of items."),
         ("--delay 2h --deadline 1h", "--delay is longer than --deadline, so it could never start."),
         ("--delay soon", "--delay 'soon' is not a duration."),
         ("--delay 400d", "--delay must be at most 366 d 0 h."),

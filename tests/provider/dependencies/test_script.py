@@ -99,7 +99,7 @@ def test_a_second_line_can_not_be_smuggled_into_a_requirement() -> None:
         (block(f"dependencies = {['six'] * 201}"), "201 dependencies; 200 are allowed"),
         (block("a = '" + "x" * 65_536 + "'"), "longer than 65536"),
         (block("a = 1") + "\n" + block("b = 2"), "2 `# /// script` blocks"),
-        ("# /// script\n# dependencies = []\n", "opens in line 1 is never closed"),
+        ("# /// script\n# dependencies = []\n", "starts in line 1 is never closed"),
     ],
 )
 def test_a_broken_block_is_refused_with_a_sentence(source: str, sentence: str) -> None:

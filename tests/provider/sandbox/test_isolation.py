@@ -158,7 +158,7 @@ def test_every_variable_arrives_as_it_was_given(host: Host) -> None:
 def test_more_variables_than_the_kernel_takes_are_a_sentence(host: Host) -> None:
     answer = host.run(environment={f"LONG_{number}": "x" * 32_768 for number in range(256)})
     assert answer.ended is not None and answer.ended.exit_code == 126
-    assert b"make the variables or the arguments of the task smaller" in answer.stderr
+    assert b"shorten the task's variables or arguments" in answer.stderr
 
 
 def test_no_user_of_the_machine_reads_the_variables_off_a_command_line(host: Host) -> None:

@@ -64,7 +64,7 @@ def test_terms_orders_and_the_last_hour(server: ServerProcess) -> None:
 
 # What is wished for, the status of the answer, and a word of its sentence.
 WRONG: list[tuple[dict[str, Any], int, str]] = [
-    ({}, 400, "Nothing"),
+    ({}, 400, "nothing"),
     ({"price": "1"}, 400, "price"),
     ({"price_micro_per_hour": -1}, 400, "price_micro_per_hour"),
     ({"hours": "never"}, 400, "hours"),

@@ -102,7 +102,7 @@ NONSENSE: dict[str, tuple[Change, int, str]] = {
     "a wish before all": (said(wish=-1), 400, "wish"),
     "another protocol": (said(protocol=99), 426, "protocol 99"),
     "another protocol, and what it says": (said(protocol=99, mood="good"), 426, "protocol 99"),
-    "a device without a statement": (said(statements=[]), 400, "does not say"),
+    "a device without a statement": (said(statements=[]), 400, "no valid statement"),
 }
 
 

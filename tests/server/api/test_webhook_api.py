@@ -86,7 +86,7 @@ def test_a_receiver_that_fails_is_shown_to_fail(user: CommandLine, receiver: Hoo
     receiver.status = 500
     said(user, "webhooks", "add", receiver.url, "--name", "ci")
     again = user.run("webhooks", "add", receiver.url, "--name", "ci")
-    assert again.status == 64 and "called ci already" in again.stderr
+    assert again.status == 64 and "webhook named ci" in again.stderr
     tried = user.run("webhooks", "test", "ci")
     assert tried.status == 1 and tried.stdout.decode().startswith("✗ It answered 500.")
     assert "thank you" in tried.stderr

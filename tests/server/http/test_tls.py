@@ -113,7 +113,7 @@ def test_a_fingerprint_needs_tls(edge: ServerProcess, tmp_path: Path) -> None:
 
 def test_a_pin_that_can_not_be_kept_is_told(secure: ServerProcess, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(BadSettings, match="can not be kept"):
+    with pytest.raises(BadSettings, match="cannot be saved"):
         pin_ca(secure.url, secure.first["ca_fingerprint"], tmp_path / "file")
 
 

@@ -210,7 +210,7 @@ async def test_small_files_count_as_much_as_they_are_counted_afterwards(pool: Po
     node_id, grant = await pool.started()
     sent = await send_from_node(pool, node_id, grant, b"x" * 5000)
     await pool.sql("UPDATE accounts SET max_blob_bytes = 20000 WHERE id = $1", pool.alice)
-    with pytest.raises(QuotaExceeded, match=r"5000 of the 20000 bytes.* 16384 more"):
+    with pytest.raises(QuotaExceeded, match=r"5000 of its 20000 bytes.* 16384 more"):
         await leave(pool, node_id, grant, *(AddedFile(str(n), bytes([n])) for n in range(4)))
     await leave(pool, node_id, grant, *(AddedFile(str(n), bytes([n])) for n in range(3)))
     await pool.sql("UPDATE accounts SET max_blob_bytes = 1 WHERE id = $1", pool.alice)

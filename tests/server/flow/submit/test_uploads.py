@@ -116,10 +116,10 @@ async def test_a_part_has_exactly_its_size(pool: Pool, size_bytes: int) -> None:
 async def test_parts_come_in_order_and_all_before_the_end(pool: Pool) -> None:
     begun = await upload.begin(pool.services, pool.alice, ref(LARGE))
     for number in (1, 2, 99):
-        with pytest.raises(Conflict, match="0 parts of 2"):
+        with pytest.raises(Conflict, match="0 of 2 parts"):
             await take(pool, begun.upload_id, number, LARGE[PART_BYTES:])
     found = await upload.of_account(pool.services, pool.alice, begun.upload_id)
-    with pytest.raises(Conflict, match="0 parts of 2"):
+    with pytest.raises(Conflict, match="0 of 2 parts"):
         await upload.finish(pool.services, found)
 
 
@@ -173,7 +173,7 @@ class CommitsAndFails(Database):
 async def test_an_account_has_no_more_than_its_quota(pool: Pool) -> None:
     await pool.sql("UPDATE accounts SET max_blob_bytes = 10000 WHERE id = $1", pool.alice)
     await send(pool, b"x" * 5000)
-    with pytest.raises(QuotaExceeded, match="5000 of the 10000 bytes"):
+    with pytest.raises(QuotaExceeded, match="5000 of its 10000 bytes"):
         await upload.begin(pool.services, pool.alice, ref(b"y" * 5001))
     begun = await upload.begin(pool.services, pool.alice, ref(b"y" * 5000))
     again = await upload.begin(pool.services, pool.alice, ref(b"y" * 5000))
