@@ -54,8 +54,8 @@ class HttpSettings(Struct, frozen=True, kw_only=True):
     # Terminal sign-ins started through a browser, from all addresses together, with a burst of ten
     # seconds' worth; 0: no limit.
     terminal_asks_per_second: Rate = 50.0
-    # Tests, resumes, redeliveries and address changes of one account's webhooks, each of which makes
-    # the server send a request immediately; 0: no limit.
+    # Tests, resumes, redeliveries and address changes of one account's webhooks; each makes the
+    # server send a request immediately. 0: no limit.
     webhook_calls_per_second: Rate = 0.2
     webhook_calls_burst: Annotated[int, Meta(ge=1, le=1_000_000)] = 5  # the burst of these
     # Estimates that one account requests, each of which takes the leader's time; 0: no limit.
