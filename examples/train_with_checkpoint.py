@@ -2,8 +2,8 @@
 
 potluck run --attempts 3 --checkpoint 5s --output trained examples/train_with_checkpoint.py
 
-The contents of $POTLUCK_CHECKPOINT are uploaded every few seconds, and once more when the node stops
-the task (SIGTERM). The next attempt gets them back. The contents of $POTLUCK_OUTPUT at the end are
+$POTLUCK_CHECKPOINT is uploaded every few seconds, and once more when the node stops
+the task (SIGTERM). The next attempt gets it back. The contents of $POTLUCK_OUTPUT at the end are
 the task's files. It fits a line to noisy points in plain Python, slowly, so that there is something
 to interrupt.
 """
