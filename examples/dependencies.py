@@ -2,12 +2,12 @@
 # requires-python = ">=3.11"
 # dependencies = ["rich>=13"]
 # ///
-"""A script that brings its own dependencies: the block above is PEP 723, and all there is to it.
+"""A script with dependencies, declared in the PEP 723 block above.
 
 potluck run examples/dependencies.py
 
-The node installs them, in a sandbox of their own, and keeps them for your next run. It prints a
-table, drawn by a package that the node did not have before. The same file runs here, too:
+The node installs them in a separate sandbox, and keeps them for your next run. The script prints a
+table, drawn by a package that the node did not have before. The same file also runs locally:
 `uv run examples/dependencies.py`.
 """
 

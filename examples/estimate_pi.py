@@ -1,11 +1,11 @@
-"""A map with progress: a function that runs elsewhere, ten thousand times. It throws darts, and
+"""A map with progress: a function that runs on the pool ten thousand times. It throws darts, and
 estimates pi from those that land within the circle.
 
 python examples/estimate_pi.py           (with the Python that Potluck is installed for)
 python examples/estimate_pi.py 500       (fewer rounds)
 
-While it runs, a line says how far it is; then it prints `10,000,000 darts: pi is about 3.1415`.
-The function goes out pickled, its results come back as data; see docs/functions.md.
+While it runs, a line shows the progress; then it prints `10,000,000 darts: pi is about 3.1415`.
+The function is sent as a pickle, its results are returned as data; see docs/functions.md.
 """
 
 import sys
@@ -26,7 +26,7 @@ def hits(seed: int) -> int:
 
 def main(rounds: int) -> None:
     total = 0
-    # As they come: whoever is slow keeps nobody waiting.
+    # In the order of completion, so that slow nodes do not delay the others.
     for found in hits.map(range(rounds), ordered=False):
         total += found
     print(f"{rounds * DARTS:,} darts: pi is about {4 * total / rounds / DARTS:.4f}")

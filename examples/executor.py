@@ -1,9 +1,9 @@
-"""Code that takes an executor runs on the pool: only the line that makes it is another.
+"""Code that takes an executor runs on the pool: only the line that creates it changes.
 
 python examples/executor.py                  (on the pool)
 python examples/executor.py --here           (the same on this machine's own processors)
 
-It counts primes in ten ranges, says which are done as they are done, and prints
+It counts primes in ten ranges, reports each range when it is done, and prints
 `78,498 primes below 1,000,000`. An executor takes the options of @potluck.task:
 potluck.Executor(gpu=True, dependencies=["torch"]).
 """
@@ -17,7 +17,7 @@ LIMIT, PARTS = 1_000_000, 10
 
 
 def primes_between(begin: int, end: int) -> int:
-    """How many there are, by dividing."""
+    """The number of primes in the range, by trial division."""
     return sum(
         number > 1 and all(number % each for each in range(2, int(number**0.5) + 1))
         for number in range(begin, end)
@@ -25,7 +25,7 @@ def primes_between(begin: int, end: int) -> int:
 
 
 def count(executor: Executor, limit: int) -> int:
-    """Any executor will do: this is the code that you have already."""
+    """Your existing code: it works with any executor."""
     step = limit // PARTS
     asked = {
         executor.submit(primes_between, begin, begin + step): begin

@@ -1,4 +1,4 @@
-"""The smallest thing to share: greets, and says where it ran.
+"""The smallest task: prints a greeting and where it ran.
 
 potluck run examples/hello.py
 potluck run examples/hello.py Ada Grace

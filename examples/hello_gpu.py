@@ -2,13 +2,13 @@
 # requires-python = ">=3.11"
 # dependencies = ["pyopencl"]
 # ///
-"""Hello, GPU: which devices this task was given, asked through OpenCL, which every vendor has.
+"""Hello, GPU: lists the devices of this task through OpenCL, which every vendor supports.
 
 potluck run --gpu 1 examples/hello_gpu.py
 potluck run --gpu 1 --memory 24GB --model "RTX 40*" examples/hello_gpu.py
-potluck run examples/hello_gpu.py         (where there is no GPU: a processor, if it has OpenCL)
+potluck run examples/hello_gpu.py         (without a GPU: a processor, if it has OpenCL)
 
-A task sees the devices that it was granted and no others. It prints a line for each, such as
+A task sees only the devices that it was granted. It prints a line for each, such as
 
     GPU NVIDIA GeForce RTX 4090: 23.5 GiB, 128 compute units
 """

@@ -1,10 +1,10 @@
-"""A picture from many machines: each computes some rows of the Mandelbrot set, and they are put
-together here as mandelbrot.png.
+"""A picture from many machines: each computes some rows of the Mandelbrot set, and they are
+combined locally into mandelbrot.png.
 
 python examples/mandelbrot.py                       (600 × 400, about 10 s on two cores)
 python examples/mandelbrot.py 1200 800 deep.png
 
-It prints `mandelbrot.png: 600 × 400, 14.1 % inside`. Nothing but the standard library is used. On
+It prints `mandelbrot.png: 600 × 400, 14.1 % inside`. It uses only the standard library. On
 a GPU, and much faster: `potluck run --template mandelbrot -o pictures`.
 """
 
@@ -20,7 +20,7 @@ STEPS = 200
 
 @potluck.task(ram="64MiB")
 def row(top: float, left: float, pixel: float, width: int) -> bytes:
-    """For each point of a row: after how many steps it is seen to fly away; 0 for never."""
+    """For each point of a row, the number of steps until it diverges; 0 for never."""
     counts = bytearray()
     for number in range(width):
         point, value = complex(left + pixel * number, top), 0j
@@ -49,7 +49,7 @@ def main(width: int, height: int, picture: Path) -> None:
 
 
 def coloured(counts: bytes) -> bytes:
-    """Black inside; outside from blue to gold, the longer a point stayed."""
+    """Black inside; outside from blue to gold by the number of steps."""
     return b"".join(
         bytes((0, 0, 0)) if count == 0 else bytes((min(255, 9 * count), min(220, 5 * count), 90))
         for count in counts

@@ -1,11 +1,11 @@
-"""Training that may be interrupted: it goes on where it was, on another node too.
+"""Training that can be interrupted: it continues from its checkpoint, also on another node.
 
 potluck run --attempts 3 --checkpoint 5s --output trained examples/train_with_checkpoint.py
 
-What is in $POTLUCK_CHECKPOINT is brought to safety every few seconds, and once more when the node
-calls the task back (SIGTERM). The next attempt finds it there again. What is in $POTLUCK_OUTPUT at
-the end are the task's files. It learns a line through noisy points, with nothing but Python, and
-takes its time for it, so that there is something to interrupt.
+$POTLUCK_CHECKPOINT is uploaded every few seconds, and once more when the node stops
+the task (SIGTERM). The next attempt gets it back. The contents of $POTLUCK_OUTPUT at the end are
+the task's files. It fits a line to noisy points in plain Python, slowly, so that there is something
+to interrupt.
 """
 
 import argparse
@@ -29,7 +29,7 @@ def main() -> None:
     asked = parser.parse_args()
     for directory in (CHECKPOINT, OUTPUT):
         directory.mkdir(exist_ok=True)
-    # The end of this epoch is near enough: the checkpoint of the last one is whole.
+    # Finish this epoch: the checkpoint of the last one is complete.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("called back, and all is kept"))
     state = restored()
     if state["epoch"]:
@@ -45,21 +45,21 @@ def main() -> None:
 
 
 def restored() -> dict[str, float]:
-    """Where an earlier attempt was, or the beginning."""
+    """The state of an earlier attempt, or the initial state."""
     if STATE.exists():
         return dict(json.loads(STATE.read_text()))
     return {"epoch": 0, "slope": 0.0, "offset": 0.0, "loss": 0.0}
 
 
 def keep(state: dict[str, float]) -> None:
-    """Written beside and put in place in one step, so that no half of it is ever kept."""
+    """Writes a temporary file and renames it, so that no partial file is ever kept."""
     beside = STATE.with_suffix(".new")
     beside.write_text(json.dumps(state))
     beside.replace(STATE)
 
 
 def trained(state: dict[str, float]) -> dict[str, float]:
-    """One step down the slope of the squared error over all points."""
+    """One gradient step on the squared error over all points."""
     points = noisy_points()
     slope, offset = state["slope"], state["offset"]
     errors = [(slope * x + offset - y, x) for x, y in points]

@@ -2,16 +2,16 @@
 # requires-python = ">=3.11"
 # dependencies = ["numpy", "torch"]
 # ///
-"""PyTorch that may be interrupted: a small network learns to tell two spirals apart, and goes on
-where it was when its node is switched off or wanted back.
+"""PyTorch training that can be interrupted: a small network learns to tell two spirals apart, and
+continues from its checkpoint if its node is switched off or reclaimed.
 
 potluck run --gpu 1 --checkpoint 30s --output trained examples/train_with_torch.py
 
 The node installs PyTorch from the block above, which takes minutes the first time. Each epoch is
-kept in $POTLUCK_CHECKPOINT; the next attempt, on another node too, finds it there and says
+saved in $POTLUCK_CHECKPOINT; the next attempt, also on another node, loads it and prints
 `goes on behind epoch 17`. At the end the model is among the task's files: trained/model.pt.
 
-`train_with_checkpoint.py` does the same with nothing but Python.
+`train_with_checkpoint.py` does the same in plain Python.
 """
 
 import math
@@ -56,7 +56,7 @@ for epoch in range(begun + 1, EPOCHS + 1):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    # Written beside and renamed: what is brought to safety is whole, or the one before.
+    # Rename a temporary file, so that the uploaded checkpoint is always complete.
     state = {"epoch": epoch, "model": model.state_dict(), "optimizer": optimizer.state_dict()}
     torch.save(state, KEPT.with_suffix(".new"))
     KEPT.with_suffix(".new").replace(KEPT)

@@ -1,18 +1,19 @@
-"""A webhook receiver: hears of the end of each task, checks who says so, and acts once.
+"""A webhook receiver: gets the end of each task, verifies the signature, and acts once.
 
 python examples/webhook_receiver.py 9000
 
-Somewhere that the pool's server can reach, with https in front of it (a tunnel or a proxy); then
+Run it where the pool's server can reach it, behind https (a tunnel or a proxy); then
 
 potluck webhooks add https://you.example/hook --kind task.finished
-export POTLUCK_WEBHOOK_SECRET=whsec_…     (as that command shows it, this once)
+export POTLUCK_WEBHOOK_SECRET=whsec_…     (shown by that command only once)
 
 To try it on one machine: `POTLUCK_WEBHOOK_ALLOW=127.0.0.1:9000 make up`, and then the address is
-http://127.0.0.1:9000/hook; the server reaches nothing on its own machine without that.
+http://127.0.0.1:9000/hook; without that, the server refuses addresses of its own machine.
 
-For every task that ends it prints a line such as `hello.py: succeeded`. An event is signed, so
-nobody else can make this program act. It may come more than once, always with the same id: what was
-done is written down, and not done twice, also after a restart. More: docs/notifications.md
+For every task that ends it prints a line such as `hello.py: succeeded`. Events are signed,
+so only the pool can make this program act. An event may arrive more than once, always with the same
+ID: processed IDs are stored, so nothing is done twice, also after a restart. More:
+docs/notifications.md
 """
 
 import os
@@ -27,7 +28,7 @@ SEEN = Path("webhook-events.txt")
 
 
 def act(event: ReceivedEvent) -> None:
-    """Whatever you want to happen: a message, the next step, a light that goes on."""
+    """Your own action: a message, the next step, a light."""
     what = event.task_name or "No task"  # such as the event of `potluck webhooks test`
     print(f"{what}: {event.data.get('state', event.kind)}", flush=True)
 

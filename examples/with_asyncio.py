@@ -1,9 +1,9 @@
-"""Calls to the pool from asyncio: they are awaited like anything else, and the loop stays free.
+"""Calls to the pool from asyncio: they can be awaited, and do not block the loop.
 
 python examples/with_asyncio.py
 
-Three calls are under way at once, then a map is iterated, while a clock ticks beside them. It
-prints each answer as it comes, and at the end `the sum of 100 squares is 328350`.
+Three calls run concurrently, then a map is iterated, while a clock ticks in parallel. It prints
+each result as it arrives, and at the end `the sum of 100 squares is 328350`.
 """
 
 import asyncio

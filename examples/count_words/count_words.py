@@ -1,15 +1,15 @@
-"""An array from files: every file of a folder goes to some machine, and comes back counted.
+"""An array from files: the words of each file of a folder are counted on some machine.
 
 cd examples/count_words
 potluck map 'texts/*.txt' count_words.py
 potluck map --output counts 'texts/*.txt' count_words.py
 
-Mind the quotes: the pattern is for Potluck, not for the shell. Each file goes along with its item,
+The quotes keep the shell from expanding the pattern. Each file is sent with its item,
 and its path is the script's argument. It prints a line for each file, such as
 
     texts/rain.txt: 34 words, most often: the (7)
 
-What a script leaves in $POTLUCK_OUTPUT is brought back with --output, in a directory for each item.
+--output downloads the contents of $POTLUCK_OUTPUT, into a directory for each item.
 """
 
 import json

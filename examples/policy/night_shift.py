@@ -3,7 +3,7 @@
 pip install ./examples/policy
 POTLUCK_ORDER_POLICY=night-shift potluck server
 
-docs/policies.md tells what a policy is asked, and how to try it on a trace first.
+docs/policies.md describes the methods of a policy, and how to test it on a trace first.
 """
 
 from potluck.decide.order.interface import Turn
@@ -13,10 +13,10 @@ HOUR = 3600.0
 
 
 class NightShift:
-    promises = False  # age counts in both places below, so nothing waits for ever
+    promises = False  # age counts in both places below, so nothing waits forever
 
     def within(self, task: WaitingTask) -> float:
-        """Among an account's own tasks the older goes first."""
+        """The older of an account's own tasks goes first."""
         return task.submitted_at
 
     def between(self, turn: Turn) -> tuple[float, ...]:

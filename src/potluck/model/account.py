@@ -11,9 +11,9 @@ from potluck.model.bounded_types import SmallCount
 class Role(StrEnum):
     """The role of an account. An account chooses the first two; an admin grants admin."""
 
-    CONSUMER = "consumer"  # it may submit tasks; an account's own choice
-    PROVIDER = "provider"  # it may authorise node keys and offer machines; an account's own choice
-    ADMIN = "admin"  # it may invite, grant, suspend and read the audit; another admin gives this
+    CONSUMER = "consumer"  # may submit tasks; chosen by the account
+    PROVIDER = "provider"  # may authorise node keys and offer machines; chosen by the account
+    ADMIN = "admin"  # may invite, grant, suspend and read the audit log; granted by an admin
 
 
 class Registration(StrEnum):
@@ -27,17 +27,17 @@ class Registration(StrEnum):
 class Scope(StrEnum):
     """What a credential may be used for. An operation requires one scope of several."""
 
-    # see one's tasks, their logs and their events, and who one is; takes the role consumer
+    # read one's own tasks, logs, events and identity; requires the role consumer
     TASKS_READ = "tasks:read"
-    TASKS_WRITE = "tasks:write"  # submit and cancel tasks; takes the role consumer
-    POOL_READ = "pool:read"  # see the nodes of the pool
-    ACCOUNT_READ = "account:read"  # see one's own account, its ledger and all of its events
-    # change it: roles, sessions, keys, node keys and webhooks; takes a wallet's session
+    TASKS_WRITE = "tasks:write"  # submit and cancel tasks; requires the role consumer
+    POOL_READ = "pool:read"  # read the nodes of the pool
+    ACCOUNT_READ = "account:read"  # read one's own account, its ledger and all its events
+    # change roles, sessions, keys, node keys and webhooks; requires a wallet's session
     ACCOUNT_WRITE = "account:write"
-    # change the terms of one's nodes, and give them orders; takes the role provider
+    # change the terms of one's own nodes, and give them orders; requires the role provider
     NODES_WRITE = "nodes:write"
-    NODE = "node"  # speak for one node; node keys have it, and nothing else has
-    ADMIN = "admin"  # do an admin's work; takes a wallet's session and the role
+    NODE = "node"  # act as one node; only node keys have it
+    ADMIN = "admin"  # administer the pool; requires a wallet's session and the role admin
 
 
 class Credential(StrEnum):

@@ -25,60 +25,58 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     url: str
     data_directory: Path
     name: ShortText
-    ca_file: Path | None = None  # the server's own authority, where it has one
-    unsafe_no_sandbox: bool = False  # run without a sandbox, and take the owner's tasks only
-    # The socket of a container engine, as `unix:///path`; none: Docker's or Podman's usual one, if
-    # it is there.
+    ca_file: Path | None = None  # the CA certificate of the server, if it has its own
+    unsafe_no_sandbox: bool = False  # run without a sandbox, and only the owner's tasks
+    # The socket of a container engine, as `unix:///path`; by default that of Docker or Podman, if
+    # it exists.
     docker_url: str = ""
-    # Where tasks' dependencies come from, and the only place they may.
+    # The only package index from which tasks' dependencies are installed.
     index_url: str = "https://pypi.org/simple"
-    # Further hosts that serve the index's files: `name` or `name:port`, with commas between.
+    # Further hosts that serve the index's files: `name` or `name:port`, separated by commas.
     index_hosts: str = ""
-    # Build dependencies that have no wheel; their code then runs in the sandbox of the
-    # installation.
+    # Build dependencies that have no wheel; their code then runs in the installation sandbox.
     allow_builds: bool = False
-    # Disk for installed dependencies; the least recently used go first. A tenth of the disk (5 GiB
-    # at most) is left free in any case.
+    # Disk for installed dependencies; the least recently used are deleted first. A tenth of the
+    # disk (at most 5 GiB) always stays free.
     environments_bytes: Count = CACHE_BYTES
-    # Disk for files that tasks have named, kept for the next task that does; the least recently
-    # used go first.
+    # Disk for cached input files of tasks; the least recently used are deleted first.
     files_bytes: Count = 20 * 2**30
     price_micro_per_hour: Count = 0  # the price of each device, in millionths of a credit
-    # Words that tasks may ask for, with commas between them: `region=eu,rack=7` (`--label`).
+    # Labels that tasks can require, separated by commas: `region=eu,rack=7` (`--label`).
     labels: tuple[ShortText, ...] = ()
-    # Whether parts of one device may serve several accounts side by side, if their tasks agree too.
-    # Nothing stands between them on the device.
+    # Whether tasks of several accounts may share a device, if the tasks allow it too. The device
+    # does not isolate them from each other.
     share_between_accounts: bool = False
     cores: Annotated[int, Meta(ge=1, le=4096)] | None = None  # how many cores to offer
     memory_bytes: Annotated[int, Meta(ge=2**26, le=2**50)] | None = None  # how much memory to offer
-    # How much disk to offer; a task's disk lives in memory.
+    # How much disk to offer; a task's disk is in memory.
     disk_bytes: Annotated[int, Meta(ge=2**20, le=2**50)] | None = None
-    # The longest pause between heartbeats, whatever the server asks.
+    # The longest time between heartbeats, whatever the server requests.
     heartbeat_seconds: Interval = 20.0
     poll_seconds: Annotated[float, Meta(gt=0, le=60)] = 20.0  # the longest poll
-    # After a grant the next poll waits so long, or until a report has been answered: what is short
-    # is reported first.
+    # The pause after a grant before the next poll, cut short by the response to a report, so that
+    # short tasks are reported first.
     poll_rest_seconds: Annotated[float, Meta(ge=0, le=1)] = 0.02
-    answer_seconds: Interval = 30.0  # how long to wait for an answer
-    beat_answer_seconds: Interval = 8.0  # how long to wait for the answer to a heartbeat
+    answer_seconds: Interval = 30.0  # how long to wait for a response
+    beat_answer_seconds: Interval = 8.0  # how long to wait for the response to a heartbeat
     connect_seconds: Interval = 5.0  # how long to wait for a connection
-    back_off_first_seconds: Interval = 0.25  # the first pause while the server is silent
-    back_off_longest_seconds: Interval = 15.0  # the longest one
-    log_flush_seconds: Interval = 0.1  # how long output is gathered before it is sent
-    # Outcomes of an array's items are reported at least so often.
+    back_off_first_seconds: Interval = 0.25  # the first pause while the server is unreachable
+    back_off_longest_seconds: Interval = 15.0  # the longest pause while it is unreachable
+    log_flush_seconds: Interval = 0.1  # how long output is collected before it is sent
+    # How often the outcomes of an array's items are at least reported.
     outcome_flush_seconds: Interval = 1.0
-    # How long the interpreter of a function waits for the next call; 0: it ends with each.
+    # How long a function's interpreter waits for the next call; 0: it ends after each call.
     warm_seconds: Annotated[float, Meta(ge=0, le=86_400)] = 60.0
-    # After so many calls an interpreter is not used again.
+    # The maximum number of calls of one interpreter.
     warm_items: Annotated[int, Meta(ge=1, le=2**40)] = 100_000
-    warm_minutes: Annotated[float, Meta(gt=0, le=30 * 1_440)] = 60.0  # nor is it when it is so old
-    # A task is stopped when the server was silent for so long, unless it says sooner; otherwise it
-    # goes on to its limit (`--stop-after-silence`).
+    warm_minutes: Annotated[float, Meta(gt=0, le=30 * 1_440)] = 60.0  # the maximum age of one
+    # Tasks are stopped after the server was unreachable for this time, or sooner if the task says
+    # so; by default they run to their limit (`--stop-after-silence`).
     stop_after_silence_seconds: Annotated[float, Meta(ge=0.1, le=30 * 86_400)] | None = None
-    stop_grace_seconds: Interval = 5.0  # at shutdown, how long outcomes may still travel
-    detect_seconds: Interval = 20.0  # how long to look for devices
-    terms_seconds: Interval = 1.0  # the owner's file and the clock are looked at so often
-    sample_seconds: Interval = 5.0  # devices are asked so often how they do
+    stop_grace_seconds: Interval = 5.0  # how long outcomes may still be sent at shutdown
+    detect_seconds: Interval = 20.0  # how long device detection may take
+    terms_seconds: Interval = 1.0  # how often the owner's file and the clock are checked
+    sample_seconds: Interval = 5.0  # how often the devices' state is sampled
 
 
 def read_settings(

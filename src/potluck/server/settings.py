@@ -31,147 +31,155 @@ Lifetime = Annotated[float, Meta(gt=0, le=10 * 366 * 86_400)]
 
 class ServerSettings(HttpSettings, frozen=True, kw_only=True):
     data_directory: Path
-    host: str = "127.0.0.1"  # the address to serve on; one that others reach needs TLS, or a proxy
-    port: Annotated[int, Meta(ge=0, le=65_535)] = DEFAULT_PORT  # the port; 0 takes any free one
-    public_url: str | None = None  # where people reach the server, if that is not where it listens
+    host: str = "127.0.0.1"  # the address to listen on; any but loopback needs TLS or a proxy
+    port: Annotated[int, Meta(ge=0, le=65_535)] = DEFAULT_PORT  # the port; 0: any free port
+    public_url: str | None = None  # the public address, if it differs from host and port
     operator: str | None = None  # the wallet that is an admin from the start
-    # Who gets an account: `open`, `invite` or `closed`. Where others than this machine can come,
-    # not saying it means `invite`.
+    # Which wallets get an account: `open`, `invite` or `closed`. The default is `invite` if other
+    # machines can reach the server.
     registration: Registration = Registration.OPEN
-    # The chains that a sign-in message may name, with commas between.
+    # The chain IDs that a sign-in message may name, separated by commas.
     chain_ids: tuple[int, ...] = (1,)
-    # Where contract wallets are asked, such as `1=https://…,10=https://…`.
+    # RPC endpoints for verifying contract wallets, such as `1=https://…,10=https://…`.
     chain_rpc_urls: Mapping[int, str] = {}
 
-    database_url: str | None = None  # a PostgreSQL of your own, 15 or later
-    # The encryption key, or several: the current one first. A variable only, never an option.
+    database_url: str | None = None  # your own PostgreSQL, version 15 or later
+    # The encryption keys, the current one first. Only a variable; there is no option.
     encryption_key: str | None = None
-    encryption_key_file: Path | None = None  # the file that holds them
+    encryption_key_file: Path | None = None  # a file that contains them
     encryption_key_command: str | None = None  # a command that prints them
-    redis_url: str | None = None  # a Redis or Valkey, for more than one instance
-    # An object store for files and logs: `s3://…`, `gs://…`, `az://…`, `file://…`; for more than
-    # one instance. See [below](#files).
+    redis_url: str | None = None  # Redis or Valkey, for several instances
+    # An object store for files and logs: `s3://…`, `gs://…`, `az://…`, `file://…`; required for
+    # several instances. See [below](#files).
     blobs_url: str | None = None
-    # If not 0: clients are sent to the object store itself to read, with an address that is good
-    # for so long. They must be able to reach it.
+    # If not 0, clients download directly from the object store, with presigned URLs that are valid
+    # for this time. They must be able to reach it.
     presign_seconds: Annotated[float, Meta(ge=0, le=604_800)] = 0.0
-    # Connections in the pool; one more is kept for the row of the leader.
+    # Connections in the pool, in addition to one for the leader row.
     database_connections: Annotated[int, Meta(ge=2, le=500)] = 16
-    # PostgreSQL ends a transaction in which nothing happens for so long; less than
-    # `POTLUCK_LEADER_SECONDS`, so that a leader that was stopped keeps nobody waiting.
+    # PostgreSQL ends a transaction that is idle for this time; less than `POTLUCK_LEADER_SECONDS`,
+    # so that a stalled leader does not delay the next one.
     idle_transaction_seconds: Duration = 3.0
 
-    lease_seconds: Duration = 90.0  # how long a lease holds without a heartbeat
-    # How often a provider is asked to beat; less than `POTLUCK_LEASE_SECONDS` and
+    lease_seconds: Duration = 90.0  # how long a lease is valid without a heartbeat
+    # How often a provider sends a heartbeat; less than `POTLUCK_LEASE_SECONDS` and
     # `POTLUCK_SILENT_AFTER_SECONDS`.
     heartbeat_seconds: Duration = 20.0
-    # How long a poll for work waits at most.
+    # The longest time that a poll for work waits.
     poll_seconds: Annotated[float, Meta(gt=0, le=60)] = 20.0
-    lease_poll_seconds: Duration = 5.0  # how often a poll that waits looks again, woken or not
-    # How long after its limit an attempt may still be renewed and reported.
+    lease_poll_seconds: Duration = 5.0  # how often a waiting poll checks again, even if not woken
+    # How long past its time limit an attempt can still be renewed and reported.
     overrun_seconds: Duration = 300.0
-    fetch_seconds: Duration = 15.0  # an assignment that is not fetched by then is withdrawn
-    # A node not heard of for so long gets no work; less than `POTLUCK_LEASE_SECONDS`.
+    fetch_seconds: Duration = 15.0  # an assignment not fetched within this time is withdrawn
+    # A node without a heartbeat for this time gets no work; less than `POTLUCK_LEASE_SECONDS`.
     silent_after_seconds: Duration = 60.0
 
-    # How long a challenge may be signed.
+    # How long a sign-in challenge is valid.
     nonce_seconds: Annotated[float, Meta(gt=0, le=3_600)] = 300.0
-    access_seconds: Annotated[float, Meta(gt=0, le=3_600)] = 900.0  # how long an access token lives
-    # How long somebody has to approve a terminal in a browser.
+    access_seconds: Annotated[float, Meta(gt=0, le=3_600)] = (
+        900.0  # how long an access token is valid
+    )
+    # How long a user has to approve a terminal in a browser.
     terminal_seconds: Annotated[float, Meta(gt=0, le=3_600)] = 600.0
-    # How often such a terminal may ask whether it was approved.
+    # How often such a terminal may poll for the approval.
     terminal_poll_seconds: Annotated[float, Meta(gt=0, le=60)] = 5.0
-    # A session ends when it is not used for so long (30 days).
+    # A session ends after this time without use (30 days).
     session_seconds: Lifetime = 30 * 86_400.0
-    # The longest that a wallet may authorise a node key for (90 days).
+    # The longest time for which a wallet may authorise a node key (90 days).
     node_key_seconds: Lifetime = 90 * 86_400.0
-    # How long two wallets have to compute on a device that both show.
+    # How long two wallets that report the same device have to answer a challenge.
     challenge_seconds: Duration = 60.0
-    # How long the wallet that has it may take while its machine is away.
+    # The same for the wallet that holds the device, while its machine is offline.
     contest_away_seconds: Duration = 86_400.0
-    # How long a wallet that contested a device in vain waits before it may again.
+    # How long a wallet waits after a failed contest before it may contest the device again.
     contest_again_seconds: Duration = 86_400.0
-    # The most nodes of one account that have not left.
+    # The maximum number of nodes of one account, not counting removed ones.
     nodes_per_account: Annotated[int, Meta(ge=1)] = 1_000
-    # The most devices that one account's tasks have at a time; `potluck admin quota` says otherwise
-    # for one account. A task beyond it waits.
+    # The maximum number of devices that the tasks of one account use at a time; further tasks wait.
+    # `potluck admin quota` overrides it for one account.
     quota_running_devices: SmallCount | None = None
-    # The most tasks of one account that wait; an array counts as one, and one task more is refused.
+    # The maximum number of waiting tasks of one account; an array counts as one. Further tasks are
+    # refused.
     quota_queued_tasks: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
-    # The highest priority that tasks of an account may have, from -100 to 100; what asks for more
-    # is refused.
+    # The highest priority that tasks of an account may have, from -100 to 100; a higher one is
+    # refused.
     quota_priority: Priority | None = None
-    # How many bytes of files an account may have, what is on its way included; a file counts as 4
-    # KiB at least. `potluck admin quota` says otherwise for one account.
+    # The maximum size of an account's files, including unfinished uploads; each file counts as at
+    # least 4 KiB. `potluck admin quota` overrides it for one account.
     quota_blob_bytes: Annotated[int, Meta(ge=0, le=2**62)] | None = 50 * 2**30
-    # A device whose nodes were silent for so long is free for another wallet (7 days).
+    # After its nodes were silent for this time, another wallet can claim a device (7 days).
     binding_lapse_seconds: Lifetime = 7 * 86_400.0
-    tidy_seconds: Duration = 30.0  # how often what has ended is cleared away
+    tidy_seconds: Duration = 30.0  # how often expired data is deleted
     # How long after its end a task's files, results, checkpoint and logs are kept (30 days).
     keep_results_seconds: Lifetime = 30 * 86_400.0
-    # How long what happened can be read as events (30 days).
+    # How long events are kept (30 days).
     keep_events_seconds: Lifetime = 30 * 86_400.0
-    pin_seconds: Lifetime = 86_400.0  # how long an upload stays that no task names
-    upload_idle_seconds: Lifetime = 86_400.0  # an upload that did not go on for so long is given up
-    collect_seconds: Duration = 60.0  # how often is looked for files that nobody needs any more
-    # How long bytes that nobody has any more are only marked before they are removed.
+    pin_seconds: Lifetime = 86_400.0  # how long an upload is kept that no task uses
+    upload_idle_seconds: Lifetime = 86_400.0  # an upload without progress for this time is dropped
+    collect_seconds: Duration = 60.0  # how often unused files are searched for
+    # How long unused files stay marked before they are deleted.
     collect_wait_seconds: Lifetime = 3_600.0
-    # How often all stored objects are compared with what the database knows, for what a crash left.
+    # How often all stored objects are compared with the database, to find leftovers of a crash.
     sweep_objects_seconds: Lifetime = 86_400.0
 
-    # What webhooks may reach in spite of the guard: hosts and networks, each perhaps with a port,
-    # with commas between: `hooks.lan:8080,10.2.0.0/16,[fd00::/8]:8443`. See
+    # Private addresses that webhooks may reach: hosts and networks, each with an optional port,
+    # separated by commas: `hooks.lan:8080,10.2.0.0/16,[fd00::/8]:8443`. See
     # [notifications.md](notifications.md#what-the-server-will-not-reach).
     webhook_allow: tuple[str, ...] = ()
-    # How many webhooks an account may have. 0: none.
+    # The maximum number of webhooks of one account; 0: none.
     webhooks_per_account: Annotated[int, Meta(ge=0, le=1_000)] = 10
-    # How long a receiver has for its whole answer.
+    # How long a receiver may take for its complete response.
     webhook_seconds: Annotated[float, Meta(gt=0, le=60)] = 5.0
-    webhook_retry_first_seconds: Duration = 5.0  # the pause after a first failure; it doubles …
-    webhook_retry_longest_seconds: Duration = 900.0  # … up to so long
-    # A webhook that took nothing for so long is paused; less than events are kept.
+    webhook_retry_first_seconds: Duration = 5.0  # the pause after the first failure; it doubles
+    webhook_retry_longest_seconds: Duration = 900.0  # the longest pause after a failure
+    # A webhook that accepted nothing for this time is paused; less than
+    # `POTLUCK_KEEP_EVENTS_SECONDS`.
     webhook_give_up_seconds: Lifetime = 86_400.0
-    # How long the old secret signs as well after a rotation.
+    # How long the old secret also signs after a rotation.
     webhook_rotation_seconds: Lifetime = 86_400.0
-    # How many deliveries are under way at a time.
+    # The maximum number of concurrent deliveries.
     webhook_concurrency: Annotated[int, Meta(ge=1, le=1_000)] = 32
-    # How many of these go to one webhook; one, while it fails.
+    # The same for one webhook; 1 while it fails.
     webhook_concurrency_each: Annotated[int, Meta(ge=1, le=100)] = 4
-    # How many of these go to all webhooks of one account.
+    # The same for all webhooks of one account.
     webhook_concurrency_account: Annotated[int, Meta(ge=1, le=1_000)] = 8
-    webhook_poll_seconds: Duration = 1.0  # it is looked at least so often for what is to be sent
-    # How long the log of deliveries is kept (7 days).
+    webhook_poll_seconds: Duration = (
+        1.0  # how often the server at least looks for pending deliveries
+    )
+    # How long the delivery log is kept (7 days).
     keep_deliveries_seconds: Lifetime = 7 * 86_400.0
 
-    leader_seconds: Duration = 4.0  # how long a leadership holds without being renewed
+    leader_seconds: Duration = 4.0  # how long leadership is valid without renewal
     leader_renew_seconds: Duration = 1.0  # how often it is renewed
-    schedule_poll_seconds: Duration = 5.0  # a round happens at least so often
-    # How many tasks are placed at a time; then requests have their turn.
+    schedule_poll_seconds: Duration = 5.0  # the scheduler runs at least this often
+    # How many tasks the scheduler places before it lets requests proceed.
     decisions_per_slice: Annotated[int, Meta(ge=1)] = 200
-    # How often the leader checks a sample of nodes, attempts and accounts for what must always be
-    # true; what is not is logged as an error.
+    # How often the leader checks the invariants of a sample of nodes, attempts and accounts; a
+    # violation is logged as an error.
     watch_seconds: Duration = 60.0
-    # How often all that the leader keeps in memory is compared with the database.
+    # How often the leader's complete memory is compared with the database.
     sweep_seconds: Duration = 60.0
-    # How long an instance waits for the leader's explanation of why a task waits.
+    # How long an instance waits for the leader to explain why a task waits.
     answer_seconds: Duration = 2.0
-    # Who is served next: `fair`, `fcfs`, `round-robin`, `priority`, `shortest`, or one of your own.
+    # Which task is next: `fair`, `fcfs`, `round-robin`, `priority`, `shortest`, or your own.
     order_policy: str = "fair"
-    # On which node that fits: `fragmentation`, `first-fit`, `best-fit`, `pack`, `spread`,
-    # `cheapest`, or one of your own.
+    # Which suitable node it gets: `fragmentation`, `first-fit`, `best-fit`, `pack`, `spread`,
+    # `cheapest`, or your own.
     placement_policy: str = "fragmentation"
-    expire_poll_seconds: Duration = 1.0  # how often expired leases are looked for
-    notify_poll_seconds: Duration = 1.0  # the outbox is emptied at least so often
-    # A quiet stream sends a sign of life so often, and the caller of any stream is checked again.
+    expire_poll_seconds: Duration = 1.0  # how often expired leases are searched for
+    notify_poll_seconds: Duration = 1.0  # the outbox is emptied at least this often
+    # How often an idle stream sends a keep-alive, and the permission of each reader is checked.
     follow_poll_seconds: Duration = 10.0
     # How many waiting tasks the leader reads at a time.
     most_tasks_per_page: Annotated[int, Meta(ge=1)] = 1000
 
-    back_off_first_seconds: Annotated[float, Meta(ge=0)] = 1.0  # the first pause before another try
-    back_off_longest_seconds: Annotated[float, Meta(ge=0)] = 60.0  # the longest one
+    back_off_first_seconds: Annotated[float, Meta(ge=0)] = 1.0  # the first pause before a retry
+    back_off_longest_seconds: Annotated[float, Meta(ge=0)] = (
+        60.0  # the longest pause before a retry
+    )
 
     max_body_bytes: Annotated[int, Meta(ge=1024)] = 2**20  # the largest request body
-    shutdown_seconds: Duration = 10.0  # how long open requests may take at the end
+    shutdown_seconds: Duration = 10.0  # how long open requests may take at shutdown
 
 
 def read_settings(

@@ -11,53 +11,53 @@ Rate = Annotated[float, Meta(ge=0, le=1_000_000)]
 
 
 class HttpSettings(Struct, frozen=True, kw_only=True):
-    # `auto` makes a private authority and a certificate in `tls/` of the data directory.
+    # `auto` creates a private CA and a certificate in `tls/` of the data directory.
     tls: Literal["auto"] | None = None
-    # A certificate of your own, PEM, with those that vouch for it behind it.
+    # Your own certificate in PEM, followed by its chain.
     tls_cert: Path | None = None
-    tls_key: Path | None = None  # its key, PEM, without a password
-    # How often certificate files are read again, and our own is renewed if its end is near.
+    tls_key: Path | None = None  # its key in PEM, without a password
+    # How often certificate files are reloaded, and a generated one is renewed if it expires soon.
     tls_reload_seconds: Annotated[float, Meta(gt=0, le=86_400)] = 3_600.0
-    # Networks of proxies, with commas between. Only they may connect; what they forward is
-    # believed.
+    # Networks of trusted proxies, separated by commas. Only they may connect; their forwarding
+    # headers are trusted.
     behind_proxy: tuple[str, ...] = ()
 
     handshake_seconds: Patience = 5.0  # how long a TLS handshake may take
-    # How long the headers of a request may take, from connecting or from their first byte.
+    # How long request headers may take, from the connection or from their first byte.
     header_seconds: Patience = 10.0
-    # How long a body may be silent, and how long before the least rate counts.
+    # How long a body may pause, and the time before its minimum rate applies.
     body_seconds: Patience = 10.0
-    body_bytes_per_second: Rate = 1_000.0  # the least rate of a body; 0 is none
-    send_seconds: Patience = 60.0  # how long a client may leave an answer unread
-    keep_alive_seconds: Patience = 20.0  # how long a connection may rest between two requests
-    max_url_bytes: Annotated[int, Meta(ge=256)] = 8_192  # the longest address of a request
-    # The request line and all headers together.
+    body_bytes_per_second: Rate = 1_000.0  # the minimum rate of a body; 0: none
+    send_seconds: Patience = 60.0  # how long a client may leave a response unread
+    keep_alive_seconds: Patience = 20.0  # how long a connection may be idle between requests
+    max_url_bytes: Annotated[int, Meta(ge=256)] = 8_192  # the longest request URL
+    # The largest size of the request line and all headers.
     max_header_bytes: Annotated[int, Meta(ge=1_024)] = 16_384
-    max_headers: Annotated[int, Meta(ge=16)] = 100  # the most headers
-    # Connections at the same time, and at most four fifths of the files that the system lets the
-    # server open.
+    max_headers: Annotated[int, Meta(ge=16)] = 100  # the maximum number of headers
+    # The maximum number of connections, but at most four fifths of the server's open-file limit.
     max_connections: Annotated[int, Meta(ge=2)] = 10_000
-    # Of them from one address (one /64 of IPv6; 16 times as many from one /48), and at most half of
-    # all. Not counted behind a proxy.
+    # The maximum from one address (IPv6: one /64; 16 times as many from one /48), but at most half
+    # of all. Not applied behind a proxy.
     max_connections_per_address: Annotated[int, Meta(ge=1)] = 1_000
 
-    # Calls without a valid token from one address (one /64 of IPv6; 16 times as many from one /48);
-    # 0 is no limit. Where only this machine can come, not saying it means 0.
+    # Requests without a valid token from one address (IPv6: one /64; 16 times as many from one
+    # /48); 0: no limit. The default is 0 if only this machine can reach the server.
     address_requests_per_second: Rate = 20.0
-    address_burst: Annotated[int, Meta(ge=1, le=1_000_000)] = 200  # how many of them at once
-    # Calls of one account, or of one node key; 0 is no limit.
+    address_burst: Annotated[int, Meta(ge=1, le=1_000_000)] = 200  # the burst of these
+    # Requests of one account or of one node key; 0: no limit.
     account_requests_per_second: Rate = 1_000.0
-    account_burst: Annotated[int, Meta(ge=1, le=1_000_000)] = 5_000  # how many of them at once
-    # Calls with a token from one address, and calls of all node keys of one account; 0 is no limit.
+    account_burst: Annotated[int, Meta(ge=1, le=1_000_000)] = 5_000  # the burst of these
+    # Requests with a token from one address, and requests of all node keys of one account; 0: no
+    # limit.
     crowd_requests_per_second: Rate = 2_000.0
-    crowd_burst: Annotated[int, Meta(ge=1, le=1_000_000)] = 10_000  # how many of them at once
-    # Terminals that ask to be let in through a browser, from all addresses together, ten seconds'
-    # worth of them at once; 0 is no limit.
+    crowd_burst: Annotated[int, Meta(ge=1, le=1_000_000)] = 10_000  # the burst of these
+    # Terminal sign-ins started through a browser, from all addresses together, with a burst of ten
+    # seconds' worth; 0: no limit.
     terminal_asks_per_second: Rate = 50.0
-    # Tests, resumes, redeliveries and moves of one account's webhooks: each makes the server call
-    # somebody at once; 0 is no limit.
+    # Tests, resumes, redeliveries and address changes of one account's webhooks; each makes the
+    # server send a request immediately. 0: no limit.
     webhook_calls_per_second: Rate = 0.2
-    webhook_calls_burst: Annotated[int, Meta(ge=1, le=1_000_000)] = 5  # how many of them at once
-    # Estimates that one account asks for: each takes the leader's time; 0 is no limit.
+    webhook_calls_burst: Annotated[int, Meta(ge=1, le=1_000_000)] = 5  # the burst of these
+    # Estimates that one account requests, each of which takes the leader's time; 0: no limit.
     estimates_per_second: Rate = 2.0
-    estimates_burst: Annotated[int, Meta(ge=1, le=1_000_000)] = 20  # how many of them at once
+    estimates_burst: Annotated[int, Meta(ge=1, le=1_000_000)] = 20  # the burst of these
