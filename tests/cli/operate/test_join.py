@@ -19,7 +19,10 @@ from potluck.wire.package import Package, installers
 from tests.cli.command_line import InProcess
 from tests.processes import ServerProcess
 
-OWN_MARK = "from potluck.server.package_wheel import build_own_wheel; print(build_own_wheel().package.sha256)"
+OWN_MARK = (
+    "from potluck.server.package_wheel import build_own_wheel;"
+    " print(build_own_wheel().package.sha256)"
+)
 
 
 @pytest.fixture(scope="module")
