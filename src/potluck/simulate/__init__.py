@@ -1,1 +1,1 @@
-"""The same code as the server's, on traces and through faults, with virtual time."""
+"""The server's own scheduler on recorded traces, with virtual time."""

@@ -1,1 +1,1 @@
-"""What will probably be, and what is kept for whom. The door is `reserve`."""
+"""Forecasts, and capacity reserved for tasks that waited long. The entry module is `reserve`."""

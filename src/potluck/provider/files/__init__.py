@@ -1,1 +1,1 @@
-"""Files of tasks on this node: brought, cached, unpacked, collected and sent."""
+"""Files of tasks on this node: fetched, cached, unpacked, collected and uploaded."""

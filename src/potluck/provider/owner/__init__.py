@@ -1,1 +1,1 @@
-"""What the owner of this machine wants of it: said in a file, kept by the provider."""
+"""The owner's terms for this machine: stated in a file, enforced by the provider."""

@@ -1,4 +1,4 @@
-"""submit → queue → schedule → lease → execute → report → settle → notify, one file per stage.
+"""submit → queue → schedule → lease → execute → report → settle → notify, a folder each.
 
 Each stage loads, decides (a pure function in `decide/`) and applies with guards.
 """
