@@ -130,9 +130,7 @@ def test_the_table_of_scopes_says_who_can_have_each() -> None:
     section = PAGE.partition("\n## Scopes\n")[2].partition("\n## ")[0]
     told = dict(re.findall(r"^\| `([\w:]+)` \| [^|]+ \| ([^|]+) \|$", section, re.MULTILINE))
     assert {Scope(each) for each in told} == set(Scope)
-    assert {each for each, who in told.items() if "unless made otherwise" in who} == set(
-        DEFAULT_SCOPES
-    )
+    assert {each for each, who in told.items() if "by default" in who} == set(DEFAULT_SCOPES)
     assert {each for each, who in told.items() if who.startswith("keys")} == SCOPES[Credential.KEY]
     assert {each for each, who in told.items() if "session" in who} == SCOPES[Credential.SESSION]
 
