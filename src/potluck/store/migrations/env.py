@@ -1,4 +1,4 @@
-"""Run by Alembic; `potluck.store.schema.migrate` passes in the connection."""
+"""What Alembic runs: the connection is handed in by `potluck.store.schema.migrate`."""
 
 from alembic import context
 

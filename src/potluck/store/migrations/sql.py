@@ -1,4 +1,4 @@
-"""Runs the SQL file next to a migration as one script."""
+"""Runs the SQL file that stands beside a migration, whole, as PostgreSQL reads it."""
 
 from pathlib import Path
 
@@ -6,9 +6,9 @@ from alembic import op
 
 
 def run_beside(migration: str) -> None:
-    """`0001_x.py` names the revision, `0001_x.sql` contains its statements."""
+    """SQL is kept as SQL: `0001_x.py` names the revision, `0001_x.sql` says what it does."""
     statements = Path(migration).with_suffix(".sql").read_text()
     adapted = op.get_bind().connection.dbapi_connection
     assert adapted is not None
-    # Bypasses SQLAlchemy's prepared statements, which take one command at a time.
+    # Past SQLAlchemy's prepared statements, which take one command at a time.
     adapted.run_async(lambda connection: connection.execute(statements))
