@@ -8,7 +8,7 @@ import ast
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -222,6 +222,7 @@ def with_part(page: str, name: str, part: Callable[[], str]) -> str:
     return f"{before}{begin}\n{part()}\n{end}{rest.split(end, 1)[1]}"
 
 
+@cache
 def current_pages() -> dict[str, str]:
     """Every page that is generated, or has a generated part, as it should be."""
     pages = {path: make() for path, make in PAGES.items()}

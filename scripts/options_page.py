@@ -25,9 +25,9 @@ number of seconds. What is repeatable on the command line is one text or a list 
 `env` can be a table; in Python `file` (`{"there.txt": "here.txt"}`) and `secret` (names and values)
 can be one too, and `gpu=True` is one GPU.
 
-A script or a template is often somebody else's, so it cannot name files of your machine, a server,
-an owner or a notification. A project can name its own files. Secrets, and who receives them, are
-given each time.
+A script or a template often comes from another person, so it cannot name files of your
+machine, a server, an owner or a notification. A project can name its own files. Secrets, and who
+receives them, are given each time.
 """
 COLUMNS = {
     "script": OptionSource.SCRIPT,

@@ -1,4 +1,4 @@
-"""Uploads in progress: which parts are stored, and for whom."""
+"""Uploads in progress: which parts are stored, and for which account."""
 
 from datetime import timedelta
 from typing import Any
