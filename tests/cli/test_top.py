@@ -12,8 +12,7 @@ import pytest
 from msgspec.structs import replace
 from textual.pilot import Pilot
 
-from potluck.cli.terminal.table import Cell
-from potluck.cli.terminal.text_width import width
+from potluck.cli.terminal.table import Cell, width
 from potluck.cli.top.app import Top
 from potluck.cli.top.background_threads import RequestDone
 from potluck.cli.top.snapshot import SnapshotReader

@@ -12,9 +12,8 @@ from msgspec import Meta, Struct
 
 from potluck.local import settings
 from potluck.local.data_directory import config_directory, data_directory, held
-from potluck.local.durable_files import write_atomically
+from potluck.local.durable_files import check_private, keep_private, write_atomically
 from potluck.local.file_lock import try_lock
-from potluck.local.private_files import check_private, keep_private
 from potluck.model.account import Registration
 from potluck.model.error import BadSettings, DataDirectoryInUse
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from potluck.local.media_size import MediaSize, measure_media
-from potluck.local.media_type import media_type
+from potluck.local.media_size import MediaSize, measure_media, media_type
 
 # One column of three numbers, as Apache Arrow wrote it.
 PARQUET = base64.b64decode(

@@ -68,7 +68,7 @@ def complete_template_names(incomplete: str) -> list[tuple[str, str]]:
 
 
 def _templates() -> Iterator[tuple[str, str]]:
-    from potluck.cli.terminal.text_width import truncate
+    from potluck.cli.terminal.table import truncate
     from potluck.local.template import Template, all_templates
 
     for template in all_templates():

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from potluck.consumer.http.api_call import call_api, idempotency_header, send_command
-from potluck.consumer.http.transport import Transport
+from potluck.consumer.http.transport import Transport, call_api, idempotency_header, send_command
 from potluck.consumer.identity.sign_in import get_challenge
 from potluck.model.account import Role, Scope
 from potluck.wire import routes

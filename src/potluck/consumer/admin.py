@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from potluck.consumer.http.api_call import call_api, idempotency_header, send_command
-from potluck.consumer.http.transport import Transport
+from potluck.consumer.http.transport import Transport, call_api, idempotency_header, send_command
 from potluck.model.account import Quota, Role
 from potluck.wire import routes
 from potluck.wire.identity import (

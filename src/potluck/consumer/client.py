@@ -13,9 +13,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar, overload
 
-from potluck.consumer.http.api_call import call_api
 from potluck.consumer.http.connect import connect, connect_with_profile
-from potluck.consumer.http.transport import Patience, Transport
+from potluck.consumer.http.transport import Patience, Transport, call_api
 from potluck.consumer.identity.bearer import FixedToken
 from potluck.consumer.identity.profile import Profile
 from potluck.wire import routes

@@ -3,9 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 from urllib.parse import urlencode
 
-from potluck.consumer.http.api_call import build_path, call_api
 from potluck.consumer.http.stream import SentEvent, Stream
-from potluck.consumer.http.transport import Transport
+from potluck.consumer.http.transport import Transport, build_path, call_api
 from potluck.model.error import PotluckError
 from potluck.model.event import EventKind
 from potluck.wire import routes

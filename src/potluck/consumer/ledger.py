@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from potluck.consumer.http.api_call import call_api
-from potluck.consumer.http.transport import Transport
+from potluck.consumer.http.transport import Transport, call_api
 from potluck.model.credit import MICRO, EntryKind
 from potluck.wire import routes
 from potluck.wire.identity import Me

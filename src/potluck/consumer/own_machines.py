@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from potluck.consumer.http.api_call import call_api
-from potluck.consumer.http.transport import Transport
+from potluck.consumer.http.transport import Transport, call_api
 from potluck.model.terms import Order, TermsChange
 from potluck.wire import routes
 from potluck.wire.consumer import NodeView

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from potluck.consumer.http.api_call import call_api
-from potluck.consumer.http.transport import Transport
+from potluck.consumer.http.transport import Transport, call_api
 from potluck.model.device import DeviceKind
 from potluck.wire import routes
 from potluck.wire.consumer import DevicePage, NodeList, NodeView, PoolView

@@ -4,9 +4,8 @@ from collections.abc import Sequence
 
 from potluck.consumer.files.files import MOST_VALUE_BYTES, Files
 from potluck.consumer.functions.decode_value import ValueDecoder
-from potluck.consumer.http.api_call import call_api
-from potluck.consumer.http.transport import Transport
-from potluck.consumer.result.pieces import Pieces
+from potluck.consumer.http.transport import Transport, call_api
+from potluck.consumer.result.log import Pieces
 from potluck.consumer.result.result import Result
 from potluck.consumer.tasks import Tasks
 from potluck.wire import routes

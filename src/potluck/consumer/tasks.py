@@ -3,9 +3,14 @@
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
-from potluck.consumer.http.api_call import build_path, call_api, idempotency_header
 from potluck.consumer.http.stream import SentEvent, Stream
-from potluck.consumer.http.transport import Patience, Transport
+from potluck.consumer.http.transport import (
+    Patience,
+    Transport,
+    build_path,
+    call_api,
+    idempotency_header,
+)
 from potluck.model.error import PotluckError
 from potluck.model.task import TaskRequest, TaskState
 from potluck.wire import routes

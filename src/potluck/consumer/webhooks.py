@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import UNSET
 
-from potluck.consumer.http.api_call import call_api, idempotency_header, send_command
-from potluck.consumer.http.transport import Transport
+from potluck.consumer.http.transport import Transport, call_api, idempotency_header, send_command
 from potluck.model.event import EventKind
 from potluck.model.ids import TaskId
 from potluck.wire import routes

@@ -1,10 +1,34 @@
-"""Atomic file writes that are on the disk when the call returns."""
+"""Atomic file writes that are on the disk when the call returns, and files that hold secrets."""
 
 import os
 import re
 import secrets
 import stat
+import sys
+from contextlib import suppress
 from pathlib import Path
+
+from potluck.model.error import BadSettings
+
+_DRAFT_BYTES = 4
+_DRAFT = re.compile(rf"[0-9a-f]{{{2 * _DRAFT_BYTES}}}")
+
+
+def check_private(path: Path, group_may: bool = False) -> None:
+    """Refuses a user's file that others can read; `group_may` allows its group."""
+    if _is_open(path, 0o007 if group_may else 0o077):
+        raise BadSettings(f"Others on this machine can read {path}.", f"First: chmod 600 {path}")
+
+
+def keep_private(path: Path) -> None:
+    """Removes the permissions of others from a file of our own."""
+    with suppress(OSError):
+        if _is_open(path, 0o077):
+            path.chmod(0o600)
+
+
+def _is_open(path: Path, mode: int) -> bool:
+    return sys.platform != "win32" and bool(path.stat().st_mode & mode)
 
 
 def write_all(descriptor: int, data: bytes, offset: int | None = None) -> None:
@@ -17,10 +41,6 @@ def write_all(descriptor: int, data: bytes, offset: int | None = None) -> None:
         else:
             taken = os.pwrite(descriptor, left, offset + done)
         left, done = left[taken:], done + taken
-
-
-_DRAFT_BYTES = 4
-_DRAFT = re.compile(rf"[0-9a-f]{{{2 * _DRAFT_BYTES}}}")
 
 
 def write_atomically(path: Path, data: bytes, like: os.stat_result | None = None) -> None:

@@ -1,4 +1,4 @@
-"""The size of a picture or a table, read from a few of its bytes without a library.
+"""Media types by file name, and the size of a picture or a table, read without a library.
 
 Files are untrusted: an inconsistent one has no size, and nothing is executed. The footer of a
 Parquet file is a struct in Thrift's compact protocol: its second field is the schema, a list whose
@@ -6,6 +6,7 @@ elements without children are the columns, and its third the number of rows.
 """
 
 import csv
+import mimetypes
 import re
 import struct
 from collections.abc import Iterator
@@ -13,15 +14,45 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from potluck.local.media_type import media_type
-
+PICTURES = {"image/png", "image/jpeg", "image/gif", "image/webp", "image/svg+xml"}
+TABLES = {"text/csv", "text/tab-separated-values", "application/vnd.apache.parquet"}
+DRAWN = {"text/csv", "text/tab-separated-values"}  # the tables that are plain text
+# The system's own list differs from machine to machine.
+_KNOWN = {
+    "png": "image/png",
+    "jpg": "image/jpeg",
+    "jpeg": "image/jpeg",
+    "gif": "image/gif",
+    "webp": "image/webp",
+    "svg": "image/svg+xml",
+    "csv": "text/csv",
+    "tsv": "text/tab-separated-values",
+    "parquet": "application/vnd.apache.parquet",
+    "json": "application/json",
+    "txt": "text/plain",
+    "log": "text/plain",
+    "md": "text/markdown",
+    "npy": "application/x-npy",
+    "npz": "application/x-npz",
+    "pt": "application/x-pytorch",
+    "safetensors": "application/x-safetensors",
+}
 _MAGIC = b"PAR1"
 _MOST_FOOTER_BYTES = 16 * 2**20
 _MOST_DEPTH = 20
-
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _DOUBLE, _BINARY, _LIST, _SET, _MAP, _STRUCT = range(1, 13)
 _SCHEMA, _ROWS = 2, 3
 _CHILDREN = 5  # of an element of the schema
+_HEAD_BYTES = 262_144  # a camera's metadata may precede the size of a JPEG
+_MOST_CSV_BYTES = 64 * 2**20
+_SVG_SIDE = r"""<svg\b[^>]*?\s%s\s*=\s*["']\s*([0-9.]+)\s*(?:px)?\s*["']"""
+_VIEW_BOX = re.compile(r"""<svg\b[^>]*?\sviewBox\s*=\s*["']([^"']*)["']""")
+
+
+def media_type(path: str) -> str:
+    """Guesses from the name alone."""
+    suffix = path.rpartition(".")[2].lower() if "." in path else ""
+    return _KNOWN.get(suffix) or mimetypes.guess_type(path)[0] or "application/octet-stream"
 
 
 def parquet_shape(path: Path) -> tuple[int, int] | None:
@@ -111,12 +142,6 @@ class _ThriftReader:
     def _number(self) -> int:
         value = self._varint()
         return (value >> 1) ^ -(value & 1)
-
-
-_HEAD_BYTES = 262_144  # a camera's metadata may precede the size of a JPEG
-_MOST_CSV_BYTES = 64 * 2**20
-_SVG_SIDE = r"""<svg\b[^>]*?\s%s\s*=\s*["']\s*([0-9.]+)\s*(?:px)?\s*["']"""
-_VIEW_BOX = re.compile(r"""<svg\b[^>]*?\sviewBox\s*=\s*["']([^"']*)["']""")
 
 
 class MediaSize(Struct, frozen=True):

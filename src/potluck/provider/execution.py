@@ -14,8 +14,7 @@ from potluck.provider.dependencies.preparer import Preparer
 from potluck.provider.dependencies.settings import PrepareSettings
 from potluck.provider.detect.report import Detection
 from potluck.provider.devices.offer import MEMORY_SHARE, usable_memory_bytes
-from potluck.provider.expose.expose import asks_drivers, expose
-from potluck.provider.expose.off_thread import ExposeFunctions
+from potluck.provider.expose.expose import ExposeFunctions, asks_drivers, expose
 from potluck.provider.files.cache import FileCache
 from potluck.provider.functions.interpreter_pool import WarmSettings
 from potluck.provider.sandbox.choose import DriverSite, choose

@@ -30,7 +30,7 @@ from potluck.model.node import SandboxReport
 from potluck.model.terms import TermsChange
 from potluck.provider.data_directory import save_node_id
 from potluck.provider.detect.report import RouteOutcome, RouteTrial
-from potluck.provider.owner.file_values import OwnerValues
+from potluck.provider.owner.file import OwnerValues
 from potluck.provider.server.node_key import Authorised, ensure_key, save_delegation
 from potluck.wire.consumer import ServerHealth
 from potluck.wire.identity import Me

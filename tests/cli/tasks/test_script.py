@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from potluck.cli.request.script import read_script
+from potluck.cli.request.task_kind import read_script
 from potluck.model.bounded_types import SOURCE_CHARACTERS
 from potluck.model.error import InvalidInput, PotluckError, TooLarge
 

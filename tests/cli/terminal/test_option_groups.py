@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 import typer
 from typer.testing import CliRunner
 
-from potluck.cli.option_groups import expand_option_groups
+from potluck.cli.options import expand_option_groups
 from potluck.local.task_options import GENERAL
 
 Size = Annotated[int, typer.Option("--size", "-s")]

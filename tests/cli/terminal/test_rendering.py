@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.color import Color
 
-from potluck.cli.results.output import TaskOutput
+from potluck.cli.results.fetch import TaskOutput
 from potluck.cli.tasks.task_text import (
     describe_reason,
     describe_stage,
@@ -17,7 +17,7 @@ from potluck.cli.tasks.task_text import (
     ran_seconds,
     summarize_task,
 )
-from potluck.cli.terminal.progress_bar import draw_bar, fit_bar
+from potluck.cli.terminal.live_line import draw_bar, fit_bar
 from potluck.cli.terminal.screen import COLOURS, Pane, Screen, Tone, printable
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.model.ids import AttemptId, DeviceId, NodeId

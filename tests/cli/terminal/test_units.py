@@ -4,7 +4,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from potluck.cli.terminal.units import (
+from potluck.model.error import InvalidInput
+from potluck.model.units import (
+    parse_bytes,
+    parse_credits,
+    parse_milli,
+    parse_moment,
+    parse_seconds,
     show_age,
     show_bytes,
     show_credits,
@@ -12,8 +18,6 @@ from potluck.cli.terminal.units import (
     show_moment,
     show_seconds,
 )
-from potluck.model.error import InvalidInput
-from potluck.model.units import parse_bytes, parse_credits, parse_milli, parse_moment, parse_seconds
 
 
 @pytest.mark.parametrize(

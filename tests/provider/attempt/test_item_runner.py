@@ -14,9 +14,8 @@ from potluck.model.task import MIB, EndReason, Limits, Requirements
 from potluck.model.task_spec import CommandSpec, FunctionSpec
 from potluck.provider.attempt.item_runner import RangeRun
 from potluck.provider.attempt.journal import _read
-from potluck.provider.attempt.kinds import plan_of
+from potluck.provider.attempt.kinds import PreparedAttempt, plan_of
 from potluck.provider.attempt.log_buffer import LogBuffer, LogSpool
-from potluck.provider.attempt.types import PreparedAttempt
 from potluck.provider.dependencies.outcome import SYSTEM_PYTHON
 from potluck.provider.event import Event
 from potluck.provider.expose.exposed import Exposed

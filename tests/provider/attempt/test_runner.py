@@ -21,9 +21,8 @@ from potluck.provider.attempt.runner import MayRun, Runner, accept_any
 from potluck.provider.dependencies.package_index import PackageIndex
 from potluck.provider.dependencies.preparer import Preparer
 from potluck.provider.event import CodeStarted, Event, ItemsEnded, PrepareBegan
-from potluck.provider.expose.expose import expose, hide
+from potluck.provider.expose.expose import DeviceExposer, ExposeFunctions, expose, hide
 from potluck.provider.expose.exposed import Exposed, HostPaths
-from potluck.provider.expose.off_thread import DeviceExposer, ExposeFunctions
 from potluck.provider.files.cache import FileCache
 from potluck.provider.sandbox.bubblewrap.bwrap import BubblewrapDriver
 from potluck.provider.sandbox.driver import Driver, StopRequest

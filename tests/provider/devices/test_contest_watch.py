@@ -8,8 +8,7 @@ from potluck.model.device import DeviceKind, Standing
 from potluck.provider.announcement import Announcement, DeviceRegained, DeviceUnbound
 from potluck.provider.detect.devices import detect_devices
 from potluck.provider.detect.types import FoundDevice
-from potluck.provider.devices.challenge import plain_product, product_on
-from potluck.provider.devices.contest_watch import DeviceWatch
+from potluck.provider.devices.contest_watch import DeviceWatch, plain_product, product_on
 from potluck.provider.server.server_client import open_node_client
 from potluck.wire.device_challenge import DeviceChallenge, make_factors, matrix_rows, unpack_product
 from potluck.wire.provider import HeartbeatAnswer, UnboundDevice

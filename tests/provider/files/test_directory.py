@@ -14,12 +14,12 @@ import pytest
 
 from potluck.model.blob import MOST_OUTPUT_FILES, PathText
 from potluck.model.task import MIB, MOST_ITEMS, EndReason
-from potluck.provider.files import collect_outputs as collecting
 from potluck.provider.files import outbox as outboxes
-from potluck.provider.files.collect_outputs import OUTPUT_NAME, collect_outputs
+from potluck.provider.files import output_upload as collecting
+from potluck.provider.files.archive import FileChanged, pack
 from potluck.provider.files.in_thread import run_in_thread
 from potluck.provider.files.outbox import Outbox
-from potluck.provider.files.pack import FileChanged, pack
+from potluck.provider.files.output_upload import OUTPUT_NAME, collect_outputs
 from potluck.provider.files.unpack import make_directory, put_file, unpack
 from potluck.provider.files.walk import is_empty
 from potluck.provider.sandbox.driver import InputFailed, WorkDirectory

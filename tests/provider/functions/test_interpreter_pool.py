@@ -29,7 +29,7 @@ from potluck.provider.event import (
     ItemsEnded,
     ShutdownAsked,
 )
-from potluck.provider.files import collect_outputs as collecting
+from potluck.provider.files import output_upload as collecting
 from potluck.provider.files.work_directory import InputFiles
 from potluck.provider.functions.interpreter_pool import WarmSettings
 from potluck.provider.sandbox.bubblewrap.bwrap import BubblewrapDriver

@@ -19,7 +19,7 @@ from potluck.model.task_spec import FunctionSpec
 from potluck.provider.attempt import unsent_results
 from potluck.provider.attempt.item_blame import Blame, assign_blame
 from potluck.provider.event import ItemsEnded
-from potluck.provider.files import collect_outputs as collecting
+from potluck.provider.files import output_upload as collecting
 from potluck.provider.functions.interpreter_main import ANSWER, AT, HEADER, _Answers
 from potluck.provider.sandbox.driver import RunOutcome
 from potluck.wire import plain_values

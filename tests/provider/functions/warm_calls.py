@@ -14,10 +14,10 @@ from potluck.model.blob import Value
 from potluck.model.ids import AccountId
 from potluck.model.task import MIB, ItemRange, Limits, Requirements
 from potluck.model.task_spec import FunctionSpec
+from potluck.provider.attempt.kinds import PreparedAttempt
 from potluck.provider.attempt.log_buffer import LogBuffer, LogSpool
 from potluck.provider.attempt.mask import LogWriter
 from potluck.provider.attempt.runner import run_function
-from potluck.provider.attempt.types import PreparedAttempt
 from potluck.provider.attempt.unsent_results import UnsentResults
 from potluck.provider.dependencies.outcome import SYSTEM_PYTHON
 from potluck.provider.event import Event, ItemsEnded
@@ -26,7 +26,7 @@ from potluck.provider.files.blob_transfer import AttemptTransfers
 from potluck.provider.files.outbox import Outbox, OutputRole
 from potluck.provider.files.work_directory import InputFiles
 from potluck.provider.functions.confinement import confine_function
-from potluck.provider.functions.interpreter_key import WarmKey, make_warm_key
+from potluck.provider.functions.interpreter import WarmKey, make_warm_key
 from potluck.provider.functions.interpreter_pool import HeldFiles, WarmPool, WarmSettings
 from potluck.provider.sandbox.driver import Driver, RunOutcome, StopRequest
 from potluck.wire import item_file

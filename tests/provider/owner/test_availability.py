@@ -12,7 +12,7 @@ from potluck.model.task import EndReason
 from potluck.model.terms import DeviceTerms
 from potluck.provider.detect.types import Sample
 from potluck.provider.owner.availability import Moment, availability, is_wanted_back, refusal
-from potluck.provider.owner.foreign_use import ForeignUse, ProcessorTimes
+from potluck.provider.owner.observations import ForeignUse, ProcessorTimes
 
 # A Monday.
 NOON = Moment(datetime.fromisoformat("2026-03-02T12:00"))

@@ -13,6 +13,8 @@ from msgspec.structs import replace
 from potluck.model.error import BadSettings, InvalidInput
 from potluck.model.terms import DeviceTerms, TaskKind, TermsChange
 from potluck.provider.owner.file import (
+    NodeLimits,
+    OwnerValues,
     change_file,
     change_text,
     mark_of,
@@ -20,7 +22,6 @@ from potluck.provider.owner.file import (
     read_text,
     terms_file,
 )
-from potluck.provider.owner.file_values import NodeLimits, OwnerValues
 
 WALLET = "0x3FCf4914fC89B984Ca671C48D27b2814B59E3CA0"
 EVERYTHING = f"""\

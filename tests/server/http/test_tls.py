@@ -15,7 +15,7 @@ import aiohttp
 import pytest
 from cryptography import x509
 
-from potluck.consumer.http.ca_pinning import find_pinned_ca, pin_ca
+from potluck.consumer.http.connect import find_pinned_ca, pin_ca
 from potluck.local import trust
 from potluck.model.error import BadSettings, ServerUnreachable
 from potluck.provider.server.http import Exchange, ServerRequest

@@ -11,9 +11,8 @@ from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.tasks.resolve_task import resolve_task_to_read, short_id
 from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
-from potluck.cli.terminal.units import show_credits, show_moment
 from potluck.model.credit import EntryKind
-from potluck.model.units import parse_moment
+from potluck.model.units import parse_moment, show_credits, show_moment
 from potluck.wire.ledger import LedgerEntry, LedgerLine, LedgerSummary, LineBy
 
 _KIND_TEXTS = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from potluck.cli.terminal.screen import Screen, Tone, printable
-from potluck.cli.terminal.units import show_seconds
+from potluck.model.units import show_seconds
 
 if TYPE_CHECKING:
     from potluck.wire.identity import TerminalAsked

@@ -40,7 +40,7 @@ def signed_in_client(
     screen: Screen, server: str | None, entry: SignInOptions, by_project: Default | None = None
 ) -> "Potluck":
     """Returns a signed-in client. `by_project` is the project default that names the server."""
-    from potluck.consumer.http.ca_pinning import pin_ca
+    from potluck.consumer.http.connect import pin_ca
     from potluck.consumer.identity.profile import choose_url
     from potluck.local.data_directory import config_directory
 

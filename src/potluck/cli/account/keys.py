@@ -9,8 +9,8 @@ from potluck.cli.account.lifetime import parse_lifetime
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.terminal.screen import Screen, Tone
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
-from potluck.cli.terminal.units import show_ahead, show_since
 from potluck.model.account import SCOPES, Credential, Scope
+from potluck.model.units import show_ahead, show_since
 from potluck.wire.identity import KeyView
 
 DEFAULT_SCOPES = [Scope.TASKS_READ, Scope.TASKS_WRITE, Scope.POOL_READ]

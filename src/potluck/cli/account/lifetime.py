@@ -1,9 +1,8 @@
 """Parses the lifetime of a key or an invite."""
 
 from potluck.cli.terminal.screen import printable
-from potluck.cli.terminal.units import show_seconds
 from potluck.model.error import InvalidInput
-from potluck.model.units import parse_seconds
+from potluck.model.units import parse_seconds, show_seconds
 from potluck.wire.identity import LONGEST_LIFETIME_SECONDS, SHORTEST_LIFETIME_SECONDS
 
 

@@ -34,8 +34,7 @@ def login(
     """Sign in with your wallet, or make one first.
 
     Later commands act as this wallet."""
-    from potluck.consumer.http.ca_pinning import pin_ca
-    from potluck.consumer.http.connect import connect_anonymously
+    from potluck.consumer.http.connect import connect_anonymously, pin_ca
     from potluck.consumer.identity.profile import choose_url
     from potluck.local.data_directory import config_directory
 

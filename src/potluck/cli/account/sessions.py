@@ -8,7 +8,7 @@ import typer
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.terminal.screen import Screen, Tone
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
-from potluck.cli.terminal.units import show_ahead, show_since
+from potluck.model.units import show_ahead, show_since
 from potluck.wire.identity import SessionView
 
 

@@ -7,8 +7,8 @@ from msgspec.structs import asdict
 
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.terminal.screen import Screen, Tone
-from potluck.cli.terminal.units import show_bytes, show_count, show_credits, show_seconds
 from potluck.model.account import Credential
+from potluck.model.units import show_bytes, show_count, show_credits, show_seconds
 
 if TYPE_CHECKING:
     from potluck.consumer import Potluck

@@ -8,10 +8,9 @@ import typer
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.terminal.screen import Screen, Tone
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
-from potluck.cli.terminal.units import show_age, show_credits
 from potluck.model.account import Role
 from potluck.model.error import InvalidInput, NotFound
-from potluck.model.units import parse_credits
+from potluck.model.units import parse_credits, show_age, show_credits
 from potluck.wire.identity import AccountView
 
 if TYPE_CHECKING:

@@ -9,10 +9,9 @@ from potluck.cli.account.lifetime import parse_lifetime
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.terminal.screen import Screen, Tone
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
-from potluck.cli.terminal.units import show_ahead, show_credits
 from potluck.model.account import Role
 from potluck.model.error import NotFound
-from potluck.model.units import parse_credits
+from potluck.model.units import parse_credits, show_ahead, show_credits
 from potluck.wire.identity import InviteView, NewInvite
 
 if TYPE_CHECKING:
@@ -89,7 +88,7 @@ def invites(
 
 def _pinned_address(potluck: "Potluck") -> str:
     """The server's URL, with its CA fingerprint if it has its own authority."""
-    from potluck.consumer.http.ca_pinning import pinned_fingerprint
+    from potluck.consumer.http.connect import pinned_fingerprint
 
     fingerprint = pinned_fingerprint(potluck.ca_file)
     return potluck.url if fingerprint is None else f"{potluck.url} --ca-fingerprint {fingerprint}"
@@ -97,7 +96,7 @@ def _pinned_address(potluck: "Potluck") -> str:
 
 def _install_command(potluck: "Potluck") -> str | None:
     """The command that installs Potluck from this server; None if it serves no package."""
-    from potluck.consumer.http.ca_pinning import pinned_fingerprint
+    from potluck.consumer.http.connect import pinned_fingerprint
     from potluck.wire.package import installers
 
     try:

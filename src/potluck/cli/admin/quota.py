@@ -9,11 +9,10 @@ from msgspec.structs import replace
 from potluck.cli.admin.accounts import AccountArgument
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.terminal.screen import Screen
-from potluck.cli.terminal.units import show_bytes, show_count
 from potluck.model.account import Quota
 from potluck.model.error import InvalidInput, NotFound
 from potluck.model.task import Priority
-from potluck.model.units import parse_bytes
+from potluck.model.units import parse_bytes, show_bytes, show_count
 from potluck.wire.identity import AccountView
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from potluck.cli.doctor.finding import CheckedMachine, Finding, failed, passed, skipped, warned
-from potluck.cli.terminal.units import show_credits
 from potluck.model.error import NotSignedIn, PotluckError
+from potluck.model.units import show_credits
 
 _NEEDED = "a session or an API key that the server accepts"
 

@@ -17,8 +17,8 @@ from potluck.cli.doctor.finding import (
     warned,
 )
 from potluck.cli.provider.local import LocalTarget, provider_directory
-from potluck.cli.terminal.units import show_bytes, show_count, show_seconds
 from potluck.model.error import NotInstalled, PotluckError
+from potluck.model.units import show_bytes, show_count, show_seconds
 
 _ENOUGH_BYTES = 10 * 10**9
 _LEAST_BYTES = 500 * 10**6

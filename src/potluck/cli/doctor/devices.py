@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from potluck.cli.doctor.finding import CheckedMachine, Finding, failed, passed, skipped, warned
-from potluck.cli.terminal.units import show_bytes, show_count
 from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceDescription, DeviceKind
 from potluck.model.ids import DeviceId
+from potluck.model.units import show_bytes, show_count
 
 if TYPE_CHECKING:
     from potluck.provider.detect.report import Detection, RouteTrial

@@ -8,7 +8,7 @@ from potluck.cli.doctor.finding import CheckedMachine, Finding, failed_with, pas
 from potluck.cli.provider.local import LocalTarget
 from potluck.model.error import PotluckError
 from potluck.model.terms import TermsChange
-from potluck.provider.owner.file_values import OwnerValues
+from potluck.provider.owner.file import OwnerValues
 
 _NEEDED = "terms that some task can meet"
 _POWER_FIX = "potluck provider set power_watts= (or another figure, or start it as root)"

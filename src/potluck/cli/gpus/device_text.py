@@ -3,9 +3,9 @@
 from potluck.cli.gpus.offer import is_offered
 from potluck.cli.terminal.screen import Tone
 from potluck.cli.terminal.table import Cell
-from potluck.cli.terminal.units import show_bytes, show_credits
 from potluck.model.device import Availability, DeviceDescription, DeviceKind, Health, Standing
 from potluck.model.node import NodeState
+from potluck.model.units import show_bytes, show_credits
 from potluck.wire.consumer import PoolDevice
 
 _TONES = {

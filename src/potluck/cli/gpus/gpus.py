@@ -8,10 +8,9 @@ from potluck.cli.account.ensure_signed_in import SignInOptions, signed_in_client
 from potluck.cli.gpus.device_filter import DeviceFilterOptions, Kind, find_devices
 from potluck.cli.gpus.offer import DeviceOffer, OfferOrder, group_offers, is_offered, sort_offers
 from potluck.cli.gpus.tables import show_devices, show_offers
-from potluck.cli.option_groups import expand_option_groups
-from potluck.cli.options import JsonOption, ServerOption
+from potluck.cli.options import JsonOption, ServerOption, expand_option_groups
 from potluck.cli.terminal.screen import Screen, Tone
-from potluck.cli.terminal.units import show_count
+from potluck.model.units import show_count
 from potluck.wire.consumer import DeviceCounts, PoolDevice, PoolView
 
 

@@ -7,9 +7,9 @@ from potluck.cli.gpus.device_text import device_name
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.terminal.screen import Pane, Screen, Tone
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
-from potluck.cli.terminal.units import show_bytes, show_since
 from potluck.model.device import WHOLE_DEVICE_MILLI, Availability
 from potluck.model.node import NodeState
+from potluck.model.units import show_bytes, show_since
 from potluck.wire.consumer import DeviceView, NodeView
 
 

@@ -5,8 +5,8 @@ from potluck.cli.gpus.offer import DeviceOffer
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.screen import Pane, Tone
 from potluck.cli.terminal.table import Cell, TableColumn, drop_empty_columns, show_table
-from potluck.cli.terminal.units import show_bytes, show_milli
 from potluck.model.device import WHOLE_DEVICE_MILLI
+from potluck.model.units import show_bytes, show_milli
 from potluck.wire.consumer import PoolDevice
 
 _NAMED_NODES = 3

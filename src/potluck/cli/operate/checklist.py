@@ -6,8 +6,8 @@ from contextlib import contextmanager
 
 from potluck.cli.terminal.live_line import LiveLine
 from potluck.cli.terminal.screen import Screen, Tone, printable
-from potluck.cli.terminal.units import show_seconds
 from potluck.model.error import PotluckError
+from potluck.model.units import show_seconds
 
 _NAME_WIDTH = 10
 

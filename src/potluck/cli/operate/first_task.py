@@ -7,13 +7,13 @@ from msgspec import Struct
 
 from potluck.cli.operate.child_program import CheckDone, CheckProgress, Inbox
 from potluck.cli.tasks.task_text import describe_reason, describe_stage, duration_seconds
-from potluck.cli.terminal.units import show_seconds
 from potluck.consumer import Potluck
 from potluck.consumer.identity.profile import Profile
 from potluck.model.device import Availability
 from potluck.model.error import PotluckError, Unavailable
 from potluck.model.task import TaskRequest, TaskState
 from potluck.model.task_spec import ScriptSpec
+from potluck.model.units import show_seconds
 from potluck.wire.consumer import FollowedLog, FollowedState, NodeView, TaskView
 
 SCRIPT = """\

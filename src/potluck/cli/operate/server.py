@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from potluck.cli.option_groups import expand_option_groups
-from potluck.cli.options import DataDirOption, JsonOption
+from potluck.cli.options import DataDirOption, JsonOption, expand_option_groups
 from potluck.cli.terminal.screen import Screen
 from potluck.local.optional_dependency import server_part_missing
 

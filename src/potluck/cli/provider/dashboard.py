@@ -8,8 +8,8 @@ from potluck.cli.provider.machine import NO_SANDBOX, DeviceShown, MachineView
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.screen import Pane, Tone, printable
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
-from potluck.cli.terminal.units import show_bytes, show_seconds
 from potluck.model.device import Availability, Health, Standing
+from potluck.model.units import show_bytes, show_seconds
 from potluck.provider.control.message import AttemptNow
 
 _HEALTHS = {

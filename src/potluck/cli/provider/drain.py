@@ -6,7 +6,7 @@ from potluck.cli.options import DataDirOption, JsonOption, ServerOption
 from potluck.cli.provider.target import EFFECT_TEXTS, Effect, NodeOption, open_target
 from potluck.cli.terminal.live_line import LiveLine
 from potluck.cli.terminal.screen import Screen
-from potluck.cli.terminal.units import show_count
+from potluck.model.units import show_count
 
 
 def drain(

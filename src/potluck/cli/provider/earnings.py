@@ -11,8 +11,7 @@ from potluck.cli.results.usage import show_total_usage
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.screen import Pane, Screen, Tone
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
-from potluck.cli.terminal.units import show_count, show_credits, show_seconds
-from potluck.model.units import parse_moment
+from potluck.model.units import parse_moment, show_count, show_credits, show_seconds
 from potluck.wire.consumer import NodeView
 from potluck.wire.own_machines import Earned, Earnings
 

@@ -8,7 +8,7 @@ from msgspec.structs import fields
 from potluck.model.device import DeviceDescription
 from potluck.model.terms import DeviceTerms, TermsChange
 from potluck.provider.control.message import ProviderStatus
-from potluck.provider.owner.file_values import OwnerValues
+from potluck.provider.owner.file import OwnerValues
 from potluck.provider.owner.settings_table import KEYS, OwnerSetting
 from potluck.wire.consumer import NodeView
 

@@ -5,8 +5,8 @@ from potluck.cli.provider.dashboard import device_reasons
 from potluck.cli.provider.machine import NO_SANDBOX, MachineView, view_from_provider
 from potluck.cli.provider.target import NodeOption
 from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
-from potluck.cli.terminal.units import show_count, show_seconds
 from potluck.model.error import NotRunning, PotluckError
+from potluck.model.units import show_count, show_seconds
 from potluck.provider.control.message import ProviderStatus
 from potluck.wire.own_machines import NodeExplanation
 

@@ -56,7 +56,7 @@ def install(
     json: JsonOption = False,
 ) -> None:
     """Provide whenever this machine runs; the wallet signs now, if it has to."""
-    from potluck.consumer.http.ca_pinning import pin_ca
+    from potluck.consumer.http.connect import pin_ca
     from potluck.consumer.identity.profile import choose_url
     from potluck.local.data_directory import config_directory
     from potluck.provider.service.choose import find_manager

@@ -10,7 +10,7 @@ from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.screen import Pane, Screen
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
-from potluck.cli.terminal.units import show_ahead, show_since
+from potluck.model.units import show_ahead, show_since
 from potluck.wire.identity import NodeKeyView
 
 

@@ -24,7 +24,7 @@ from potluck.provider.control.message import (
     Reread,
     ShowStatus,
 )
-from potluck.provider.owner.file_values import OwnerValues
+from potluck.provider.owner.file import OwnerValues
 
 _DETECT_SECONDS = 20.0
 

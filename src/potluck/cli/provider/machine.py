@@ -5,7 +5,6 @@ from datetime import datetime
 from msgspec import Struct
 
 from potluck.cli.provider.resolve_device import DeviceChoice
-from potluck.cli.terminal.units import show_bytes, show_count, show_milli, show_seconds, show_since
 from potluck.model.device import (
     WHOLE_DEVICE_MILLI,
     Availability,
@@ -14,6 +13,7 @@ from potluck.model.device import (
     Standing,
 )
 from potluck.model.node import NodeState, SandboxReport
+from potluck.model.units import show_bytes, show_count, show_milli, show_seconds, show_since
 from potluck.provider.control.message import AttemptNow, DeviceNow, ProviderStatus
 from potluck.wire.consumer import DeviceView, NodeView
 from potluck.wire.device_status import DeviceSample, DeviceStatus

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from potluck.cli.account.authorise import AUTHORISE_OPTION, SigningOptions, ensure_authorised
-from potluck.cli.option_groups import expand_option_groups
 from potluck.cli.options import (
     CaFingerprintOption,
     DataDirOption,
@@ -17,6 +16,7 @@ from potluck.cli.options import (
     JsonOption,
     KeyFileOption,
     UrlArgument,
+    expand_option_groups,
 )
 from potluck.cli.terminal.screen import Screen, silence_stdout
 from potluck.local.option_values import parse_labels
@@ -147,8 +147,7 @@ def provide(
     """Offer this machine's devices to the pool, until Ctrl-C."""
     import logging
 
-    from potluck.consumer.http.ca_pinning import pin_ca
-    from potluck.consumer.http.connect import connect_anonymously
+    from potluck.consumer.http.connect import connect_anonymously, pin_ca
     from potluck.consumer.identity.profile import choose_url
     from potluck.local.data_directory import config_directory
     from potluck.local.log import configure_logs

@@ -5,10 +5,10 @@ from typing import assert_never
 
 from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
-from potluck.cli.terminal.units import show_bytes, show_credits, show_seconds
 from potluck.model.device import Availability, DeviceDescription, Standing
 from potluck.model.node import SandboxReport
 from potluck.model.task import EndReason
+from potluck.model.units import show_bytes, show_credits, show_seconds
 from potluck.provider.announcement import (
     Announcement,
     AttemptFinished,

@@ -13,7 +13,7 @@ from typing import Any
 import typer
 
 from potluck.cli.command import Command
-from potluck.cli.request.script import STDIN, read_script
+from potluck.cli.request.task_kind import STDIN, read_script
 from potluck.cli.terminal.screen import Screen, Tone, printable
 from potluck.local.project import Default, project_defaults
 from potluck.local.task_options import OPTIONS, alias_hint

@@ -1,5 +1,11 @@
-"""Uploads a task's folder and files. All names are checked before the first byte is sent."""
+"""Reads secrets, and uploads a task's folder and files.
 
+All names are checked before the first byte is sent. The value of `--secret NAME` comes from the
+environment, or from a hidden prompt.
+"""
+
+import os
+import re
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -8,21 +14,66 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from potluck.cli.terminal.live_line import LiveLine
-from potluck.cli.terminal.screen import Screen, printable
-from potluck.cli.terminal.transfer_progress import report_progress, resumable_transfer
-from potluck.cli.terminal.units import show_count
+from potluck.cli.terminal.live_line import LiveLine, report_progress, resumable_transfer
+from potluck.cli.terminal.prompt import ask_hidden
+from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.model.blob import MOST_INPUT_FILES, BlobRef, NamedFile, Value, is_path
+from potluck.model.bounded_types import LEAST_MASKED_CHARACTERS
 from potluck.model.error import InvalidInput
 from potluck.model.task_spec import FunctionSpec, TaskSpec
+from potluck.model.units import show_count
 
 if TYPE_CHECKING:
     from potluck.consumer import Potluck
 
 
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NO_HASH = "0" * 64
 # A request is limited to one MiB, and contains the script too.
 _INLINE_BYTES = 65_536
+
+
+def read_secrets(words: list[str], pane: Pane) -> dict[str, str]:
+    """Values by name; warns about values on the command line."""
+    secrets = dict(_read(word, pane) for word in words)
+    for name, value in secrets.items():
+        if not value:
+            raise InvalidInput(f"The secret {name} is empty.", "Set it, or omit it.")
+        if len(value) < LEAST_MASKED_CHARACTERS:
+            pane.prose(
+                f"potluck: {name} has fewer than {LEAST_MASKED_CHARACTERS} characters, so it is not"
+                " masked in the task's log.",
+                Tone.WAITING,
+            )
+    return secrets
+
+
+def stub_secrets(words: list[str]) -> dict[str, str]:
+    """The names with a dummy value, for a dry run; asks and warns about nothing."""
+    return {_name(word): "placeholder" for word in words}
+
+
+def _name(word: str) -> str:
+    name = word.partition("=")[0]
+    if not _NAME.fullmatch(name):
+        raise InvalidInput(
+            f"--secret {printable(name)!r} is not the name of a variable.",
+            "Write it like --secret API_TOKEN; its value comes from your environment or a prompt.",
+        )
+    return name
+
+
+def _read(word: str, pane: Pane) -> tuple[str, str]:
+    name, (_, equals, value) = _name(word), word.partition("=")
+    if equals:
+        pane.prose(
+            f"potluck: other users of this machine can see {name} in the process list, and your"
+            f" shell may store it; next time export it and use --secret {name}.",
+            Tone.WAITING,
+        )
+        return name, value
+    exported = os.environ.get(name)
+    return name, ask_hidden(f"{name}: ", f"Set {name}") if exported is None else exported
 
 
 class InputFile(Struct, frozen=True):

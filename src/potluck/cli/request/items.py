@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from potluck.cli.request.script import STDIN
+from potluck.cli.request.task_kind import STDIN
 from potluck.cli.terminal.screen import printable
 from potluck.model.error import InvalidInput, TooLarge
 from potluck.model.task import MOST_ITEMS

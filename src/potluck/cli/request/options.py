@@ -14,9 +14,10 @@ from potluck.cli.request.inputs import (
     RequestInputs,
     add_placeholder_inputs,
     check_inputs,
+    read_secrets,
+    stub_secrets,
     upload_inputs,
 )
-from potluck.cli.request.secrets import read_secrets, stub_secrets
 from potluck.cli.request.task_kind import KindOptions, build_spec
 from potluck.cli.tasks.resolve_task import resolve_task_id
 from potluck.cli.terminal.screen import Screen, Tone

@@ -18,11 +18,11 @@ from potluck.cli.results.fetch import check_output, describe_fetched, describe_s
 from potluck.cli.results.item_log import NUMBER, STREAMS, split_by_item
 from potluck.cli.results.logs import log_pages
 from potluck.cli.tasks.attempts import iter_attempts
+from potluck.cli.terminal.live_line import report_progress, resumable_transfer
 from potluck.cli.terminal.screen import Screen, printable
-from potluck.cli.terminal.transfer_progress import report_progress, resumable_transfer
-from potluck.cli.terminal.units import show_count
 from potluck.model.blob import NamedFile
 from potluck.model.error import BadSettings, InvalidInput
+from potluck.model.units import show_count
 from potluck.wire.consumer import AttemptView, TaskView
 from potluck.wire.files import TaskFiles
 

@@ -7,10 +7,9 @@ from typing import Any
 from msgspec import Struct
 
 from potluck.cli.terminal.screen import Pane, Tone, printable
-from potluck.cli.terminal.units import show_bytes, show_count
-from potluck.local.media_size import MediaSize, measure_media
-from potluck.local.media_type import PICTURES, TABLES, media_type
+from potluck.local.media_size import PICTURES, TABLES, MediaSize, measure_media, media_type
 from potluck.model.blob import NamedFile
+from potluck.model.units import show_bytes, show_count
 
 _MOST_SHOWN = 20
 

@@ -9,9 +9,9 @@ from potluck.cli.results.fetch import describe_no_files, describe_size, retentio
 from potluck.cli.tasks.resolve_task import resolve_task_to_read, short_id
 from potluck.cli.terminal.screen import Screen, Tone
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
-from potluck.cli.terminal.units import show_bytes, show_count
 from potluck.model.blob import NamedFile
 from potluck.model.error import NotFound
+from potluck.model.units import show_bytes, show_count
 from potluck.wire.consumer import TaskView
 from potluck.wire.files import TaskFiles
 

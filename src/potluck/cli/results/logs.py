@@ -7,8 +7,8 @@ import typer
 
 from potluck.cli.notify.notifier import NotifyOption, build_notifier
 from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, connect
+from potluck.cli.results.fetch import TaskOutput
 from potluck.cli.results.item_log import select_item
-from potluck.cli.results.output import TaskOutput
 from potluck.cli.tasks.attempts import iter_attempts
 from potluck.cli.tasks.resolve_task import resolve_task_to_read, short_id
 from potluck.cli.tasks.task_text import describe_stage, last_attempt

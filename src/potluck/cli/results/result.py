@@ -38,10 +38,10 @@ from potluck.cli.tasks.task_text import (
 )
 from potluck.cli.terminal.key_values import show_key_values
 from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
-from potluck.cli.terminal.units import show_count, show_credits, show_seconds
-from potluck.local.media_type import PICTURES, TABLES, media_type
+from potluck.local.media_size import PICTURES, TABLES, media_type
 from potluck.model.error import Conflict
 from potluck.model.terms import TaskKind
+from potluck.model.units import show_count, show_credits, show_seconds
 from potluck.wire.consumer import TaskView
 from potluck.wire.files import TaskFiles
 

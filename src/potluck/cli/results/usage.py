@@ -1,6 +1,6 @@
 """Texts about the resources that attempts used."""
 
-from potluck.cli.terminal.units import show_bytes, show_seconds
+from potluck.model.units import show_bytes, show_seconds
 from potluck.model.usage import Usage
 from potluck.wire.own_machines import UsedInAll
 

@@ -11,9 +11,9 @@ from potluck.cli.options import JsonOption
 from potluck.cli.simulate import chart_file
 from potluck.cli.terminal.screen import Screen, Tone
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
-from potluck.cli.terminal.units import show_count
 from potluck.local.optional_dependency import server_part_missing
 from potluck.model.error import InvalidInput
+from potluck.model.units import show_count
 
 if TYPE_CHECKING:
     from potluck.simulate.frontier import FrontierPoint

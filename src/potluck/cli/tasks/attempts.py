@@ -12,7 +12,7 @@ from potluck.cli.tasks.resolve_task import resolve_task_to_read
 from potluck.cli.tasks.task_text import describe_place, ran_seconds
 from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
-from potluck.cli.terminal.units import show_seconds
+from potluck.model.units import show_seconds
 from potluck.wire.consumer import AttemptView
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ import msgspec
 from potluck.cli.request.options import TaskDraft, prepare_estimate
 from potluck.cli.terminal.key_values import show_key_values
 from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
-from potluck.cli.terminal.units import show_ahead, show_count, show_credits, show_seconds
 from potluck.local.project import Default
 from potluck.model.task import TaskRequest
+from potluck.model.units import show_ahead, show_count, show_credits, show_seconds
 from potluck.wire.estimate import Estimate, Outlook
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from potluck.cli.options import JsonOption, ServerOption, TaskArgument, connect
 from potluck.cli.tasks.resolve_task import resolve_task_to_read
 from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.cli.terminal.table import Cell
-from potluck.cli.terminal.units import show_ahead, show_count
+from potluck.model.units import show_ahead, show_count
 from potluck.wire.consumer import Explanation
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from potluck.cli.terminal.progress_bar import draw_bar, show_tens
+from potluck.cli.terminal.live_line import draw_bar, show_tens
 from potluck.cli.terminal.screen import Pane, Tone, printable
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.model.task import EndReason

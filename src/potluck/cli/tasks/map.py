@@ -10,12 +10,12 @@ from msgspec.structs import replace
 
 from potluck.cli.account.ensure_signed_in import SignInOptions, signed_in_client
 from potluck.cli.notify.notifier import NotifyOption, build_notifier
-from potluck.cli.option_groups import expand_option_groups
 from potluck.cli.options import (
     DetachOption,
     DryRunOption,
     JsonOption,
     ServerOption,
+    expand_option_groups,
     parse_directory,
 )
 from potluck.cli.request.defaults import find_project_server, get_used_defaults
@@ -29,7 +29,7 @@ from potluck.cli.request.options import (
     prepare_request,
 )
 from potluck.cli.request.placeholders import build_item_inputs
-from potluck.cli.request.script import STDIN
+from potluck.cli.request.task_kind import STDIN
 from potluck.cli.results.collect_items import ItemCollector
 from potluck.cli.tasks.dry_run import dry_run as shown_dry
 from potluck.cli.tasks.submit import show_submitted

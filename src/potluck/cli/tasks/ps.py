@@ -13,9 +13,8 @@ from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.tasks.task_text import TONES, describe_reason, duration_seconds
 from potluck.cli.terminal.screen import Pane, Screen, Tone
 from potluck.cli.terminal.table import Cell, TableColumn, drop_empty_columns, show_table
-from potluck.cli.terminal.units import show_age, show_seconds
 from potluck.model.task import TaskState
-from potluck.model.units import parse_moment
+from potluck.model.units import parse_moment, show_age, show_seconds
 from potluck.wire.consumer import TaskView
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from potluck.cli.terminal.screen import Screen, Tone, printable
-from potluck.cli.terminal.units import show_since
 from potluck.model.error import Conflict, InvalidInput, NotFound
 from potluck.model.ids import is_id
+from potluck.model.units import show_since
 from potluck.wire.consumer import TaskView
 
 if TYPE_CHECKING:

@@ -6,13 +6,13 @@ import typer
 
 from potluck.cli.notify.notifier import NotifyOption, build_notifier
 from potluck.cli.options import JsonOption, ServerOption, TaskArgument, connect
+from potluck.cli.request.inputs import read_secrets
 from potluck.cli.request.options import option_info
-from potluck.cli.request.secrets import read_secrets
 from potluck.cli.tasks.resolve_task import resolve_task_id, short_id
 from potluck.cli.tasks.submit import show_submitted
 from potluck.cli.tasks.watch import watch_submitted
 from potluck.cli.terminal.screen import Screen
-from potluck.cli.terminal.units import show_count
+from potluck.model.units import show_count
 from potluck.wire.consumer import TaskView
 
 

@@ -7,12 +7,12 @@ import typer
 
 from potluck.cli.account.ensure_signed_in import SignInOptions, signed_in_client
 from potluck.cli.notify.notifier import NotifyOption, build_notifier
-from potluck.cli.option_groups import expand_option_groups
 from potluck.cli.options import (
     DetachOption,
     DryRunOption,
     JsonOption,
     ServerOption,
+    expand_option_groups,
     parse_directory,
 )
 from potluck.cli.request.defaults import find_project_server, get_used_defaults

@@ -21,9 +21,9 @@ from potluck.cli.tasks.task_text import (
 )
 from potluck.cli.terminal.key_values import show_key_values
 from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
-from potluck.cli.terminal.units import show_age, show_credits, show_seconds
 from potluck.model.error import PotluckError
 from potluck.model.task import TaskState
+from potluck.model.units import show_age, show_credits, show_seconds
 from potluck.wire.consumer import AttemptView, Explanation, TaskView
 
 if TYPE_CHECKING:

@@ -3,8 +3,7 @@
 import typer
 
 from potluck.cli.account.ensure_signed_in import SignInOptions, signed_in_client
-from potluck.cli.option_groups import expand_option_groups
-from potluck.cli.options import DryRunOption, JsonOption, ServerOption
+from potluck.cli.options import DryRunOption, JsonOption, ServerOption, expand_option_groups
 from potluck.cli.request.defaults import find_project_server, get_used_defaults
 from potluck.cli.request.options import TaskOptions, TaskWords, draft_task, prepare_request
 from potluck.cli.tasks.dry_run import dry_run as shown_dry

@@ -5,8 +5,8 @@ from datetime import datetime
 from potluck.cli.tasks.items import describe_counts, describe_progress, explain_end, percent_done
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.screen import Tone, printable
-from potluck.cli.terminal.units import show_seconds
 from potluck.model.task import EndReason, TaskState
+from potluck.model.units import show_seconds
 from potluck.wire.consumer import AttemptView, TaskView
 
 TONES = {

@@ -9,8 +9,14 @@ from potluck.cli.completion import complete_template_names
 from potluck.cli.options import JsonOption
 from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
-from potluck.local.template import BUILT_IN, Template, all_templates, find_template, own_templates
-from potluck.local.template_parameter import Parameter
+from potluck.local.template import (
+    BUILT_IN,
+    Parameter,
+    Template,
+    all_templates,
+    find_template,
+    own_templates,
+)
 from potluck.model.error import PotluckError
 
 

@@ -21,13 +21,13 @@ import msgspec
 from potluck.cli.notify.notifier import Notifier
 from potluck.cli.results.collect_items import ItemCollector
 from potluck.cli.results.fetch import (
+    TaskOutput,
     describe_fetched,
     describe_no_files,
     describe_size,
     fetch_files,
     written_bytes,
 )
-from potluck.cli.results.output import TaskOutput
 from potluck.cli.tasks.items import MOST_SHOWN, iter_failed_items, show_failed
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.tasks.task_text import (
@@ -39,9 +39,9 @@ from potluck.cli.tasks.task_text import (
 )
 from potluck.cli.terminal.live_line import LiveLine
 from potluck.cli.terminal.screen import Pane, Screen, Tone
-from potluck.cli.terminal.units import show_seconds
 from potluck.model.error import Conflict, PotluckError
 from potluck.model.task import TaskRequest, TaskState
+from potluck.model.units import show_seconds
 from potluck.wire.consumer import FollowedState, FollowEvent, ItemCounts, TaskView
 
 if TYPE_CHECKING:

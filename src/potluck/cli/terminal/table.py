@@ -1,4 +1,8 @@
-"""Tables: drawn by rich in a terminal, plain aligned columns in a pipe."""
+"""Tables: drawn by rich in a terminal, plain aligned columns in a pipe.
+
+Widths are in terminal cells: a Chinese character or an emoji takes two. Text must go through
+`screen.printable` first, which removes characters of ambiguous width.
+"""
 
 from collections.abc import Sequence
 from itertools import compress
@@ -7,18 +11,40 @@ from typing import Literal
 from msgspec import Struct
 
 from potluck.cli.terminal.screen import COLOURS, Pane, Tone, printable
-from potluck.cli.terminal.text_width import pad, width
 
+ELLIPSIS = "…"
 RICH_STYLES = {
     **{tone: f"color({number})" for tone, number in COLOURS.items()},
     Tone.BAD: f"bold color({COLOURS[Tone.BAD]})",
     Tone.STRONG: "bold",
     Tone.PLAIN: "",
 }
-
-
 GAP = 2
 _LEAST_WIDTH = 6
+
+
+def width(text: str) -> int:
+    if text.isascii():
+        return len(text)
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def truncate(text: str, most: int) -> str:
+    """Truncates a text that is wider than `most` cells, and ends it with an ellipsis."""
+    if width(text) <= most:
+        return text
+    if most < 1:
+        return ""
+    from rich.cells import set_cell_size
+
+    return set_cell_size(text, most - 1).rstrip(" ") + ELLIPSIS
+
+
+def pad(text: str, size: int, is_number: bool = False) -> str:
+    room = " " * (size - width(text))
+    return room + text if is_number else text + room
 
 
 class Cell(Struct, frozen=True):

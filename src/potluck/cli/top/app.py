@@ -21,7 +21,6 @@ from textual.widgets import Footer, Static
 from potluck.cli.tasks.explain import format_explanation
 from potluck.cli.terminal.screen import Tone, printable
 from potluck.cli.terminal.table import RICH_STYLES, Cell
-from potluck.cli.terminal.units import show_age
 from potluck.cli.top.background_threads import (
     RequestDone,
     SnapshotFailed,
@@ -44,6 +43,7 @@ from potluck.cli.top.text import (
 )
 from potluck.cli.top.text_view import TextView
 from potluck.model.error import PotluckError
+from potluck.model.units import show_age
 from potluck.wire.consumer import TaskView
 
 if TYPE_CHECKING:

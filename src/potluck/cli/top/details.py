@@ -14,8 +14,8 @@ from potluck.cli.tasks.task_text import (
 )
 from potluck.cli.terminal.screen import Tone, printable
 from potluck.cli.terminal.table import Cell
-from potluck.cli.terminal.units import show_age, show_bytes, show_credits, show_milli, show_seconds
 from potluck.model.ids import TaskId
+from potluck.model.units import show_age, show_bytes, show_credits, show_milli, show_seconds
 from potluck.wire.consumer import AttemptView, LogPage, PoolDevice, TaskView
 
 if TYPE_CHECKING:

@@ -19,8 +19,9 @@ from potluck.cli.terminal.table import (
     column_widths,
     drop_empty_columns,
     fit_columns,
+    pad,
+    truncate,
 )
-from potluck.cli.terminal.text_width import pad, truncate
 from potluck.cli.top.text import TextRow
 
 _ABOVE = 2  # the title and the column names

@@ -17,12 +17,12 @@ from potluck.cli.tasks.task_text import (
     duration_seconds,
     last_attempt,
 )
-from potluck.cli.terminal.progress_bar import draw_short_bar
+from potluck.cli.terminal.live_line import draw_short_bar
 from potluck.cli.terminal.screen import Tone
 from potluck.cli.terminal.table import Cell, TableColumn
-from potluck.cli.terminal.units import show_bytes, show_credits, show_milli, show_seconds
 from potluck.cli.top.snapshot import TopSnapshot
 from potluck.model.device import WHOLE_DEVICE_MILLI
+from potluck.model.units import show_bytes, show_credits, show_milli, show_seconds
 from potluck.wire.consumer import DeviceCounts, PoolDevice, TaskView
 
 _WIDE = 100

@@ -6,9 +6,9 @@ import typer
 
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.terminal.screen import Screen, Tone, printable
-from potluck.cli.terminal.units import show_seconds
 from potluck.cli.webhooks.list import show_details
 from potluck.cli.webhooks.resolve_webhook import WebhookArgument, pick_webhook_id
+from potluck.model.units import show_seconds
 from potluck.wire.webhooks import WebhookTried
 
 _SHOWN_LINES = 10

@@ -9,8 +9,8 @@ from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.screen import Screen, Tone
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
-from potluck.cli.terminal.units import show_ahead, show_seconds, show_since
 from potluck.cli.webhooks.resolve_webhook import WebhookArgument, pick_webhook_id
+from potluck.model.units import show_ahead, show_seconds, show_since
 from potluck.model.webhook import DeliveryState
 from potluck.wire.webhooks import DeliveryView
 

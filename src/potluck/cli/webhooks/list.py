@@ -6,8 +6,8 @@ from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
-from potluck.cli.terminal.units import show_age, show_ahead, show_count, show_since
 from potluck.cli.webhooks.resolve_webhook import WebhookArgument, pick_webhook_id
+from potluck.model.units import show_age, show_ahead, show_count, show_since
 from potluck.model.webhook import PauseReason
 from potluck.wire.webhooks import WebhookView
 

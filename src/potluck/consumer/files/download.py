@@ -15,10 +15,8 @@ import urllib3
 from urllib3.exceptions import HTTPError
 from urllib3.response import BaseHTTPResponse
 
-from potluck.consumer.files.transfer_retry import TransferRetry
-from potluck.consumer.files.upload import Progress
-from potluck.consumer.http.api_call import build_path
-from potluck.consumer.http.transport import Transport, translate_error
+from potluck.consumer.files.upload import Progress, TransferRetry
+from potluck.consumer.http.transport import Transport, build_path, translate_error
 from potluck.model.blob import BlobRef
 from potluck.model.error import BadSettings, Conflict, PotluckError
 from potluck.wire import routes

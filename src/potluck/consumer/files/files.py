@@ -14,9 +14,8 @@ from msgspec.structs import replace
 from potluck.consumer.files.download import download
 from potluck.consumer.files.folder import pack_files, pack_folder
 from potluck.consumer.files.upload import Progress, describe_blob, open_file, upload
-from potluck.consumer.http.api_call import call_api
 from potluck.consumer.http.thread_map import map_in_threads
-from potluck.consumer.http.transport import Transport
+from potluck.consumer.http.transport import Transport, call_api
 from potluck.model.blob import BlobRef, NamedFile
 from potluck.model.error import BadSettings, InvalidInput, UntrustedResult
 from potluck.wire import routes

@@ -1,4 +1,4 @@
-"""Uploads in parts, so that a cut costs one part.
+"""Uploads in parts, so that a cut costs one part, and retries while the server is unreachable.
 
 The hash is sent first: a blob that the account has already is not sent again, and an interrupted
 upload of this account, also of another process, resumes after the stored parts.
@@ -10,9 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from potluck.consumer.files.transfer_retry import TransferRetry
-from potluck.consumer.http.api_call import build_path, call_api
-from potluck.consumer.http.transport import Transport
+from potluck.consumer.http.transport import Patience, Transport, build_path, call_api
 from potluck.model.blob import BlobRef
 from potluck.model.error import InvalidInput, NotFound, PotluckError, Unavailable
 from potluck.wire import routes
@@ -21,10 +19,27 @@ from potluck.wire.response import decode_response
 
 # Called with the bytes done and the total.
 Progress = Callable[[int, int], None]
-
 _READ_BYTES = 2**20
 _MOST_STARTS = 5
 _LONGEST_PAUSE_SECONDS = 1.0
+
+
+class TransferRetry:
+    """The failures since the last progress."""
+
+    def __init__(self, patience: Patience):
+        self._patience = patience
+        self._failures = 0
+        self._began = time.monotonic()
+
+    def wait(self, error: PotluckError) -> None:
+        """Waits until the next try; raises the error if it is permanent or lasts too long."""
+        self._failures += 1
+        requested_seconds, patience = error.retry_after_seconds, self._patience
+        is_over = time.monotonic() - self._began > patience.give_up_seconds
+        if not error.retryable or is_over or not patience.accepts(requested_seconds):
+            raise error
+        time.sleep(patience.pause_seconds(self._failures, requested_seconds))
 
 
 def open_file(path: Path) -> BinaryIO:

@@ -15,8 +15,7 @@ from uuid import uuid4
 
 from msgspec import Struct
 
-from potluck.consumer.http.api_call import call_api
-from potluck.consumer.http.transport import Transport, get_requested_pause
+from potluck.consumer.http.transport import Transport, call_api, get_requested_pause
 from potluck.model.error import BadSettings, Internal, InvalidInput, PotluckError, by_code
 from potluck.model.ids import TaskId
 from potluck.model.task import TaskRequest

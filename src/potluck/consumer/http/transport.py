@@ -1,8 +1,9 @@
 """HTTP to one server: one connection pool, timeouts, retries, cached responses, our own errors.
 
-Only calls that are safe to repeat are retried: reads, writes with an idempotency key, and calls
-that their caller marks as repeatable. Any call is retried after a refused connection, which has
-carried nothing.
+`call_api` is one call: route, path names, query and body out, a typed response in. Only
+calls that are safe to repeat are retried: reads, writes with an idempotency key, and calls that
+their caller marks as repeatable. Any call is retried after a refused connection, which has carried
+nothing.
 """
 
 import io
@@ -15,6 +16,9 @@ from collections.abc import Container, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
+from typing import TypeVar
+from urllib.parse import quote, urlencode
+from uuid import uuid4
 
 import urllib3
 from msgspec import Struct
@@ -32,7 +36,14 @@ from potluck.consumer.identity.bearer import Bearer
 from potluck.local.trust import make_tls_context
 from potluck.model.backoff import BackOff
 from potluck.model.error import NotSignedIn, PotluckError, ServerUnreachable
-from potluck.wire.response import error_of_response
+from potluck.wire.codec import encode_json
+from potluck.wire.response import decode_response, error_of_response
+from potluck.wire.routes import Route
+
+_MOST_CACHED = 16  # the requests of one screen
+_NOT_TLS = "WRONG_VERSION_NUMBER"  # OpenSSL's code for an unencrypted response
+T = TypeVar("T")
+Names = Mapping[str, str]
 
 
 class Patience(Struct, frozen=True):
@@ -68,9 +79,6 @@ def parse_retry_after(header: str | None, now: datetime) -> float | None:
         return max(0.0, (parsedate_to_datetime(header) - now).total_seconds())
     except (ValueError, TypeError):
         return None
-
-
-_MOST_CACHED = 16  # the requests of one screen
 
 
 class CachedResponse(Struct, frozen=True):
@@ -245,9 +253,6 @@ def _content_headers(body: bytes) -> dict[str, str]:
     return {"Content-Type": "application/json", "Content-Length": str(len(body))}
 
 
-_NOT_TLS = "WRONG_VERSION_NUMBER"  # OpenSSL's code for an unencrypted response
-
-
 def get_requested_pause(error: Exception) -> float | None:
     """The pause that the server requested."""
     return error.retry_after_seconds if isinstance(error, PotluckError) else None
@@ -292,3 +297,45 @@ def _may_repeat(error: PotluckError | HTTPError, repeatable: bool) -> bool:
     if isinstance(error, NewConnectionError | ConnectTimeoutError):
         return True
     return repeatable and (not isinstance(error, PotluckError) or error.retryable)
+
+
+def call_api(
+    transport: Transport,
+    route: Route,
+    kind: type[T],
+    names: Names | None = None,
+    *,
+    query: Mapping[str, object] | None = None,
+    body: Struct | None = None,
+    headers: Mapping[str, str] | None = None,
+    repeatable: bool = False,
+) -> T:
+    """Calls the route and returns the response as a value of this kind."""
+    given = {name: value for name, value in (query or {}).items() if value is not None}
+    path = build_path(route, names) + (f"?{urlencode(given, doseq=True)}" if given else "")
+    data = None if body is None else encode_json(body)
+    response = transport.call(route.method, path, data, headers, repeatable)
+    return decode_response(response, kind, transport.url)
+
+
+def send_command(
+    transport: Transport,
+    route: Route,
+    names: Names | None = None,
+    body: Struct | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> None:
+    """Calls a route whose response has no body."""
+    data = None if body is None else encode_json(body)
+    transport.call(route.method, build_path(route, names), data, headers)
+
+
+def idempotency_header() -> dict[str, str]:
+    """The header with which a call that creates something can be repeated safely."""
+    return {"Idempotency-Key": uuid4().hex}
+
+
+def build_path(route: Route, names: Names | None = None) -> str:
+    """The path of a route; each name stays one path segment, whatever characters it has."""
+    safe = {name: quote(value, safe="") or "-" for name, value in (names or {}).items()}
+    return route.url(**safe)

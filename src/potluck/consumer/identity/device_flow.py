@@ -3,8 +3,7 @@
 import time
 from collections.abc import Callable
 
-from potluck.consumer.http.api_call import call_api
-from potluck.consumer.http.transport import Transport
+from potluck.consumer.http.transport import Transport, call_api
 from potluck.consumer.identity.sign_in import get_machine_name
 from potluck.model.error import (
     AuthorizationPending,

@@ -17,9 +17,8 @@ from msgspec.structs import replace
 
 from potluck.consumer.http.server_address import check_url, normalize_url
 from potluck.local.data_directory import config_directory
-from potluck.local.durable_files import write_atomically
+from potluck.local.durable_files import keep_private, write_atomically
 from potluck.local.file_lock import hold_lock
-from potluck.local.private_files import keep_private
 from potluck.model.error import BadSettings
 
 

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from potluck.consumer.http.api_call import send_command
-from potluck.consumer.http.transport import Transport
+from potluck.consumer.http.transport import Transport, send_command
 from potluck.consumer.identity import wallet
 from potluck.consumer.identity.bearer import FixedToken
 from potluck.consumer.identity.profile import (

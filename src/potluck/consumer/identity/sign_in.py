@@ -3,8 +3,7 @@
 import platform
 from datetime import UTC, datetime, timedelta
 
-from potluck.consumer.http.api_call import call_api
-from potluck.consumer.http.transport import Transport
+from potluck.consumer.http.transport import Transport, call_api
 from potluck.consumer.identity.profile import Session
 from potluck.consumer.identity.wallet import Wallet
 from potluck.model.error import BadSettings, NotSignedIn

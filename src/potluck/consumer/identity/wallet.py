@@ -16,9 +16,8 @@ from coincurve import PrivateKey
 
 from potluck.consumer.identity import keystore
 from potluck.local.data_directory import config_directory
-from potluck.local.durable_files import write_atomically
+from potluck.local.durable_files import check_private, keep_private, write_atomically
 from potluck.local.file_lock import hold_lock
-from potluck.local.private_files import check_private, keep_private
 from potluck.model.error import BadSettings, InvalidInput, NotSignedIn
 from potluck.wire.signing.signature import address_of, sign
 

@@ -7,7 +7,7 @@ from typing import overload
 from potluck.consumer.files.files import MOST_VALUE_BYTES, Files
 from potluck.consumer.files.upload import Progress
 from potluck.consumer.result.notebook_view import file_bundle, files_html
-from potluck.local.media_type import PICTURES, TABLES, media_type
+from potluck.local.media_size import PICTURES, TABLES, media_type
 from potluck.model.blob import NamedFile
 from potluck.model.error import NotFound
 from potluck.wire.files import TaskFiles

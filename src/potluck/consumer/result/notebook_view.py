@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
-from potluck.local.media_type import DRAWN, media_type
+from potluck.local.media_size import DRAWN, media_type
 from potluck.model.error import PotluckError
 
 if TYPE_CHECKING:

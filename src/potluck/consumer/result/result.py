@@ -16,14 +16,13 @@ from functools import cached_property, reduce
 from typing import Any, Self
 
 from potluck.consumer.files.files import Files
-from potluck.consumer.files.transfer_retry import TransferRetry
+from potluck.consumer.files.upload import TransferRetry
 from potluck.consumer.functions.decode_value import FailedValue, ValueDecoder
 from potluck.consumer.functions.failure_text import task_error
 from potluck.consumer.result.files import ResultFiles
 from potluck.consumer.result.items import ItemReader, ResultItem, failed_items
-from potluck.consumer.result.log import Log
+from potluck.consumer.result.log import Log, Pieces
 from potluck.consumer.result.notebook_view import result_html
-from potluck.consumer.result.pieces import Pieces
 from potluck.consumer.tasks import Tasks
 from potluck.model.credit import MICRO
 from potluck.model.error import Conflict, InvalidInput, NotFound, PotluckError

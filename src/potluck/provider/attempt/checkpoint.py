@@ -16,11 +16,10 @@ from potluck.model.blob import BlobRef
 from potluck.model.error import PotluckError, StaleLease
 from potluck.model.task import EndReason
 from potluck.provider.attempt.mask import LogWriter
-from potluck.provider.files.archive import BadArchive, EntryNames
+from potluck.provider.files.archive import BadArchive, EntryNames, FileChanged, pack
 from potluck.provider.files.blob_transfer import AttemptTransfers
 from potluck.provider.files.in_thread import run_in_thread
 from potluck.provider.files.outbox import DiskFull, OutputRole
-from potluck.provider.files.pack import FileChanged, pack
 from potluck.provider.files.unpack import make_directory, unpack
 from potluck.provider.files.walk import SkippedPaths, walk
 from potluck.provider.sandbox.driver import CHECKPOINT, WORK, WorkDirectory

@@ -7,26 +7,35 @@ the sandbox, too, but keeps its outcome. After a recall, the running item gets n
 further one starts. Items are not isolated from each other: they are code of one consumer. An image
 may lack Python, so each item of an image has a sandbox of its own.
 
-The output files of an item are collected before its outcome counts.
+The output files of an item are collected before its outcome counts. An item that alone writes more
+than the task's log limit fails. The output of all items together is kept up to the same limit, each
+under a title line; the rest is dropped with a mark, and fails no item.
 """
 
 import asyncio
+import json
 import socket
 import sys
 import time
 from collections import deque
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
+import msgspec
 from msgspec.structs import replace
 
-from potluck.model.task import EndReason
+from potluck.model.blob import Value
+from potluck.model.item_input import MOST_ITEM_BYTES, ItemInputs
+from potluck.model.task import MIB, EndReason
 from potluck.model.task_spec import FunctionSpec, ScriptSpec
 from potluck.provider.attempt.item_blame import Blame, assign_blame
-from potluck.provider.attempt.item_inputs import ItemSource
-from potluck.provider.attempt.item_log import ItemLog
-from potluck.provider.attempt.types import PreparedAttempt
-from potluck.provider.files.work_directory import AttemptFiles
+from potluck.provider.attempt.kinds import PreparedAttempt
+from potluck.provider.attempt.mask import LogWriter
+from potluck.provider.files.work_directory import AttemptFiles, InputFiles
+from potluck.provider.functions.arguments import Arguments
 from potluck.provider.one_line import one_line
 from potluck.provider.sandbox import item_loop
 from potluck.provider.sandbox.driver import (
@@ -42,6 +51,7 @@ from potluck.provider.sandbox.driver import (
 )
 from potluck.wire.provider import ItemOutcome
 
+_NOTHING = ItemInputs()
 _OPEN = "open"
 _DETAIL_CHARACTERS = 200
 _ANSWER_BYTES = 64
@@ -50,6 +60,95 @@ _SPARE_SECONDS = 60.0
 _ALL_DONE = RunOutcome(EndReason.COMPLETED, "all items have an outcome")
 _SPOILT = RunOutcome(EndReason.SANDBOX_FAILED, "the remaining items need a new directory")
 _INTERFERED = RunOutcome(EndReason.SIGNAL, "it interfered with the process that runs the items")
+
+
+class ItemLog:
+    """Written to by one item at a time."""
+
+    def __init__(self, log: LogWriter, limit_bytes: int) -> None:
+        self._log = log
+        self._limit_bytes = limit_bytes
+        self._kept_bytes = 0
+        self._item_bytes = 0
+        self._item: int | None = None
+        self._is_titled = True
+        self._is_full = False
+        self._over: Callable[[RunOutcome], None] = _ignore
+
+    def begin(self, item: int, over: Callable[[RunOutcome], None] | None = None) -> None:
+        """Assigns further output to this item; `over` is called if it writes too much."""
+        self._item, self._over = item, over or _ignore
+        self._item_bytes, self._is_titled = 0, False
+
+    async def write(self, stream: str, data: bytes) -> None:
+        self._item_bytes += len(data)
+        if self._item_bytes > self._limit_bytes:
+            self._over(RunOutcome(EndReason.LOG_LIMIT, f"it wrote more than {self._limit}"))
+        kept = data[: self._limit_bytes - self._kept_bytes]
+        self._kept_bytes += len(kept)
+        if kept:
+            await self._title()
+            await self._log.write(stream, kept)
+        if len(kept) < len(data) and not self._is_full:
+            self._is_full = True
+            await self._log.remark(f"the items wrote more than {self._limit}; the rest is dropped")
+
+    async def _title(self) -> None:
+        """Only for items that write anything."""
+        if not self._is_titled:
+            self._is_titled = True
+            await self._log.remark(f"item {self._item}:")
+
+    @property
+    def _limit(self) -> str:
+        return f"{self._limit_bytes / MIB:g} MiB of log"
+
+
+def _ignore(_: RunOutcome) -> None:
+    """Before the first item; also for an item with a sandbox, and so a limit, of its own."""
+
+
+class ItemSource:
+    """A context manager; enter it before `of` or `told`. Arrays without inputs yield empty ones."""
+
+    def __init__(self, value: Value | None, inputs: InputFiles, items_total: int | None) -> None:
+        self._value = value
+        self._inputs = inputs
+        self._items_total = items_total
+        self._open = ExitStack()
+        self._arguments: Arguments | None = None
+
+    def __enter__(self) -> Self:
+        """Raises InputFailed if its length is not the array's."""
+        if self._value is not None:
+            arguments = Arguments(self._value, self._inputs, self._items_total)
+            self._arguments = self._open.enter_context(arguments)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._open.close()
+
+    def of(self, item: int) -> ItemInputs:
+        if self._arguments is None:
+            return _NOTHING
+        data = self._arguments.of(item, MOST_ITEM_BYTES)
+        try:
+            return msgspec.json.decode(data, type=ItemInputs)
+        except msgspec.DecodeError as error:
+            raise InputFailed(f"the inputs of item {item} cannot be read: {error}") from error
+
+    def told(self, item: int) -> bytes:
+        """The message for the item loop in the sandbox: only the number, without inputs."""
+        inputs = self.of(item)
+        if inputs == _NOTHING:
+            return b"%d" % item
+        message = {"item": item, "environment": inputs.environment, "arguments": inputs.arguments}
+        return json.dumps(message).encode()
 
 
 class RangeRun:

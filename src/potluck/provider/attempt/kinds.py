@@ -1,16 +1,59 @@
-"""The kinds of tasks: the dependencies of each, and how its command is confined."""
+"""An attempt that is ready to run; for each kind of task its dependencies and confinement."""
 
-from collections.abc import Sequence
-from typing import assert_never
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, assert_never
+
+from msgspec import Struct
 
 from potluck.model.blob import is_path
 from potluck.model.error import InvalidInput
 from potluck.model.script import ScriptMetadata, read_metadata
 from potluck.model.task import EndReason
 from potluck.model.task_spec import CommandSpec, ContainerSpec, FunctionSpec, ScriptSpec, TaskSpec
-from potluck.provider.attempt.types import PreparedAttempt, RunPlan
-from potluck.provider.dependencies.outcome import PrepareFailed
-from potluck.provider.sandbox.driver import CHECKPOINT, OUTPUT, WORK, Confinement, Mount
+from potluck.provider.attempt.mask import LogWriter
+from potluck.provider.dependencies.outcome import Environment, PrepareFailed
+from potluck.provider.event import CodeStarted, Event
+from potluck.provider.expose.exposed import Exposed
+from potluck.provider.files.blob_transfer import AttemptTransfers
+from potluck.provider.sandbox.driver import (
+    CHECKPOINT,
+    OUTPUT,
+    WORK,
+    Confinement,
+    Mount,
+    StopRequest,
+)
+from potluck.wire.provider import Grant
+
+if TYPE_CHECKING:  # work_directory needs PreparedAttempt
+    from potluck.provider.files.work_directory import InputFiles
+
+
+Tell = Callable[[Event], None]
+
+
+class PreparedAttempt(Struct, frozen=True):
+    """One attempt with its dependencies, devices and input files."""
+
+    grant: Grant
+    environment: Environment
+    exposed: Exposed
+    inputs: "InputFiles"
+    log: LogWriter
+    tell: Tell
+    recall: StopRequest
+    freight: AttemptTransfers
+
+    async def started(self) -> None:
+        """Reports that the consumer's code runs."""
+        self.tell(CodeStarted(self.grant.attempt_id))
+
+
+class RunPlan(Struct, frozen=True):
+    """A confined command, and files to write into its work directory before it starts."""
+
+    confinement: Confinement
+    puts: dict[str, bytes] = {}
 
 
 def confine(job: PreparedAttempt, command: Sequence[str], image: str | None = None) -> Confinement:

@@ -18,25 +18,23 @@ from potluck.model.task import EndReason
 from potluck.model.task_spec import CommandSpec, ContainerSpec, FunctionSpec, ScriptSpec, blobs_of
 from potluck.model.usage import Usage
 from potluck.provider.attempt.item_runner import RangeRun
-from potluck.provider.attempt.kinds import dependencies_of, plan_of
+from potluck.provider.attempt.kinds import PreparedAttempt, Tell, dependencies_of, plan_of
 from potluck.provider.attempt.log_buffer import LogBuffer
 from potluck.provider.attempt.mask import Mask, MaskedLog
-from potluck.provider.attempt.outcome_buffer import Outcomes
-from potluck.provider.attempt.types import PreparedAttempt, Tell
+from potluck.provider.attempt.unsent_results import Outcomes
 from potluck.provider.attempt.usage_meter import DeviceMeter, ReadSpent, no_usage, usage_of
 from potluck.provider.dependencies.outcome import SYSTEM_PYTHON, Environment, PrepareFailed
 from potluck.provider.dependencies.preparer import Preparer
 from potluck.provider.event import PrepareBegan
-from potluck.provider.expose.expose import hide
+from potluck.provider.expose.expose import DeviceExposer, ExposeFunctions, hide
 from potluck.provider.expose.exposed import Exposed
-from potluck.provider.expose.off_thread import DeviceExposer, ExposeFunctions
 from potluck.provider.files.blob_transfer import AttemptTransfers
 from potluck.provider.files.cache import FileCache
 from potluck.provider.files.work_directory import AttemptFiles, InputFiles
 from potluck.provider.functions.arguments import Arguments
 from potluck.provider.functions.call import FunctionCall
 from potluck.provider.functions.confinement import confine_function
-from potluck.provider.functions.interpreter_key import make_warm_key
+from potluck.provider.functions.interpreter import make_warm_key
 from potluck.provider.functions.interpreter_pool import (
     DEFAULT_WARM_SETTINGS,
     HeldFiles,

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from potluck.model.device import WHOLE_DEVICE_MILLI
 from potluck.model.usage import Usage
-from potluck.provider.attempt.types import PreparedAttempt
+from potluck.provider.attempt.kinds import PreparedAttempt
 from potluck.provider.detect.types import Sample
 from potluck.provider.sandbox.driver import RunOutcome
 from potluck.wire.provider import GrantedDevice

@@ -5,7 +5,7 @@ from msgspec import Struct
 from potluck.model.device import DeviceDescription, Standing
 from potluck.model.ids import AttemptId, NodeId, TaskId
 from potluck.model.node import SandboxReport
-from potluck.provider.owner.file_values import NodeLimits
+from potluck.provider.owner.file import NodeLimits
 from potluck.wire.device_status import DeviceStatus
 
 

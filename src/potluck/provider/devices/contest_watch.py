@@ -1,23 +1,53 @@
 """The duty that proves contested devices to the server, and announces which get no work.
 
-A challenge is computed on the device that it names. One that cannot be computed (a card without an
-OpenCL driver) is logged and not answered.
+A challenge is computed on the device that it names: on cards, and on processors with an OpenCL
+driver, in a child process, so that a driver that hangs or crashes ends only that. One that cannot
+be computed (a card without an OpenCL driver) is logged and not answered.
 """
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from operator import mul
 
 import structlog
 
 from potluck.model.device import Standing
 from potluck.provider.announcement import Announce, DeviceRegained, DeviceUnbound
+from potluck.provider.detect.query_process import Unanswered, output_of, python_module
 from potluck.provider.detect.types import FoundDevice
-from potluck.provider.devices.challenge import product_on
 from potluck.provider.server.server_client import NodeServerClient
-from potluck.wire.device_challenge import ChallengeAnswer, ChallengeAnswers, DeviceChallenge
+from potluck.wire.device_challenge import (
+    PRODUCT_BYTES,
+    ChallengeAnswer,
+    ChallengeAnswers,
+    DeviceChallenge,
+    make_factors,
+    matrix_rows,
+    pack_product,
+)
 from potluck.wire.provider import HeartbeatAnswer, UnboundDevice
 
 log = structlog.get_logger()
+
+
+async def product_on(device: FoundDevice, seed: str, seconds: float) -> bytes | None:
+    """None if the device cannot compute it in time."""
+    if device.interface == "plain":
+        return await asyncio.to_thread(plain_product, seed)
+    if not device.opencl_uuid:
+        return None
+    command = python_module("potluck.provider.devices.opencl_product", device.opencl_uuid, seed)
+    try:
+        product = bytes.fromhex(await output_of(command, seconds))
+    except (Unanswered, ValueError):
+        return None
+    return product if len(product) == PRODUCT_BYTES else None
+
+
+def plain_product(seed: str) -> bytes:
+    left, right = map(matrix_rows, make_factors(seed))
+    columns = list(zip(*right, strict=True))
+    return pack_product([[sum(map(mul, row, column)) for column in columns] for row in left])
 
 
 class DeviceWatch:

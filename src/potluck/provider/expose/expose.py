@@ -1,20 +1,65 @@
 """Combines what the granted devices of one task need, of all vendors.
 
 Variables of vendors without a granted device are set to none, so that libraries do not search.
+Devices are inspected in a detached thread, since the files of a driver that hangs block, too: it
+takes no place in a pool, and shutdown does not wait for it. While it runs, the same devices are not
+inspected again.
 """
 
+import asyncio
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
+from msgspec import Struct
+
+from potluck.local.detached_thread import run_in_daemon_thread
 from potluck.model.device import DeviceKind
+from potluck.model.error import SandboxUnavailable
 from potluck.provider.detect.types import FoundDevice
 from potluck.provider.expose import amd, drm, intel, nvidia
 from potluck.provider.expose.cdi import find_description
 from potluck.provider.expose.exposed import Exposed, HostPaths, WantedDevices, merge_exposed
 from potluck.wire.provider import GrantedDevice
 
+_PATIENCE_SECONDS = 30.0
 _TOPOLOGY = "/sys/devices/system/cpu"
+
+
+class ExposeFunctions(Struct, frozen=True):
+    """How granted devices are exposed."""
+
+    look: Callable[[Sequence[GrantedDevice]], Exposed]
+    asks_drivers: Callable[[Sequence[GrantedDevice]], bool]  # whether `look` may block
+
+
+class DeviceExposer:
+    def __init__(self, show: ExposeFunctions) -> None:
+        self._show = show
+        self._asked: dict[str, asyncio.Future[Exposed]] = {}
+
+    async def show(self, granted: Sequence[GrantedDevice]) -> Exposed:
+        if not self._show.asks_drivers(granted):
+            return self._show.look(granted)
+        try:
+            async with asyncio.timeout(_PATIENCE_SECONDS):
+                return await self._shown(granted)
+        except TimeoutError as error:
+            raise SandboxUnavailable(
+                "A device is not usable: its driver does not respond."
+            ) from error
+
+    async def _shown(self, granted: Sequence[GrantedDevice]) -> Exposed:
+        uuids = {device.uuid for device in granted}
+        while before := [self._asked[uuid] for uuid in uuids if not self._is_back(uuid)]:
+            await asyncio.wait(before)
+        answer = asyncio.wrap_future(run_in_daemon_thread(partial(self._show.look, granted)))
+        self._asked |= dict.fromkeys(uuids, answer)
+        return await asyncio.shield(answer)
+
+    def _is_back(self, uuid: str) -> bool:
+        return uuid not in self._asked or self._asked[uuid].done()
 
 
 def topology(machine: HostPaths) -> Exposed:

@@ -1,4 +1,4 @@
-"""Parses untrusted tar archives.
+"""Tar archives: parses untrusted ones, and packs a directory that a task has filled.
 
 Accepts regular files and directories only. Refuses links, devices, sparse files and other types;
 paths that lead outside, that collide on some file system (by case or Unicode normalization), or
@@ -7,6 +7,7 @@ is written: an archive is unpacked completely or not at all.
 """
 
 import os
+import tarfile
 import unicodedata
 from collections.abc import Iterator
 from typing import BinaryIO
@@ -14,6 +15,7 @@ from typing import BinaryIO
 from msgspec import Struct
 
 from potluck.model.blob import is_path
+from potluck.provider.files.walk import SkippedPaths, WalkedEntry, walk
 
 MOST_ENTRIES = 50_000
 MOST_NAME_BYTES = 16 * 2**20  # of all paths together
@@ -22,10 +24,10 @@ _LONGEST_NAME_BYTES = 255
 _MOST_EXTENDED_BYTES = 65_536
 _MOST_EXTENDED = 4  # headers for one entry
 _MOST_RECORDS = 10 * MOST_ENTRIES  # in all of them together
-
 _LENGTH_DIGITS = 8
-
 _BLOCK = 512
+_END = bytes(2 * _BLOCK)
+_CHUNK_BYTES = 2**20
 _LATEST = 2**33  # no file is from after the year 2242
 _REGULAR, _DIRECTORY = (b"0", b"\0"), b"5"
 _EXTENDED, _EXTENDED_FOR_ALL, _LONG_NAME = b"x", b"g", b"L"
@@ -38,6 +40,54 @@ _KINDS = {
     b"6": "a pipe",
     b"S": "a sparse file",
 }
+
+
+class FileChanged(Exception):
+    """A file changed while it was read, so the archive is unusable."""
+
+
+def pack(top: int, below: str) -> Iterator[bytes]:
+    """Yields the archive in pieces, without unreadable files; raises FileChanged."""
+    for walked in walk(top, below, SkippedPaths()):
+        if walked.is_directory:
+            yield _header(walked)
+        else:
+            yield from _file(walked)
+    yield _END
+
+
+def _header(walked: WalkedEntry) -> bytes:
+    entry = tarfile.TarInfo(walked.path)
+    entry.mode = walked.status.st_mode & 0o777
+    entry.mtime = int(walked.status.st_mtime)
+    if walked.is_directory:
+        entry.type = tarfile.DIRTYPE
+    else:
+        entry.size = walked.status.st_size
+    return entry.tobuf(tarfile.PAX_FORMAT, "utf-8", "strict")
+
+
+def _file(walked: WalkedEntry) -> Iterator[bytes]:
+    try:
+        descriptor = walked.open()
+    except PermissionError:
+        return
+    except OSError as error:
+        raise FileChanged from error
+    size = 0
+    try:
+        yield _header(walked)
+        while data := os.read(descriptor, _CHUNK_BYTES):
+            size += len(data)
+            if size > walked.status.st_size:
+                raise FileChanged
+            yield data
+        now = os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+    if (size, now.st_mtime_ns) != (walked.status.st_size, walked.status.st_mtime_ns):
+        raise FileChanged
+    yield bytes(-size % _BLOCK)
 
 
 class BadArchive(Exception):

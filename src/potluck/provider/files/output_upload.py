@@ -1,4 +1,4 @@
-"""Uploads the outbox of an attempt to the server.
+"""Copies a run's output files into the outbox of the attempt, and uploads that to the server.
 
 Small files are sent inline, many in one message; large ones are uploaded before a message names
 them, and resume where they were interrupted, also after a restart. A refused file is left out, with
@@ -6,19 +6,83 @@ a line in the log; the outcome counts all the same.
 """
 
 import asyncio
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from functools import partial
 
-from potluck.model.blob import INLINE_BYTES
+from potluck.model.blob import INLINE_BYTES, MOST_OUTPUT_FILES
 from potluck.model.error import PotluckError, StaleLease
 from potluck.model.ids import AttemptId
 from potluck.provider.attempt.log_buffer import LogBuffer
 from potluck.provider.event import Event, LeaseLost, ParcelsShipped, ValueRefused
 from potluck.provider.files.blob_transfer import AttemptTransfers
-from potluck.provider.files.outbox import OutboxEntry, OutputRole
+from potluck.provider.files.outbox import DiskFull, Outbox, OutboxEntry, OutputRole
+from potluck.provider.files.walk import SkippedPaths, walk
+from potluck.provider.sandbox.driver import WorkDirectory
 from potluck.wire.files import AddedFile
 
+OUTPUT_NAME = "output"
+_CHUNK_BYTES = 2**20
 _MOST_FILES, _MOST_BYTES = 1_000, 2 * 2**20  # in one message
+
+
+def collect_outputs(
+    work: WorkDirectory,
+    outbox: Outbox,
+    most_bytes: int,
+    prefix: str = "",
+    directory: str = OUTPUT_NAME,
+) -> list[str]:
+    """Returns sentences for the task's owner about omitted files.
+
+    A sparse file can be larger than the task's disk; it is omitted, since it would fill this
+    machine's disk instead.
+    """
+    skipped, too_large, no_room = SkippedPaths(), SkippedPaths(), SkippedPaths()
+    most_files = MOST_OUTPUT_FILES - len(outbox)
+    taken = left = 0
+    for entry in walk(work.descriptor, directory, skipped):
+        if entry.is_directory:
+            continue
+        left += 1
+        if left > most_files:
+            break
+        if taken + entry.status.st_size > most_bytes:
+            too_large.add(entry.path)
+            continue
+        try:
+            descriptor = entry.open()
+        except OSError:
+            skipped.add(entry.path)
+            continue
+        taken += entry.status.st_size
+        content = _content(descriptor, entry.status.st_size)
+        try:
+            outbox.add(OutputRole.OUTPUT, f"{prefix}{entry.path}", content)
+        except DiskFull:
+            no_room.add(entry.path)
+    remarks = [
+        f"left out, as {why}: {some.listed()}"
+        for why, some in (
+            ("they are not regular files or have unusable names", skipped),
+            ("they are larger than the disk", too_large),
+            ("this node's own disk is full", no_room),
+        )
+        if some.count
+    ]
+    if left > most_files:
+        remarks.append(f"only the first {MOST_OUTPUT_FILES} files are kept")
+    return [f"output: {remark}" for remark in remarks]
+
+
+def _content(descriptor: int, left: int) -> Iterator[bytes]:
+    """Reads at most `left` bytes, in case the file still grows."""
+    try:
+        while left and (data := os.read(descriptor, min(left, _CHUNK_BYTES))):
+            left -= len(data)
+            yield data
+    finally:
+        os.close(descriptor)
 
 
 async def upload_outputs(

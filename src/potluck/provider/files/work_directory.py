@@ -11,9 +11,9 @@ from potluck.model.blob import BlobRef
 from potluck.model.task import EndReason
 from potluck.provider.attempt.checkpoint import NAME as CHECKPOINT_NAME
 from potluck.provider.attempt.checkpoint import Checkpoints
-from potluck.provider.attempt.types import PreparedAttempt
-from potluck.provider.files.collect_outputs import OUTPUT_NAME, collect_outputs
+from potluck.provider.attempt.kinds import PreparedAttempt
 from potluck.provider.files.in_thread import run_in_thread
+from potluck.provider.files.output_upload import OUTPUT_NAME, collect_outputs
 from potluck.provider.files.unpack import make_directory, put_file, unpack
 from potluck.provider.files.walk import is_empty
 from potluck.provider.sandbox.driver import WorkDirectory

@@ -7,19 +7,18 @@ from msgspec.structs import replace
 from potluck.model.blob import INLINE_BYTES, Value
 from potluck.model.task import EndReason, ItemRange
 from potluck.model.task_spec import FunctionSpec
-from potluck.provider.attempt.types import PreparedAttempt
+from potluck.provider.attempt.kinds import PreparedAttempt
 from potluck.provider.files.work_directory import AttemptFiles
 from potluck.provider.functions.arguments import Arguments
 from potluck.provider.functions.channel import ChannelClosed
-from potluck.provider.functions.failure import error_line
-from potluck.provider.functions.interpreter import Interpreter, InterpreterBroken
-from potluck.provider.functions.interpreter_key import WarmKey
+from potluck.provider.functions.interpreter import Interpreter, InterpreterBroken, WarmKey
 from potluck.provider.functions.interpreter_pool import Borrower, WarmPool
 from potluck.provider.functions.session import (
     InterpreterSession,
     ItemsAnswer,
     NotLoaded,
     SessionLog,
+    error_line,
 )
 from potluck.provider.sandbox.driver import Confinement, RunOutcome, cancel_all
 from potluck.wire.item_file import index_bytes

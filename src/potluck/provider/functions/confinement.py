@@ -5,10 +5,9 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from potluck.provider.attempt.kinds import confine
-from potluck.provider.attempt.types import PreparedAttempt
+from potluck.provider.attempt.kinds import PreparedAttempt, confine
 from potluck.provider.functions import interpreter_main
-from potluck.provider.functions.interpreter_key import ATTEMPT_VARIABLES
+from potluck.provider.functions.interpreter import ATTEMPT_VARIABLES
 from potluck.provider.sandbox.driver import CHECKPOINT, Confinement, Mount
 from potluck.wire import plain_values
 

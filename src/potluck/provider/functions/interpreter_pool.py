@@ -17,8 +17,7 @@ from msgspec import Struct
 from potluck.local.shielded import finish_despite_cancel
 from potluck.provider.control.message import WarmNow
 from potluck.provider.event import DevicesClosed, DevicesWanted, Event, ShutdownAsked
-from potluck.provider.functions.interpreter import Interpreter
-from potluck.provider.functions.interpreter_key import WarmKey, device_uuids
+from potluck.provider.functions.interpreter import Interpreter, WarmKey, device_uuids
 from potluck.provider.sandbox.driver import Confinement, Driver, Errand, Output, StopRequest
 from potluck.wire.provider import Grant
 

@@ -18,15 +18,13 @@ from potluck.model.error import PotluckError, StaleLease
 from potluck.model.task import EndReason, ItemRange
 from potluck.model.task_spec import FunctionSpec
 from potluck.provider.attempt.item_blame import Blame, assign_blame
-from potluck.provider.attempt.outcome_buffer import MOST_OUTCOMES, Outcomes
-from potluck.provider.attempt.types import PreparedAttempt
+from potluck.provider.attempt.kinds import PreparedAttempt
+from potluck.provider.attempt.unsent_results import MOST_OUTCOMES, Outcomes
 from potluck.provider.event import ItemsEnded
 from potluck.provider.files.work_directory import AttemptFiles
 from potluck.provider.functions.arguments import MOST_ITEMS, Arguments
 from potluck.provider.functions.channel import ChannelClosed
-from potluck.provider.functions.failure import error_line, platform_error, shorten_error
-from potluck.provider.functions.interpreter import Interpreter, InterpreterBroken
-from potluck.provider.functions.interpreter_key import WarmKey
+from potluck.provider.functions.interpreter import Interpreter, InterpreterBroken, WarmKey
 from potluck.provider.functions.interpreter_main import COLLECTED
 from potluck.provider.functions.interpreter_pool import Borrower, WarmPool
 from potluck.provider.functions.session import (
@@ -34,6 +32,9 @@ from potluck.provider.functions.session import (
     ItemsAnswer,
     NotLoaded,
     SessionLog,
+    error_line,
+    platform_error,
+    shorten_error,
 )
 from potluck.provider.one_line import one_line
 from potluck.provider.sandbox.driver import Confinement, RunOutcome, StopRequested, cancel_all

@@ -2,6 +2,8 @@
 
 It is read completely or rejected: an error names the key and what to write, and the caller keeps
 the last valid content. Commands edit it in place; comments, order and spelling of other keys stay.
+Precedence: the device's table, the top level of the file, the options of `potluck provide`, the
+built-in defaults.
 """
 
 import os
@@ -11,13 +13,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET
-from msgspec.structs import replace
+from msgspec import UNSET, Struct
+from msgspec.structs import fields, replace
 
 from potluck.local.durable_files import write_atomically
 from potluck.model.error import BadSettings, InvalidInput
-from potluck.model.terms import TermsChange
-from potluck.provider.owner.file_values import OwnerValues
+from potluck.model.terms import DeviceTerms, TermsChange
 from potluck.provider.owner.settings_table import KEYS, OwnerSetting, Written, key_named
 
 if TYPE_CHECKING:
@@ -27,8 +28,65 @@ if TYPE_CHECKING:
 _DEVICES = "device"
 # Far more than all keys of all devices need.
 _MOST_BYTES = 1_000_000
-
 Mark = tuple[int, int, int] | None
+
+
+class NodeLimits(Struct, frozen=True):
+    """How much of the machine all tasks together may use. None: not limited by the owner."""
+
+    cores: int | None = None
+    memory_bytes: int | None = None
+    disk_bytes: int | None = None
+    bandwidth_bytes_per_second: int | None = None
+    sandbox: str | None = None  # a driver's name; None: the strongest that works
+    has_containers: bool = True  # whether images are run, if there is an engine
+    images: tuple[str, ...] = ()  # patterns of images that other accounts may run
+    pulls_images: bool = False  # whether missing images are pulled
+
+
+class OwnerValues(Struct, frozen=True):
+    """The content of an owner's file; absent keys are UNSET."""
+
+    everywhere: TermsChange = TermsChange()
+    devices: Mapping[str, TermsChange] = {}  # by uuid
+
+    def terms(self, uuid: str, defaults: DeviceTerms) -> DeviceTerms:
+        own = self.devices.get(uuid, TermsChange())
+        return replace(defaults, **(_set(self.everywhere, defaults) | _set(own, defaults)))
+
+    def changed(self, change: TermsChange) -> "OwnerValues":
+        """With the change; a key set for all devices is no longer set for single ones."""
+        values = {
+            field.name: UNSET if value is None else value
+            for field in fields(change)
+            if field.name != "devices" and (value := getattr(change, field.name)) is not UNSET
+        }
+        devices = dict(self.devices)
+        if change.devices:
+            for uuid in change.devices:
+                devices[uuid] = replace(devices.get(uuid, TermsChange()), **values)
+            return OwnerValues(self.everywhere, devices)
+        unset = dict.fromkeys(values, UNSET)
+        devices = {uuid: replace(own, **unset) for uuid, own in devices.items()}
+        return OwnerValues(replace(self.everywhere, **values), devices)
+
+    def keys(self) -> set[tuple[str, str]]:
+        """The keys that are set: a device's uuid, or "" for all, and a field."""
+        tables = {"": self.everywhere, **self.devices}
+        return {
+            (uuid, field.name)
+            for uuid, table in tables.items()
+            for field in fields(table)
+            if field.name != "devices" and getattr(table, field.name) is not UNSET
+        }
+
+    def limits(self, defaults: NodeLimits) -> NodeLimits:
+        return replace(defaults, **_set(self.everywhere, defaults))
+
+
+def _set(change: TermsChange, kind: DeviceTerms | NodeLimits) -> dict[str, object]:
+    values = {field.name: getattr(change, field.name) for field in fields(kind)}
+    return {name: value for name, value in values.items() if value is not UNSET}
 
 
 def terms_file(data_directory: Path) -> Path:

@@ -17,8 +17,14 @@ from potluck.model.error import BadSettings, InvalidInput
 from potluck.model.ids import AccountId
 from potluck.model.task_spec import ContainerSpec, kind_of
 from potluck.model.terms import DeviceTerms, TaskKind, TermsChange
-from potluck.provider.owner.file import change_file, change_text, mark_of, read_file
-from potluck.provider.owner.file_values import NodeLimits, OwnerValues
+from potluck.provider.owner.file import (
+    NodeLimits,
+    OwnerValues,
+    change_file,
+    change_text,
+    mark_of,
+    read_file,
+)
 from potluck.provider.owner.pending_writes import PendingWrites
 from potluck.provider.settings import ProviderSettings
 from potluck.wire.provider import Grant

@@ -1,7 +1,9 @@
-"""One HTTP call to the server: its response, or an error. No retries."""
+"""One HTTP call to the server: its response, or an error. No retries. Outages are announced."""
 
+import math
 import os
 import socket
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -11,13 +13,38 @@ import aiohttp
 from msgspec import Struct
 
 from potluck.local.trust import make_tls_context
-from potluck.model.error import ServerUnreachable
+from potluck.model.error import PotluckError, ServerUnreachable
+from potluck.provider.announcement import Announce, ServerAnswers, ServerSilent
 from potluck.wire.response import ELSEWHERE, checked_redirect, decode_response, error_of_response
 from potluck.wire.routes import Route
 
+_REPEAT_SECONDS = 10.0
 T = TypeVar("T")
-
 _CHUNK_BYTES = 2**18
+
+
+class ServerSilence:
+    """Announces the start of a silence, repeats it at intervals, and announces the end."""
+
+    def __init__(self, announce: Announce) -> None:
+        self._announce = announce
+        self._since: float | None = None
+        self._announced_at = -math.inf
+        self._is_announced = False
+        self.error: PotluckError | None = None
+
+    def noticed(self, error: PotluckError) -> None:
+        self.error = error
+        now = time.monotonic()
+        self._since = now if self._since is None else self._since
+        if now - self._announced_at >= _REPEAT_SECONDS:
+            self._announced_at, self._is_announced = now, True
+            self._announce(ServerSilent(error.code, error.detail, error.hint))
+
+    def broken(self) -> None:
+        if self._since is not None and self._is_announced:
+            self._announce(ServerAnswers(time.monotonic() - self._since))
+        self._since, self._is_announced, self.error = None, False, None
 
 
 class ServerRequest(Struct, frozen=True):

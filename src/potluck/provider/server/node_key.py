@@ -19,8 +19,7 @@ import msgspec
 from coincurve import PrivateKey
 from msgspec import Struct
 
-from potluck.local.durable_files import draft_path, sync, write_atomically, write_new
-from potluck.local.private_files import keep_private
+from potluck.local.durable_files import draft_path, keep_private, sync, write_atomically, write_new
 from potluck.model.device import DeviceDescription
 from potluck.model.error import BadSettings
 from potluck.wire.identity import Delegation

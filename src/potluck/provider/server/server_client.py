@@ -30,10 +30,9 @@ from potluck.model.error import (
 from potluck.model.ids import AccountId, NodeId
 from potluck.model.lease import Lease
 from potluck.provider.announcement import Announce
-from potluck.provider.server.http import Exchange, ServerRequest, open_session
+from potluck.provider.server.http import Exchange, ServerRequest, ServerSilence, open_session
 from potluck.provider.server.node_key import NodeKey
 from potluck.provider.server.node_session import NodeSession
-from potluck.provider.server.server_silence import ServerSilence
 from potluck.provider.server.version_skew import Skews, explain_rejection
 from potluck.provider.settings import ProviderSettings
 from potluck.wire import routes

@@ -13,8 +13,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from potluck.local.durable_files import draft_path, remove_drafts, sync, write_atomically, write_new
-from potluck.local.private_files import check_private
+from potluck.local.durable_files import (
+    check_private,
+    draft_path,
+    remove_drafts,
+    sync,
+    write_atomically,
+    write_new,
+)
 from potluck.model.error import BadSettings, Unavailable
 from potluck.server.settings import ServerSettings
 from potluck.store.sealing.vault import KEY_BYTES, GivenKeys, KeyPlace, KeyRing, key_id, new_key

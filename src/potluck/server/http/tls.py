@@ -8,7 +8,7 @@ from pathlib import Path
 import structlog
 from msgspec import Struct
 
-from potluck.local.private_files import check_private
+from potluck.local.durable_files import check_private
 from potluck.model.error import BadSettings
 from potluck.server.http import authority
 from potluck.server.http.settings import HttpSettings

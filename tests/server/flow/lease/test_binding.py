@@ -11,7 +11,7 @@ from potluck.model.device import DeviceDescription, DeviceKind, Standing
 from potluck.model.error import Conflict, DeviceBound, InvalidInput, NotFound, NotSignedIn
 from potluck.model.ids import NodeId
 from potluck.model.task import GIB
-from potluck.provider.devices.challenge import plain_product
+from potluck.provider.devices.contest_watch import plain_product
 from potluck.server import topics
 from potluck.server.flow.housekeeping import expire
 from potluck.server.flow.lease import lease
