@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import typer
 
-from potluck.cli.main import app
+from potluck.cli.main import build_program
 from potluck.decide.lifecycle import ATTEMPT_TRANSITIONS, TASK_TRANSITIONS
 from potluck.decide.pool.feasibility import Refusal
 from potluck.model.account import Credential, Registration, Role, Scope
@@ -139,9 +138,8 @@ def _default(value: Any) -> str:
 
 
 def commands_page() -> str:
-    root = typer.main.get_command(app)
     panels: dict[str, list[tuple[str, str]]] = {}
-    for name, command in root.commands.items():  # type: ignore[attr-defined]
+    for name, command in build_program().commands.items():
         rows = panels.setdefault(getattr(command, "rich_help_panel", None) or "Other", [])
         rows.extend(_command_rows(f"potluck {name}", command))
     sections = [
@@ -157,7 +155,7 @@ def _command_rows(path: str, command: Any) -> list[tuple[str, str]]:
         return [row for name, part in parts for row in _command_rows(f"{path} {name}", part)]
     arguments = [
         _argument(parameter)
-        for parameter in command.params
+        for parameter in command.load().params
         if parameter.param_type_name == "argument"
     ]
     usage = " ".join([path, *arguments])

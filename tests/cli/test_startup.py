@@ -1,17 +1,76 @@
-"""Help and the quick commands answer at once: what is slow to import waits until it is needed."""
+"""Help, completion and quick commands import nothing that is slow to import and not needed."""
 
+import json
+import os
 import subprocess
 import sys
 
-HEAVY = (
-    *("aiohttp", "asyncpg", "litestar", "psutil", "pynvml", "rich", "sqlalchemy", "structlog"),
-    *("tomlkit", "urllib3", "uvloop"),
+import pytest
+
+from potluck.cli.commands import COMMANDS, GROUPS
+from potluck.cli.main import DeferredCommand, build_program
+from potluck.cli.terminal.help_text import join_lines
+
+SLOW = (
+    *("Crypto", "aiohttp", "asyncpg", "coincurve", "litestar", "psutil", "pydantic", "pynvml"),
+    *("rich", "sqlalchemy", "structlog", "tomlkit", "uvloop"),
 )
+NETWORK = "urllib3"
+SHOW_MODULES = """
+import atexit, json, os, sys
+atexit.register(lambda: os.write(2, json.dumps(sorted(sys.modules)).encode()))
+from potluck.cli.main import main
+main()
+"""
 
 
-def test_the_program_loads_nothing_heavy() -> None:
-    check = f"import sys, potluck.cli.main; print({{*sys.modules}} & {{*{HEAVY}}})"
-    shown = subprocess.run(
-        [sys.executable, "-c", check], capture_output=True, text=True, check=True
+def modules_of(*arguments: str, **variables: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", SHOW_MODULES, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | variables,
     )
-    assert shown.stdout == "set()\n"
+    return set(json.loads(done.stderr[done.stderr.rindex("[") :]))
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["run", "--help"], ["keys", "--help"]])
+def test_help_imports_neither_slow_modules_nor_the_network(arguments: list[str]) -> None:
+    assert not modules_of(*arguments) & {*SLOW, NETWORK}
+
+
+def test_help_imports_no_command() -> None:
+    assert not {name for name in modules_of("--help") if name.startswith("potluck.cli.tasks")}
+
+
+@pytest.mark.parametrize("arguments", [["ps"], ["status"], ["logs", "x"], ["balance"]])
+def test_quick_commands_import_no_slow_modules(arguments: list[str]) -> None:
+    found = modules_of(*arguments, POTLUCK_URL="http://127.0.0.1:9", POTLUCK_TOKEN="pot_key")
+    assert NETWORK in found
+    assert not found & {*SLOW}
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_imports_no_slow_modules(shell: str) -> None:
+    variables = {
+        "_POTLUCK_COMPLETE": f"complete_{shell}",
+        "COMP_WORDS": "potluck r",
+        "COMP_CWORD": "1",
+        "_TYPER_COMPLETE_ARGS": "potluck r",
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+    }
+    assert not modules_of(**variables) & {*SLOW, NETWORK}
+
+
+def test_summaries_are_those_of_the_functions() -> None:
+    program = build_program()
+    commands = [part for part in program.commands.values() if isinstance(part, DeferredCommand)]
+    for group in GROUPS:
+        parts = program.commands[group.name].commands.values()  # type: ignore[attr-defined]
+        commands += [part for part in parts if isinstance(part, DeferredCommand)]
+    rows = [row for rows in COMMANDS.values() for row in rows]
+    assert len(commands) == len(rows) + sum(len(group.commands) for group in GROUPS)
+    for command in commands:
+        docstring = join_lines(command.load().help) or ""
+        assert docstring.partition("\n\n")[0] == command.help, command.name

@@ -6,10 +6,9 @@ from typing import Any
 
 import msgspec
 import pytest
-import typer
 
 import potluck
-from potluck.cli.main import app
+from potluck.cli.main import DeferredCommand, build_program
 from potluck.consumer.files.files import MOST_VALUE_BYTES
 from potluck.consumer.functions.options import FunctionOptions, parse_options, rename_aliases
 from potluck.local.task_options import OPTIONS, OptionSource, TaskOption, read_option
@@ -263,8 +262,8 @@ def test_the_defaults_are_those_of_the_request() -> None:
 
 
 def test_shared_options_are_declared_by_the_commands() -> None:
-    found = typer.main.get_command(app)
-    run = found.commands["run"]  # type: ignore[attr-defined]
-    known = {name for option in run.params for name in option.opts}
+    run = build_program().commands["run"]
+    assert isinstance(run, DeferredCommand)
+    known = {name for option in run.load().params for name in option.opts}
     typed = {row.name for row in OPTIONS.values() if OptionSource.COMMAND in row.sources}
     assert {f"--{name}" for name in typed} <= known

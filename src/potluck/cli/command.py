@@ -7,7 +7,7 @@ import typer
 from typer.core import TyperCommand
 
 from potluck.cli.terminal.error_output import report_error, usage_error
-from potluck.cli.terminal.help_text import join_lines, simplify_parameters
+from potluck.cli.terminal.help_text import join_lines, simplify_parameters, write_help
 from potluck.cli.terminal.screen import silence_stdout
 from potluck.model.error import PotluckError
 
@@ -33,6 +33,9 @@ class Command(TyperCommand):
 
     def get_params(self, ctx: Any) -> list[Any]:
         return list(simplify_parameters(super().get_params(ctx)))
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        write_help(self, ctx, formatter)
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any

@@ -3,19 +3,11 @@
 import re
 
 import pytest
-import typer
-from typer.core import TyperGroup
 
-from potluck.cli.main import app
+from potluck.cli.main import build_program
 from tests.cli.command_line import CommandLine
 
 ROW = re.compile(r"^│ ([a-z]+) +(\S.*?) *│$", re.MULTILINE)
-
-
-def commands() -> dict[str, object]:
-    found = typer.main.get_command(app)
-    assert isinstance(found, TyperGroup)
-    return dict(found.commands)
 
 
 @pytest.fixture
@@ -29,7 +21,7 @@ def test_every_command_is_one_line(reader: CommandLine) -> None:
     assert shown.status == 0
     page = shown.stdout.decode()
     rows = dict(ROW.findall(page))
-    assert set(rows) == set(commands())
+    assert set(rows) == set(build_program().commands)
     assert all(words.endswith(".") for words in rows.values()), "no sentence goes on below"
     panels = re.findall(r"╭─ ([^─]+) ─", page)
     assert panels == [

@@ -17,7 +17,10 @@ _SHOWN_LINES = 10
 def test_webhook(
     webhook: WebhookArgument, server: ServerOption = None, json: JsonOption = False
 ) -> None:
-    """Send a test event now and show the response. The exit status is 1 if it did not arrive."""
+    """Send a test event now and show the response.
+
+    The exit status is 1 if it did not arrive.
+    """
     screen = Screen(json)
     with connect(server) as potluck:
         result = potluck.webhooks.test(pick_webhook_id(potluck, webhook))

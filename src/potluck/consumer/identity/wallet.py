@@ -12,8 +12,6 @@ import secrets
 from collections.abc import Callable
 from pathlib import Path
 
-from coincurve import PrivateKey
-
 from potluck.consumer.identity import keystore
 from potluck.local.data_directory import config_directory
 from potluck.local.durable_files import check_private, keep_private, write_atomically
@@ -109,6 +107,8 @@ def make_unattended() -> Wallet:
 
 
 def _make(password: str, saves_password: bool) -> Wallet:
+    from coincurve import PrivateKey
+
     key = PrivateKey().secret
     directory = config_directory()
     with hold_lock(directory / "wallet.lock"):

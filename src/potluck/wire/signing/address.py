@@ -7,7 +7,6 @@ accepted; mixed case must be correct.
 import re
 from typing import Annotated
 
-from Crypto.Hash import keccak
 from msgspec import Meta
 
 from potluck.model.bounded_types import END
@@ -18,6 +17,8 @@ AddressText = Annotated[str, Meta(pattern=f"^{ADDRESS_PATTERN}{END}", max_length
 
 
 def keccak256(data: bytes) -> bytes:
+    from Crypto.Hash import keccak  # imported by the few commands that need it: it takes long
+
     return keccak.new(digest_bits=256, data=data).digest()
 
 

@@ -4,9 +4,12 @@ A key and a message have more than one valid signature (s and n − s), so a sig
 identifies anything; nonces do.
 """
 
-from coincurve import PrivateKey, PublicKey
+from typing import TYPE_CHECKING
 
 from potluck.wire.signing.address import checksummed, keccak256
+
+if TYPE_CHECKING:
+    from coincurve import PublicKey  # imported by the few commands that need it: it takes long
 
 _LENGTH = 65
 
@@ -18,12 +21,16 @@ def text_digest(text: str) -> bytes:
 
 
 def sign(private_key: bytes, digest: bytes) -> str:
+    from coincurve import PrivateKey
+
     signed = PrivateKey(private_key).sign_recoverable(digest, hasher=None)
     return f"0x{(signed[:64] + bytes([27 + signed[64]])).hex()}"
 
 
 def recover(digest: bytes, signature: bytes) -> str | None:
     """The address of the key that made this signature; None if it is malformed."""
+    from coincurve import PublicKey
+
     if len(signature) != _LENGTH:
         return None
     # Most wallets count from 27, some from 0.
@@ -40,8 +47,10 @@ def recover(digest: bytes, signature: bytes) -> str | None:
 
 
 def address_of(private_key: bytes) -> str:
+    from coincurve import PrivateKey
+
     return _address(PrivateKey(private_key).public_key)
 
 
-def _address(key: PublicKey) -> str:
+def _address(key: "PublicKey") -> str:
     return checksummed(f"0x{keccak256(key.format(compressed=False)[1:])[-20:].hex()}")
