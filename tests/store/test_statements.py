@@ -39,6 +39,8 @@ async def _refused(url: str) -> dict[str, str]:
                 continue
             if len(prepared.get_parameters()) != len(set(re.findall(r"\$(\d+)", block.text))):
                 refused[name] = "a number is in a comment or a text"
+            if block.text.lstrip().startswith("SELECT") and not prepared.get_attributes():
+                refused[name] = "it has no column, and asyncpg frees such rows wrongly"
     finally:
         await connection.close()
     return refused

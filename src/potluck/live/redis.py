@@ -48,7 +48,7 @@ class RedisLive:
     def __init__(self, client: Redis):
         self._client = client
         self._listeners = Listeners()
-        self._outage = Outage()
+        self._outage = Outage(_CONNECTIONS)
         self._buckets = Buckets()  # during an outage
         self._bucket = client.register_script(_TAKE)
         self._channel = WakeChannel(client, self._listeners, self._outage)
@@ -153,7 +153,7 @@ def _client(url: str) -> Redis:
     try:
         pool = BlockingConnectionPool.from_url(
             url,
-            max_connections=_CONNECTIONS,
+            max_connections=_CONNECTIONS + 1,  # and the subscription's
             timeout=_ANSWER_SECONDS,
             socket_timeout=_ANSWER_SECONDS,
             socket_connect_timeout=_ANSWER_SECONDS,

@@ -1,5 +1,6 @@
 """Outages of Redis: calls return a default, and are not tried again for a moment."""
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -16,21 +17,27 @@ log = structlog.get_logger()
 
 
 class Outage:
-    """Remembers the last failure, and logs an outage now and then."""
+    """Remembers the last failure, and logs an outage now and then.
 
-    def __init__(self) -> None:
+    Calls wait for one of `connections`. A long queue is not an outage, and once there is one, what
+    waited in the queue does not try Redis again.
+    """
+
+    def __init__(self, connections: int) -> None:
+        self._connections = asyncio.Semaphore(connections)
         self._retry_at = 0.0
         self._remind_at = 0.0
 
     async def call_or_default(self, call: Callable[[], Awaitable[T]], otherwise: T) -> T:
         """The result of the call, or `otherwise` during an outage."""
-        if time.monotonic() < self._retry_at:
-            return otherwise
-        try:
-            return await call()
-        except (RedisError, OSError) as error:
-            self.note(error)
-            return otherwise
+        async with self._connections:
+            if time.monotonic() < self._retry_at:
+                return otherwise
+            try:
+                return await call()
+            except (RedisError, OSError) as error:
+                self.note(error)
+                return otherwise
 
     def note(self, error: Exception) -> None:
         now = time.monotonic()

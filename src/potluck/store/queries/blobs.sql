@@ -101,7 +101,7 @@ WHERE attempts.id = :attempt_id AND node_id = :node_id AND attempts.finished_at 
 
 -- name: lock_task_of_sender
 -- A weak lock, before the attempt as everywhere: named files refer to the task.
-SELECT FROM tasks WHERE id = (SELECT task_id FROM attempts WHERE id = :attempt_id) FOR KEY SHARE
+SELECT 1 FROM tasks WHERE id = (SELECT task_id FROM attempts WHERE id = :attempt_id) FOR KEY SHARE
 
 -- name: lock_sender
 -- Keeps it from ending before this transaction does.

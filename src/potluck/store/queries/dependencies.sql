@@ -33,7 +33,7 @@ WITH RECURSIVE fallen AS (
 SELECT task_id, after_id FROM fallen LIMIT :limit
 
 -- name: lock_tasks
-SELECT FROM tasks WHERE id = ANY(:task_ids::text[]) ORDER BY id FOR UPDATE
+SELECT 1 FROM tasks WHERE id = ANY(:task_ids::text[]) ORDER BY id FOR UPDATE
 
 -- name: release
 -- Each counts once, even if two leaders process it.

@@ -52,7 +52,7 @@ WHERE accounts.id = :account_id
 
 -- name: lock_queue
 -- One submission per account at a time, so that two do not both take the last place.
-SELECT FROM accounts WHERE id = :account_id FOR NO KEY UPDATE
+SELECT 1 FROM accounts WHERE id = :account_id FOR NO KEY UPDATE
 
 -- name: count_queued
 -- Counts up to the limit.

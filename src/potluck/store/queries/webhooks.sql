@@ -8,7 +8,7 @@ RETURNING *, 0::bigint AS waiting
 
 -- name: lock_account
 -- A separate statement: the next one sees what was committed while this one waited.
-SELECT FROM accounts WHERE id = :account_id FOR NO KEY UPDATE
+SELECT 1 FROM accounts WHERE id = :account_id FOR NO KEY UPDATE
 
 -- name: count
 SELECT count(*) FROM webhooks WHERE account_id = :account_id
