@@ -59,7 +59,7 @@ def build_program() -> TyperGroup:
             program.add_command(DeferredCommand(row, panel))
     for group in GROUPS:
         kind = HelpGroup if group.default is None else ListingGroup
-        parts = {row[0]: DeferredCommand(row) for row in group.commands}
+        parts = [DeferredCommand(row) for row in group.commands]
         program.add_command(
             kind(name=group.name, help=group.summary, commands=parts, rich_help_panel=group.panel)
         )

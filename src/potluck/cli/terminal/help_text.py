@@ -164,7 +164,7 @@ class PlainGroup(TyperGroup):
 
     def _main_shell_completion(self, *arguments: Any, **options: Any) -> None:
         # Help texts have no markup; to remove it, typer would import rich.
-        _completion_classes._sanitize_help_text = str
+        _completion_classes._sanitize_help_text = lambda text: text
         super()._main_shell_completion(*arguments, **options)
 
 
