@@ -140,6 +140,8 @@ def _default(value: Any) -> str:
 def commands_page() -> str:
     panels: dict[str, list[tuple[str, str]]] = {}
     for name, command in build_program().commands.items():
+        if command.hidden:
+            continue
         rows = panels.setdefault(getattr(command, "rich_help_panel", None) or "Other", [])
         rows.extend(_command_rows(f"potluck {name}", command))
     sections = [

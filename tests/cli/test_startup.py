@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from potluck.cli.commands import COMMANDS, GROUPS
+from potluck.cli.commands import ALIASES, COMMANDS, GROUPS
 from potluck.cli.main import DeferredCommand, build_program
 from potluck.cli.terminal.help_text import join_lines
 
@@ -70,7 +70,7 @@ def test_summaries_are_those_of_the_functions() -> None:
         parts = program.commands[group.name].commands.values()  # type: ignore[attr-defined]
         commands += [part for part in parts if isinstance(part, DeferredCommand)]
     rows = [row for rows in COMMANDS.values() for row in rows]
-    assert len(commands) == len(rows) + sum(len(group.commands) for group in GROUPS)
+    assert len(commands) == len([*rows, *ALIASES]) + sum(len(group.commands) for group in GROUPS)
     for command in commands:
         docstring = join_lines(command.load().help) or ""
         assert docstring.partition("\n\n")[0] == command.help, command.name

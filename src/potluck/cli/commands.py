@@ -28,6 +28,9 @@ _ACCOUNT = "My account"
 _MACHINES = "My machines"
 _OWN_POOL = "Run a pool"
 
+# Other names of commands, which the help does not list.
+ALIASES: tuple[Row, ...] = (("stop", "tasks.cancel:cancel", "Cancel a task that waits or runs."),)
+
 # The commands that take a script, and their defaults from it.
 SENDING = ("run", "submit", "map")
 

@@ -1,4 +1,4 @@
-"""Shell completion of task ids, task names and template names.
+"""Shell completion of tasks, template names and the settings of an owner.
 
 Completion must be fast and silent: the server has one second to respond, the response is cached for
 ten, and if the server is unreachable or the user is not signed in, nothing new is offered.
@@ -45,15 +45,30 @@ def use_named_shell(arguments: Sequence[str]) -> Iterator[None]:
 
 
 def complete_task_ids(incomplete: str) -> list[tuple[str, str]]:
-    """Offers ends of ids, as `potluck ps` shows them, and names that only one task has."""
-    from potluck.cli.tasks.resolve_task import short_id
+    """Offers live tasks first, by name; a name that several tasks have by the ends of their ids.
 
-    tasks = _tasks()
-    is_full = incomplete.startswith("task_")
-    ids = [(id_ if is_full else short_id(id_), f"{name}, {state}") for id_, name, state in tasks]
+    What begins like an id is completed to ids.
+    """
+    from potluck.cli.tasks.resolve_task import short_id
+    from potluck.model.task import TaskState
+
+    final = {state.value for state in TaskState if state.is_final}
+    tasks = sorted(_tasks(), key=lambda task: task[2] in final)
     count = Counter(name for _, name, _ in tasks)
-    names = [(name, state) for _, name, state in tasks if incomplete and count[name] == 1]
-    return [offer for offer in [*ids, *names] if offer[0].startswith(incomplete)]
+    is_full = incomplete.startswith("task_")
+    names = [(name, state) for _, name, state in tasks if count[name] == 1 and not is_full]
+    ids = [
+        (id_ if is_full else short_id(id_), f"{name}, {state}")
+        for id_, name, state in tasks
+        if incomplete or count[name] > 1
+    ]
+    return [offer for offer in [*names, *ids] if offer[0].startswith(incomplete)]
+
+
+def complete_owner_settings(incomplete: str) -> list[tuple[str, str]]:
+    from potluck.provider.owner.settings_table import KEYS
+
+    return [(f"{key.name}=", key.meaning) for key in KEYS if key.name.startswith(incomplete)]
 
 
 def complete_task_names(incomplete: str) -> list[str]:

@@ -11,7 +11,7 @@ from typer.main import get_command, get_command_from_info
 from typer.models import CommandInfo
 
 from potluck.cli.command import Command
-from potluck.cli.commands import COMMANDS, GROUPS, SENDING, Row
+from potluck.cli.commands import ALIASES, COMMANDS, GROUPS, SENDING, Row
 from potluck.cli.completion import use_named_shell
 from potluck.cli.terminal.error_output import report_error, usage_error
 from potluck.cli.terminal.help_text import HelpGroup, ListingGroup, PlainGroup
@@ -21,9 +21,9 @@ from potluck.cli.terminal.screen import open_streams
 class DeferredCommand(Command):
     """A command that is listed by its summary and imported when it is used."""
 
-    def __init__(self, row: Row, panel: str | None = None):
+    def __init__(self, row: Row, panel: str | None = None, hidden: bool = False):
         name, self._function, summary = row
-        super().__init__(name=name, help=summary, rich_help_panel=panel)
+        super().__init__(name=name, help=summary, rich_help_panel=panel, hidden=hidden)
 
     def load(self) -> Any:
         """The command itself, with its options."""
@@ -57,6 +57,8 @@ def build_program() -> TyperGroup:
     for panel, rows in COMMANDS.items():
         for row in rows:
             program.add_command(DeferredCommand(row, panel))
+    for alias in ALIASES:
+        program.add_command(DeferredCommand(alias, hidden=True))
     for group in GROUPS:
         kind = HelpGroup if group.default is None else ListingGroup
         parts = [DeferredCommand(row) for row in group.commands]

@@ -44,13 +44,15 @@ def plays_tasks(server: FakeServer) -> tuple[str, str]:
 
 
 def test_bash_offers_what_fits(process_user: CommandLine, server: FakeServer) -> None:
-    train, sweep = plays_tasks(server)
+    train, _ = plays_tasks(server)
     lines = {
         "potluck te": "templates",
         "potluck keys _": "list add revoke",
         "potluck ps --state s": "succeeded",
         "potluck run --template man": "mandelbrot",
-        "potluck logs _": f"{train[-8:]} {sweep[-8:]}",
+        "potluck logs _": "train.py sweep.py",
+        f"potluck logs {train[-8:-4]}": train[-8:],
+        "potluck provider set pri": "price=",
         "potluck explain swe": "sweep.py",
     }
     shown = in_a_shell(process_user, "bash", "-c", _IN_BASH, "bash", *lines)
@@ -60,9 +62,9 @@ def test_bash_offers_what_fits(process_user: CommandLine, server: FakeServer) ->
 
 @pytest.mark.skipif(shutil.which("fish") is None, reason="fish is not here")
 def test_fish_offers_what_fits(process_user: CommandLine, server: FakeServer) -> None:
-    train, _ = plays_tasks(server)
+    plays_tasks(server)
     asked = "potluck --show-completion fish | source; complete -C 'potluck logs '"
-    assert f"{train[-8:]}\ttrain.py, running" in in_a_shell(process_user, "fish", "-c", asked)
+    assert "train.py\trunning" in in_a_shell(process_user, "fish", "-c", asked)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "powershell", "pwsh"])
@@ -105,6 +107,15 @@ class Known:
         self.file.write_text(json.dumps({**json.loads(self.file.read_text()), "at": 0}))
 
 
+def test_live_tasks_come_first_and_a_name_of_several_tasks_by_its_ids(
+    known: Known, server: FakeServer
+) -> None:
+    done = [a_task(TaskState.SUCCEEDED, name="train.py") for _ in range(2)]
+    live = a_task(TaskState.RUNNING, name="sweep.py")
+    server.plays("/v1/tasks", says(TaskPage([*done, live])))
+    assert known.ids() == ["sweep.py", *(task.id[-8:] for task in done)]
+
+
 def test_a_whole_id_is_completed_whole(known: Known, server: FakeServer) -> None:
     train, _ = plays_tasks(server)
     assert known.ids("task_") == [train, _]
@@ -114,11 +125,11 @@ def test_a_whole_id_is_completed_whole(known: Known, server: FakeServer) -> None
 
 
 def test_a_server_that_is_away_offers_what_it_said_before(known: Known, server: FakeServer) -> None:
-    train, sweep = plays_tasks(server)
-    assert known.ids() == [train[-8:], sweep[-8:]]
+    plays_tasks(server)
+    assert known.ids() == ["train.py", "sweep.py"]
     known.age()
     server.plays("/v1/tasks", hang_up())
-    assert known.ids() == [train[-8:], sweep[-8:]]
+    assert known.ids() == ["train.py", "sweep.py"]
     server.plays("/v1/tasks", says(TaskPage([])))
     assert known.ids() == []
 
@@ -136,8 +147,8 @@ def test_another_account_sees_nothing_of_it(known: Known, server: FakeServer) ->
 @pytest.mark.parametrize("written", ["", "{", "[]", '{"tasks": 3}', "\0"])
 def test_a_damaged_file_is_no_trouble(known: Known, server: FakeServer, written: str) -> None:
     known.file.write_text(written)
-    train, sweep = plays_tasks(server)
-    assert known.ids() == [train[-8:], sweep[-8:]]
+    plays_tasks(server)
+    assert known.ids() == ["train.py", "sweep.py"]
 
 
 def test_without_a_server_it_is_silent(stranger: CommandLine, tmp_path: Path) -> None:

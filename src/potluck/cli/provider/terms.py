@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from msgspec import UNSET
 
+from potluck.cli.completion import complete_owner_settings
 from potluck.cli.options import DataDirOption, JsonOption, ServerOption
 from potluck.cli.provider.effective_terms import EffectiveTerm, format_value
 from potluck.cli.provider.resolve_device import pick_devices
@@ -24,6 +25,7 @@ def set_terms(
             metavar="KEY=VALUE",
             help="Such as price=0.25. KEY= restores the default. Without any: show the settings.",
             show_default=False,
+            autocompletion=complete_owner_settings,
         ),
     ] = None,
     device: Annotated[

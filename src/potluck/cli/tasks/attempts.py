@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from potluck.cli.options import JsonOption, ServerOption, TaskArgument, connect
+from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, connect
 from potluck.cli.results.usage import show_short_usage
 from potluck.cli.tasks.resolve_task import resolve_task_to_read
 from potluck.cli.tasks.task_text import describe_place, ran_seconds
@@ -20,12 +20,14 @@ if TYPE_CHECKING:
 
 
 def attempts(
-    task: TaskArgument,
+    task: NewestTaskArgument = None,
     item: Annotated[
         int | None,
         typer.Option(min=0, metavar="N", help="Only attempts that ran item N of an array."),
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Show at most N, the newest.")] = 20,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, max=10_000, help="Show at most N, the newest.")
+    ] = 20,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -36,14 +38,16 @@ def attempts(
         matches = iter_attempts(potluck, task_id, item)
         shown = list(islice(matches, limit))
         has_more = len(shown) == limit and next(matches, None) is not None
-        total = potluck.tasks.get(task_id).attempt_count if has_more and item is None else None
+        found = None if shown and not has_more else potluck.tasks.get(task_id)
     if json:
         screen.emit({"attempts": shown})
     elif shown:
         _show(screen.out, shown)
         if has_more:
-            of_all = "" if total is None else f" of {total:,}"
-            screen.err.line(f"The newest {limit:,}{of_all}; --limit N shows more.", Tone.FAINT)
+            total = "" if found is None or item is not None else f" of {found.attempt_count:,}"
+            screen.err.line(f"The newest {limit:,}{total}; --limit N shows more.", Tone.FAINT)
+    elif found is not None and found.state.is_final and not found.attempt_count:
+        screen.err.line(f"No attempts: the task ended while it waited ({found.state}).")
     else:
         screen.err.line("No attempts yet. `potluck explain` shows why a task waits.")
 

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from potluck.cli.options import JsonOption, ServerOption, TaskArgument, connect
+from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, connect
 from potluck.cli.tasks.resolve_task import resolve_task_to_read
 from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.cli.terminal.table import Cell
@@ -10,7 +10,9 @@ from potluck.model.units import show_ahead, show_count
 from potluck.wire.consumer import Explanation
 
 
-def explain(task: TaskArgument, server: ServerOption = None, json: JsonOption = False) -> None:
+def explain(
+    task: NewestTaskArgument = None, server: ServerOption = None, json: JsonOption = False
+) -> None:
     """Show why a task waits, what would help, and when it may start."""
     screen = Screen(json)
     with connect(server) as potluck:

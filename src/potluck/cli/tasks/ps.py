@@ -45,7 +45,9 @@ def ps(
     until: Annotated[
         str | None, typer.Option(metavar="TIME", help="Submitted before this time.")
     ] = None,
-    limit: Annotated[int, typer.Option(min=1, max=10_000, help="Show at most N, the newest.")] = 20,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, max=10_000, help="Show at most N, the newest.")
+    ] = 20,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:

@@ -77,11 +77,11 @@ def _newest(potluck: "Potluck") -> str:
 
 
 def _search(potluck: "Potluck", text: str) -> list[TaskView]:
-    """Newest first. Ids take precedence: a name may look like a part of an id."""
+    """Newest first. A whole name takes precedence over a part of an id."""
     id_part = text.lower().removeprefix("task_")
     tasks = list(_newest_tasks(potluck)) if text else []
-    matches = [task for task in tasks if _matches(task.id, id_part)]
-    matches = matches or [task for task in tasks if task.name == text]
+    matches = [task for task in tasks if task.name == text]
+    matches = matches or [task for task in tasks if _matches(task.id, id_part)]
     if not matches:
         raise NotFound(
             f"None of your newest {SEARCHED_TASKS} tasks has the name {printable(text)!r}, or an id"

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from potluck.cli.notify.notifier import NotifyOption, build_notifier
-from potluck.cli.options import JsonOption, ServerOption, TaskArgument, connect
+from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, connect
 from potluck.cli.request.inputs import read_secrets
 from potluck.cli.request.options import option_info
 from potluck.cli.tasks.resolve_task import resolve_task_id, short_id
@@ -17,7 +17,7 @@ from potluck.wire.consumer import TaskView
 
 
 def retry(
-    task: TaskArgument,
+    task: NewestTaskArgument = None,
     all_items: Annotated[
         bool,
         typer.Option(

@@ -49,7 +49,12 @@ def run(
 ) -> None:
     """Run a script on a device of the pool, as if it ran here.
 
-    Or run a command (--command), an image (--image) or a template (--template).
+      potluck run hello.py                      on any device
+      potluck run --gpu 1 train.py --epochs 3   on a GPU; --epochs is for train.py
+      potluck run --folder . -o out train.py    send its folder, fetch its files
+      potluck run --command nvidia-smi -L       a program of the node
+
+    A container image (--image) or a template (--template) can be run as well.
 
     Options go before SCRIPT; everything after it is passed to the script.
 

@@ -39,7 +39,7 @@ def write_help(command: Any, ctx: Any, formatter: Any) -> None:
 def _indent(paragraph: str, width: int) -> str:
     """Wraps a paragraph; a block of examples keeps its lines."""
     if "\n" in paragraph:
-        return textwrap.indent(paragraph, "   ")
+        return textwrap.indent(paragraph, " ")
     return textwrap.fill(
         paragraph, width - 1, initial_indent=" ", subsequent_indent=" ", break_on_hyphens=False
     )

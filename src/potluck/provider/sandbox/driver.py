@@ -165,7 +165,7 @@ class StopRequest:
         return self.said
 
     async def unless(self, work: Coroutine[Any, Any, T]) -> T:
-        """Returns the result of `work`; on a stop request cancels it and raises Recalled."""
+        """Returns the result of `work`; on a stop request cancels it and raises StopRequested."""
         working, asked = asyncio.create_task(work), asyncio.create_task(self.asked())
         try:
             await asyncio.wait({working, asked}, return_when=asyncio.FIRST_COMPLETED)
