@@ -20,6 +20,7 @@ from potluck.wire.consumer import (
     AttemptPage,
     AttemptView,
     DeviceView,
+    Explanation,
     ItemCounts,
     LogPage,
     LogPiece,
@@ -111,6 +112,30 @@ def test_a_name_of_several_is_the_newest_for_readers_and_the_live_one_for_cancel
     server.plays("/v1/tasks", says(TaskPage(over)))
     shown = user.run("cancel", "train.py")
     assert (shown.status, "Both tasks that match" in shown.stderr) == (1, True)
+
+
+def test_a_whole_name_takes_precedence_over_the_end_of_an_id(
+    user: CommandLine, server: FakeServer
+) -> None:
+    other = a_task()
+    named = a_task(name=other.id[-4:])
+    server.plays("/v1/tasks", says(TaskPage([other, named])))
+    server.plays(f"/v1/tasks/{named.id}/cancel", says(named))
+    assert named.id in user.run("stop", other.id[-4:]).stdout.decode(), "stop is cancel"
+
+
+def test_the_newest_task_is_the_default(user: CommandLine, server: FakeServer) -> None:
+    newest = a_task(TaskState.CANCELLED)
+    server.plays("/v1/tasks", says(TaskPage([newest, a_task()])))
+    server.plays(f"/v1/tasks/{newest.id}", says(newest))
+    server.plays(f"/v1/tasks/{newest.id}/attempts", says(AttemptPage([])))
+    assert "it waited (cancelled)" in user.run("attempts").stderr
+    server.plays(f"/v1/tasks/{newest.id}/retry", says(newest))
+    assert newest.id in user.run("retry").stdout.decode()
+    server.plays(
+        f"/v1/tasks/{newest.id}/explain", says(Explanation(newest.id, newest.state, "Ended.", 0))
+    )
+    assert user.run("explain").stdout.decode() == "Ended.\n"
 
 
 def test_ps_filters_and_counts_items(user: CommandLine, server: FakeServer) -> None:
