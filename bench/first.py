@@ -70,11 +70,11 @@ def first_result(program: Path, url: str, home: Path) -> dict[str, float]:
 
 def measure(directory: Path) -> dict[str, object]:
     wallet = new_wallet()
-    serve = ("server", "--port", "0", "--data-dir", directory / "server")
+    serve = ("server", "--port", "0", "--data-dir", directory)
     operator = {"POTLUCK_OPERATOR": wallet.address}
     with started(serve, operator, directory / "server.log") as server:
         url, line = server.first["url"], server.first["join"]
-        provide = ("provide", url, "--data-dir", directory / "provider")
+        provide = ("provide", url, "--data-dir", directory)
         key = {"POTLUCK_WALLET_KEY": wallet.key}
         with started(provide, key, directory / "provider.log"):
             found = [

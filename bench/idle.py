@@ -76,7 +76,7 @@ def measure(seconds: float, directory: Path, cards: int, terms: str) -> dict[str
     data.mkdir(mode=0o700)
     (data / "provider.toml").write_text(terms)
     with server(directory, wallet.address) as url:
-        arguments: list[str | Path] = ["provide", url, "--data-dir", data]
+        arguments: list[str | Path] = ["provide", url, "--data-dir", directory]
         variables = {"POTLUCK_WALLET_KEY": wallet.key, **rig(directory, cards)}
         with started(arguments, variables, directory / "provider.log") as provider:
             until_measured(data, _MEASURED_WITHIN_SECONDS)

@@ -55,7 +55,7 @@ def started(
 @contextmanager
 def server(directory: Path, operator: str) -> Iterator[str]:
     """The address of a server of its own, whose operator is this wallet."""
-    arguments = ("server", "--port", "0", "--data-dir", directory / "server")
+    arguments = ("server", "--port", "0", "--data-dir", directory)
     variables = {"POTLUCK_OPERATOR": operator}
     with started(arguments, variables, directory / "server.log") as running:
         yield running.first["url"]
@@ -73,11 +73,11 @@ class Whole(NamedTuple):
 def whole_pool(directory: Path) -> Iterator[Whole]:
     """From nothing to a node that takes work; one wallet is operator, provider and consumer."""
     wallet = new_wallet()
-    arguments = ("server", "--port", "0", "--data-dir", directory / "server")
+    arguments = ("server", "--port", "0", "--data-dir", directory)
     log = directory / "server.log"
     with started(arguments, {"POTLUCK_OPERATOR": wallet.address}, log) as running:
         url = running.first["url"]
-        given = ("provide", url, "--data-dir", directory / "provider")
+        given = ("provide", url, "--data-dir", directory)
         variables = {"POTLUCK_WALLET_KEY": wallet.key}
         with started(given, variables, directory / "provider.log") as provider:
             token = sign_in(

@@ -86,7 +86,7 @@ def server(url: str, directory: Path) -> Iterator[tuple[str, Path]]:
     command = [sys.executable, "-m", "potluck", "server", "--json", "--port", "0"]
     with log.open("wb") as stderr:
         process = subprocess.Popen(
-            [*command, "--data-dir", str(directory / "server")],
+            [*command, "--data-dir", str(directory)],
             env={**os.environ, "POTLUCK_DATABASE_URL": url, "POTLUCK_ENCRYPTION_KEY": _KEY},
             stdout=subprocess.PIPE,
             stderr=stderr,

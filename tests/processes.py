@@ -146,13 +146,7 @@ class ServerProcess(PotluckProcess):
     def __init__(self, directory: Path, port: int = 0, **environment: str) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         self.directory = directory
-        arguments = [
-            "server",
-            "--port",
-            str(port or free_port()),
-            "--data-dir",
-            str(directory / "server"),
-        ]
+        arguments = ["server", "--port", str(port or free_port()), "--data-dir", str(directory)]
         given = {"POTLUCK_OPERATOR": self.wallet.address}
         if self.has_own_postgres:
             CLUSTERS.put(directory / "server")
@@ -198,7 +192,7 @@ class WholeServerProcess(ServerProcess):
 class ProviderProcess(PotluckProcess):
     def __init__(self, directory: Path, server: ServerProcess, **environment: str) -> None:
         directory.mkdir(parents=True, exist_ok=True)
-        arguments = ["provide", server.url, "--data-dir", str(directory / "provider")]
+        arguments = ["provide", server.url, "--data-dir", str(directory)]
         wallet = {"POTLUCK_WALLET_KEY": server.wallet.key.hex()}
         self._sandbox = directory / "provider" / "sandbox"
         self._name = environment.get("POTLUCK_PROVIDER_NAME", platform.node())

@@ -43,7 +43,7 @@ class Node(PotluckProcess):
     def __init__(self, directory: Path, url: str, **environment: str) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         variables = {"POTLUCK_WALLET_KEY": ServerProcess.wallet.key.hex(), **FAST_PROVIDER}
-        arguments = ["provide", url, "--data-dir", str(directory / "provider"), "--name", NAME]
+        arguments = ["provide", url, "--data-dir", str(directory), "--name", NAME]
         super().__init__(arguments, {**variables, **environment}, directory / "provider.log")
 
 

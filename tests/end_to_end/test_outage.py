@@ -38,7 +38,7 @@ class Node(PotluckProcess):
         directory.mkdir(parents=True, exist_ok=True)
         self.data, self.url = directory / "provider", url
         variables = {"POTLUCK_WALLET_KEY": ServerProcess.wallet.key.hex(), **FAST_PROVIDER}
-        arguments = ["provide", url, "--data-dir", str(self.data)]
+        arguments = ["provide", url, "--data-dir", str(directory)]
         super().__init__(arguments, {**variables, **environment}, directory / "provider.log")
 
     def hear(self, event: str, count: int = 1) -> list[dict[str, Any]]:

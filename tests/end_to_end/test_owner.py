@@ -94,7 +94,7 @@ class Machine:
     def command(self, *words: str) -> Any:
         """`potluck provider …`, and what it says as JSON."""
         done = subprocess.run(
-            potluck("provider", *words, "--data-dir", self.data, "--json"),
+            potluck("provider", *words, "--data-dir", self.data.parent, "--json"),
             capture_output=True,
             check=False,
             timeout=60,

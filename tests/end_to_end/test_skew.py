@@ -47,7 +47,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
 class Node(PotluckProcess):
     def __init__(self, directory: Path, server: ServerProcess, **environment: str) -> None:
         wallet = {"POTLUCK_WALLET_KEY": server.wallet.key.hex()}
-        arguments = ["provide", server.url, "--data-dir", str(directory / "provider")]
+        arguments = ["provide", server.url, "--data-dir", str(directory)]
         variables = {**wallet, **FAST_PROVIDER, **environment}
         super().__init__(arguments, variables, directory / "provider.log")
 

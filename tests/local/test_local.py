@@ -5,13 +5,19 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import pytest
 from msgspec import Meta, Struct
 
 from potluck.local import settings
-from potluck.local.data_directory import config_directory, data_directory, held
+from potluck.local.data_directory import (
+    config_directory,
+    data_dir_of,
+    data_directory,
+    held,
+    part_directory,
+)
 from potluck.local.durable_files import check_private, keep_private, write_atomically
 from potluck.local.file_lock import try_lock
 from potluck.model.account import Registration
@@ -162,3 +168,16 @@ def test_a_choice_is_told_with_its_members() -> None:
     with pytest.raises(BadSettings) as raised:
         settings.read_values(Choices, "X_", {}, {"X_CHOICE": "maybe"}, {}, {})
     assert raised.value.hint == "Choose from: open, invite, closed."
+
+
+@pytest.mark.parametrize(("part", "mark"), [("server", "postgres"), ("provider", "node-key")])
+def test_each_part_has_a_folder_in_the_data_directory(
+    tmp_path: Path, part: Literal["server", "provider"], mark: str
+) -> None:
+    assert part_directory(part, tmp_path) == tmp_path / part
+    assert part_directory(part, None, {"POTLUCK_DATA_DIR": str(tmp_path)}) == tmp_path / part
+    assert data_dir_of(tmp_path / part) == tmp_path
+    (tmp_path / mark).touch()
+    assert part_directory(part, tmp_path) == tmp_path, "data of an earlier version are used"
+    (tmp_path / part).mkdir()
+    assert part_directory(part, tmp_path) == tmp_path / part

@@ -74,7 +74,7 @@ def offered_by(settings: ProviderSettings, card: DeviceDescription) -> NodeDescr
 def test_the_data_directory_is_named_in_three_ways(tmp_path: Path) -> None:
     assert read(POTLUCK_DATA_DIR=str(tmp_path)).data_directory == tmp_path / "provider"
     named = read({"data_directory": str(tmp_path)}, POTLUCK_DATA_DIR="/elsewhere")
-    assert named.data_directory == tmp_path
+    assert named.data_directory == tmp_path / "provider"
     assert read().data_directory.is_absolute()
 
 

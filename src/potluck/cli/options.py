@@ -47,7 +47,12 @@ DetachOption = Annotated[
     bool, typer.Option("--detach", "-d", help="Print the task's id and return immediately.")
 ]
 DataDirOption = Annotated[
-    str | None, typer.Option("--data-dir", metavar="DIR", help="The directory for all data.")
+    str | None,
+    typer.Option(
+        "--data-dir",
+        metavar="DIR",
+        help="The directory for all data; server and provider have folders in it.",
+    ),
 ]
 UrlArgument = Annotated[
     str | None,

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Literal
 
 from potluck.local.file_lock import try_lock
 from potluck.model.error import BadSettings, DataDirectoryInUse
@@ -20,6 +21,35 @@ def data_directory(variables: Mapping[str, str] = os.environ) -> Path:
     from platformdirs import user_data_path
 
     return user_data_path("potluck")
+
+
+# Files by which the data of a part are recognised.
+_MARKS = {
+    "server": ("postgres", "blobs", "encryption-key", "tls"),
+    "provider": ("node-key", "node.json", "provider.toml", "control.json"),
+}
+
+
+def part_directory(
+    part: Literal["server", "provider"],
+    name: str | Path | None = None,
+    variables: Mapping[str, str] = os.environ,
+) -> Path:
+    """The folder of a part in the named data directory, or in the default one.
+
+    Earlier versions kept the data of `potluck server --data-dir` and `potluck provide --data-dir`
+    in the named directory itself: where such data are, they are used.
+    """
+    if name is None:
+        return data_directory(variables) / part
+    directory = resolve_directory(name)
+    is_earlier = any((directory / mark).exists() for mark in _MARKS[part])
+    return directory if is_earlier and not (directory / part).is_dir() else directory / part
+
+
+def data_dir_of(directory: Path) -> Path:
+    """The `--data-dir` that leads to the folder of a part."""
+    return directory.parent if directory.name in _MARKS else directory
 
 
 def config_directory(variables: Mapping[str, str] = os.environ) -> Path:

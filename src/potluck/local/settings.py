@@ -3,12 +3,12 @@
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, TypeVar, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
 
-from potluck.local.data_directory import resolve_directory
+from potluck.local.data_directory import part_directory, resolve_directory
 from potluck.model.decode_errors import plain_message
 from potluck.model.error import BadSettings
 
@@ -36,6 +36,15 @@ def read_values(
         elif variables.get(variable):
             values[field.name] = _convert(variables[variable], field.type, variable)
     return kind(**values)
+
+
+def with_part_directory(
+    part: Literal["server", "provider"], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """`--data-dir` names the directory of all parts."""
+    name = options.get("data_directory")
+    directory = None if name is None else part_directory(part, name)
+    return {**options, "data_directory": directory}
 
 
 def _split(value: Any, kind: Any, source: str) -> Any:

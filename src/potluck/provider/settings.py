@@ -14,7 +14,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from potluck.local import settings
-from potluck.local.data_directory import data_directory
+from potluck.local.data_directory import part_directory
 from potluck.model.bounded_types import Count, ShortText
 from potluck.provider.dependencies.settings import CACHE_BYTES
 
@@ -87,8 +87,9 @@ def read_settings(
         "url": url,
         "ca_file": ca_file,
         "name": platform.node() or "provider",
-        "data_directory": data_directory(variables) / "provider",
+        "data_directory": part_directory("provider", None, variables),
     }
+    options = settings.with_part_directory("provider", options)
     read = settings.read_values(
         ProviderSettings, "POTLUCK_PROVIDER_", options, variables, given, _SPELLED
     )

@@ -14,7 +14,7 @@ from msgspec import Meta
 from msgspec.structs import replace
 
 from potluck.local import settings
-from potluck.local.data_directory import data_directory
+from potluck.local.data_directory import part_directory
 from potluck.model.account import Registration
 from potluck.model.bounded_types import SmallCount
 from potluck.model.error import BadSettings, InvalidInput
@@ -186,10 +186,13 @@ def read_settings(
     options: Mapping[str, Any], variables: Mapping[str, str] = os.environ
 ) -> ServerSettings:
     """Returns the settings; raises BadSettings naming the option or variable that is wrong."""
-    defaults = {"data_directory": data_directory(variables) / "server"}
-    option_names = {"data_directory": "--data-dir"}
     chosen = settings.read_values(
-        ServerSettings, "POTLUCK_", options, variables, defaults, option_names
+        ServerSettings,
+        "POTLUCK_",
+        settings.with_part_directory("server", options),
+        variables,
+        {"data_directory": part_directory("server", None, variables)},
+        {"data_directory": "--data-dir"},
     )
     read_allowed(chosen.webhook_allow)
     exposure.check(chosen.host, chosen, chosen.public_url)

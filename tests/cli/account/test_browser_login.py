@@ -89,7 +89,7 @@ def test_a_machine_is_authorised_by_any_name_of_the_server_and_asks_once(
     pool: ServerProcess, page: Api, user: CommandLine, tmp_path: Path, host: str
 ) -> None:
     url = pool.url.replace("127.0.0.1", host)
-    place = ["--data-dir", str(tmp_path / "provider"), "--unsafe-no-sandbox"]
+    place = ["--data-dir", str(tmp_path), "--unsafe-no-sandbox"]
     for is_first in (True, False):
         with user.start("provide", url, "--browser", "--json", *place) as process:
             try:

@@ -186,7 +186,7 @@ def test_an_invite_is_not_left_in_the_command_line_of_a_provider(
     tmp_path: Path, pool: ServerProcess, invite: str
 ) -> None:
     wallet = {"POTLUCK_WALLET_KEY": Wallet("with a machine").key.hex()}
-    place = ["--data-dir", str(tmp_path / "provider"), "--unsafe-no-sandbox"]
+    place = ["--data-dir", str(tmp_path), "--unsafe-no-sandbox"]
     for option in (["--invite", invite], [f"--invite={invite}"]):
         asked = ["provide", pool.url, *option, *place]
         environment = {**FAST_PROVIDER, **wallet, "POTLUCK_CONFIG_DIR": str(tmp_path / "config")}

@@ -137,7 +137,7 @@ def test_a_revoked_machine_leaves_the_pool_up_and_comes_back_with_a_word(
 def test_an_owner_who_drains_or_pauses_this_machine_is_obeyed(
     directory: Path, port: int, person: CommandLine
 ) -> None:
-    here = f"--data-dir={directory / 'provider'}"
+    here = f"--data-dir={directory}"
     with Upped(person, directory, port=port) as up:
         up.ready()
         assert person.run("provider", "pause", here).status == 0

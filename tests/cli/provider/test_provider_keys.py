@@ -52,6 +52,6 @@ def test_a_machine_is_listed_revoked_and_brought_back_by_the_wallet(
     assert "No machine" in owner.run("provider", "keys").stderr
     assert owner.run("provider", "revoke", listed["id"]).status == 66
     environment = {**FAST_PROVIDER, "POTLUCK_WALLET_KEY": pool.wallet.key.hex()}
-    asked = ["provide", pool.url, "--data-dir", str(tmp_path / "provider"), "--authorise"]
+    asked = ["provide", pool.url, "--data-dir", str(tmp_path), "--authorise"]
     with PotluckProcess(asked, environment, tmp_path / "again.log") as again:
         assert again.first["node_id"] == provider.node_id, "the same key, so the same node"

@@ -49,7 +49,7 @@ def test_a_machine_is_brought_in_by_the_wallet_of_a_browser(
     """The wallet signs twice in the browser; the provider never sees more than its own node key."""
     alice = BrowserWallet("alice, who has a machine")
     alice.announce(page)
-    command = ["provide", server.url, "--browser", "--data-dir", str(tmp_path / "provider")]
+    command = ["provide", server.url, "--browser", "--data-dir", str(tmp_path)]
     environment = {**FAST_PROVIDER, "POTLUCK_CONFIG_DIR": str(tmp_path / "config")}
     with PotluckProcess(command, environment, tmp_path / "provide.log") as provide:
         page.goto(provide.first["verification_uri_complete"])

@@ -17,6 +17,7 @@ from potluck.cli.doctor.finding import (
     warned,
 )
 from potluck.cli.provider.local import LocalTarget, provider_directory
+from potluck.local.data_directory import data_dir_of
 from potluck.model.error import NotInstalled, PotluckError
 from potluck.model.units import show_bytes, show_count, show_seconds
 
@@ -109,7 +110,7 @@ def _check_running(machine: CheckedMachine) -> Finding:
 
 def _directory_option(directory: Path) -> str:
     """The option that names this provider, unless it is the default one."""
-    return "" if directory == provider_directory(None) else f" --data-dir {directory}"
+    return "" if directory == provider_directory(None) else f" --data-dir {data_dir_of(directory)}"
 
 
 def _check_service() -> Iterator[Finding]:

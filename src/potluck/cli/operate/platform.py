@@ -7,7 +7,7 @@ import signal
 import time
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 from msgspec import Struct
@@ -30,9 +30,11 @@ from potluck.cli.operate.operator import Operator, authorise_provider, sign_in_o
 from potluck.cli.operate.welcome import show_welcome, warn_about_profile, warn_about_variables
 from potluck.cli.terminal.screen import Screen
 from potluck.consumer.identity.profile import Profile, load_url, profile_path
+from potluck.local.data_directory import part_directory
 from potluck.model.error import NodeKeyRefused, PotluckError, SandboxUnavailable, StartFailed
 
-SERVER, PROVIDER = "server", "provider"
+SERVER: Final = "server"
+PROVIDER: Final = "provider"
 _POLL_SECONDS = 1.0
 _REAUTHORISED = (
     "its key was revoked, or the database is new: your wallet has authorised it again",
@@ -130,11 +132,11 @@ class Platform:
         return str(registered["node_id"])
 
     def _launch_server(self, options: tuple[str, ...]) -> None:
-        options = (*self._at(SERVER), "--operator", self._plan.operator.address, *options)
+        options = (*self._data_option, "--operator", self._plan.operator.address, *options)
         self._server.start("server", options, self._plan.server_variables)
 
     def _launch_provider(self, profile: Profile, offer: tuple[str, ...]) -> None:
-        options = (profile.url, *self._at(PROVIDER), *offer)
+        options = (profile.url, *self._data_option, *offer)
         self._provider.start("provide", options, {AUTHORISED_VARIABLE: "1"})  # signing is done here
 
     def _run_first_task(self, profile: Profile, node_id: str) -> None:
@@ -149,10 +151,11 @@ class Platform:
 
     @property
     def _provider_directory(self) -> Path:
-        return self._plan.directory / PROVIDER
+        return part_directory(PROVIDER, self._plan.directory)
 
-    def _at(self, part: str) -> tuple[str, ...]:
-        return ("--data-dir", str(self._plan.directory / part))
+    @property
+    def _data_option(self) -> tuple[str, ...]:
+        return ("--data-dir", str(self._plan.directory))
 
     def _emit(self, event: str, **values: object) -> None:
         if self._screen.json:

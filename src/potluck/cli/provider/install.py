@@ -116,12 +116,12 @@ def _read_settings(url: str, data_dir: str | None) -> "ProviderSettings":
 
 
 def _describe_service(settings: "ProviderSettings", options: Sequence[str]) -> "Service":
-    from potluck.local.data_directory import config_directory
+    from potluck.local.data_directory import config_directory, data_dir_of
     from potluck.provider.service.service import describe
 
     _check_options(settings.url, options)
     command = (sys.executable, "-m", "potluck", "provide", settings.url)
-    directory = ("--data-dir", str(settings.data_directory))
+    directory = ("--data-dir", str(data_dir_of(settings.data_directory)))
     return describe(
         (*command, *directory, *options),
         os.environ,

@@ -8,7 +8,7 @@ from potluck.cli.provider.effective_terms import EffectiveTerm, local_terms
 from potluck.cli.provider.machine import MachineView, view_from_provider
 from potluck.cli.provider.resolve_device import DeviceChoice, all_reclaimable
 from potluck.cli.provider.target import Effect, OnProgress, ignore_progress
-from potluck.local.data_directory import data_directory, resolve_directory
+from potluck.local.data_directory import part_directory, resolve_directory
 from potluck.model.device import DeviceDescription
 from potluck.model.error import Conflict, NotRunning
 from potluck.model.terms import TermsChange
@@ -31,8 +31,10 @@ _DETECT_SECONDS = 20.0
 
 def provider_directory(data_dir: str | None) -> Path:
     """The data directory that `potluck provide` uses with the same option and variables."""
-    named = data_dir or os.environ.get("POTLUCK_PROVIDER_DATA_DIRECTORY")
-    return resolve_directory(named) if named else data_directory() / "provider"
+    exact = os.environ.get("POTLUCK_PROVIDER_DATA_DIRECTORY")
+    if data_dir is None and exact:
+        return resolve_directory(exact)
+    return part_directory("provider", data_dir)
 
 
 class LocalTarget:
