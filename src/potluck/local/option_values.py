@@ -20,8 +20,8 @@ from potluck.model.units import (
     parse_credits,
     parse_milli,
     parse_seconds,
+    show_amount,
     show_bytes,
-    show_credits,
     show_seconds,
 )
 
@@ -205,7 +205,7 @@ TEXTS = ValueKind(str, _texts, lambda words, _name: tuple(words), is_list=True)
 SHARE = ValueKind(float, _share, metavar="SHARE", least=0, most=1)
 SIZE = _measure(parse_bytes, "SIZE", show_bytes)
 TIME = _measure(parse_seconds, "TIME", show_seconds, "s")
-CREDITS = _measure(parse_credits, "CREDITS", lambda micro: f"{show_credits(micro)} credits")
+CREDITS = _measure(parse_credits, "CREDITS", lambda micro: show_amount(micro))
 FRACTION = _measure(parse_milli, "SHARE", str)
 CAPABILITY = ValueKind(str, _capability, metavar="X.Y")
 LABELS = ValueKind(str, _texts, parse_labels, "LABEL", is_list=True)

@@ -116,6 +116,12 @@ def show_credits(micro: int) -> str:
     return f"{sign}{whole}.{decimals}" if decimals else f"{sign}{whole}"
 
 
+def show_amount(micro: int) -> str:
+    """`1 credit`, `0.75 credits`."""
+    number = show_credits(micro)
+    return f"{number} credit" if number == "1" else f"{number} credits"
+
+
 def show_count(count: int, one: str, several: str | None = None) -> str:
     """`1 node`, `1,234 nodes`; `several` is an irregular plural."""
     return f"{count:,} {one if count == 1 else several or f'{one}s'}"

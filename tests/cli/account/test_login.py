@@ -266,6 +266,8 @@ def test_roles_are_shown_and_chosen(ann: CommandLine) -> None:
     assert ann.run("roles").stdout == b"consumer\n"
     assert ann.run("roles", "provider", "consumer").stdout == b"consumer, provider\n"
     assert ann.run("roles", "none").stdout == b"none\n"
+    assert ann.run("roles", "both").stdout == b"consumer, provider\n"
+    assert ann.run("roles", "none").stdout == b"none\n"
     refused = ann.run("ps")
     assert refused.status == 77 and "potluck roles consumer" in refused.stderr
     told = ann.run("roles", "admin")

@@ -12,7 +12,7 @@ from potluck.cli.tasks.resolve_task import resolve_task_to_read, short_id
 from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.model.credit import EntryKind
-from potluck.model.units import parse_moment, show_credits, show_moment
+from potluck.model.units import parse_moment, show_amount, show_credits, show_moment
 from potluck.wire.ledger import LedgerEntry, LedgerLine, LedgerSummary, LineBy
 
 _KIND_TEXTS = {
@@ -63,7 +63,7 @@ def balance(
 
 def _show_balance(pane: Pane, summary: LedgerSummary) -> None:
     held = f", {show_credits(summary.held_micro)} more held for tasks" if summary.held_micro else ""
-    available = pane.paint(f"{show_credits(summary.available_micro)} credits", Tone.STRONG)
+    available = pane.paint(show_amount(summary.available_micro), Tone.STRONG)
     pane.line(f"{available} available{held}")
     if summary.is_free:
         pane.line("This pool is free of charge: no device has a price.", Tone.GOOD)
@@ -146,6 +146,6 @@ def _purpose(entry: LedgerEntry) -> str:
     if entry.task_id is None:
         return ""
     node = printable(entry.node_name or "a node")
-    name = printable(entry.task_name) + " " if entry.task_name else ""
-    task = f"{name}({short_id(entry.task_id)})"
+    end = short_id(entry.task_id)
+    task = f"{printable(entry.task_name)} ({end})" if entry.task_name else f"task {end}"
     return f"{node} with {task}" if entry.kind is EntryKind.REWARD else f"{task} on {node}"

@@ -9,7 +9,7 @@ from potluck.cli.terminal.screen import Screen
 from potluck.model.account import Role
 from potluck.model.error import InvalidInput
 
-_NONE = "none"
+_NONE, _BOTH = "none", "both"
 _OWN_CHOICE = (Role.CONSUMER, Role.PROVIDER)
 
 
@@ -43,6 +43,8 @@ def parse_own_roles(words: list[str]) -> list[Role]:
     """The roles that an account may choose itself; `none` excludes the others."""
     if words == [_NONE]:
         return []
+    if words == [_BOTH]:
+        return [*_OWN_CHOICE]
     unknown = [word for word in words if word not in _OWN_CHOICE]
     if unknown:
         raise InvalidInput(

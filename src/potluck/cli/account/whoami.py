@@ -8,7 +8,7 @@ from msgspec.structs import asdict
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.terminal.screen import Screen, Tone
 from potluck.model.account import Credential
-from potluck.model.units import show_bytes, show_count, show_credits, show_seconds
+from potluck.model.units import show_amount, show_bytes, show_count, show_credits, show_seconds
 
 if TYPE_CHECKING:
     from potluck.consumer import Potluck
@@ -28,7 +28,7 @@ def whoami(server: ServerOption = None, json: JsonOption = False) -> None:
     roles = ", ".join(me.roles) or "no role"
     screen.out.line(f"{screen.out.paint(me.address, Tone.STRONG)} ({roles})")
     held = f", {show_credits(me.held_micro)} more held for tasks" if me.held_micro else ""
-    screen.out.line(f"{show_credits(me.available_micro)} credits available{held}")
+    screen.out.line(f"{show_amount(me.available_micro)} available{held}")
     if limits := _limits_text(me.quota):
         screen.out.line(limits)
     if files := _files_text(me):

@@ -10,7 +10,7 @@ from potluck.cli.terminal.screen import Screen, Tone
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.model.account import Role
 from potluck.model.error import InvalidInput, NotFound
-from potluck.model.units import parse_credits, show_age, show_credits
+from potluck.model.units import parse_credits, show_age, show_amount, show_credits
 from potluck.wire.identity import AccountView
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def grant(
     if json:
         screen.emit({"account_id": account_id, "amount_micro": amount_micro})
     else:
-        screen.out.line(f"Granted {show_credits(amount_micro)} credits to {account}.")
+        screen.out.line(f"Granted {show_amount(amount_micro)} to {account}.")
 
 
 def find_account(potluck: "Potluck", name: str) -> str:

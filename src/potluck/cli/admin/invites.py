@@ -57,7 +57,7 @@ def invite(
     screen.err.line("It is shown only once; send it over a secure channel. To use it:")
     if join is not None:
         screen.err.line(f"  {join}", Tone.STRONG)
-    screen.err.line("  export POTLUCK_INVITE=CODE", Tone.STRONG)
+    screen.err.line(f"  export POTLUCK_INVITE={new.code}", Tone.STRONG)
     screen.err.line(f"  potluck login {address}", Tone.STRONG)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from potluck.cli.doctor.finding import CheckedMachine, Finding, failed, passed, skipped, warned
 from potluck.model.error import NotSignedIn, PotluckError
-from potluck.model.units import show_credits
+from potluck.model.units import show_amount
 
 _NEEDED = "a session or an API key that the server accepts"
 
@@ -33,9 +33,7 @@ def _check_sign_in(machine: CheckedMachine) -> Finding:
             return failed("account", error.detail, _NEEDED, error.hint or "potluck whoami")
         return skipped("account", error.detail, _NEEDED)
     roles = ", ".join(me.roles) or "no role"
-    return passed(
-        "account", f"{me.address} ({roles}), {show_credits(me.available_micro)} credits", _NEEDED
-    )
+    return passed("account", f"{me.address} ({roles}), {show_amount(me.available_micro)}", _NEEDED)
 
 
 def _check_secrets() -> Iterator[Finding]:

@@ -11,7 +11,7 @@ from potluck.cli.results.usage import show_total_usage
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.screen import Pane, Screen, Tone
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
-from potluck.model.units import parse_moment, show_count, show_credits, show_seconds
+from potluck.model.units import parse_moment, show_amount, show_count, show_credits, show_seconds
 from potluck.wire.consumer import NodeView
 from potluck.wire.own_machines import Earned, Earnings
 
@@ -55,7 +55,7 @@ def _show(pane: Pane, report: Earnings, models: dict[str, str]) -> None:
     ]
     show_table(pane, columns, [_row(earned, models) for earned in report.earned])
     attempts = show_count(report.attempts, "attempt")
-    total = f"{show_credits(report.reward_micro)} credits for {attempts}"
+    total = f"{show_amount(report.reward_micro)} for {attempts}"
     pane.line(f"{total}, {show_seconds(report.seconds)} of work.", Tone.STRONG)
     pane.prose(f"Used: {show_total_usage(report.used)}.", Tone.FAINT)
 

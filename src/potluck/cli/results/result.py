@@ -41,7 +41,7 @@ from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.local.media_size import PICTURES, TABLES, media_type
 from potluck.model.error import Conflict
 from potluck.model.terms import TaskKind
-from potluck.model.units import show_count, show_credits, show_seconds
+from potluck.model.units import show_amount, show_count, show_seconds
 from potluck.wire.consumer import TaskView
 from potluck.wire.files import TaskFiles
 
@@ -181,7 +181,7 @@ def _facts(task: TaskView, files: TaskFiles | None, is_cleared: bool) -> dict[st
         "attempts": str(attempt.number if attempt else 0),
         "used": _used(task),
         "files": "" if files is None else _left(task, files),
-        "cost": f"{show_credits(task.charge_micro)} credits",
+        "cost": show_amount(task.charge_micro),
         "kept": describe_retention(task, is_cleared),
     }
 

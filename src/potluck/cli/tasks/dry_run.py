@@ -11,7 +11,7 @@ from potluck.cli.terminal.key_values import show_key_values
 from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.local.project import Default
 from potluck.model.task import TaskRequest
-from potluck.model.units import show_ahead, show_count, show_credits, show_seconds
+from potluck.model.units import show_ahead, show_amount, show_count, show_credits, show_seconds
 from potluck.wire.estimate import Estimate, Outlook
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def _hold(request: TaskRequest, estimate: Estimate) -> str:
     unit = "an attempt" if request.items is None else "each item"
     limit = show_seconds(request.limits.run_seconds)
     return (
-        f"{_credits(estimate.hold_micro)} or more are reserved while {unit} runs, for its"
+        f"{show_amount(estimate.hold_micro)} or more are reserved while {unit} runs, for its"
         f" time limit of {limit}; the unused part is returned"
     )
 
@@ -101,7 +101,7 @@ def _hold(request: TaskRequest, estimate: Estimate) -> str:
 def _cost(request: TaskRequest, estimate: Estimate) -> str:
     if not estimate.most_micro:
         return ""
-    parts = [f"at most {_credits(estimate.most_micro)}"]
+    parts = [f"at most {show_amount(estimate.most_micro)}"]
     if request.max_attempts > 1:
         parts[0] += f" for {request.max_attempts} attempts"
     if estimate.expected_micro is not None and estimate.expected_seconds is not None:
@@ -114,16 +114,11 @@ def _cost(request: TaskRequest, estimate: Estimate) -> str:
 def _balance(estimate: Estimate) -> str:
     if not estimate.most_micro:
         return ""
-    balance = _credits(estimate.available_micro)
+    balance = show_amount(estimate.available_micro)
     if not estimate.can_pay:
         return f"{balance}: too little"
     is_enough = estimate.available_micro >= estimate.most_micro
     return f"{balance}: enough" if is_enough else f"{balance}: enough to start"
-
-
-def _credits(micro: int) -> str:
-    amount = show_credits(micro)
-    return f"{amount} credit" if amount == "1" else f"{amount} credits"
 
 
 def _start(estimate: Estimate, now: datetime) -> str:

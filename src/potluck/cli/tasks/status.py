@@ -23,7 +23,7 @@ from potluck.cli.terminal.key_values import show_key_values
 from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.model.error import PotluckError
 from potluck.model.task import TaskState
-from potluck.model.units import show_age, show_credits, show_seconds
+from potluck.model.units import show_age, show_amount, show_seconds
 from potluck.wire.consumer import AttemptView, Explanation, TaskView
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def _cost(task: TaskView) -> str:
     if not task.charge_micro:
         return ""
     so_far = "" if task.state.is_final else " so far"
-    return f"{show_credits(task.charge_micro)} credits{so_far}"
+    return f"{show_amount(task.charge_micro)}{so_far}"
 
 
 def _next_commands(task: TaskView) -> dict[str, str]:

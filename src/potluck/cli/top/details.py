@@ -15,7 +15,7 @@ from potluck.cli.tasks.task_text import (
 from potluck.cli.terminal.screen import Tone, printable
 from potluck.cli.terminal.table import Cell
 from potluck.model.ids import TaskId
-from potluck.model.units import show_age, show_bytes, show_credits, show_milli, show_seconds
+from potluck.model.units import show_age, show_amount, show_bytes, show_milli, show_seconds
 from potluck.wire.consumer import AttemptView, LogPage, PoolDevice, TaskView
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def task_details(task: TaskView, now: datetime) -> Lines:
         "submitted": f"{task.created_at.astimezone():%Y-%m-%d %H:%M:%S},"
         f" {show_age(task.created_at, now)} ago",
         "ran": "" if ran is None else f"{show_seconds(ran)}, at most {show_seconds(limit)}",
-        "cost": f"{show_credits(task.charge_micro)} credits",
+        "cost": show_amount(task.charge_micro),
         "after": ", ".join(task.after),
     }
     attempts = [[Cell(_attempt_text(attempt))] for attempt in reversed(task.attempts)]

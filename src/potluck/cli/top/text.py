@@ -22,7 +22,7 @@ from potluck.cli.terminal.screen import Tone
 from potluck.cli.terminal.table import Cell, TableColumn
 from potluck.cli.top.snapshot import TopSnapshot
 from potluck.model.device import WHOLE_DEVICE_MILLI
-from potluck.model.units import show_bytes, show_credits, show_milli, show_seconds
+from potluck.model.units import show_amount, show_bytes, show_credits, show_milli, show_seconds
 from potluck.wire.consumer import DeviceCounts, PoolDevice, TaskView
 
 _WIDE = 100
@@ -76,7 +76,7 @@ class DeviceOrder(StrEnum):
 def head_lines(snapshot: TopSnapshot) -> list[list[Cell]]:
     """Two lines: the account and the server, and the pool."""
     me, pool = snapshot.me, snapshot.pool
-    credit = f"{show_credits(me.available_micro)} credits"
+    credit = show_amount(me.available_micro)
     held = f" + {show_credits(me.held_micro)} held" if me.held_micro else ""
     wallet = f"{me.address[:6]}…{me.address[-4:]}"
     silent = f" ({pool.silent_nodes} silent)" if pool.silent_nodes else ""

@@ -69,12 +69,10 @@ def _scope_hint(credential: Credential, scopes: Iterable[Scope]) -> str:
 
 
 def lacks_role(role: Role) -> Forbidden:
-    hints = {
-        Role.CONSUMER: "Add it with `potluck roles consumer`.",
-        Role.PROVIDER: "Add it with `potluck roles provider`.",
-        Role.ADMIN: "Ask an admin of this pool.",
-    }
-    return Forbidden(f"This requires the {role} role.", hints[role])
+    hint = f"`potluck roles both` adds it; `potluck roles {role}` makes it the only one."
+    if role is Role.ADMIN:
+        hint = "Ask an admin of this pool."
+    return Forbidden(f"This requires the {role} role.", hint)
 
 
 def suspended(account: Account) -> AccountSuspended:
