@@ -66,7 +66,7 @@ def a_status(**changes: Any) -> ProviderStatus:
         problem="",
         is_draining=False,
         terms_file="/srv/potluck/provider/provider.toml",
-        sandbox=SandboxReport("bwrap"),
+        sandbox=SandboxReport("bwrap", "watchdog", "watchdog"),
         devices=(
             a_device(BIG, "NVIDIA GeForce RTX 4090"),
             a_device(SMALL, "NVIDIA GeForce GTX 1060", health=Health.THROTTLED, **paused),

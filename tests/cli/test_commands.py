@@ -396,7 +396,7 @@ def test_nodes(user: CommandLine, server: FakeServer) -> None:
         cores=16,
         memory_bytes=64 * 2**30,
         disk_bytes=2**40,
-        sandbox=SandboxReport("bwrap"),
+        sandbox=SandboxReport("bwrap", "watchdog", "watchdog"),
         devices=[
             *(DeviceView(DeviceId(f"device_{n}"), gpu, 1000 * n) for n in (0, 1)),
             DeviceView(DeviceId("device_2"), gpu, 1000, Availability.IN_USE, "Its owner is there."),

@@ -186,7 +186,12 @@ def _description(name: str, **described: Any) -> dict[str, Any]:
         "cores": 4,
         "memory_bytes": 16 * GIB,
         "disk_bytes": 64 * GIB,
-        "sandbox": {"driver": "bwrap", "kinds": ["script", "function", "command"]},
+        "sandbox": {
+            "driver": "bwrap",
+            "memory": "watchdog",
+            "processes": "watchdog",
+            "kinds": ["script", "function", "command"],
+        },
         "devices": [
             {"kind": "cpu", "uuid": name, "vendor": "v", "model": "m", "memory_bytes": GIB}
         ],

@@ -25,7 +25,8 @@ MARK = "--- the next example ---"
 
 @pytest.fixture(scope="module")
 def pool(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
-    only = {"driver": "bwrap", "kinds": ["function"]}  # a script waits, and is called off
+    limits = {"memory": "watchdog", "processes": "watchdog"}
+    only = {"driver": "bwrap", "kinds": ["function"], **limits}  # a script waits, and is called off
     with (
         ServerProcess(tmp_path_factory.mktemp("server")) as server,
         StandIn(server, "documented", sandbox=only).working() as node,

@@ -26,12 +26,12 @@ for log in (structlog.get_logger(), logging.getLogger("a.library")):
 """
 
 
-def logged(in_a_terminal: bool) -> str:
+def logged(in_a_terminal: bool, program: str = _FAIL) -> str:
     """The standard error of a program that logs a failure by our log, and by a library's."""
     reader, writer = pty.openpty() if in_a_terminal else os.pipe()
     with os.fdopen(reader, "rb", buffering=0) as screen:
         with os.fdopen(writer, "wb", buffering=0) as terminal:
-            command = [sys.executable, "-c", _FAIL, SECRET]
+            command = [sys.executable, "-c", program, SECRET]
             subprocess.run(command, stderr=terminal, check=True, timeout=30)
         os.set_blocking(screen.fileno(), False)
         return b"".join(_pieces(screen.fileno())).decode()
@@ -54,3 +54,19 @@ def test_a_failure_is_told_by_lines_of_code_and_not_by_variables(in_a_terminal: 
     assert told.count("Traceback (most recent call last)") == 2, told
     assert told.count("what went wrong") >= 2
     assert "Warning" not in told, "the parts of the log agree with each other"
+
+
+_HOSTILE = """
+import logging, structlog
+from potluck.local.log import configure_logs
+configure_logs()
+name = "\\x1b]52;c;QUJD\\x07\\x9b2J"
+structlog.get_logger().warning("a node", name=name)
+logging.getLogger("a.library").warning("a node: %s", name)
+"""
+
+
+def test_a_terminal_obeys_nothing_of_what_is_logged() -> None:
+    told = logged(in_a_terminal=True, program=_HOSTILE)
+    assert "\x1b]" not in told and "\a" not in told and "\x9b" not in told
+    assert told.count("]52;c;QUJD") == 2, told

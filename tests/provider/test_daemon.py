@@ -361,7 +361,7 @@ async def test_without_a_sandbox_only_the_owners_tasks_are_taken(
         finished = await server.outcome(grant.attempt_id)
         refused = await server.outcome(other.attempt_id)
     assert finished.reason is EndReason.COMPLETED
-    assert refused.reason is EndReason.SANDBOX_FAILED
+    assert refused.reason is EndReason.DECLINED
     assert "only tasks of its owner's account" in refused.detail
     assert other.attempt_id not in server.logs
     assert server.text(grant.attempt_id, "stdout") == "bare\n"
@@ -427,7 +427,7 @@ async def test_the_sandbox_is_changed_when_nothing_runs_and_without_a_restart(
         await server.offer(own, strangers)
         assert (await server.outcome(own.attempt_id)).reason is EndReason.COMPLETED
         refused = await server.outcome(strangers.attempt_id)
-        assert refused.reason is EndReason.SANDBOX_FAILED
+        assert refused.reason is EndReason.DECLINED
         (tmp_path / "provider.toml").unlink()
         await server.until(lambda: not is_unsafe(), "and back")
 

@@ -17,9 +17,7 @@ from tests.provider.build import a_grant, completed, lease_of, settings_for
 def test_what_ran_since_it_was_last_asked_has_used_its_device(tmp_path: Path) -> None:
     settings = settings_for("http://127.0.0.1:1", tmp_path)
     runner = Runner(
-        *(cast(Driver, None), cast(Preparer, None), cast(FileCache, None)),
-        outcome_seconds=1.0,
-        only_account_id=None,
+        *(cast(Driver, None), cast(Preparer, None), cast(FileCache, None)), outcome_seconds=1.0
     )
     bench = AttemptEffects(
         tmp_path, cast(NodeServerClient, None), runner, lambda _: None, settings, Throttle()

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import cast
 
 import pytest
 from msgspec.structs import replace
@@ -15,7 +16,10 @@ from potluck.model.node import SandboxReport
 from potluck.model.task import MIB
 from potluck.model.task_spec import ContainerSpec
 from potluck.model.terms import TaskKind
+from potluck.provider.dependencies.preparer import Preparer
 from potluck.provider.devices.offer import NodeOffer
+from potluck.provider.execution import Execution
+from potluck.provider.files.cache import FileCache
 from potluck.provider.owner.live_rules import OwnerRules
 from potluck.provider.sandbox.choose import WithImages
 from potluck.provider.sandbox.docker.work_directory import (
@@ -30,8 +34,10 @@ from potluck.wire.provider import Grant
 from tests.provider.build import ACCOUNT, a_grant, settings_for
 
 STRANGER = AccountId("account_01j00000000000000000000009")
-IN_CONTAINERS = SandboxReport("docker", kinds=tuple(TaskKind), notes=("containers by Docker 1",))
-IN_BUBBLEWRAP = SandboxReport("bwrap", kinds=PLAIN_KINDS)
+IN_CONTAINERS = SandboxReport(
+    "docker", "watchdog", "watchdog", kinds=tuple(TaskKind), notes=("containers by Docker 1",)
+)
+IN_BUBBLEWRAP = SandboxReport("bwrap", "watchdog", "watchdog", kinds=PLAIN_KINDS)
 CPU = DeviceDescription(DeviceKind.CPU, "CPU-1", "AMD", "EPYC", 2**30)
 
 
@@ -87,6 +93,29 @@ def test_the_pool_is_told_where_images_run_unless_the_owner_takes_none(tmp_path:
     assert (without.sandbox, without.containers) == (IN_BUBBLEWRAP, None)
     inside = NodeOffer(settings, [CPU], IN_CONTAINERS, rules).describe()
     assert inside.sandbox.kinds == PLAIN_KINDS
+
+
+@pytest.mark.parametrize(
+    ("sandbox", "containers", "script", "image"),
+    [
+        (IN_BUBBLEWRAP, IN_CONTAINERS, True, True),
+        (IN_BUBBLEWRAP, replace(IN_CONTAINERS, memory="none"), True, False),
+        (replace(IN_CONTAINERS, processes="none"), None, False, False),
+        (replace(IN_BUBBLEWRAP, driver="none"), None, False, False),
+    ],
+)
+async def test_the_provider_itself_refuses_others_where_a_limit_is_missing(
+    tmp_path: Path,
+    sandbox: SandboxReport,
+    containers: SandboxReport | None,
+    script: bool,
+    image: bool,
+) -> None:
+    preparer, cache = cast(Preparer, None), cast(FileCache, None)
+    execution = Execution(Recorder(), preparer, cache, sandbox, containers)
+    for grant, others in ((a_grant(), script), (naming("busybox"), image)):
+        assert execution.why_own_only(ACCOUNT, grant) is None, "its owner's tasks are taken"
+        assert (execution.why_own_only(STRANGER, grant) is None) is others
 
 
 class Recorder(UnconfinedDriver):

@@ -44,9 +44,9 @@ REGISTERED = RegistrationDone(
             DeviceKind.CPU, "cpu-1", "AMD", "EPYC", 2**34, terms=DeviceTerms(250_000)
         ),
     ),
-    sandbox=SandboxReport("bwrap", memory="cgroup v1", notes=("a note",)),
+    sandbox=SandboxReport("bwrap", "cgroup v1", "cgroup v1", notes=("a note",)),
     own_tasks_only=False,
-    containers=SandboxReport("docker"),
+    containers=SandboxReport("docker", "cgroup v1", "cgroup v1"),
 )
 
 SAID: list[tuple[Announcement, tuple[str, ...]]] = [
@@ -112,8 +112,16 @@ def test_a_machine_without_walls_says_whose_tasks_it_takes(
 ) -> None:
     from msgspec.structs import replace
 
-    show_announcement(Screen(), replace(REGISTERED, own_tasks_only=True))
-    assert "your own tasks only" in capsys.readouterr().out
+    unlimited = SandboxReport("runsc", cpu="cgroup v2")
+    show_announcement(Screen(), replace(REGISTERED, sandbox=unlimited, containers=None))
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "(runsc) does not limit memory and processes: it takes your own tasks only." in shown
+    half = SandboxReport("docker", "cgroup v2")
+    show_announcement(Screen(), replace(REGISTERED, containers=half))
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "(docker) does not limit processes: it takes your own images only." in shown
+    show_announcement(Screen(), REGISTERED)
+    assert "your own" not in capsys.readouterr().out
 
 
 def test_what_is_wrong_is_in_the_log_of_whoever_reads_the_rest_as_json(

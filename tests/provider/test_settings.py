@@ -68,7 +68,7 @@ def test_labels_and_sharing_reach_the_offer() -> None:
 def offered_by(settings: ProviderSettings, card: DeviceDescription) -> NodeDescription:
     rules = OwnerRules(Path("/nowhere/provider.toml"), settings)
     rules.know((card,))
-    return describe_node(settings, (card,), SandboxReport("bwrap"), rules)
+    return describe_node(settings, (card,), SandboxReport("bwrap", "watchdog", "watchdog"), rules)
 
 
 def test_the_data_directory_is_named_in_three_ways(tmp_path: Path) -> None:

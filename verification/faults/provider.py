@@ -253,7 +253,7 @@ def _description(world: World, name: str, gpus: int) -> NodeDescription:
         cores=CORES if gpus == world.most_devices else CORES // 2,
         memory_bytes=64 * GIB,
         disk_bytes=64 * GIB,
-        sandbox=SandboxReport("bwrap"),
+        sandbox=SandboxReport("bwrap", "watchdog", "watchdog"),
         devices=tuple(
             _device(kind, f"{name}-{place}", _terms(world, price))
             for place, kind in enumerate([DeviceKind.GPU] * gpus + cpus)

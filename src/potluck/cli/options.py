@@ -36,6 +36,14 @@ JsonOption = Annotated[
         "--json", help='Write only JSON to stdout; an error is the last line, {"error": {…}}.'
     ),
 ]
+RawOption = Annotated[
+    bool,
+    typer.Option(
+        "--raw",
+        help="In a terminal, write the output exactly as the task did, so that it can control the"
+        " terminal; in a pipe it is always exact.",
+    ),
+]
 DryRunOption = Annotated[
     bool,
     typer.Option(

@@ -76,6 +76,12 @@ class FreeNode(Struct, frozen=True):
     containers: SandboxStrength | None = None  # of the sandbox for images, if it is another one
     python: str = ""  # such as "3.11"
     wallet: str = ""  # of its owner, in lower case
+    own_images_only: bool = False  # whether `containers` serves its owner only
+
+    def is_open_to(self, account_id: AccountId, kind: str) -> bool:
+        """Whether its sandbox for this kind of task may run those of the account."""
+        own_only = self.own_tasks_only or (self.own_images_only and kind == TaskKind.CONTAINER)
+        return not own_only or self.account_id == account_id
 
     def strength_for(self, kind: str) -> SandboxStrength | None:
         """The strength of the sandbox for this kind of task; None if the node cannot run it."""

@@ -7,17 +7,18 @@ import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import structlog
-from structlog.typing import Processor
+from structlog.typing import EventDict, Processor
+
+from potluck.local.terminal_filter import filter_text
 
 
 def configure_logs(level: int = logging.INFO) -> None:
     """Configures our own logs, and those of libraries."""
     readable = sys.stderr.isatty()
-    renderer: Processor = structlog.processors.JSONRenderer()
-    if readable:
-        renderer = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    renderer = _for_terminal if readable else structlog.processors.JSONRenderer()
     before: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
@@ -38,6 +39,14 @@ def configure_logs(level: int = logging.INFO) -> None:
         )
     )
     logging.basicConfig(handlers=[theirs], level=max(level, logging.WARNING), force=True)
+
+
+def _for_terminal(logger: Any, method: str, event: EventDict) -> str:
+    """Values come from everywhere: what a terminal would obey is shown."""
+    return filter_text(_CONSOLE(logger, method, event))
+
+
+_CONSOLE = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
 
 
 @contextmanager

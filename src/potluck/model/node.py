@@ -33,6 +33,8 @@ class SandboxStrength(StrEnum):
         return ranks.index(self) >= ranks.index(other)
 
 
+# Without one of these a task can take the whole machine.
+_NEEDED_LIMITS = ("memory", "processes")
 _STRENGTHS = {"none": SandboxStrength.NONE, "runsc": SandboxStrength.KERNEL}
 
 
@@ -54,8 +56,13 @@ class SandboxReport(Struct, frozen=True):
     notes: Annotated[tuple[LineText, ...], Meta(max_length=32)] = ()
 
     @property
+    def unlimited(self) -> tuple[str, ...]:
+        """The limits that are needed for tasks of other accounts and that nothing enforces."""
+        return tuple(limit for limit in _NEEDED_LIMITS if getattr(self, limit) == "none")
+
+    @property
     def is_safe_for_strangers(self) -> bool:
-        return self.driver != "none"
+        return self.driver != "none" and not self.unlimited
 
     @property
     def strength(self) -> SandboxStrength:

@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from potluck.model.ids import AccountId
 from potluck.model.node import SandboxReport
+from potluck.model.task_spec import ContainerSpec
 from potluck.provider.attempt.runner import Runner
 from potluck.provider.attempt.usage_meter import ReadSpent
 from potluck.provider.dependencies.package_index import PackageIndex, parse_hosts
@@ -44,14 +45,16 @@ class Execution(Struct, frozen=True):
         account_id: AccountId,
         read_spent: ReadSpent,
     ) -> Runner:
-        """The server respects the sandbox report; an unsafe sandbox also checks accounts itself."""
+        """The server respects the sandbox report; accounts are checked here as well."""
         found = detection.found
         show = ExposeFunctions(
             partial(expose, found=found, is_walled=self.driver.encloses_processes),
             partial(asks_drivers, found=found),
         )
-        only = None if self.report.is_safe_for_strangers else account_id
-        seconds, is_taken = settings.outcome_flush_seconds, partial(may_run, account_id)
+
+        def is_taken(grant: Grant) -> str | None:
+            return self.why_own_only(account_id, grant) or may_run(account_id, grant)
+
         warm = WarmSettings(
             settings.warm_seconds,
             settings.warm_items,
@@ -59,7 +62,17 @@ class Execution(Struct, frozen=True):
             settings.memory_bytes or int(usable_memory_bytes() * MEMORY_SHARE),
         )
         parts = (self.driver, self.preparer, self.cache)
-        return Runner(*parts, seconds, only, is_taken, show, warm, read_spent)
+        return Runner(*parts, settings.outcome_flush_seconds, is_taken, show, warm, read_spent)
+
+    def why_own_only(self, owner_id: AccountId, grant: Grant) -> str | None:
+        """Why the sandbox for this task does not take it, if it is of another account."""
+        has_engine = self.containers is not None and isinstance(grant.spec, ContainerSpec)
+        report = self.containers if has_engine else self.report
+        if grant.account_id == owner_id or report is None or report.is_safe_for_strangers:
+            return None
+        missing = " and ".join(report.unlimited)
+        why = f"limits no {missing}" if missing else "isolates nothing"
+        return f"The node's sandbox {why}, so it runs only tasks of its owner's account."
 
 
 def choose_sandbox_name(settings: ProviderSettings, sandbox: str | None) -> str:

@@ -19,7 +19,13 @@ from potluck import __version__
 from potluck.cli.doctor.data_directory import check_provider
 from potluck.cli.doctor.devices import check_driverless_cards, check_route
 from potluck.cli.doctor.finding import CheckedMachine, CheckResult, Finding
-from potluck.cli.doctor.sandbox import check_kernel, check_limits, check_sandbox
+from potluck.cli.doctor.sandbox import (
+    check_containers,
+    check_kernel,
+    check_limits,
+    check_sandbox,
+    check_strangers,
+)
 from potluck.cli.doctor.server import check_clock
 from potluck.cli.doctor.terms import check_terms, find_doubts
 from potluck.cli.doctor.with_timeout import call_with_timeout
@@ -27,7 +33,7 @@ from potluck.model.account import Credential, Role
 from potluck.model.error import AccountSuspended, NotSignedIn, Unavailable
 from potluck.model.ids import AccountId
 from potluck.model.node import SandboxReport
-from potluck.model.terms import TermsChange
+from potluck.model.terms import TaskKind, TermsChange
 from potluck.provider.data_directory import save_node_id
 from potluck.provider.detect.report import RouteOutcome, RouteTrial
 from potluck.provider.owner.file import OwnerValues
@@ -347,6 +353,18 @@ def test_the_sandbox_that_is_in_force_is_looked_at(tmp_path: Path) -> None:
     assert driver() == found, "with the next start"
     with FakeProvider(a_status()).running(tmp_path):
         assert "walls" not in driver().found, "what runs has not changed it yet"
+
+
+def test_a_sandbox_without_limits_is_for_its_owner_only() -> None:
+    unlimited = SandboxReport(
+        "runsc", "none", "cgroup v2", kinds=tuple(TaskKind), notes=("gVisor",)
+    )
+    found = check_strangers("sandbox", "runsc, tried out", unlimited, "isolates")
+    assert found.verdict is CheckResult.WARN and "--ignore-cgroups" in found.fix
+    assert "only your own tasks are accepted, because it does not limit memory" in found.found
+    assert check_containers(unlimited, None).verdict is CheckResult.WARN
+    limited = replace(unlimited, memory="cgroup v2")
+    assert check_containers(limited, None).verdict is CheckResult.OK
 
 
 def test_walls_that_only_watch_are_named() -> None:

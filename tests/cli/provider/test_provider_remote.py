@@ -50,7 +50,7 @@ def a_node(node_id: NodeId = ATTIC, name: str = "attic", **changes: Any) -> Node
         cores=16,
         memory_bytes=64 * 2**30,
         disk_bytes=2**40,
-        sandbox=SandboxReport("bwrap"),
+        sandbox=SandboxReport("bwrap", "watchdog", "watchdog"),
         devices=[
             a_card(1, sample=sample, free_milli=250),
             a_card(2, availability=Availability.PAUSED, why="Its owner has paused it."),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from rich.color import Color
 
-from potluck.cli.results.fetch import TaskOutput
+from potluck.cli.results.output import TaskOutput
 from potluck.cli.tasks.task_text import (
     describe_reason,
     describe_stage,

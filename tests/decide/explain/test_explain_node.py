@@ -86,9 +86,9 @@ CASES: list[tuple[dict[str, Any], dict[str, Any], str, str | None]] = [
     (
         {},
         {"own_tasks_only": True},
-        "3 waiting tasks belong to other accounts, but without a sandbox it runs only its owner's"
-        " tasks.",
-        "With a sandbox, it could take 3 of the waiting tasks.",
+        "3 waiting tasks belong to other accounts, but without a sandbox that limits memory and"
+        " processes it runs only its owner's.",
+        "With a sandbox that limits memory and processes, it could take 3 of the waiting tasks.",
     ),
     (
         {"cores": 16},

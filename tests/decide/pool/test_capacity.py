@@ -324,6 +324,7 @@ def some_node(chance: Random, number: int) -> FreeNode:
         *devices,
         account_id=chance.choice([ALICE, BOB]),
         own_tasks_only=chance.random() < 0.3,
+        own_images_only=chance.random() < 0.3,
         reliability=chance.choice(RELIABILITIES),
         labels=chance.choice([frozenset(), frozenset({"fast"})]),
         wallet=chance.choice(["0xa", "0xb", "0xc"]),

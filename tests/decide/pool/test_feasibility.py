@@ -118,6 +118,10 @@ def test_a_node_without_sandbox_serves_its_owner() -> None:
     mine = node(account_id=ALICE, own_tasks_only=True)
     assert isinstance(fit(task(account_id=ALICE), mine), Fit)
     assert fit(task(account_id=BOB), mine) is Refusal.OWN_TASKS_ONLY
+    for_images = node(account_id=ALICE, own_images_only=True)
+    assert isinstance(fit(task(account_id=BOB), for_images), Fit)
+    assert isinstance(fit(task(account_id=ALICE, kind="container"), for_images), Fit)
+    assert fit(task(account_id=BOB, kind="container"), for_images) is Refusal.OWN_TASKS_ONLY
 
 
 @pytest.mark.parametrize(

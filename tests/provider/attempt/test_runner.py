@@ -67,7 +67,7 @@ class Desk:
         preparer = Preparer(driver, directory / "environments", PackageIndex(index_url), Throttle())
         self._cache = cache = FileCache(directory / "files", 2**30)
         show = ExposeFunctions(look, lambda _: True)
-        self.runner = Runner(driver, preparer, cache, 0.05, None, may_run, show)
+        self.runner = Runner(driver, preparer, cache, 0.05, may_run, show)
         self.staging = directory / "environments" / "staging"
         self.recall = StopRequest()
         self.events: list[Event] = []

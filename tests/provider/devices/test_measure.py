@@ -66,7 +66,10 @@ async def test_devices_are_measured_when_they_are_free_and_what_is_known_at_once
     rules = OwnerRules(tmp_path / "provider.toml", settings_for("http://127.0.0.1:1", tmp_path))
     rules.know(devices)
     offer = NodeOffer(
-        settings_for("http://127.0.0.1:1", tmp_path), devices, SandboxReport("bwrap"), rules
+        settings_for("http://127.0.0.1:1", tmp_path),
+        devices,
+        SandboxReport("bwrap", "watchdog", "watchdog"),
+        rules,
     )
     free, begun = {"GPU-3"}, list[str]()
 

@@ -53,22 +53,30 @@ call('vsock', 41, 198, 40, 1, 0)
 call('packet', 41, 198, 17, 3, 0)
 call('alg', 41, 198, 38, 5, 0)
 call('netlink-audit', 41, 198, 16, 3, 9)
+call('mptcp', 41, 198, 2, 1, 262)
+call('udp-lite', 41, 198, 10, 2, 136)
+call('raw', 41, 198, 2, 3, 1)
 call('tiocsti', 16, 29, 0, 0x5412, 0)
 """
 ABSENT_HERE = {"clone3", "io_uring_setup"}
 NO_FAMILY = {"vsock", "packet", "alg", "netlink-audit"}
+NO_PROTOCOL = {"mptcp", "udp-lite"}
 
 
 def test_the_kernel_refuses_inside(host: Host) -> None:
     answer = host.python(PROBE)
     got = dict(line.split() for line in answer.stdout.decode().splitlines())
-    assert len(got) == 21, answer.stderr
+    assert len(got) == 24, answer.stderr
     for name, error in got.items():
         expected = "EPERM"
         if name in ABSENT_HERE:
             expected = "ENOSYS"
         if name in NO_FAMILY:
             expected = "EAFNOSUPPORT"
+        if name in NO_PROTOCOL:
+            expected = "EPROTONOSUPPORT"
+        if name == "raw":
+            expected = "ESOCKTNOSUPPORT"
         assert error == expected, name
 
 
@@ -130,6 +138,15 @@ def test_the_program_refuses_on_every_processor(machine: Processor) -> None:
         (SOCKET, (1, 1, 0), ALLOW),
         (SOCKET, (2, 1, 0), ALLOW),
         (SOCKET, (10, 2, 0), ALLOW),
+        (SOCKET, (2, 1 | 0o2004000, 6), ALLOW),  # not blocking, closed on exec
+        (SOCKET, (10, 2, 17), ALLOW),
+        (SOCKET, (2, 1, 262), errno.EPROTONOSUPPORT),  # MPTCP
+        (SOCKET, (10, 1, 262), errno.EPROTONOSUPPORT),
+        (SOCKET, (2, 2, 136), errno.EPROTONOSUPPORT),  # UDP-Lite
+        (SOCKET, (2, 2, 1), errno.EPROTONOSUPPORT),  # ping
+        (SOCKET, (2, 5, 0), errno.ESOCKTNOSUPPORT),  # SCTP, by its type
+        (SOCKET, (2, 3, 0), errno.ESOCKTNOSUPPORT),
+        (SOCKET, (2, 6 | 0o2000000, 0), errno.ESOCKTNOSUPPORT),  # DCCP
         (SOCKET, (16, 3, 0), ALLOW),  # the routing table
         (SOCKET, (16, 3, 9), errno.EAFNOSUPPORT),
         (SOCKET, (40, 1, 0), errno.EAFNOSUPPORT),
@@ -181,6 +198,9 @@ def _verdict(
             return int(value)
         if code == 0x20:
             accumulator = struct.unpack_from("=I", data, value)[0]
+            continue
+        if code == 0x54:
+            accumulator &= value
             continue
         holds = {
             0x15: accumulator == value,

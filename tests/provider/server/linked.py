@@ -27,7 +27,7 @@ REGISTRATION = RegisterNode(
         cores=2,
         memory_bytes=2**30,
         disk_bytes=2**28,
-        sandbox=SandboxReport("bwrap"),
+        sandbox=SandboxReport("bwrap", "watchdog", "watchdog"),
         devices=(DeviceDescription(DeviceKind.CPU, "cpu-1", "vendor", "model", 2**30),),
     )
 )

@@ -155,7 +155,7 @@ def node(**changes: object) -> dict[str, object]:
         "cores": 1,
         "memory_bytes": 1,
         "disk_bytes": 1,
-        "sandbox": {"driver": "bwrap"},
+        "sandbox": {"driver": "bwrap", "memory": "cgroup v2", "processes": "cgroup v2"},
         "devices": [device],
         **changes,
     }

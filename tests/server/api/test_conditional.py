@@ -118,7 +118,7 @@ def _offer(server: ServerProcess, key: Wallet) -> dict[str, object]:
         "memory_bytes": 1,
         "disk_bytes": 1,
         "devices": [device],
-        "sandbox": {"driver": "bwrap"},
+        "sandbox": {"driver": "bwrap", "memory": "cgroup v2", "processes": "cgroup v2"},
     }
     return {"description": described, "statements": [key.state(server.url, uuid)]}
 

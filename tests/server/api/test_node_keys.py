@@ -293,7 +293,7 @@ def offer(server: ServerProcess, key: Wallet, card: str | None = None, **said: A
             "cores": 1,
             "memory_bytes": 2**30,
             "disk_bytes": 2**30,
-            "sandbox": {"driver": "bwrap"},
+            "sandbox": {"driver": "bwrap", "memory": "cgroup v2", "processes": "cgroup v2"},
             "devices": [device],
         },
         "statements": statements,

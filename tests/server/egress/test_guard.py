@@ -67,6 +67,14 @@ REFUSED = {
     "with a zone, raw": "https://[fe80::1%eth0]/",
     "loopback with a zone": "https://[::1%25lo]/",
     "metadata of a cloud, IPv6": "https://[fd00:ec2::254]/",
+    "metadata of a cloud, IPv6, another": "https://[fd20:ce::254]/",
+    "metadata of a cloud, among carriers": "https://100.100.100.200/",
+    "metadata of a cloud, among protocols": "https://192.0.0.192/",
+    "the host of a cloud's machine": "https://168.63.129.16/",
+    "the host of a cloud's machine, mapped": "https://[::ffff:168.63.129.16]/",
+    "the host of a cloud's machine, NAT64": "https://[64:ff9b::a83f:8110]/",
+    "a cloud's services": "https://161.26.0.10/",
+    "a cloud's other services": "https://166.9.250.194/",
     "metadata by its name": "https://metadata.google.internal/",
     "multicast": "https://224.0.0.1/",
     "multicast, the last": "https://239.255.255.255/",
@@ -132,8 +140,17 @@ NOT_PUBLIC = [
     *("224.0.0.1", "255.255.255.255", "192.0.0.8", "::1", "::", "fe80::1", "fe80::1%eth0"),
     *("fd00::1", "ff02::1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::"),
     *("2001:0:4136:e378:8000:63bf:80ff:fffe", "::7f00:1", "fec0::1", "2001:db8::1"),
+    "168.63.129.16",
 ]
-PUBLIC = ["1.1.1.1", "8.8.8.8", "198.41.0.4", "2606:4700:4700::1111", "2a00:1450:4001::1"]
+PUBLIC = [
+    "168.63.129.15",
+    "168.63.129.17",
+    "1.1.1.1",
+    "8.8.8.8",
+    "198.41.0.4",
+    "2606:4700:4700::1111",
+    "2a00:1450:4001::1",
+]
 
 
 @pytest.fixture

@@ -82,7 +82,7 @@ def description(
         cores=8,
         memory_bytes=16 * GIB,
         disk_bytes=16 * GIB,
-        sandbox=SandboxReport("bwrap", kinds=tuple(TaskKind)),
+        sandbox=SandboxReport("bwrap", "watchdog", "watchdog", kinds=tuple(TaskKind)),
         devices=devices,
     )
     return replace(offered, **changes)

@@ -35,10 +35,15 @@ _LIMITS = {
     "syscalls": "making most system calls",
     "user": "acting as your user",
 }
-_NO_SANDBOX = "none: only your own tasks are accepted, and they run without isolation"
+_OWN_ONLY = "only your own tasks are accepted"
+_NO_SANDBOX = f"none: {_OWN_ONLY}, and they run without isolation"
 # Limits that are strict only if the kernel enforces them with cgroups.
 _CGROUP_LIMITS = ("memory", "processes", "cpu")
 _DELEGATE = "systemd-run --user --scope -p Delegate=yes potluck provide URL"
+_ENGINE_GROUPS = (
+    "Let the container engine use control groups (runsc: without --ignore-cgroups), or:"
+    " potluck provider set sandbox=bwrap"
+)
 _NAMESPACES = Path("/proc/sys/user/max_user_namespaces")
 _APPARMOR = Path("/proc/sys/kernel/apparmor_restrict_unprivileged_userns")
 
@@ -59,7 +64,9 @@ def check_sandbox(machine: CheckedMachine) -> Iterator[Finding]:
         yield from (skipped(f"wall: {limit}", "needs: sandbox") for limit in _LIMITS)
         yield from check_kernel(is_working=False)
     else:
-        yield passed("sandbox", f"{chosen.report.driver}, tried out", needed)
+        yield check_strangers(
+            "sandbox", f"{chosen.report.driver}, tried out", chosen.report, needed
+        )
         yield from check_limits(chosen.report)
         yield check_containers(chosen.report, chosen.containers)
         yield from check_kernel(is_working=True)
@@ -71,7 +78,21 @@ def check_containers(sandbox: SandboxReport, containers: SandboxReport | None) -
     report = sandbox if TaskKind.CONTAINER in sandbox.kinds else containers
     if report is None:
         return skipped(name, "no engine that this user may use", needed)
-    return passed(name, f"{'; '.join(report.notes)}, tried out", needed)
+    return check_strangers(name, f"{'; '.join(report.notes)}, tried out", report, needed)
+
+
+def check_strangers(name: str, found: str, report: SandboxReport, needed: str) -> Finding:
+    """Warns if tasks of other accounts are not accepted, because a limit is missing."""
+    if report.is_safe_for_strangers:
+        return passed(name, found, needed)
+    missing = " and ".join(report.unlimited)
+    return warned(
+        name, f"{found}: {_OWN_ONLY}, because it does not limit {missing}", needed, _fix(report)
+    )
+
+
+def _fix(report: SandboxReport) -> str:
+    return _DELEGATE if report.driver == "bwrap" else _ENGINE_GROUPS
 
 
 def check_limits(report: SandboxReport) -> Iterator[Finding]:
@@ -80,7 +101,9 @@ def check_limits(report: SandboxReport) -> Iterator[Finding]:
         name, needed = f"wall: {limit}", f"keeps a task from {prevented}"
         is_strict = mechanism != "none" and (limit not in _CGROUP_LIMITS or "cgroup" in mechanism)
         found = "nothing" if mechanism == "none" else f"by {mechanism}"
-        yield passed(name, found, needed) if is_strict else warned(name, found, needed, _DELEGATE)
+        yield (
+            passed(name, found, needed) if is_strict else warned(name, found, needed, _fix(report))
+        )
 
 
 def _configured_sandbox(directory: Path) -> str:

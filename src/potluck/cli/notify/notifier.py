@@ -98,7 +98,7 @@ _BELL = "\a"
 def ring_bell(_: "Notice", screen: "Screen") -> str:
     """Rings the controlling terminal even if stderr is redirected."""
     if screen.err.is_terminal:
-        screen.err.write(_BELL)
+        screen.err.write_bytes(_BELL.encode())
         return ""
     with suppress(OSError), Path("/dev/tty").open("w", encoding="ascii") as terminal:
         terminal.write(_BELL)

@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from msgspec import Struct
+from msgspec import Struct, convert
 
 from potluck.cli.account.authorise import AUTHORISED_VARIABLE, has_expired
 from potluck.cli.operate.checklist import Checklist, Step
@@ -32,6 +32,7 @@ from potluck.cli.terminal.screen import Screen
 from potluck.consumer.identity.profile import Profile, load_url, profile_path
 from potluck.local.data_directory import part_directory
 from potluck.model.error import NodeKeyRefused, PotluckError, SandboxUnavailable, StartFailed
+from potluck.model.node import SandboxReport
 
 SERVER: Final = "server"
 PROVIDER: Final = "provider"
@@ -309,13 +310,14 @@ def describe_offer(registered: dict[str, Any]) -> list[str]:
     devices = [
         f"offers {device['kind'].upper()} {device['model']}" for device in registered["devices"]
     ]
-    sandbox = registered["sandbox"]
-    if sandbox["driver"] == "none":
-        return [*devices, "no sandbox: takes only your own tasks"]
-    names = " and ".join(sandbox[limit] for limit in ("memory", "processes", "cpu")).split(" and ")
+    sandbox = convert(registered["sandbox"], SandboxReport)
+    if not sandbox.is_safe_for_strangers:
+        missing = f"{sandbox.driver}, no limit of {' and '.join(sandbox.unlimited)}"
+        text = "no sandbox" if sandbox.driver == "none" else f"sandbox: {missing}"
+        return [*devices, f"{text}: takes only your own tasks"]
+    names = " and ".join((sandbox.memory, sandbox.processes, sandbox.cpu)).split(" and ")
     mechanisms = [name for name in dict.fromkeys(names) if name != "none"]
-    limits = f", limits by {' and '.join(mechanisms)}" if mechanisms else ""
-    return [*devices, f"sandbox: {sandbox['driver']}{limits}"]
+    return [*devices, f"sandbox: {sandbox.driver}, limits by {' and '.join(mechanisms)}"]
 
 
 def _show_check(step: Step, outcome: "FirstTask | PotluckError") -> None:

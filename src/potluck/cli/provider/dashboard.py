@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from potluck.cli.gpus.device_text import device_name, part_text, price_text, state_cell
-from potluck.cli.provider.machine import NO_SANDBOX, DeviceShown, MachineView
+from potluck.cli.provider.machine import DeviceShown, MachineView, own_tasks_only_sentence
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.screen import Pane, Tone, printable
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
@@ -31,8 +31,8 @@ def show_machine(pane: Pane, machine: MachineView) -> None:
     pane.line(f"{pane.paint(printable(machine.name), Tone.STRONG)} {facts}")
     for problem in machine.problems:
         pane.prose(printable(problem), Tone.BAD)
-    if not machine.sandbox.is_safe_for_strangers:
-        pane.prose(NO_SANDBOX, Tone.WAITING)
+    if sentence := own_tasks_only_sentence(machine.sandbox):
+        pane.prose(printable(sentence), Tone.WAITING)
     pane.line()
     _show_devices(pane, machine.devices)
     _show_reasons(pane, machine.devices)

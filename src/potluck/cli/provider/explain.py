@@ -2,7 +2,7 @@
 
 from potluck.cli.options import DataDirOption, JsonOption, ServerOption, connect
 from potluck.cli.provider.dashboard import device_reasons
-from potluck.cli.provider.machine import NO_SANDBOX, MachineView, view_from_provider
+from potluck.cli.provider.machine import MachineView, own_tasks_only_sentence, view_from_provider
 from potluck.cli.provider.target import NodeOption
 from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.model.error import NotRunning, PotluckError
@@ -64,8 +64,8 @@ def local_reasons(status: ProviderStatus) -> list[str]:
         reasons.append(f"The server at {status.url} has not answered for {silent}.")
     if status.is_draining:
         reasons.append("It is draining: it finishes running tasks, takes no new ones, and stops.")
-    if not status.sandbox.is_safe_for_strangers:
-        reasons.append(NO_SANDBOX)
+    if sentence := own_tasks_only_sentence(status.sandbox):
+        reasons.append(sentence)
     return [*reasons, *_device_lines(machine)]
 
 

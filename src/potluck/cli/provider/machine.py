@@ -18,7 +18,19 @@ from potluck.provider.control.message import AttemptNow, DeviceNow, ProviderStat
 from potluck.wire.consumer import DeviceView, NodeView
 from potluck.wire.device_status import DeviceSample, DeviceStatus
 
-NO_SANDBOX = "It has no sandbox: it takes your own tasks only, and they run without isolation."
+_NO_SANDBOX = "It has no sandbox: it takes your own tasks only, and they run without isolation."
+
+
+def own_tasks_only_sentence(sandbox: SandboxReport, tasks: str = "tasks") -> str:
+    """Why the sandbox runs tasks of the owner only; empty if it runs others' too."""
+    if sandbox.is_safe_for_strangers:
+        return ""
+    if sandbox.driver == "none":
+        return _NO_SANDBOX
+    missing = " and ".join(sandbox.unlimited)
+    return (
+        f"Its sandbox ({sandbox.driver}) does not limit {missing}: it takes your own {tasks} only."
+    )
 
 
 class DeviceShown(Struct, frozen=True):

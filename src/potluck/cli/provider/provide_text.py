@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import assert_never
 
+from potluck.cli.provider.machine import own_tasks_only_sentence
 from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.model.device import Availability, DeviceDescription, Standing
@@ -85,12 +86,19 @@ def _introduce(pane: Pane, registered: RegistrationDone) -> None:
         pane.line(f"  {printable(note)}", Tone.FAINT)
     if registered.containers is not None:
         pane.line(f"Images: {_sandbox(registered.containers)}")
-    if registered.own_tasks_only:
-        pane.line("Without a sandbox this machine takes your own tasks only.", Tone.WAITING)
+    _warn_of_own_tasks(pane, registered)
     pane.line(
         f"{printable(registered.name)} is in the pool at {registered.url}. Ctrl-C removes it.",
         Tone.GOOD,
     )
+
+
+def _warn_of_own_tasks(pane: Pane, registered: RegistrationDone) -> None:
+    sentences = [own_tasks_only_sentence(registered.sandbox)]
+    if registered.containers is not None:
+        sentences.append(own_tasks_only_sentence(registered.containers, "images"))
+    for sentence in filter(None, sentences):
+        pane.prose(printable(sentence), Tone.WAITING)
 
 
 def _device_row(device: DeviceDescription) -> list[Cell]:

@@ -11,7 +11,7 @@ from potluck.cli.provider.target import CommandTarget, NodeOption, open_target
 from potluck.cli.terminal.screen import Screen
 
 _WATCH_SECONDS = 2.0
-_HOME_AND_CLEAR = "\x1b[H\x1b[2J"
+_HOME_AND_CLEAR = b"\x1b[H\x1b[2J"
 
 
 def status(
@@ -38,7 +38,7 @@ def status(
 def _watch(screen: Screen, machine: CommandTarget) -> None:
     while True:
         if screen.out.is_live and not screen.json:
-            screen.out.write(_HOME_AND_CLEAR)
+            screen.out.write_bytes(_HOME_AND_CLEAR)
         _show(screen, machine)
         time.sleep(_WATCH_SECONDS)
 

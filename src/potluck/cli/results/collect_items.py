@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from potluck.cli.results.fetch import check_output, describe_fetched, describe_size
 from potluck.cli.results.item_log import NUMBER, STREAMS, split_by_item
 from potluck.cli.results.logs import log_pages
+from potluck.cli.results.output import write_stdout
 from potluck.cli.tasks.attempts import iter_attempts
 from potluck.cli.terminal.live_line import report_progress, resumable_transfer
 from potluck.cli.terminal.screen import Screen, printable
@@ -72,7 +73,7 @@ class ItemCollector(Struct, frozen=True):
                 yield from self._as_json(Path(scratch))
             elif self.directory is None:
                 for item in range(len(self.labels)):
-                    screen.out.write_bytes(_read(Path(scratch) / f"{item}.stdout"))
+                    write_stdout(screen, _read(Path(scratch) / f"{item}.stdout"))
             if self.directory is not None:
                 self._save(Path(scratch), self.directory, screen)
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from potluck.cli.notify.notifier import NotifyOption, build_notifier
-from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, connect
-from potluck.cli.results.fetch import TaskOutput
+from potluck.cli.options import JsonOption, NewestTaskArgument, RawOption, ServerOption, connect
 from potluck.cli.results.item_log import select_item
+from potluck.cli.results.output import TaskOutput
 from potluck.cli.tasks.attempts import iter_attempts
 from potluck.cli.tasks.resolve_task import resolve_task_to_read, short_id
 from potluck.cli.tasks.task_text import describe_stage, last_attempt
@@ -37,6 +37,7 @@ def logs(
         ),
     ] = None,
     notify: NotifyOption = None,
+    raw: RawOption = False,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -50,7 +51,7 @@ def logs(
             "--follow, --attempt and --item contradict each other.", "Use only one of them."
         )
     at_the_end = build_notifier(notify if follow else None)
-    screen = Screen(json)
+    screen = Screen(json, raw)
     output = TaskOutput(screen)
     with connect(server) as potluck:
         view = potluck.tasks.get(resolve_task_to_read(potluck, task, screen))
@@ -64,7 +65,10 @@ def logs(
             pages = _of_item(potluck, view, item)
         else:
             pages = log_pages(potluck, view.id, attempt)
-        has_shown = [_show(page, output, screen) for page in pages]
+        try:
+            has_shown = [_show(page, output, screen) for page in pages]
+        finally:
+            output.end()
         if not json and not any(has_shown):
             _show_empty(view if not follow else potluck.tasks.get(view.id), item, screen.err)
         if not at_the_end.is_silent:

@@ -11,6 +11,7 @@ from potluck.cli.notify.notifier import NotifyOption, build_notifier
 from potluck.cli.options import (
     JsonOption,
     NewestTaskArgument,
+    RawOption,
     ServerOption,
     connect,
     parse_directory,
@@ -26,6 +27,7 @@ from potluck.cli.results.fetch import (
 )
 from potluck.cli.results.function_value import FunctionValue, read_function_value
 from potluck.cli.results.logs import log_pages
+from potluck.cli.results.output import write_stdout
 from potluck.cli.results.usage import show_usage
 from potluck.cli.tasks.items import describe_counts, iter_failed_items, show_failed
 from potluck.cli.tasks.resolve_task import resolve_task_to_read, short_id
@@ -63,6 +65,7 @@ def result(
         ),
     ] = None,
     notify: NotifyOption = None,
+    raw: RawOption = False,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -75,7 +78,7 @@ def result(
     array gets a directory named by its number, with its output as stdout.txt.
     """
     at_the_end = build_notifier(notify if wait else None)
-    screen = Screen(json)
+    screen = Screen(json, raw)
     with connect(server) as potluck:
         task_id = resolve_task_to_read(potluck, task, screen)
         view = potluck.tasks.wait(task_id) if wait else _finished(potluck, task_id)
@@ -129,7 +132,7 @@ def _show_output(
         return {}
     stdout = _stdout(potluck, task)
     if not screen.json:
-        screen.out.write_bytes(stdout)
+        write_stdout(screen, stdout)
     return {"stdout": stdout.decode("utf-8", "replace")}
 
 

@@ -14,6 +14,7 @@ from potluck.cli.options import (
     DetachOption,
     DryRunOption,
     JsonOption,
+    RawOption,
     ServerOption,
     expand_option_groups,
     parse_directory,
@@ -86,6 +87,7 @@ def map_items(
     detach: DetachOption = False,
     notify: NotifyOption = None,
     dry_run: DryRunOption = False,
+    raw: RawOption = False,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -100,7 +102,7 @@ def map_items(
     The exit status is 0 if no more items failed than --allow-failures allows, and 1 otherwise.
     With --dry-run it is 0 if the task would start, now or later, and 1 if it never would.
     """
-    screen = Screen(json)
+    screen = Screen(json, raw)
     if not (task.raw["image"] or task.raw["template"]):
         _check_script(items, words.script)
     _check_order(items, words.script)

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from potluck.cli.notify.notifier import NotifyOption, build_notifier
-from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, connect
+from potluck.cli.options import JsonOption, NewestTaskArgument, RawOption, ServerOption, connect
 from potluck.cli.request.inputs import read_secrets
 from potluck.cli.request.options import option_info
 from potluck.cli.tasks.resolve_task import resolve_task_id, short_id
@@ -34,6 +34,7 @@ def retry(
     trust: Annotated[list[str] | None, option_info("trust")] = None,
     secrets_to_strangers: Annotated[bool, option_info("secrets-to-strangers")] = False,
     notify: NotifyOption = None,
+    raw: RawOption = False,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -44,7 +45,7 @@ def retry(
 
     Of an array only the items that did not succeed are run; they keep their numbers.
     """
-    screen = Screen(json)
+    screen = Screen(json, raw)
     secrets = read_secrets(secret or [], screen.err)
     at_the_end = build_notifier(notify if follow else None)
     with connect(server) as potluck:

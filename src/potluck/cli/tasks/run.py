@@ -11,6 +11,7 @@ from potluck.cli.options import (
     DetachOption,
     DryRunOption,
     JsonOption,
+    RawOption,
     ServerOption,
     expand_option_groups,
     parse_directory,
@@ -44,6 +45,7 @@ def run(
     detach: DetachOption = False,
     notify: NotifyOption = None,
     dry_run: DryRunOption = False,
+    raw: RawOption = False,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -64,7 +66,7 @@ def run(
     The exit status is the task's own; of an array, 0 if it succeeded and 1 if not. With --dry-run
     it is 0 if the task would start, now or later, and 1 if it never would.
     """
-    screen = Screen(json)
+    screen = Screen(json, raw)
     draft = draft_task(words, task, screen, is_dry_run=dry_run)
     check_output(output)
     warn_if_occupied(output, screen)

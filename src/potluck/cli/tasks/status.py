@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from potluck.consumer import Potluck
 
 _WATCH_SECONDS = 2.0
-_HOME_AND_CLEAR = "\x1b[H\x1b[2J"
+_HOME_AND_CLEAR = b"\x1b[H\x1b[2J"
 _MOST_ATTEMPTS = 3
 
 
@@ -61,7 +61,7 @@ def _refresh(potluck: "Potluck", task_id: str, screen: Screen, is_watched: bool)
         screen.emit({**msgspec.to_builtins(task), **extra})
         return task
     if is_watched and screen.out.is_live:
-        screen.out.write(_HOME_AND_CLEAR)
+        screen.out.write_bytes(_HOME_AND_CLEAR)
     _show(screen.out, task, explanation, datetime.now(UTC))
     return task
 

@@ -21,13 +21,13 @@ import msgspec
 from potluck.cli.notify.notifier import Notifier
 from potluck.cli.results.collect_items import ItemCollector
 from potluck.cli.results.fetch import (
-    TaskOutput,
     describe_fetched,
     describe_no_files,
     describe_size,
     fetch_files,
     written_bytes,
 )
+from potluck.cli.results.output import TaskOutput
 from potluck.cli.tasks.items import MOST_SHOWN, iter_failed_items, show_failed
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.tasks.task_text import (
@@ -147,6 +147,12 @@ class TaskWatcher:
             self._task.id, lambda error: self._inbox.put(Gap(error))
         )
         threading.Thread(target=self._listen, args=(follow,), daemon=True).start()
+        try:
+            return self._take_all()
+        finally:
+            self._output.end()
+
+    def _take_all(self) -> bool:
         while not self._task.state.is_final:
             try:
                 self._take(self._inbox.get())
@@ -180,6 +186,7 @@ class TaskWatcher:
         self._line.hide()
         self._output.show(event.page)
         if self._output.at_line_start:
+            self._output.end()
             self._line.unhide()
 
     def _stage(self, task: TaskView) -> str:

@@ -1,10 +1,12 @@
 """A command's output: results go to stdout, messages about them to stderr.
 
 With --json stdout carries only JSON. Colour is used only in a terminal, and not if NO_COLOR is set
-or the terminal is dumb.
+or the terminal is dumb. Whatever a text contains, a terminal is made to obey nothing but colours,
+line breaks and moves within the line.
 """
 
 import os
+import re
 import shutil
 import sys
 import textwrap
@@ -12,6 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TextIO
 
+from potluck.local.terminal_filter import filter_text
 from potluck.model.error import OutputLost
 from potluck.wire.codec import encode_json
 
@@ -70,10 +73,14 @@ class Pane:
         )
 
     def write(self, text: str) -> None:
+        self.write_filtered(filter_text(text) if self.is_terminal else text)
+
+    def write_filtered(self, text: str) -> None:
+        """Writes a text that has been filtered if this is a terminal."""
         self.write_bytes(text.encode(self._stream.encoding, "replace"))
 
     def write_bytes(self, data: bytes) -> None:
-        """Writes and flushes."""
+        """Writes exactly this, and flushes."""
         try:
             self._stream.buffer.write(data)
             self._stream.buffer.flush()
@@ -99,17 +106,29 @@ def _codes() -> dict[Tone, str]:
 _COLOURFUL = ("alacritty", "foot", "xterm-ghostty", "xterm-kitty", "wezterm")
 
 
-class Screen:
-    """Both outputs, and whether stdout is for programs."""
+_JSON_CONTROLS = re.compile("[\x7f-\x9f]")
 
-    def __init__(self, json: bool = False):
+
+class Screen:
+    """Both outputs, whether stdout is for programs, and whether tasks may control the terminal."""
+
+    def __init__(self, json: bool = False, is_raw: bool = False):
         self.json = json
+        self.is_raw = is_raw
         self.out = Pane(sys.stdout)
         self.err = Pane(sys.stderr)
 
     def emit(self, value: Any) -> None:
-        """Writes one JSON object on its own line."""
-        self.out.write_bytes(encode_json(value) + b"\n")
+        """Writes one JSON object on its own line.
+
+        In a terminal the control characters that JSON allows in texts are escaped as well.
+        """
+        data = encode_json(value) + b"\n"
+        if self.out.is_terminal:
+            data = _JSON_CONTROLS.sub(
+                lambda match: f"\\u{ord(match[0]):04x}", data.decode()
+            ).encode()
+        self.out.write_bytes(data)
 
 
 def open_streams() -> None:

@@ -38,7 +38,7 @@ _WORDS = {
     Refusal.OWN_TASKS_ONLY: _OwnerSentence(
         "belongs to another account",
         "belong to other accounts",
-        ", but without a sandbox it runs only its owner's tasks",
+        ", but without a sandbox that limits memory and processes it runs only its owner's",
     ),
     Refusal.OWNER: _OwnerSentence(
         "does not allow this owner's nodes", "do not allow this owner's nodes"

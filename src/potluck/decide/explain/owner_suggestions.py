@@ -77,7 +77,8 @@ def _runs_all(node: FreeNode, _asked: TaskCounts) -> _Changed:
 
 
 def _sandboxed(node: FreeNode, _asked: TaskCounts) -> _Changed:
-    return replace(node, own_tasks_only=False), "With a sandbox"
+    limited = replace(node, own_tasks_only=False, own_images_only=False)
+    return limited, "With a sandbox that limits memory and processes"
 
 
 def _cheaper(node: FreeNode, asked: TaskCounts) -> _Changed | None:

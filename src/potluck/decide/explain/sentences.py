@@ -14,8 +14,8 @@ _SECRETS = " (secrets go only to your own nodes and to wallets you trust: --trus
 # For one node, and for several.
 _SENTENCES = {
     Refusal.OWN_TASKS_ONLY: (
-        "runs only its owner's tasks, because it has no sandbox",
-        "run only their owners' tasks, because they have no sandbox",
+        "runs only its owner's tasks, because no sandbox limits memory and processes there",
+        "run only their owners' tasks, because no sandbox limits memory and processes there",
     ),
     Refusal.OWNER: (
         f"has an owner that the task does not allow{_SECRETS}",

@@ -21,7 +21,9 @@ _AVAILABLE = Availability.AVAILABLE
 class Refusal(StrEnum):
     """Why a node cannot take a task. Permanent reasons come before temporary ones."""
 
-    OWN_TASKS_ONLY = "own_tasks_only"  # the node has no sandbox and runs only its owner's tasks
+    OWN_TASKS_ONLY = (
+        "own_tasks_only"  # without a sandbox with limits it runs only its owner's tasks
+    )
     OWNER = "owner"  # the task does not allow its owner
     KIND = "kind"  # it cannot run this kind of task
     SANDBOX = "sandbox"  # its sandbox is weaker than the task requires
@@ -102,7 +104,7 @@ def suitable(task: WaitingTask, node: FreeNode) -> tuple[FreeDevice, ...] | Refu
 
 def _node_refusal(task: WaitingTask, node: FreeNode) -> Refusal | None:
     requirements = task.requirements
-    if node.own_tasks_only and node.account_id != task.account_id:
+    if not node.is_open_to(task.account_id, task.kind):
         return Refusal.OWN_TASKS_ONLY
     if requirements.owners and node.wallet not in requirements.owners:
         return Refusal.OWNER

@@ -217,16 +217,16 @@ def profile_key(node: FreeNode, asked: Container[str]) -> ProfileKey:
         )
         for each in node.devices
     )
-    owner = node.account_id if node.own_tasks_only else None
+    owner = node.account_id if node.own_tasks_only or node.own_images_only else None
     totals = (node.cores, node.memory_bytes, node.disk_bytes)
-    runs = (node.sandbox, node.kinds, node.containers, node.python)
+    runs = (node.sandbox, node.kinds, node.containers, node.python, node.own_tasks_only)
     wallet = node.wallet if node.wallet in asked else ""
     return ProfileKey((owner, totals, node.labels, runs, devices), wallet)
 
 
 def _named(node: FreeNode) -> frozenset[AccountId]:
     """The accounts that the node treats specially."""
-    own = frozenset([node.account_id] if node.own_tasks_only else ())
+    own = frozenset([node.account_id] if node.own_tasks_only or node.own_images_only else ())
     return own.union(*((each.allow or frozenset()) | each.deny for each in node.devices))
 
 

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from potluck.model.error import PotluckError, SandboxUnavailable
-from potluck.model.ids import AccountId
 from potluck.model.lease import Lease
 from potluck.model.script import ScriptMetadata
 from potluck.model.task import EndReason
@@ -75,7 +74,7 @@ class _PreparedRun(Struct, frozen=True):
 
 
 class Runner:
-    """Runs attempts, any number at a time; with `only_account_id`, those of one account."""
+    """Runs attempts, any number at a time, that `may_run` gives no reason against."""
 
     def __init__(
         self,
@@ -83,7 +82,6 @@ class Runner:
         preparer: Preparer,
         cache: FileCache,
         outcome_seconds: float,
-        only_account_id: AccountId | None,
         may_run: MayRun = accept_any,
         show: ExposeFunctions = NOTHING_SHOWN,
         warm: WarmSettings = DEFAULT_WARM_SETTINGS,
@@ -95,7 +93,6 @@ class Runner:
         self._driver = driver
         self._preparer = preparer
         self._cache = cache
-        self._only_account_id = only_account_id
         self._may_run = may_run
         self._exposure = DeviceExposer(show)
 
@@ -115,7 +112,6 @@ class Runner:
             return _failed(grant, reason, detail, time.monotonic() - began)
 
         try:
-            self._check_owner(grant)
             self._check_terms(grant)
             ready = await recall.unless(self._prepare_run(grant, masked, tell, freight))
             made = (ready.environment, ready.exposed, ready.inputs)
@@ -145,12 +141,6 @@ class Runner:
     def _release(self, name: str) -> None:
         self._preparer.release(name)
         self._cache.release(name)
-
-    def _check_owner(self, grant: Grant) -> None:
-        if self._only_account_id not in (None, grant.account_id):
-            raise SandboxUnavailable(
-                "This node has no sandbox and runs only tasks of its owner's account."
-            )
 
     def _check_terms(self, grant: Grant) -> None:
         if (why_not := self._may_run(grant)) is not None:

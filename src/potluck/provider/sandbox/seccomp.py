@@ -3,7 +3,8 @@
 The program is classic BPF over the kernel's `seccomp_data`. It guarantees that inside
 
 - no namespace is created or entered, nothing is mounted, no process is traced;
-- sockets are Unix, IP or netlink routing sockets only (no vsock, packet or crypto sockets);
+- sockets are Unix, TCP, UDP or netlink routing sockets only (no vsock, packet or crypto sockets,
+  no MPTCP, UDP-Lite, SCTP or raw ones);
 - no input is injected into a terminal, and the memory layout cannot be weakened;
 - a system call of another architecture or of the x32 ABI kills the process.
 
@@ -33,6 +34,7 @@ _LOAD = 0x20
 _EQUAL = 0x15
 _AT_LEAST = 0x35
 _ANY_BIT = 0x45
+_AND = 0x54
 _RETURN = 0x06
 
 # Return values, as in linux/seccomp.h.
@@ -55,6 +57,10 @@ UNSHARE_NAMESPACES = CLONE_NAMESPACES | 0x80
 
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 NETLINK_ROUTE = 0
+# The type's bits; the others of that argument are flags.
+TYPE_MASK, SOCK_STREAM, SOCK_DGRAM = 0xF, 1, 2
+# 0 is the ordinary one of these types.
+IP_PROTOCOLS = (0, 6, 17)
 TIOCSTI, TIOCLINUX = 0x5412, 0x541C
 PLAIN_PERSONALITY, ASK_PERSONALITY = 0, 0xFFFFFFFF
 
@@ -140,13 +146,23 @@ def _none_of(argument: int, values: tuple[int, ...], number: int) -> list[Instru
 
 
 def _only_ordinary_sockets() -> list[Instruction]:
-    """Unix and IP sockets of any kind; netlink for the routing table only (`if_nameindex`)."""
+    """Unix sockets, TCP and UDP; netlink for the routing table only (`if_nameindex`)."""
     netlink = _only(2, (NETLINK_ROUTE,), errno.EAFNOSUPPORT)
     return [
         _load_argument(0),
         (_EQUAL, 0, len(netlink), AF_NETLINK),
         *netlink,
-        *_only(0, (AF_UNIX, AF_INET, AF_INET6), errno.EAFNOSUPPORT),
+        (_EQUAL, 0, 1, AF_UNIX),
+        _return(_ALLOW),
+        (_EQUAL, 2, 0, AF_INET),
+        (_EQUAL, 1, 0, AF_INET6),
+        _return(_ERRNO | errno.EAFNOSUPPORT),
+        _load_argument(1),
+        (_AND, 0, 0, TYPE_MASK),
+        (_EQUAL, 2, 0, SOCK_STREAM),
+        (_EQUAL, 1, 0, SOCK_DGRAM),
+        _return(_ERRNO | errno.ESOCKTNOSUPPORT),
+        *_only(2, IP_PROTOCOLS, errno.EPROTONOSUPPORT),
     ]
 
 

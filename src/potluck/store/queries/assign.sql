@@ -45,8 +45,11 @@ WITH term AS (
 ), node AS (
     SELECT id, account_id FROM nodes
     WHERE id = :assignment.node_id AND state = 'online' AND is_polling
-        -- Without a sandbox a node runs only its owner's code.
-        AND (NOT own_tasks_only OR account_id = (SELECT account_id FROM task))
+        -- Without a sandbox that limits memory and processes a node runs only its owner's code.
+        AND (account_id = (SELECT account_id FROM task) OR NOT (own_tasks_only OR (
+            (SELECT kind FROM task) = 'container'
+            AND coalesce('none' IN (description #>> '{containers,memory}',
+                description #>> '{containers,processes}'), false))))
         -- Nor does it get secrets that are not for its owner.
         AND (SELECT owners = '[]' OR owners ? lower(address) FROM task, accounts
             WHERE accounts.id = nodes.account_id)

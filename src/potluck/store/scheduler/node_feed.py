@@ -10,7 +10,7 @@ from potluck.decide.reservations.duration_estimate import Durations
 from potluck.decide.types import DeviceShare, FreeDevice, FreeNode, RunningAttempt
 from potluck.model.device import WHOLE_DEVICE_MILLI, Availability, DeviceKind
 from potluck.model.ids import AccountId, AttemptId, DeviceId, NodeId, TaskId
-from potluck.model.node import SandboxReport, SandboxStrength
+from potluck.model.node import SandboxReport
 from potluck.store.database import Connection
 from potluck.store.scheduler.interning import Interner
 from potluck.store.scheduler.scheduler_feed import FeedPosition
@@ -122,7 +122,7 @@ class NodeFeed:
     def _node(self, row: Any, devices: list[FreeDevice]) -> FreeNode:
         finished, lost = row["finished_attempts"], row["lost_attempts"]
         sandbox = codec.decode_json(row["sandbox"], SandboxReport)
-        containers = row["containers"]
+        containers = row["containers"] and codec.decode_json(row["containers"], SandboxReport)
         return FreeNode(
             id=row["id"],
             account_id=row["account_id"],
@@ -139,7 +139,8 @@ class NodeFeed:
             reliability=(finished + 2) / (finished + lost + 2),
             sandbox=sandbox.strength,
             kinds=frozenset(sandbox.kinds),
-            containers=None if containers is None else _strength(containers),
+            containers=None if containers is None else containers.strength,
+            own_images_only=containers is not None and not containers.is_safe_for_strangers,
             python=".".join(row["python_version"].split(".")[:2]),
             wallet=row["wallet"].lower(),
         )
@@ -167,10 +168,6 @@ class NodeFeed:
                 attempt.consumer_id, attempt.name, of_items=attempt.is_array
             )
         return limit if item_seconds is None else min(limit, item_seconds * attempt.items)
-
-
-def _strength(report: bytes) -> SandboxStrength:
-    return codec.decode_json(report, SandboxReport).strength
 
 
 def _lists(terms: _Terms) -> WalletLists:

@@ -27,7 +27,6 @@ from tests.processes import await_true
 ENGINES = ("docker", "podman", "docker+runsc")
 # gVisor's own ways to trap system calls need more of a processor than a virtual one may have.
 _RUNSC_OPTIONS = ["--platform=ptrace", "--network=none", "--oci-seccomp"]
-_RUNSC = {"path": shutil.which("runsc"), "runtimeArgs": _RUNSC_OPTIONS}
 
 
 class Started(Struct, frozen=True):
@@ -66,13 +65,16 @@ def skip_unless_possible(name: str) -> None:
 
 
 @contextmanager
-def starting(name: str, wrapper: Sequence[str] = ()) -> Iterator[Started]:
+def starting(
+    name: str, wrapper: Sequence[str] = (), runsc_options: Sequence[str] = ()
+) -> Iterator[Started]:
     """With the words of a wrapper before its own, such as those that enter a namespace."""
     skip_unless_possible(name)
     # Short, since the path of a socket may have 107 characters.
     directory = Path(tempfile.mkdtemp(prefix="potluck-"))
     socket = directory / "engine.sock"
-    words = _podman(directory, socket) if name == "podman" else _dockerd(directory, socket)
+    is_podman = name == "podman"
+    words = _podman(directory, socket) if is_podman else _dockerd(directory, socket, runsc_options)
     with (directory / "log").open("wb") as log:
         process = subprocess.Popen(
             [*wrapper, *words], stdout=log, stderr=log, start_new_session=True, cwd=directory
@@ -94,7 +96,8 @@ def starting(name: str, wrapper: Sequence[str] = ()) -> Iterator[Started]:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _dockerd(directory: Path, socket: Path) -> list[str]:
+def _dockerd(directory: Path, socket: Path, runsc_options: Sequence[str]) -> list[str]:
+    runsc = {"path": shutil.which("runsc"), "runtimeArgs": [*_RUNSC_OPTIONS, *runsc_options]}
     settings = {
         "data-root": str(directory / "data"),
         "exec-root": str(directory / "exec"),
@@ -104,7 +107,7 @@ def _dockerd(directory: Path, socket: Path) -> list[str]:
         "iptables": False,
         "ip6tables": False,
         "ip-forward": False,
-        **({"runtimes": {"runsc": _RUNSC}} if _RUNSC["path"] else {}),
+        **({"runtimes": {"runsc": runsc}} if runsc["path"] else {}),
     }
     file = directory / "daemon.json"
     file.write_text(json.dumps(settings))

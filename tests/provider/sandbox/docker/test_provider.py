@@ -14,7 +14,7 @@ import potluck
 from potluck.consumer import Potluck
 from tests.cli.command_line import CommandLine
 from tests.processes import FAST, FAST_PROVIDER, Api, ProviderProcess, ServerProcess, await_true
-from tests.provider.sandbox.docker.engine import Started
+from tests.provider.sandbox.docker.engine import Started, starting
 from tests.provider.sandbox.docker.image import BARE, NAME, bring
 from tests.wallets import Wallet
 
@@ -101,6 +101,32 @@ def test_everything_runs_in_containers_where_the_owner_says_so(
         answers = list(doubled.using(client=client).map(range(50)))
         assert [value for value, _ in answers] == [2 * number for number in range(50)]
         assert {parent for _, parent in answers} == {1}, "our first process started it"
+
+
+@pytest.mark.long
+def test_gvisor_without_control_groups_runs_its_owners_tasks_only(tmp_path: Path) -> None:
+    place = tmp_path / "p1"
+    (place / "provider").mkdir(parents=True)
+    (place / "provider/provider.toml").write_text('sandbox = "runsc"\n')
+    with (
+        starting("docker+runsc", runsc_options=["--ignore-cgroups"]) as engine,
+        ServerProcess(tmp_path, 0, **FAST, POTLUCK_REGISTRATION="open") as server,
+        ProviderProcess(
+            place, server, **FAST_PROVIDER, POTLUCK_PROVIDER_DOCKER_URL=f"unix://{engine.socket}"
+        ),
+    ):
+        owner = server.client()
+        node = owner.get("/v1/nodes")["nodes"][0]
+        assert (node["sandbox"]["memory"], node["sandbox"]["processes"]) == ("none", "none")
+        assert node["own_tasks_only"]
+        stranger = server.client(server.sign_in(Wallet("stranger")))
+        waiting = stranger.submit("print(len(bytearray(10**9)))")
+        assert owner.finished(owner.submit("print(1)"))["state"] == "succeeded"
+        await_true(lambda: _waits_for(stranger, waiting) == "own_tasks_only", "it has to wait")
+
+
+def _waits_for(client: Api, task_id: str) -> str:
+    return str((client.get(f"/v1/tasks/{task_id}")["waiting"] or {}).get("code"))
 
 
 def _submit(client: Api, command: str) -> str:

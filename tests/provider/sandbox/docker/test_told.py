@@ -166,6 +166,16 @@ def test_the_filter_has_the_rules_of_bubblewraps(machine: Processor) -> None:
     assert allowed == {1, 2, 10, 16}
     assert refusing(rules, "socket", 16, 3, 9) == errno.EAFNOSUPPORT
     assert refusing(rules, "socket", (1 << 32) + 40, 1, 0) == errno.EAFNOSUPPORT
+    for family in (2, 10):
+        protocols = {
+            each for each in range(300) if refusing(rules, "socket", family, 1, each) is None
+        }
+        assert protocols == {0, 6, 17}
+        kinds = {each for each in range(16) if refusing(rules, "socket", family, each, 0) is None}
+        assert kinds == {1, 2}
+        assert refusing(rules, "socket", family, 1 | 0o2004000, 0) is None, "with flags"
+        assert refusing(rules, "socket", family, 1, 262) == errno.EPROTONOSUPPORT
+        assert refusing(rules, "socket", family, 5, 0) == errno.ESOCKTNOSUPPORT
     assert refusing(rules, "socketpair", 1, 1, 0) is None
     assert refusing(rules, "ioctl", 0, (1 << 32) + seccomp.TIOCSTI) == errno.EPERM
     for persona in (0, 0xFFFFFFFF):

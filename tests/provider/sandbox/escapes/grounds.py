@@ -33,7 +33,11 @@ _PLACES = {
     "opt": "/opt",
     "srv": "/srv",
     "shm": "/dev/shm",
+    "local-etc": "/usr/local/etc",
+    "local-src": "/usr/local/src",
+    "src": "/usr/src",
 }
+_BOOT = ("/proc/cmdline", "/proc/sys/kernel/random/boot_id")
 _FUSE = os.makedev(10, 229)
 _NETWORK = f"""
 ip link set lo up
@@ -86,7 +90,8 @@ def laid_out(as_root: bool) -> Iterator[Grounds]:
         told = stack.enter_context(_neighbour(canary, directory, uid))
         shown = str(directory / "shown")
         yranac = canary[::-1]
-        bait = Bait(yranac, files, told, _INTERFACE, _NEIGHBOURS, shown)
+        boot = {path: Path(path).read_text() for path in _BOOT}
+        bait = Bait(yranac, files, told, _INTERFACE, _NEIGHBOURS, shown, boot)
         yield Grounds(directory, uid, bait)
 
 

@@ -2,7 +2,12 @@
 
 import pytest
 
+from potluck.model.node import SandboxReport
+from potluck.model.task import TaskRequest
+from potluck.model.task_spec import ContainerSpec
+from potluck.model.terms import TaskKind
 from potluck.server.flow.schedule.assign import apply_assignments
+from potluck.server.flow.submit import submit
 from potluck.server.leader.memory import LeaderMemory
 from tests.server.flow.pool import Pool
 
@@ -39,6 +44,20 @@ async def test_a_plan_that_no_longer_holds_changes_nothing(pool: Pool, change: s
     await pool.sql(change)
     assert await apply_assignments(pool.services, pool.leads, [planned]) == []
     assert await pool.sql("SELECT count(*) FROM attempts") == 0
+
+
+async def test_an_engine_that_lost_its_limits_gets_no_image_of_another_account(pool: Pool) -> None:
+    engine = SandboxReport("docker", "cgroup v2", "cgroup v2")
+    plain = SandboxReport("bwrap", "watchdog", "watchdog", kinds=(TaskKind.SCRIPT,))
+    await pool.offer(sandbox=plain, containers=engine)
+    await submit.submit(pool.services, pool.alice, TaskRequest(ContainerSpec("busybox")), None)
+    memory = LeaderMemory(pool.services)
+    await memory.begin()
+    (planned,) = memory.known.scheduler.plan(memory.now, 10).assignments
+    await pool.sql(
+        "UPDATE nodes SET description = jsonb_set(description, '{containers,memory}', '\"none\"')"
+    )
+    assert await apply_assignments(pool.services, pool.leads, [planned]) == []
 
 
 async def test_a_plan_that_holds_comes_true(pool: Pool) -> None:

@@ -10,9 +10,11 @@ from potluck.model.task import EndReason, Requirements, TaskRequest, TaskState
 from potluck.model.task_spec import CommandSpec, ContainerSpec, FunctionSpec, ScriptSpec, TaskSpec
 from potluck.model.terms import TaskKind
 from potluck.server.flow.notify import task_stream
+from potluck.server.flow.schedule.explain_node import answer_about_node
 from potluck.server.flow.settle import cancel
 from potluck.server.flow.submit import submit
 from potluck.server.flow.submit.submit_many import submit_many
+from potluck.server.leader.memory import LeaderMemory
 from potluck.wire import codec
 from potluck.wire.provider import Started
 from tests.server.flow.pool import Pool, done, lease_of
@@ -116,7 +118,9 @@ async def test_a_mistyped_wallet_is_trusted_with_nothing(pool: Pool) -> None:
 
 
 async def test_a_node_is_given_what_it_can_run(pool: Pool) -> None:
-    plain = SandboxReport("bwrap", kinds=(TaskKind.SCRIPT, TaskKind.FUNCTION))
+    plain = SandboxReport(
+        "bwrap", "watchdog", "watchdog", kinds=(TaskKind.SCRIPT, TaskKind.FUNCTION)
+    )
     node = await pool.offer(devices=4, sandbox=plain, python_version="3.12.1")
     told = [
         await submit.submit(pool.services, pool.alice, TaskRequest(spec), None) for spec in KINDS
@@ -127,10 +131,49 @@ async def test_a_node_is_given_what_it_can_run(pool: Pool) -> None:
         (await task_stream.view(pool.services, pool.alice, each.id)).waiting for each in told[1:]
     ]
     assert [reason and reason.code for reason in reasons] == ["python", "kind", "kind"]
-    await pool.offer(node.node_id, devices=4, sandbox=plain, containers=SandboxReport("docker"))
+    await pool.offer(
+        node.node_id,
+        devices=4,
+        sandbox=plain,
+        containers=SandboxReport("docker", "watchdog", "watchdog"),
+    )
     await pool.plan()
     held = await pool.fetch(node.node_id)
     assert {grant.task_id for grant in held} >= {told[1].id, told[3].id}
+
+
+@pytest.mark.parametrize("missing", ["memory", "processes"])
+async def test_a_sandbox_without_a_limit_serves_its_owner_only(pool: Pool, missing: str) -> None:
+    """Whatever the node claims: it registers as one that takes every account's tasks."""
+    limited = SandboxReport("docker", "cgroup v2", "cgroup v2")
+    node = await pool.offer(devices=4, sandbox=replace(limited, **{missing: "none"}))
+    strangers = await pool.submit()
+    await pool.plan()
+    assert await pool.fetch(node.node_id) == []
+    waiting = (await task_stream.view(pool.services, pool.alice, strangers.id)).waiting
+    assert waiting is not None and waiting.code == "own_tasks_only"
+    memory = LeaderMemory(pool.services)
+    await memory.begin()
+    explained = answer_about_node(memory, node.node_id)
+    assert "limits memory and processes" in explained.sentence, "its owner can see why"
+    own = await submit.submit(pool.services, pool.bob, TaskRequest(KINDS[0]), None)
+    await pool.plan()
+    assert [grant.task_id for grant in await pool.fetch(node.node_id)] == [own.id]
+
+
+async def test_an_engine_without_limits_runs_images_of_its_owner_only(pool: Pool) -> None:
+    plain = SandboxReport("bwrap", "watchdog", "watchdog", kinds=(TaskKind.SCRIPT,))
+    unlimited = SandboxReport("docker", cpu="cgroup v2")
+    node = await pool.offer(devices=4, sandbox=plain, containers=unlimited)
+    script, image = TaskRequest(KINDS[0]), TaskRequest(KINDS[3])
+    taken = await submit.submit(pool.services, pool.alice, script, None)
+    strangers = await submit.submit(pool.services, pool.alice, image, None)
+    own = await submit.submit(pool.services, pool.bob, image, None)
+    await pool.plan()
+    grants = await pool.fetch(node.node_id)
+    assert {grant.task_id for grant in grants} == {taken.id, own.id}
+    waiting = (await task_stream.view(pool.services, pool.alice, strangers.id)).waiting
+    assert waiting is not None and waiting.code == "own_tasks_only"
 
 
 async def test_a_task_names_only_blobs_of_its_own_account(pool: Pool) -> None:

@@ -2,14 +2,15 @@
 
 It contains /usr and its links, read-only; the interpreter; the CA bundle; the linker cache; the
 list of OpenCL drivers; a synthetic passwd, group, hosts, nsswitch.conf and resolv.conf; a private
-/proc without /proc/driver; a minimal /dev with the granted device nodes; and the requested mounts.
-Writable are only
+/proc without /proc/driver and without what identifies the machine's boot; a minimal /dev with the
+granted device nodes; and the requested mounts. Writable are only
 
 - /work, a size-limited tmpfs, with /tmp as a link to /work/.tmp, so that both share `disk_bytes`;
 - /dev/shm, a tmpfs of at most `memory_bytes`, which counts as memory;
 - writable mounts, whose size the caller limits.
 
-There is no /home, /root, /var or /run, no socket, and nothing else of /etc.
+There is no /home, /root, /var or /run, no socket, and nothing else of /etc; directories of /usr in
+which administrators keep configuration, sources or data are empty.
 """
 
 import os
@@ -41,6 +42,9 @@ for line in open("/proc/self/maps"):
 """
 _USR_LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 _DRIVERS = Path("/proc/driver")
+# Of the machine's boot: its parameters, which may hold secrets, and its number.
+MASKED_FILES = ("/proc/cmdline", "/proc/bootconfig", "/proc/sys/kernel/random/boot_id")
+_HIDDEN = ("/usr/etc", "/usr/src", "/usr/local/etc", "/usr/local/src", "/usr/local/var")
 _LINKER_CACHE = Path("/etc/ld.so.cache")
 _OPENCL = Path("/etc/OpenCL")  # lists the drivers, which are below /usr
 # Default variables of every run outside of images.
@@ -76,7 +80,7 @@ class Python(Struct, frozen=True):
 def find_pythons(prefix: Path) -> tuple[Python, ...]:
     """Ways to start the Python that is installed at `prefix`, the simplest first."""
     prefix = prefix.resolve()
-    if prefix.is_relative_to("/usr"):
+    if prefix.is_relative_to("/usr") and not any(map(prefix.is_relative_to, hidden_directories())):
         return (Python(str(prefix / "bin" / _program(prefix))),)
     mounts = tuple(
         Mount(prefix / name, f"{_INSIDE}/{name}") for name in _SHOWN if (prefix / name).is_dir()
@@ -119,6 +123,12 @@ class InjectedFiles:
             os.close(self.descriptors.pop())
 
 
+def hidden_directories() -> list[str]:
+    """Those that exist here, and lie below /usr themselves."""
+    paths = {Path(name).resolve() for name in _HIDDEN if Path(name).is_dir()}
+    return sorted(str(path) for path in paths if path.is_relative_to("/usr"))
+
+
 def base_mounts(python: Python) -> list[Mount]:
     """The read-only part of this system that every run sees."""
     roots = [Path("/") / name for name in _USR_LINKS]
@@ -145,17 +155,21 @@ def base_options(python: Python) -> list[str]:
     for link, target in base_links().items():
         options += ["--symlink", target, link]
     options += ["--proc", "/proc", "--dev", "/dev"]
-    if _DRIVERS.is_dir():
-        options += ["--tmpfs", str(_DRIVERS)]
     return options
 
 
 def write_run_options(injected: InjectedFiles, confinement: Confinement, uid: int) -> None:
     """Options of one run: sizes, files, mounts, and its user in passwd."""
+    empty = [*hidden_directories(), *([str(_DRIVERS)] if _DRIVERS.is_dir() else [])]
+    for directory in empty:
+        injected.options += ["--tmpfs", directory]
     for target, text in TEXTS.items():
         injected.put(target, text.encode(), "0444")
     for target, text in account_files(uid).items():
         injected.put(target, text.encode(), "0444")
+    for target in filter(os.path.exists, MASKED_FILES):
+        data = str(injected.hold(b""))
+        injected.options += ["--perms", "0444", "--ro-bind-data", data, target]
     injected.options += _tmpfs("/dev/shm", confinement.memory_bytes)  # noqa: S108
     injected.options += _tmpfs(WORK, confinement.disk_bytes)
     injected.options += ["--perms", "0777", "--dir", f"{WORK}/.tmp"]
@@ -172,8 +186,8 @@ def write_run_options(injected: InjectedFiles, confinement: Confinement, uid: in
             str(node.source),
             node.target,
         ]
-    if _DRIVERS.is_dir():
-        injected.options += ["--remount-ro", str(_DRIVERS)]
+    for directory in empty:
+        injected.options += ["--remount-ro", directory]
     injected.options += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", WORK]
 
 

@@ -10,7 +10,13 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
-from potluck.provider.sandbox.bubblewrap.root_filesystem import HOSTNAME, TEXTS, account_files
+from potluck.provider.sandbox.bubblewrap.root_filesystem import (
+    HOSTNAME,
+    MASKED_FILES,
+    TEXTS,
+    account_files,
+    hidden_directories,
+)
 from potluck.provider.sandbox.docker import nvidia
 from potluck.provider.sandbox.docker.engine import Image
 from potluck.provider.sandbox.docker.root import InitCommand
@@ -24,8 +30,9 @@ _PERIOD_MICROSECONDS = 100_000
 _INIT_PROCESSES = 1
 # The rlimit is above the control group's limit, so that the latter is exceeded first.
 _PROCESS_SLACK = 8
-# Docker's own list, and what drivers reveal about devices.
-_MASKED = (
+# Docker's own list, what drivers reveal about devices, and what identifies the machine's boot.
+MASKED_PATHS = (
+    *MASKED_FILES,
     *("/proc/acpi", "/proc/asound", "/proc/driver", "/proc/interrupts", "/proc/kcore"),
     *("/proc/keys", "/proc/latency_stats", "/proc/sched_debug", "/proc/scsi"),
     *("/proc/timer_list", "/proc/timer_stats"),
@@ -129,7 +136,7 @@ class ContainerConfig(Struct, frozen=True):
             "ShmSize": self.confinement.memory_bytes,
             "Tmpfs": {"/sys": "size=64k,mode=0555"},
             "Mounts": [_bind(mount) for mount in self._mounts()],
-            "MaskedPaths": list(_MASKED),
+            "MaskedPaths": list(MASKED_PATHS),
             "ReadonlyPaths": list(_READ_ONLY),
             "LogConfig": {"Type": "none"},
             "RestartPolicy": {"Name": "no"},
@@ -149,12 +156,18 @@ class ContainerConfig(Struct, frozen=True):
         mounts = self.confinement.mounts
         return [
             *self.init.mounts,
+            *self._hidden(),
             *self._texts(),
             Mount(work.path, WORK, writable=True),
             Mount(work.temporary, "/tmp", writable=True),  # noqa: S108
             *self._volumes(),
             *(mount for mount in mounts if not mount.target.startswith(excluded)),
         ]
+
+    def _hidden(self) -> list[Mount]:
+        """Covers directories of this machine's /usr; an image has its own."""
+        paths = hidden_directories() if self.confinement.image is None else []
+        return [Mount(self.work.empty_directory(), path) for path in paths]
 
     def _texts(self) -> list[Mount]:
         texts = {**TEXTS, **account_files(self.user)}

@@ -19,7 +19,11 @@ from potluck.model.terms import TaskKind
 from potluck.provider.one_line import one_line
 from potluck.provider.sandbox.bubblewrap.bwrap import sandbox_name
 from potluck.provider.sandbox.bubblewrap.root_filesystem import Python, find_pythons
-from potluck.provider.sandbox.docker.container_config import ContainerDefaults, RuntimeOverhead
+from potluck.provider.sandbox.docker.container_config import (
+    MASKED_PATHS,
+    ContainerDefaults,
+    RuntimeOverhead,
+)
 from potluck.provider.sandbox.docker.engine import Engine, EngineError, EngineFacts, Image
 from potluck.provider.sandbox.docker.root import LABEL, build_own_image, init_on_own_image
 from potluck.provider.sandbox.docker.run import ContainerRun, ContainerSettings, ContainerUser
@@ -135,7 +139,7 @@ class DockerDriver:
     def _make_settings(self, facts: EngineFacts, python: Python, image: str) -> ContainerSettings:
         defaults = ContainerDefaults(
             label=f"{_NODE_LABEL}={self._name}",
-            security=("no-new-privileges", f"seccomp={self._filter(facts)}"),
+            security=("no-new-privileges", f"seccomp={self._filter(facts)}", *_masks(facts)),
             runtime=self._runtime,
             user_namespace="keep-id" if facts.name == "Podman" and facts.is_rootless else "",
             overhead=_GVISOR_OVERHEAD if self._runtime == RUNSC else RuntimeOverhead(),
@@ -240,6 +244,11 @@ class DockerDriver:
 
 class _TrialFailed(Exception):
     """A trial run did not confirm the confinement; the message says why."""
+
+
+def _masks(facts: EngineFacts) -> tuple[str, ...]:
+    """Podman ignores the paths of the container's configuration; it has an option for them."""
+    return (f"mask={':'.join(MASKED_PATHS)}",) if facts.name == "Podman" else ()
 
 
 def _syscall_mechanism(inside: dict[str, object], is_gvisor: bool) -> str:

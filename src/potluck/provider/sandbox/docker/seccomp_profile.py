@@ -6,7 +6,7 @@ processes of other architectures.
 """
 
 import errno
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from potluck.provider.sandbox import seccomp
 from potluck.provider.sandbox.syscalls import ABSENT, FORBIDDEN, Processor
@@ -47,14 +47,27 @@ def _any_bit(name: str, bits: int) -> list[Rule]:
 
 
 def _sockets() -> list[Rule]:
-    """Refuses all other families, and netlink except for the routing table."""
-    others = [family for family in range(max(_FAMILIES)) if family not in _FAMILIES]
-    refused = [_compared(0, "SCMP_CMP_EQ", family) for family in others]
-    refused.append(_compared(0, "SCMP_CMP_GT", max(_FAMILIES)))
-    rules = [_refuse(["socket"], errno.EAFNOSUPPORT, condition) for condition in refused]
+    """Refuses all other families, netlink except for the routing table, and of IP all but TCP and
+    UDP."""
+    rules = [_refuse(["socket"], errno.EAFNOSUPPORT, other) for other in _all_but(0, _FAMILIES)]
     netlink = _compared(0, "SCMP_CMP_EQ", seccomp.AF_NETLINK)
     not_routes = _differs(2, seccomp.NETLINK_ROUTE)
-    return [*rules, _refuse(["socket"], errno.EAFNOSUPPORT, netlink, not_routes)]
+    rules.append(_refuse(["socket"], errno.EAFNOSUPPORT, netlink, not_routes))
+    for family in (seccomp.AF_INET, seccomp.AF_INET6):
+        ip = _compared(0, "SCMP_CMP_EQ", family)
+        rules += [_refuse(["socket"], errno.ESOCKTNOSUPPORT, ip, other) for other in _OTHER_TYPES]
+        rules += [
+            _refuse(["socket"], errno.EPROTONOSUPPORT, ip, other)
+            for other in _all_but(2, seccomp.IP_PROTOCOLS)
+        ]
+    return rules
+
+
+def _all_but(argument: int, values: Sequence[int]) -> list[Condition]:
+    """One condition for each other value up to the largest, and one for all beyond."""
+    others = [value for value in range(max(values)) if value not in values]
+    conditions = [_compared(argument, "SCMP_CMP_EQ", value) for value in others]
+    return [*conditions, _compared(argument, "SCMP_CMP_GT", max(values))]
 
 
 def _personalities() -> list[Rule]:
@@ -85,3 +98,10 @@ def _masked(argument: int, mask: int, value: int) -> Condition:
 
 def _compared(argument: int, operation: str, value: int) -> Condition:
     return {"index": argument, "value": value, "valueTwo": 0, "op": operation}
+
+
+_OTHER_TYPES = [
+    _masked(1, seccomp.TYPE_MASK, kind)
+    for kind in range(seccomp.TYPE_MASK + 1)
+    if kind not in (seccomp.SOCK_STREAM, seccomp.SOCK_DGRAM)
+]

@@ -60,6 +60,12 @@ class ContainerWork:
         path.chmod(0o444)
         return path
 
+    def empty_directory(self) -> Path:
+        """Outside the work directory, to be mounted over what should not be seen."""
+        path = self._directory / "empty"
+        path.mkdir(exist_ok=True, mode=0o555)
+        return path
+
     def used_bytes(self) -> int:
         """Bytes that the kernel counts as the run's memory."""
         if not self.is_file_system:

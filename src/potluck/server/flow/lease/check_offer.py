@@ -24,13 +24,20 @@ Terms = TypeVar("Terms", DeviceTerms, TermsChange)
 
 
 def check_offer(offer: RegisterNode) -> RegisterNode:
-    """Returns the offer with wallets in canonical spelling. Raises if it is invalid."""
+    """Returns the offer with wallets in canonical spelling. Raises if it is invalid.
+
+    A node whose sandbox lacks a limit serves its owner only, whatever it claims.
+    """
     check_protocol(offer.protocol, offer.description.potluck_version)
     node = offer.description
     _check_uuids(node.devices)
     devices = tuple(replace(device, terms=_canonical(device.terms)) for device in node.devices)
     _check_names(devices)
-    return replace(offer, description=replace(node, devices=devices))
+    return replace(
+        offer,
+        description=replace(node, devices=devices),
+        own_tasks_only=offer.own_tasks_only or not node.sandbox.is_safe_for_strangers,
+    )
 
 
 def check_change(change: TermsChange) -> TermsChange:

@@ -31,6 +31,7 @@ _REFUSALS = {
     errno.EPERM,
     errno.EPROTONOSUPPORT,
     errno.EROFS,
+    errno.ESOCKTNOSUPPORT,
     errno.ESRCH,
     errno.EXDEV,
 }

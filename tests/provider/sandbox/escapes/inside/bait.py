@@ -31,6 +31,7 @@ class Bait:
     interface: str  # the only one that a probe may ever send anything through
     addresses: dict[str, str]  # behind it, where the neighbour answers
     shown: str  # a directory of the host that is mounted inside, with things it should not have
+    boot: dict[str, str]  # files of the kernel that say how and when the host was started
 
     @property
     def canary(self) -> str:

@@ -17,6 +17,9 @@ _PLACES = {
     "run": "in /run",
     "opt": "in /opt",
     "srv": "in /srv",
+    "local-etc": "in /usr/local/etc",
+    "local-src": "in /usr/local/src",
+    "src": "in /usr/src",
     "data-directory": "in the provider's data directory",
 }
 _OF_THE_SYSTEM = ("/etc/shadow", "/etc/machine-id", "/etc/ssh/sshd_config", "/boot", "/lost+found")

@@ -45,6 +45,19 @@ for _name, (_tries, _path) in _SECRETS.items():
     add(_name, _tries, partial(_reads, _path))
 
 
+def _same_boot(path: str, bait: Bait) -> str | None:
+    text = Path(path).read_text()
+    return text if text.strip() and text == bait.boot[path] else None
+
+
+_BOOT = {
+    "boot-parameters": ("read what the kernel was started with", "/proc/cmdline"),
+    "boot-number": ("recognise the machine by its boot", "/proc/sys/kernel/random/boot_id"),
+}
+for _name, (_tries, _path) in _BOOT.items():
+    add(_name, _tries, partial(_same_boot, _path))
+
+
 @probe("kernel-addresses", "learn where the kernel lies")
 def kernel_addresses(bait: Bait) -> str | None:
     with Path("/proc/kallsyms").open() as file:
