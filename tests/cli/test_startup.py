@@ -4,8 +4,8 @@ import subprocess
 import sys
 
 HEAVY = (
-    *("aiohttp", "asyncpg", "litestar", "psutil", "pynvml", "rich", "sqlalchemy", "structlog"),
-    *("tomlkit", "urllib3", "uvloop"),
+    *("aiohttp", "asyncpg", "litestar", "psutil", "pynvml", "rich", "structlog", "tomlkit"),
+    *("urllib3", "uvloop"),
 )
 
 
