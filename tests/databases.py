@@ -47,9 +47,20 @@ class Databases:
     @contextmanager
     def fresh(self) -> Iterator[str]:
         """The address of a database that nobody else uses and that ends with the block."""
+        with self._copied(_TEMPLATE) as url:
+            yield url
+
+    @contextmanager
+    def empty(self) -> Iterator[str]:
+        """The same without any tables."""
+        with self._copied("template0") as url:
+            yield url
+
+    @contextmanager
+    def _copied(self, template: str) -> Iterator[str]:
         name = f"test_{next(self._numbers)}"
         # As files: through the write-ahead log a copy takes five times the work.
-        copy = f"CREATE DATABASE {name} TEMPLATE {_TEMPLATE} STRATEGY file_copy"
+        copy = f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy"
         asyncio.run(self._execute(copy))
         try:
             yield self._url(name)
@@ -141,23 +152,32 @@ def find_system_postgres() -> Path | None:
 
 @contextmanager
 def system_databases(programs: Path) -> Iterator[Databases]:
-    with quick_directory() as directory:
-        process = _start_system_postgres(programs, directory)
-        try:
-            url = f"postgresql://potluck@/postgres?host={directory}"
-            _await_ready(url, process)
-            yield Databases(url)
-        finally:
-            process.send_signal(signal.SIGINT)
-            process.wait(30)
+    with quick_directory() as directory, running_postgres(programs, directory, 5432) as url:
+        yield Databases(url)
 
 
-def _start_system_postgres(programs: Path, directory: Path) -> subprocess.Popen[bytes]:
+@contextmanager
+def running_postgres(programs: Path, directory: Path, port: int, **settings: str) -> Iterator[str]:
+    """The address of its socket, where no password is needed."""
+    process = _start_postgres(programs, directory, {"port": str(port), **settings})
+    try:
+        url = f"postgresql://potluck@/postgres?host={directory}&port={port}"
+        _await_ready(url, process)
+        yield url
+    finally:
+        process.send_signal(signal.SIGINT)
+        process.wait(30)
+
+
+def _start_postgres(
+    programs: Path, directory: Path, given: dict[str, str]
+) -> subprocess.Popen[bytes]:
     data = directory / "data"
     with (directory / "log").open("wb") as log:
         made = spawn(programs / "initdb", ["-D", str(data), "-U", "potluck", "-A", "trust"], log)
         assert made.wait(60) == 0, (directory / "log").read_text()
-        settings = {**_FAST, "listen_addresses": "", "unix_socket_directories": str(directory)}
+        private = {"listen_addresses": "", "unix_socket_directories": str(directory)}
+        settings = {**_FAST, **private, **given}
         options = [f"--{name}={value}" for name, value in settings.items()]
         return spawn(programs / "postgres", ["-D", str(data), *options], log)
 

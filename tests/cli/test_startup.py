@@ -13,7 +13,7 @@ from potluck.cli.terminal.help_text import join_lines
 
 SLOW = (
     *("Crypto", "aiohttp", "asyncpg", "coincurve", "litestar", "psutil", "pydantic", "pynvml"),
-    *("rich", "sqlalchemy", "structlog", "tomlkit", "uvloop"),
+    *("rich", "structlog", "tomlkit", "uvloop"),
 )
 NETWORK = "urllib3"
 SHOW_MODULES = """

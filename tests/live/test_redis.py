@@ -171,3 +171,9 @@ async def test_a_stranger_s_message_is_ignored(
 async def test_an_address_that_makes_no_sense_is_refused() -> None:
     with pytest.raises(BadSettings, match="Redis address"):
         await RedisLive.connect("http://localhost")
+
+
+async def test_the_password_of_an_address_that_makes_no_sense_is_not_in_the_sentence() -> None:
+    with pytest.raises(BadSettings) as raised:
+        await RedisLive.connect("redis://:secret/x@localhost/0")
+    assert "secret" not in raised.value.detail and raised.value.__cause__ is None

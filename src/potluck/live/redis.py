@@ -160,9 +160,11 @@ def _client(url: str) -> Redis:
             # A pooled connection may have died with an earlier Redis: retry once on a new one.
             retry=Retry(NoBackoff(), 1),
         )
-    except ValueError as error:
+    except ValueError:
+        # Its text may have a piece of the password in it.
         raise BadSettings(
-            f"The Redis address is not valid: {error}.",
-            "Write it like redis://host:6379/0, rediss://… for TLS, or unix:///path/to/socket.",
-        ) from error
+            "The Redis address is not valid.",
+            "Write it like redis://host:6379/0, rediss://… for TLS, or unix:///path/to/socket, and"
+            " special characters of the password percent-encoded.",
+        ) from None
     return Redis.from_pool(pool)

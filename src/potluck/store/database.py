@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import asyncpg
 
 from potluck.model.error import Unavailable
+from potluck.store.connector import CONNECT_SECONDS, DatabaseConnector
 from potluck.wire import codec
 
 Connection: TypeAlias = asyncpg.Connection
@@ -50,9 +51,10 @@ class Database:
     async def connect(
         cls, url: str, max_connections: int = 16, idle_transaction_seconds: float = 3.0
     ) -> "Database":
+        connector = DatabaseConnector(url)
         try:
             connections = await asyncpg.create_pool(
-                url,
+                connect=lambda _, **options: connector.connect(**options),
                 min_size=0,
                 max_size=max_connections + 1,
                 command_timeout=30,
@@ -116,7 +118,7 @@ class Database:
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Connection]:
         try:
-            async with self._pool.acquire(timeout=10) as connection:
+            async with self._pool.acquire(timeout=CONNECT_SECONDS) as connection:
                 yield connection
         except NOT_NOW as error:
             raise unavailable() from error
