@@ -4,12 +4,13 @@ Alembic and SQLAlchemy take a second to import, so they are loaded only if there
 run.
 """
 
+import ssl
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import asyncpg
 
-from potluck.model.error import BadSettings
+from potluck.model.error import BadSettings, Unavailable
 from potluck.store.database import NOT_NOW, unavailable
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ _MIGRATIONS = Path(__file__).parent / "migrations"
 # Any constant, the same on every instance.
 _LOCK = 7_046_029_254_386_353_131
 
+# An invalid address, an untrusted certificate, a socket of another user: waiting changes nothing.
+_REFUSED = (ValueError, ssl.SSLError, PermissionError, asyncpg.InterfaceError)
+
 
 async def migrate(url: str) -> None:
     """Safe when several instances start at once."""
@@ -29,11 +33,20 @@ async def migrate(url: str) -> None:
 
 
 async def check_address(url: str) -> None:
-    """Checks a configured database, and explains what is wrong with it."""
+    """Raises Unavailable if the configured database is away or starting, and BadSettings if it
+    refuses this address or is too old."""
     try:
         connection = await asyncpg.connect(url, timeout=10)
-    except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        raise _bad_address(f"does not answer: {error}") from error
+    except _REFUSED as error:
+        raise _bad_address(f"cannot be used: {error}") from error
+    except NOT_NOW as error:
+        reason = str(error) or type(error).__name__
+        raise Unavailable(
+            f"The PostgreSQL in --database-url does not answer: {reason}",
+            "Make sure that it runs, and that host and port are right.",
+        ) from error
+    except asyncpg.PostgresError as error:
+        raise _bad_address(f"refuses the connection: {error}") from error
     version = connection.get_server_version()
     await connection.close()
     if version.major < OLDEST_POSTGRES:
