@@ -111,9 +111,7 @@ def test_a_schema_of_another_version_is_shown(
     databases: Databases, tmp_path: Path, stack: ExitStack
 ) -> None:
     url = stack.enter_context(databases.fresh())
-    server = stack.enter_context(
-        ServerProcess(tmp_path, 0, **{"POTLUCK_DATABASE_URL": url}, **OFTEN)
-    )
+    server = stack.enter_context(ServerProcess(tmp_path, 0, POTLUCK_DATABASE_URL=url, **OFTEN))
     execute(url, "UPDATE schema_version SET version_num = '9999'")
     assert "the schema is 9999" in await_ill(server, "migrations")["migrations"]
 
@@ -141,9 +139,7 @@ def test_a_disk_of_the_database_that_is_full_is_shown_logged_and_told(
 ) -> None:
     """PostgreSQL's own error, by a trigger: the leader's row cannot be written, nor a task."""
     url = stack.enter_context(databases.fresh())
-    server = stack.enter_context(
-        ServerProcess(tmp_path, 0, **{"POTLUCK_DATABASE_URL": url}, **OFTEN)
-    )
+    server = stack.enter_context(ServerProcess(tmp_path, 0, POTLUCK_DATABASE_URL=url, **OFTEN))
     client = server.client()
     await_ill(server)
     execute(
@@ -154,7 +150,7 @@ def test_a_disk_of_the_database_that_is_full_is_shown_logged_and_told(
     for table in ("leader", "tasks"):
         execute(
             url,
-            f"CREATE TRIGGER full BEFORE INSERT OR UPDATE ON {table}"
+            f"CREATE TRIGGER no_space BEFORE INSERT OR UPDATE ON {table}"
             " FOR EACH ROW EXECUTE FUNCTION refuse()",
         )
     await_true(lambda: ill(server).get("disk") == "the database's disk is full", "it is shown")

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 import redis.asyncio
 
-from potluck.live.redis import RedisLive
-from potluck.model.error import BadSettings
+from potluck.live.redis import RedisLive, check_redis
+from potluck.model.error import BadSettings, Unavailable
 from tests.redis_server import RedisServer
 
 SOON_SECONDS = 10.0
@@ -171,3 +171,19 @@ async def test_a_stranger_s_message_is_ignored(
 async def test_an_address_that_makes_no_sense_is_refused() -> None:
     with pytest.raises(BadSettings, match="Redis address"):
         await RedisLive.connect("http://localhost")
+
+
+async def test_what_is_away_is_told_from_what_refuses(own_redis: RedisServer) -> None:
+    """A starting server waits for the first, and not for the second."""
+    await check_redis(own_redis.url)
+    with pytest.raises(BadSettings, match="out of range"):
+        await check_redis(f"{own_redis.url}?db=999")
+    async with redis.asyncio.Redis.from_url(own_redis.url) as client:
+        await client.config_set("requirepass", "right")
+    for url in (own_redis.url, f"{own_redis.url}?password=wrong"):
+        with pytest.raises(BadSettings, match="refuses the address"):
+            await check_redis(url)
+    await check_redis(f"{own_redis.url}?password=right")
+    own_redis.kill()
+    with pytest.raises(Unavailable, match="No server answers"):
+        await check_redis(own_redis.url)

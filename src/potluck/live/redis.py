@@ -155,12 +155,13 @@ async def check_redis(url: str) -> None:
     client = _client(url)
     try:
         await client.ping()
-    except (AuthenticationError, ResponseError) as error:
-        raise BadSettings(
-            f"Redis refuses the address in --redis-url: {error}.",
-            "Check its user, password and database number.",
-        ) from error
     except (RedisError, OSError) as error:
+        # The client makes a connection error of what a new connection is refused for.
+        if isinstance(error.__cause__ or error, AuthenticationError | ResponseError):
+            raise BadSettings(
+                f"Redis refuses the address in --redis-url: {error}",
+                "Check its user, password and database number.",
+            ) from error
         raise Unavailable(
             f"No server answers at the address in --redis-url: {error}",
             "Start Redis or Valkey there, or omit the option to run a single instance.",

@@ -55,8 +55,8 @@ class StartWait(Struct, frozen=True):
             log.info("available", service=service)
 
     def _say(self, service: str, detail: str, left_seconds: float) -> None:
-        self.announce(service, detail)
         log.warning("waiting", service=service, detail=detail, seconds_left=round(left_seconds))
+        self.announce(service, detail)
 
     async def _or_stop(self, work: Awaitable[None]) -> None:
         working = asyncio.ensure_future(work)
