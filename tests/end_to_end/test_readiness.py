@@ -78,7 +78,7 @@ def test_without_the_database_it_is_not_ready_until_it_is_back(
     tmp_path: Path, stack: ExitStack
 ) -> None:
     """Stopped and not killed: it accepts connections, and says nothing."""
-    server = stack.enter_context(WholeServerProcess(tmp_path, **OFTEN))
+    server = stack.enter_context(WholeServerProcess(tmp_path, 0, **OFTEN))
     await_ill(server)
     (pid_file,) = (tmp_path / "server" / "postgres").rglob("postmaster.pid")
     postmaster = pid_file.read_text().split()[0]
