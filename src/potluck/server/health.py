@@ -10,7 +10,7 @@ UNKNOWN = "unknown"
 _NEEDED = ("database",)
 
 
-class Health:
+class HealthRecord:
     """Read by every health check, so that a request for it costs nothing."""
 
     def __init__(self) -> None:

@@ -10,7 +10,7 @@ from potluck.server.contract_wallet import ContractWallets
 from potluck.server.database_clock import DatabaseClock
 from potluck.server.derived_keys import Keys
 from potluck.server.egress.types import EgressSender
-from potluck.server.health import Health
+from potluck.server.health import HealthRecord
 from potluck.server.package_wheel import OwnWheel
 from potluck.server.rate_limiter import Limiter
 from potluck.server.recently_seen import RecentlySeen
@@ -35,7 +35,7 @@ class Services(Struct, frozen=True):
     outward: EgressSender  # the only way to send to an address that a user supplied
     stopping: asyncio.Event  # set when this instance stops; ends long polls and streams
     clock: DatabaseClock = field(default_factory=DatabaseClock)  # the time of all instances
-    health: Health = field(default_factory=Health)  # as the last check found it
+    health: HealthRecord = field(default_factory=HealthRecord)  # as the last check found it
     assemblies: Assemblies = field(default_factory=Assemblies)  # uploads being assembled
     recently_seen: RecentlySeen = field(default_factory=RecentlySeen)
     wheel: OwnWheel | None = None  # of the running code, for clients to install
