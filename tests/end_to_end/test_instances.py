@@ -26,7 +26,7 @@ def test_two_instances_share_the_work_and_one_takes_over(
         first.kill()
         after = second.client().submit("print('still here')")
         assert second.client().finished(after)["state"] == "succeeded"
-        await_true(lambda: second.client().call("GET", "/readyz").status == 200, "it leads")
+        await_true(lambda: second.client().get("/readyz")["parts"]["leader"] == "ok", "it leads")
 
 
 def test_what_happens_on_one_instance_is_told_on_the_other(

@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 import redis.asyncio
 
-from potluck.live.redis import RedisLive
-from potluck.model.error import BadSettings
+from potluck.live.redis import RedisLive, check_redis
+from potluck.model.error import BadSettings, Unavailable
 from tests.redis_server import RedisServer
 
 SOON_SECONDS = 10.0
@@ -177,3 +177,19 @@ async def test_the_password_of_an_address_that_makes_no_sense_is_not_in_the_sent
     with pytest.raises(BadSettings) as raised:
         await RedisLive.connect("redis://:secret/x@localhost/0")
     assert "secret" not in raised.value.detail and raised.value.__cause__ is None
+
+
+async def test_what_is_away_is_told_from_what_refuses(own_redis: RedisServer) -> None:
+    """A starting server waits for the first, and not for the second."""
+    await check_redis(own_redis.url)
+    with pytest.raises(BadSettings, match="out of range"):
+        await check_redis(f"{own_redis.url}?db=999")
+    async with redis.asyncio.Redis.from_url(own_redis.url) as client:
+        await client.config_set("requirepass", "right")
+    for url in (own_redis.url, f"{own_redis.url}?password=wrong"):
+        with pytest.raises(BadSettings, match="refuses the address"):
+            await check_redis(url)
+    await check_redis(f"{own_redis.url}?password=right")
+    own_redis.kill()
+    with pytest.raises(Unavailable, match="No server answers"):
+        await check_redis(own_redis.url)

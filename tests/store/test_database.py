@@ -1,11 +1,16 @@
 """Connections and transactions."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from urllib.parse import urlsplit
 
 import pytest
 
+from potluck.model.error import BadSettings, Unavailable
 from potluck.store.database import Database
+from potluck.store.schema import check_address
 
 
 @pytest.fixture
@@ -35,3 +40,47 @@ async def test_who_is_called_off_ends_at_whatever_step_it_is(database: Database)
             await asyncio.sleep(0)
         assert not went_on, f"after {steps} steps"
         assert asking.cancelled()
+
+
+async def test_health_is_checked_while_requests_hold_all_connections(database: Database) -> None:
+    """A busy server is not one whose database is away."""
+    async with AsyncExitStack() as stack:
+        for _ in range(4):
+            await stack.enter_async_context(database.transaction())
+        async with (
+            asyncio.timeout(5),
+            database.kept_transaction(),
+            database.kept_statement() as own,
+        ):
+            assert await own.fetchval("SELECT 1") == 1
+
+
+async def test_a_full_disk_is_told_by_its_name(database: Database) -> None:
+    refuse = "DO $$ BEGIN RAISE EXCEPTION 'x' USING ERRCODE = 'disk_full'; END $$"
+    assert not database.is_disk_full
+    with pytest.raises(Unavailable, match="disk of the server's database is full"):
+        async with database.transaction() as connection:
+            await connection.execute(refuse)
+    assert database.is_disk_full
+
+
+def _with(url: str, **changes: str) -> str:
+    return urlsplit(url)._replace(**changes).geturl()
+
+
+async def test_an_address_that_is_away_is_told_from_one_that_refuses(database_url: str) -> None:
+    """A starting server waits for the first, and not for the second."""
+    await check_address(database_url)
+    with pytest.raises(Unavailable, match="does not answer"):
+        await check_address(_with(database_url, query="host=/nowhere"))
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        closed = other.getsockname()[1]
+    with pytest.raises(Unavailable, match="does not answer"):
+        await check_address(f"postgresql://potluck:x@127.0.0.1:{closed}/potluck")
+    for url, words in (
+        (_with(database_url, path="/nowhere"), '"nowhere" does not exist'),
+        (_with(database_url, netloc="potluck:wrong@"), "password authentication failed"),
+        ("nonsense", "cannot be used"),
+    ):
+        with pytest.raises(BadSettings, match=words):
+            await check_address(url)

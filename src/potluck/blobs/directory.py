@@ -24,6 +24,7 @@ from potluck.model.error import NotFound, Unavailable
 
 # No key begins with a dot, so this is never listed.
 _UNFINISHED = ".unfinished"
+_PAGE_BYTES = 4096
 
 T = TypeVar("T")
 
@@ -96,6 +97,16 @@ class DirectoryBlobs:
     async def delete(self, keys: Sequence[str]) -> None:
         paths = [self._path(key) for key in keys]
         await _off_the_loop(lambda: self._delete(paths))
+
+    async def check(self) -> None:
+        """Writes a page: a quota or a read-only file system shows in no number."""
+
+        def write() -> None:
+            with _TemporaryFile(self._unfinished) as draft:
+                draft.open()
+                draft.write(bytes(_PAGE_BYTES))
+
+        await _off_the_loop(write)
 
     async def sign(self, key: str, seconds: float) -> str | None:  # noqa: ARG002
         return None

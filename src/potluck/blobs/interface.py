@@ -68,6 +68,10 @@ class Blobs(Protocol):
         """A missing key is not an error."""
         ...
 
+    async def check(self) -> None:
+        """Raises if nothing can be stored now."""
+        ...
+
     async def sign(self, key: str, seconds: float) -> str | None:
         """A URL from which anyone can read the blob for this time; None if unsupported."""
         ...

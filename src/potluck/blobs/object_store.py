@@ -17,7 +17,7 @@ from typing import IO, TypeVar
 
 import obstore
 import structlog
-from obstore.exceptions import BaseError
+from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 from obstore.store import AzureStore, GCSStore, S3Store, from_url
 
 from potluck.blobs.interface import STEP_BYTES, Assembled, check_key, check_prefix, rechunk
@@ -52,14 +52,16 @@ class ObjectStoreBlobs:
         self._threads = ThreadPoolExecutor(_THREADS, "object-store")
 
     async def check(self) -> None:
-        """Raises at the start if every request would fail."""
+        """Raises BadSettings if the store refuses the credentials, Unavailable if it is away."""
         try:
             with suppress(NotFound):
                 await self._off_the_loop(partial(obstore.head, self._store, "potluck"))
         except Unavailable as error:
+            if not isinstance(error.__cause__, PermissionDeniedError | UnauthenticatedError):
+                raise
             raise BadSettings(
-                "The object store in POTLUCK_BLOBS_URL does not answer correctly.",
-                "See the log; check its address, the bucket and the credentials.",
+                "The object store refuses the server's credentials.",
+                "See the log; check POTLUCK_BLOBS_URL, the bucket and the credentials.",
             ) from error
 
     def close(self) -> None:

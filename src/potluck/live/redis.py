@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import cast
 
+from redis import AuthenticationError, RedisError, ResponseError
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
@@ -18,7 +19,7 @@ from potluck.live.listeners import Listeners
 from potluck.live.redis_outage import Outage
 from potluck.live.token_buckets import Buckets
 from potluck.live.wake_channel import WakeChannel
-from potluck.model.error import BadSettings
+from potluck.model.error import BadSettings, Unavailable
 
 _PREFIX = "potluck:"
 _ANSWER_SECONDS = 1.0
@@ -147,6 +148,26 @@ class RedisLive:
     async def close(self) -> None:
         await self._channel.close()
         await self._client.aclose()
+
+
+async def check_redis(url: str) -> None:
+    """Raises Unavailable if Redis is away, and BadSettings if it refuses this address."""
+    client = _client(url)
+    try:
+        await client.ping()
+    except (RedisError, OSError) as error:
+        # The client makes a connection error of what a new connection is refused for.
+        if isinstance(error.__cause__ or error, AuthenticationError | ResponseError):
+            raise BadSettings(
+                f"Redis refuses the address in --redis-url: {error}",
+                "Check its user, password and database number.",
+            ) from error
+        raise Unavailable(
+            f"No server answers at the address in --redis-url: {error}",
+            "Start Redis or Valkey there, or omit the option to run a single instance.",
+        ) from error
+    finally:
+        await client.aclose()
 
 
 def _client(url: str) -> Redis:

@@ -20,7 +20,7 @@ from potluck.blobs.interface import Blobs
 from potluck.live.in_process import InProcessLive
 from potluck.live.interface import Live
 from potluck.local.data_directory import held
-from potluck.model.error import BadSettings, DataDirectoryInUse, PortTaken
+from potluck.model.error import DataDirectoryInUse, PortTaken, Unavailable
 from potluck.server import topics
 from potluck.server.accounts.first_admin import install_operator
 from potluck.server.api.app import make_app
@@ -30,6 +30,7 @@ from potluck.server.egress.send import GuardedSender
 from potluck.server.encryption.open_vault import open_vault
 from potluck.server.http.server import http_server, wait_for_first
 from potluck.server.http.tls import Tls, open_tls
+from potluck.server.loops.health import HealthLoop
 from potluck.server.loops.leadership import LeadershipLoop
 from potluck.server.origins import certificate_names, origins
 from potluck.server.package_wheel import build_own_wheel
@@ -38,7 +39,9 @@ from potluck.server.postgres import embedded_postgres
 from potluck.server.rate_limiter import Limiter
 from potluck.server.services import Services
 from potluck.server.settings import ServerSettings
+from potluck.server.start_wait import StartWait, StoppedWaiting
 from potluck.store.database import Database
+from potluck.store.new_ids import clock_source, use_id_source
 from potluck.store.schema import check_address, migrate
 from potluck.wire.package import Package
 
@@ -54,19 +57,37 @@ class RunningServer(Struct, frozen=True):
     package: Package | None  # the wheel that clients install, if this code was installed
 
 
-async def serve(settings: ServerSettings, ready: Callable[[RunningServer], None]) -> None:
-    """Runs until SIGTERM or SIGINT. Raises if the server cannot start."""
+async def serve(
+    settings: ServerSettings,
+    ready: Callable[[RunningServer], None],
+    waiting: Callable[[str, str], None],
+) -> None:
+    """Runs until SIGTERM or SIGINT. Raises if the server cannot start.
+
+    `waiting` gets the name of a service that does not answer yet, and why.
+    """
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     order_by_name(settings.order_policy)
     placement_by_name(settings.placement_policy)
+    wait = StartWait(settings.start_wait_seconds, stop, waiting)
     async with AsyncExitStack() as stack:
         stack.enter_context(held(settings.data_directory, _in_use(settings.data_directory)))
         listener = stack.enter_context(_bind(settings))
         host, port = listener.getsockname()[:2]
         tls = open_tls(settings, settings.data_directory, lambda: certificate_names(settings))
-        services = await stack.enter_async_context(_services(settings, port, tls))
+        blobs = await stack.enter_async_context(_blobs(settings))
+        try:
+            await _wait_for_services(settings, blobs, wait)
+        except StoppedWaiting:
+            return
+        _listen(listener, settings)
+        services = await stack.enter_async_context(_services(settings, blobs, port, tls))
+        stack.enter_context(use_id_source(clock_source(services.clock.now)))
+        health = HealthLoop(services)
+        await health.run_once()
+        await stack.enter_async_context(_background(health.run()))
         admin_invite = await install_operator(services)
         await stack.enter_async_context(_background(LeadershipLoop(services).run()))
         server = await stack.enter_async_context(_http(services, listener, tls))
@@ -76,7 +97,7 @@ async def serve(settings: ServerSettings, ready: Callable[[RunningServer], None]
         fingerprint = None if tls is None else tls.fingerprint
         package = None if services.wheel is None else services.wheel.package
         ready(RunningServer(services.origins[0], fingerprint, admin_invite, package))
-        log.info("ready", host=host, port=port)
+        log.info("ready", host=host, port=port, instance=services.instance)
         await wait_for_first(server, stop)
         log.info("stopping")
 
@@ -90,25 +111,54 @@ def _in_use(directory: Path) -> DataDirectoryInUse:
 
 @contextmanager
 def _bind(settings: ServerSettings) -> Any:
-    """Binds first, so that a taken port fails before anything else is started."""
+    """Binds first, so that a taken port fails before anything else is started.
+
+    The port stays closed until the services that the server needs have answered: a client or a
+    load balancer is refused at once instead of left waiting.
+    """
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     with listener:
         try:
             listener.bind((settings.host, settings.port))
-            listener.listen(1024)
         except OSError as error:
-            raise PortTaken(
-                f"Port {settings.port} on {settings.host} is not available: {error.strerror}.",
-                "Stop the program that listens there, or choose another (--port 0: any).",
-            ) from error
+            raise _port_taken(settings, error) from error
         yield listener
+
+
+def _listen(listener: socket.socket, settings: ServerSettings) -> None:
+    try:
+        listener.listen(1024)
+    except OSError as error:  # another program bound it too, and was faster
+        raise _port_taken(settings, error) from error
+
+
+def _port_taken(settings: ServerSettings, error: OSError) -> PortTaken:
+    return PortTaken(
+        f"Port {settings.port} on {settings.host} is not available: {error.strerror}.",
+        "Stop the program that listens there, or choose another (--port 0: any).",
+    )
+
+
+async def _wait_for_services(settings: ServerSettings, blobs: Blobs, wait: StartWait) -> None:
+    """Waits for those of other machines; the embedded PostgreSQL starts with the server."""
+    if (database_url := settings.database_url) is not None:
+        await wait.until_available("PostgreSQL", lambda: check_address(database_url))
+    if settings.blobs_url is not None:
+        await wait.until_available("the object store", blobs.check)
+    if (redis_url := settings.redis_url) is not None:
+        from potluck.live.redis import check_redis  # takes a third of a second to import
+
+        try:
+            await wait.until_available("Redis", lambda: check_redis(redis_url))
+        except Unavailable as error:
+            log.warning("starting without Redis, more slowly", detail=error.detail)
 
 
 @asynccontextmanager
 async def _services(
-    settings: ServerSettings, port: int, tls: Tls | None
+    settings: ServerSettings, blobs: Blobs, port: int, tls: Tls | None
 ) -> AsyncIterator[Services]:
     async with AsyncExitStack() as stack:
         wheel = asyncio.create_task(
@@ -119,8 +169,6 @@ async def _services(
             url = await stack.enter_async_context(
                 embedded_postgres(settings.data_directory / "postgres")
             )
-        else:
-            await check_address(url)
         await migrate(url)
         database = await Database.connect(
             url, settings.database_connections, settings.idle_transaction_seconds
@@ -128,7 +176,6 @@ async def _services(
         stack.push_async_callback(database.close)
         live = await _live(settings)
         stack.push_async_callback(live.close)
-        blobs = await stack.enter_async_context(_blobs(settings))
         vault, keys = await open_vault(settings, database)
         outward = GuardedSender(read_allowed(settings.webhook_allow), settings.webhook_seconds)
         stack.callback(outward.close)
@@ -159,7 +206,6 @@ async def _blobs(settings: ServerSettings) -> AsyncIterator[Blobs]:
 
     store = ObjectStoreBlobs(settings.blobs_url, settings.data_directory / "spool")
     try:
-        await store.check()
         yield store
     finally:
         store.close()
@@ -170,14 +216,7 @@ async def _live(settings: ServerSettings) -> Live:
         return InProcessLive()
     from potluck.live.redis import RedisLive  # takes a third of a second to import
 
-    live = await RedisLive.connect(settings.redis_url)
-    if not await live.ping():
-        await live.close()
-        raise BadSettings(
-            "No server answers at the address in --redis-url.",
-            "Start Redis or Valkey there, or omit the option to run a single instance.",
-        )
-    return live
+    return await RedisLive.connect(settings.redis_url)
 
 
 @asynccontextmanager
@@ -202,5 +241,7 @@ async def _http(
     settings = services.settings
     app = cast(ASGI3Application, make_app(services))
     seconds = settings.shutdown_seconds
-    async with http_server(app, listener, settings, tls, seconds, end_waits) as server:
+    async with http_server(
+        app, listener, settings, tls, seconds, services.clock.now, end_waits
+    ) as server:
         yield server

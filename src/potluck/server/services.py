@@ -7,8 +7,10 @@ from msgspec import Struct, field
 from potluck.blobs.interface import Blobs
 from potluck.live.interface import Live
 from potluck.server.contract_wallet import ContractWallets
+from potluck.server.database_clock import DatabaseClock
 from potluck.server.derived_keys import Keys
 from potluck.server.egress.types import EgressSender
+from potluck.server.health import HealthRecord
 from potluck.server.package_wheel import OwnWheel
 from potluck.server.rate_limiter import Limiter
 from potluck.server.recently_seen import RecentlySeen
@@ -32,6 +34,8 @@ class Services(Struct, frozen=True):
     instance: str  # identifies this instance
     outward: EgressSender  # the only way to send to an address that a user supplied
     stopping: asyncio.Event  # set when this instance stops; ends long polls and streams
+    clock: DatabaseClock = field(default_factory=DatabaseClock)  # the time of all instances
+    health: HealthRecord = field(default_factory=HealthRecord)  # as the last check found it
     assemblies: Assemblies = field(default_factory=Assemblies)  # uploads being assembled
     recently_seen: RecentlySeen = field(default_factory=RecentlySeen)
     wheel: OwnWheel | None = None  # of the running code, for clients to install

@@ -55,8 +55,11 @@ class ServerSettings(HttpSettings, frozen=True, kw_only=True):
     # If not 0, clients download directly from the object store, with presigned URLs that are valid
     # for this time. They must be able to reach it.
     presign_seconds: Annotated[float, Meta(ge=0, le=604_800)] = 0.0
-    # Connections in the pool, in addition to one for the leader row.
+    # Connections in the pool, in addition to two for the leader row and health checks.
     database_connections: Annotated[int, Meta(ge=2, le=500)] = 16
+    # How long a starting server waits for a PostgreSQL, Redis or object store that does not answer
+    # yet; 0: not at all. Then it ends; without Redis it starts, more slowly.
+    start_wait_seconds: Annotated[float, Meta(ge=0, le=86_400)] = 120.0
     # PostgreSQL ends a transaction that is idle for this time; less than `POTLUCK_LEADER_SECONDS`,
     # so that a stalled leader does not delay the next one.
     idle_transaction_seconds: Duration = 3.0
@@ -148,6 +151,14 @@ class ServerSettings(HttpSettings, frozen=True, kw_only=True):
     )
     # How long the delivery log is kept (7 days).
     keep_deliveries_seconds: Lifetime = 7 * 86_400.0
+
+    health_seconds: Duration = 1.0  # how often `/readyz` is updated, and the clock is compared
+    storage_check_seconds: Duration = 30.0  # how often disk and object store are checked for it
+    # With less free space in the data directory than this, `/readyz` and the log warn.
+    low_disk_bytes: Annotated[int, Meta(ge=0, le=2**62)] = 2**30
+    # If this machine's clock differs from the database's by more than this, `/readyz` and the log
+    # warn. Instances agree nevertheless: they use the database's time.
+    clock_skew_seconds: Duration = 5.0
 
     leader_seconds: Duration = 4.0  # how long leadership is valid without renewal
     leader_renew_seconds: Duration = 1.0  # how often it is renewed

@@ -5,6 +5,7 @@ translated here: what PostgreSQL cannot answer now becomes `Unavailable`.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
@@ -34,18 +35,23 @@ NOT_NOW = (
     asyncpg.IdleInTransactionSessionTimeoutError,  # this process was stopped during a transaction
     asyncpg.SerializationError,
 )
+# Connections for the leader's row and for health checks.
+_RESERVED = 2
+# Duties write every second, so a disk that is still full is noticed again before this time ends.
+_DISK_FULL_SECONDS = 10.0
 
 
 class Database:
     """A pool of connections to one PostgreSQL.
 
-    One is reserved for the leader's row: requests that wait for each other may occupy all others
-    for longer than a term lasts.
+    Some are reserved, for the leader's row and for health checks: requests that wait for each
+    other may occupy all others for longer than a term lasts.
     """
 
     def __init__(self, connections: "asyncpg.Pool[Any]") -> None:
         self._pool = connections
-        self._shared = asyncio.Semaphore(connections.get_max_size() - 1)
+        self._shared = asyncio.Semaphore(connections.get_max_size() - _RESERVED)
+        self._disk_full_until = 0.0
 
     @classmethod
     async def connect(
@@ -56,7 +62,7 @@ class Database:
             connections = await asyncpg.create_pool(
                 connect=lambda _, **options: connector.connect(**options),
                 min_size=0,
-                max_size=max_connections + 1,
+                max_size=max_connections + _RESERVED,
                 command_timeout=30,
                 init=prepare_connection,
                 reset=_skip_reset,
@@ -97,6 +103,17 @@ class Database:
             yield connection
 
     @asynccontextmanager
+    async def kept_statement(self) -> AsyncIterator[Connection]:
+        """On a reserved connection; only for health checks."""
+        async with self._connection() as connection:
+            yield connection
+
+    @property
+    def is_disk_full(self) -> bool:
+        """Whether PostgreSQL has just refused to write because its disk is full."""
+        return time.monotonic() < self._disk_full_until
+
+    @asynccontextmanager
     async def _share(self) -> AsyncIterator[None]:
         if self._shared.locked():
             await self._wait_for_slot()
@@ -120,12 +137,23 @@ class Database:
         try:
             async with self._pool.acquire(timeout=CONNECT_SECONDS) as connection:
                 yield connection
+        except asyncpg.DiskFullError as error:
+            self._disk_full_until = time.monotonic() + _DISK_FULL_SECONDS
+            raise _disk_full() from error
         except NOT_NOW as error:
             raise unavailable() from error
 
 
 def unavailable() -> Unavailable:
     return Unavailable("The database is not answering.", "Try again.", 1.0)
+
+
+def _disk_full() -> Unavailable:
+    return Unavailable(
+        "The disk of the server's database is full.",
+        "Try again later; the server's operator has to free some space.",
+        10.0,
+    )
 
 
 def _timeouts(idle_transaction_seconds: float) -> dict[str, str]:

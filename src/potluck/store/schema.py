@@ -5,13 +5,14 @@ transaction, or not at all.
 """
 
 import hashlib
+import ssl
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import asyncpg
 from msgspec import Struct
 
-from potluck.model.error import BadSettings, StartFailed
+from potluck.model.error import BadSettings, StartFailed, Unavailable
 from potluck.store.connector import DatabaseConnector
 from potluck.store.database import NOT_NOW, Connection, unavailable
 
@@ -48,6 +49,10 @@ def read_migrations() -> tuple[Migration, ...]:
     return tuple(Migration(file.name.split("_", 1)[0], file.read_text()) for file in files)
 
 
+# An invalid address, an untrusted certificate, a socket of another user: waiting changes nothing.
+_REFUSED = (ValueError, ssl.SSLError, PermissionError, asyncpg.InterfaceError)
+
+
 async def migrate(url: str) -> None:
     """Safe when several instances start at once."""
     try:
@@ -61,13 +66,21 @@ async def migrate(url: str) -> None:
 
 
 async def check_address(url: str) -> None:
-    """Checks a configured database, and explains what is wrong with it."""
+    """Raises Unavailable if the configured database is away or starting, and BadSettings if it
+    refuses this address or is too old."""
     connector = DatabaseConnector(url)
     try:
         connection = await connector.connect()
-    except (OSError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
-        # Not the error itself, which may have the password in it.
-        raise _bad_database(f"does not answer: {connector.explain(error)}") from None
+    # Not `from error`, which may have the password in it.
+    except _REFUSED as error:
+        raise _bad_database(f"cannot be used: {connector.explain(error)}") from None
+    except NOT_NOW as error:
+        raise Unavailable(
+            f"The PostgreSQL in --database-url does not answer: {connector.explain(error)}.",
+            "Make sure that it runs, and that host and port are right.",
+        ) from None
+    except asyncpg.PostgresError as error:
+        raise _bad_database(f"refuses the connection: {connector.explain(error)}") from None
     version = connection.get_server_version()
     await connection.close()
     if version.major < OLDEST_POSTGRES:

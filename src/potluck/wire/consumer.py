@@ -289,8 +289,20 @@ class NodeList(Struct, frozen=True):
 
 
 class ServerHealth(Struct, frozen=True):
-    """Whether the server is alive or ready, with the status of each part."""
+    """Whether the server is alive."""
 
     status: str
     version: str
+
+
+class ServerReadiness(ServerHealth, frozen=True):
+    """Whether requests succeed (`ok`, `degraded`) or fail (`not ready`).
+
+    Each part is `ok` or a sentence. Everyone may read this: it has no names, addresses or paths.
+    """
+
     parts: dict[str, str] = {}
+    instance: str = ""  # the one that answers; a new random name at each start
+    leader: str | None = None  # the instance that leads
+    free_gib: int = 0  # of the disk with the data directory
+    clock_skew_seconds: float = 0.0  # how far this machine's clock is ahead of the database's

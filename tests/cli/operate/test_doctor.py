@@ -38,7 +38,7 @@ from potluck.provider.data_directory import save_node_id
 from potluck.provider.detect.report import RouteOutcome, RouteTrial
 from potluck.provider.owner.file import OwnerValues
 from potluck.provider.server.node_key import Authorised, ensure_key, save_delegation
-from potluck.wire.consumer import ServerHealth
+from potluck.wire.consumer import ServerHealth, ServerReadiness
 from potluck.wire.identity import Me
 from tests.cli.command_line import CommandLine
 from tests.cli.machines import BIG, NODE, FakeProvider, a_status
@@ -62,7 +62,7 @@ def healthy(server: FakeServer, user: CommandLine, tmp_path: Path) -> FakeServer
     """A server that is well, and a data directory of the test's own."""
     user.variables["POTLUCK_DATA_DIR"] = str(tmp_path / "data")
     server.plays("/healthz", says(ServerHealth("ok", __version__)))
-    server.plays("/readyz", says(ServerHealth("ok", __version__)))
+    server.plays("/readyz", says(ServerReadiness("ok", __version__)))
     server.plays("/v1/me", says(ME))
     return server
 
@@ -116,8 +116,12 @@ def test_the_first_step_that_fails_is_the_one_to_mend(
         ("/healthz", Scene(200, b"<html>"), "version", "fail", "not a Potluck server"),
         ("/healthz", Scene(0, cut=True), "server", "fail", "no answer"),
         (
-            *("/readyz", says(ServerHealth("no", "1", {"database": "It starts."}), 503)),
-            *("readiness", "fail", "database: It starts."),
+            *("/readyz", says(ServerReadiness("no", "1", {"database": "It starts."}), 503)),
+            *("readiness", "fail", "(database: It starts.)"),
+        ),
+        (
+            *("/readyz", says(ServerReadiness("degraded", "1", {"live": "away", "disk": "ok"}))),
+            *("readiness", "warn", "degraded (live: away)"),
         ),
         ("/readyz", Scene(502, b"<html>"), "readiness", "fail", "status 502"),
         ("/v1/me", refuses(NotSignedIn("Unknown token.")), "account", "fail", "Unknown token."),

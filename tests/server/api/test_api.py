@@ -131,7 +131,7 @@ def test_pages_go_on_where_the_last_one_ended(server: ServerProcess) -> None:
 def test_health_is_open_and_honest(server: ServerProcess) -> None:
     stranger = server.client("")
     assert stranger.get("/healthz")["status"] == "ok"
-    assert stranger.get("/readyz")["parts"] == {"database": "ok", "live": "ok", "scheduler": "ok"}
+    assert stranger.get("/readyz")["parts"]["database"] == "ok"
     assert b"Potluck" in stranger.call("GET", "/").data
 
 

@@ -17,7 +17,7 @@ from potluck.cli.doctor.with_timeout import call_with_timeout
 from potluck.local.trust import make_tls_context
 from potluck.model.error import PotluckError
 from potluck.wire import routes
-from potluck.wire.consumer import ServerHealth
+from potluck.wire.consumer import ServerHealth, ServerReadiness
 from potluck.wire.response import decode_response
 
 _SKEW_SECONDS = 30.0
@@ -178,15 +178,18 @@ def _check_version(response: _ServerResponse, url: str) -> Finding:
 
 
 def _check_readiness(response: _ServerResponse, url: str) -> Finding:
-    if response.status == 200:
-        return passed("readiness", "ready", "ready")
     try:
-        parts = decode_response(response.body, ServerHealth, url).parts
-        why = "; ".join(f"{part}: {state}" for part, state in parts.items()) or str(response.status)
+        readiness = decode_response(response.body, ServerReadiness, url)
+        causes = [f"{part}: {state}" for part, state in readiness.parts.items() if state != "ok"]
+        why = "; ".join(causes) or f"status {response.status}"
     except PotluckError:
-        why = f"status {response.status}"
+        readiness, why = None, f"status {response.status}"
     fix = "Wait a moment; if it persists, see the log of the server and of its PostgreSQL."
-    return failed("readiness", f"not ready ({why})", "ready", fix)
+    if response.status != 200 or readiness is None:
+        return failed("readiness", f"not ready ({why})", "ready", fix)
+    if readiness.status != "ok":
+        return warned("readiness", f"{readiness.status} ({why})", "ready", fix)
+    return passed("readiness", "ready", "ready")
 
 
 def check_clock(date: str | None) -> Finding:

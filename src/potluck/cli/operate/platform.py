@@ -112,7 +112,7 @@ class Platform:
     def _start_server(self) -> dict[str, Any]:
         with self._checklist.step("server", "starting the database and the server") as step:
             self._launch_server(self._plan.server_options)
-            ready = self._await(SERVER, "ready")
+            ready = self._await(SERVER, "ready", step)
             step.done(f"runs at {ready['url']}")
         self._emit("server_ready", url=ready["url"])
         return ready
@@ -162,7 +162,7 @@ class Platform:
         if self._screen.json:
             self._screen.emit({"event": event, **values})
 
-    def _await(self, part: str, name: str) -> dict[str, Any]:
+    def _await(self, part: str, name: str, step: Step | None = None) -> dict[str, Any]:
         """Waits for an event of a child; raises if a child exits or a signal arrives."""
         deadline = time.monotonic() + self._plan.start_seconds
         while True:
@@ -173,6 +173,8 @@ class Platform:
                 continue
             if event.values.get("event") == name:
                 return event.values
+            if step is not None and event.values.get("event") == "waiting":
+                step.say(f"waiting for {event.values['service']}: {event.values['detail']}")
 
     def _await_check(self, step: Step) -> "FirstTask | PotluckError":
         deadline = time.monotonic() + self._plan.check_seconds

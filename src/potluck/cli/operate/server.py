@@ -88,7 +88,11 @@ def _serve(options: Mapping[str, Any], screen: Screen, json: bool) -> None:
         else:
             screen.out.line("\n".join(_ready_lines(running)))
 
-    uvloop.run(serve(settings, on_ready))
+    def on_waiting(service: str, detail: str) -> None:
+        if json:
+            screen.emit({"event": "waiting", "service": service, "detail": detail})
+
+    uvloop.run(serve(settings, on_ready, on_waiting))
     if json:
         screen.emit({"event": "stopped"})
 

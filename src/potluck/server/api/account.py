@@ -1,6 +1,6 @@
 """The caller's own account: roles, sessions, keys."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 from msgspec.structs import replace
@@ -223,7 +223,7 @@ async def authorise_node_key(
     data: NewNodeKey, request: CallerRequest, services: Services
 ) -> NodeKeyView:
     """Authorises a key to work for your wallet, by an EIP-712 signature. Repeat it to renew."""
-    now, account = datetime.now(UTC), request.user.account
+    now, account = services.clock.now(), request.user.account
     word = await delegation.verify(services, data.delegation, account.address, now)
     async with services.database.transaction() as connection:
         await delegation.take(connection, services, word, now)

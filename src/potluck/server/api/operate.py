@@ -9,7 +9,7 @@ from litestar.params import QueryParameter
 from potluck import __version__
 from potluck.model.account import Quota, Role, Scope
 from potluck.model.audit import AuditKind
-from potluck.model.error import Conflict, NotFound, Unavailable
+from potluck.model.error import Conflict, NotFound
 from potluck.model.ids import AccountId, is_id
 from potluck.server.accounts import roles
 from potluck.server.api.area import OPEN, Area
@@ -20,14 +20,12 @@ from potluck.server.api.http.response import EncodedResponse
 from potluck.server.auth import idempotent_secret
 from potluck.server.auth.tokens import INVITE_PREFIX, secret_hash
 from potluck.server.encryption import rotation
-from potluck.server.leader.scheduler_health import is_failing
 from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.identity import accounts, invites
 from potluck.store.identity import audit as audit_log
-from potluck.store.scheduler import leader
 from potluck.wire import routes
-from potluck.wire.consumer import ServerHealth
+from potluck.wire.consumer import ServerHealth, ServerReadiness
 from potluck.wire.identity import (
     AccountPage,
     AccountView,
@@ -273,24 +271,26 @@ async def healthz() -> ServerHealth:
     routes.READYZ,
     OPEN,
     "Is the server ready?",
-    response=ServerHealth("ok", "0.1.0", {"database": "ok", "live": "ok", "scheduler": "ok"}),
+    response=ServerReadiness(
+        "degraded",
+        "0.1.0",
+        {"database": "ok", "leader": "ok", "live": "does not answer", "scheduler": "unknown"},
+        instance="5f3a9c1e2b7d4086",
+        leader="5f3a9c1e2b7d4086",
+        free_gib=182,
+        clock_skew_seconds=0.1,
+    ),
 )
-async def readyz(services: Services) -> Response[ServerHealth]:
-    """Checks every service that a request needs.
+async def readyz(services: Services) -> Response[ServerReadiness]:
+    """Returns the state of each part as of the last check, about a second ago.
 
-    A failing scheduler is reported with status 200: requests still work, and taking the server out
-    of rotation would lose the running tasks.
+    The status is 503 only if requests would fail. `degraded` has status 200: requests work, perhaps
+    more slowly, and taking the server out of rotation would help nobody.
     """
-    found = {
-        "database": await _database(services),
-        "live": "ok" if await services.live.ping() else "does not answer",
-    }
-    if all(state == "ok" for state in found.values()):
-        fails = await is_failing(services)
-        found["scheduler"] = "failing; see the log of the leading instance" if fails else "ok"
-        return EncodedResponse(ServerHealth("degraded" if fails else "ok", __version__, found))
-    health = ServerHealth("not ready", __version__, found)
-    return EncodedResponse(health, status_code=503, headers={"Retry-After": "1"})
+    readiness = services.health.latest
+    if readiness.status == "not ready":
+        return EncodedResponse(readiness, status_code=503, headers={"Retry-After": "1"})
+    return EncodedResponse(readiness)
 
 
 def account_id_of(text: str) -> AccountId:
@@ -316,11 +316,3 @@ async def _add_invite(
         connection, services.keys.audit, AuditKind.INVITE_MADE, actor, invite.id, told
     )
     return invite
-
-
-async def _database(services: Services) -> str:
-    try:
-        async with services.database.transaction() as connection:
-            return "ok" if await leader.is_led(connection) else "no leading instance"
-    except Unavailable as error:
-        return error.detail

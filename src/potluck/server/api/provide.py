@@ -1,6 +1,5 @@
 """The provider's side of the API: register, lease, execute, report."""
 
-from datetime import UTC, datetime
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -146,7 +145,7 @@ async def register_node(
 ) -> NodeRegistered:
     """Offers a machine and its devices to the pool."""
     owner = owner_of(request.user)
-    await device_statement.check(services, owner, data, datetime.now(UTC))
+    await device_statement.check(services, owner, data, services.clock.now())
     return await lease.register(services, owner, data)
 
 

@@ -99,7 +99,7 @@ async def ledger_summary(
     until: Until = None,
 ) -> LedgerSummary:
     """Returns your balance, and totals by day or task. Covers the last 30 days by default."""
-    end = datetime.now(UTC) if until is None else moment(until)
+    end = services.clock.now() if until is None else moment(until)
     begin = max(end, OLDEST) - _USUAL if since is None else moment(since)
     if end - begin > _LONGEST:
         raise InvalidInput(
@@ -128,7 +128,7 @@ async def earnings(
     request: CallerRequest, services: Services, since: Since = None, until: Until = None
 ) -> Earnings:
     """Lists earnings by day, node and device of ended attempts. The default is the last 30 days."""
-    end = datetime.now(UTC) if until is None else moment(until)
+    end = services.clock.now() if until is None else moment(until)
     begin = max(end, OLDEST) - _USUAL if since is None else moment(since)
     async with services.database.transaction() as connection:
         return await read_earnings(connection, request.user.id, begin, end)

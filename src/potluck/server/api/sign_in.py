@@ -1,7 +1,7 @@
 """Sign-in of wallets, of terminals through a browser, and of nodes."""
 
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, Final
 
 from litestar import Request, Response
@@ -113,7 +113,7 @@ AREA: Final = Area(
 )
 async def challenge(services: Services) -> Challenge:
     """Returns a nonce that is valid for minutes, and the allowed origins and chains."""
-    now, settings = datetime.now(UTC), services.settings
+    now, settings = services.clock.now(), services.settings
     return Challenge(
         new_nonce(services.keys.nonce, now),
         now + timedelta(seconds=settings.nonce_seconds),
@@ -133,7 +133,7 @@ async def challenge(services: Services) -> Challenge:
 )
 async def login(data: Login, services: Services) -> Tokens:
     """Exchanges a signed EIP-4361 message for a session. The first one creates the account."""
-    now = datetime.now(UTC)
+    now = services.clock.now()
     said = await sign_in.verify(services, data.message, data.signature, now)
     async with services.database.transaction() as connection:
         await sign_in.use_nonce(connection, services, said.nonce, now)
@@ -176,7 +176,7 @@ async def logout(request: CallerRequest, services: Services) -> None:
 )
 async def ask_for_terminal(data: TerminalAsk, services: Services) -> TerminalAsked:
     """Starts a terminal sign-in: a code for the user, and a secret for the terminal."""
-    return await flow.ask(services, data, datetime.now(UTC))
+    return await flow.ask(services, data, services.clock.now())
 
 
 @AREA.operation(
@@ -190,7 +190,7 @@ async def ask_for_terminal(data: TerminalAsk, services: Services) -> TerminalAsk
 )
 async def terminal_token(data: TerminalPoll, services: Services) -> Tokens:
     """Returns the session once a wallet has approved it. Until then an error code says why not."""
-    return await flow.poll(services, data.device_code, datetime.now(UTC))
+    return await flow.poll(services, data.device_code, services.clock.now())
 
 
 @AREA.operation(
@@ -203,7 +203,7 @@ async def terminal_token(data: TerminalPoll, services: Services) -> Tokens:
 )
 async def show_terminal(user_code: str, services: Services) -> TerminalView:
     """Shows which machine wants to sign in, and with which scopes. Read it before you sign."""
-    pending = await flow.find(services, user_code, datetime.now(UTC))
+    pending = await flow.find(services, user_code, services.clock.now())
     return TerminalView(
         pending.user_code,
         pending.machine,
@@ -224,7 +224,7 @@ async def show_terminal(user_code: str, services: Services) -> TerminalView:
 )
 async def draft_terminal(user_code: str, data: TerminalWallet, services: Services) -> TerminalDraft:
     """Returns the message that this wallet signs to approve the terminal, valid for minutes."""
-    now = datetime.now(UTC)
+    now = services.clock.now()
     return draft(services, await flow.find(services, user_code, now), data, now)
 
 
@@ -238,14 +238,14 @@ async def draft_terminal(user_code: str, data: TerminalWallet, services: Service
 )
 async def approve_terminal(user_code: str, data: TerminalApproval, services: Services) -> None:
     """Approves the terminal. The first approval creates the account, as a sign-in does."""
-    now = datetime.now(UTC)
+    now = services.clock.now()
     await flow.approve(services, await flow.find(services, user_code, now), data, now)
 
 
 @AREA.operation(routes.DENY_TERMINAL, OPEN, "Deny a terminal", errors=(Conflict,), status_code=204)
 async def deny_terminal(user_code: str, services: Services) -> None:
     """Denies the terminal. Its code becomes invalid immediately."""
-    now = datetime.now(UTC)
+    now = services.clock.now()
     await flow.deny(services, await flow.find(services, user_code, now), now)
 
 
@@ -260,7 +260,7 @@ async def deny_terminal(user_code: str, services: Services) -> None:
 )
 async def node_login(data: NodeLogin, services: Services) -> NodeToken:
     """Exchanges an EIP-4361 message that a node key signed for a short-lived access token."""
-    now = datetime.now(UTC)
+    now = services.clock.now()
     said = await sign_in.verify(
         services, data.message, data.signature, now, NODE_STATEMENT, may_be_contract=False
     )

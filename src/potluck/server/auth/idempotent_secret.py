@@ -8,7 +8,7 @@ import base64
 import hmac
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import msgspec
@@ -26,10 +26,11 @@ KEPT: Final = timedelta(days=7)
 
 
 class IdempotentRequest(Struct, frozen=True):
-    """Hashes of the operation, account, key and body."""
+    """Hashes of the operation, account, key and body, and when they are forgotten."""
 
     name: str  # without the body
     whole: str  # with the body
+    kept_until: datetime
 
 
 def idempotent_request(
@@ -42,7 +43,9 @@ def idempotent_request(
     name = hmac.digest(services.keys.request, said, "sha256").hex()
     whole = said + msgspec.json.encode(body, order="deterministic")
     return IdempotentRequest(
-        f"repeat_{name}", f"{hmac.digest(services.keys.request, whole, 'sha256').hex()}"
+        f"repeat_{name}",
+        hmac.digest(services.keys.request, whole, "sha256").hex(),
+        services.clock.now() + KEPT,
     )
 
 
@@ -53,9 +56,8 @@ async def is_first(connection: Connection, request: IdempotentRequest | None) ->
     """
     if request is None:
         return True
-    until = datetime.now(UTC) + KEPT
-    is_new = await nonces.use(connection, request.name, until)
-    is_other = await nonces.use(connection, f"{request.name}_{request.whole}", until)
+    is_new = await nonces.use(connection, request.name, request.kept_until)
+    is_other = await nonces.use(connection, f"{request.name}_{request.whole}", request.kept_until)
     if not is_new and is_other:
         raise Conflict(
             "This Idempotency-Key was used for another request.", "Use a new key for each request."

@@ -1,6 +1,6 @@
 """Sessions: opened by a signature, extended by refresh tokens that can be used once."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from potluck.model.account import Credential
 from potluck.model.audit import AuditKind
@@ -71,7 +71,7 @@ async def end_session(
 def _tokens(services: Services, account: Account, session_id: str, refresh_token: str) -> Tokens:
     lifetime = timedelta(seconds=services.settings.access_seconds)
     claims = Claims(account.id, Credential.SESSION, session_id)
-    token = access_tokens.issue(services.keys.access, claims, datetime.now(UTC), lifetime)
+    token = access_tokens.issue(services.keys.access, claims, services.clock.now(), lifetime)
     return Tokens(token, lifetime.total_seconds(), refresh_token, account.id, account.address)
 
 

@@ -4,6 +4,8 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, contextmanager
+from datetime import datetime
+from email.utils import format_datetime
 from typing import Any, cast
 
 import uvicorn
@@ -23,8 +25,15 @@ _TLS_GOODBYE_SECONDS = 1.0
 class EdgeServer(uvicorn.Server):
     """Does not handle signals: uvicorn would re-raise them and skip the rest of the shutdown."""
 
-    def __init__(self, config: uvicorn.Config, settings: HttpSettings, tls: Tls | None) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        settings: HttpSettings,
+        tls: Tls | None,
+        now: Callable[[], datetime],
+    ) -> None:
         super().__init__(config)
+        self._now = now
         self.accepts = asyncio.Event()
         self._settings = settings
         self._tls = tls
@@ -58,7 +67,11 @@ class EdgeServer(uvicorn.Server):
         for connection in cast("list[EdgeProtocol]", list(self.server_state.connections)):
             if connection.is_overdue(now):
                 connection.transport.abort()
-        return await super().on_tick(counter)
+        is_over = await super().on_tick(counter)
+        if counter % 10 == 0:  # about once a second, like uvicorn, but not by the machine's clock
+            date = format_datetime(self._now(), usegmt=True).encode()
+            self.server_state.default_headers = [(b"date", date), *self.config.encoded_headers]
+        return is_over
 
     def _protocol(self) -> EdgeProtocol:
         return EdgeProtocol(
@@ -73,6 +86,7 @@ async def http_server(
     settings: HttpSettings,
     tls: Tls | None,
     shutdown_seconds: float,
+    now: Callable[[], datetime],
     before_stop: Callable[[], Awaitable[None]],
 ) -> AsyncIterator[asyncio.Task[None]]:
     """Serves for the duration of the block. The task ends early only if the server fails."""
@@ -85,10 +99,11 @@ async def http_server(
         ws="none",
         proxy_headers=False,
         server_header=False,
+        date_header=False,
         timeout_keep_alive=settings.keep_alive_seconds,  # type: ignore[arg-type]  # whole or not
         timeout_graceful_shutdown=round(shutdown_seconds),
     )
-    server = EdgeServer(config, settings, tls)
+    server = EdgeServer(config, settings, tls, now)
     task = asyncio.create_task(server.serve(sockets=[listener]))
     await wait_for_first(task, server.accepts)
     try:

@@ -1,1 +1,1 @@
-"""Background duties of the leader, one per file, each with a `run_once`."""
+"""Background duties, one per file, each with a `run_once`; most are the leader's."""

@@ -14,6 +14,6 @@ async def use(connection: Connection, nonce: str, expires_at: datetime) -> bool:
 
 
 async def delete_expired(connection: Connection, over_for: timedelta, most: int) -> int:
-    """Nonces carry their own expiry; the margin covers clock differences."""
+    """Nonces carry their own expiry; the margin covers small differences between instances."""
     gone: int = await connection.fetchval(*_sql.forget(older_than=over_for, limit=most))
     return gone

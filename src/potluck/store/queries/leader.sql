@@ -24,9 +24,6 @@ WHERE holder = :leadership.holder AND term = :leadership.term AND expires_at > n
 -- name: resign
 UPDATE leader SET expires_at = now() WHERE holder = :holder
 
--- name: is_led
-SELECT expires_at > now() FROM leader
-
 -- name: remaining
 SELECT extract(epoch FROM expires_at - clock_timestamp())::double precision FROM leader
 WHERE isfinite(expires_at)

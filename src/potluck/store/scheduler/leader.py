@@ -40,10 +40,6 @@ async def resign(connection: Connection, holder: str) -> None:
     await connection.execute(*_sql.resign(holder=holder))
 
 
-async def is_led(connection: Connection) -> bool:
-    return bool(await connection.fetchval(*_sql.is_led()))
-
-
 async def remaining_seconds(connection: Connection) -> float:
     """How long the term runs without a renewal."""
     seconds: float | None = await connection.fetchval(*_sql.remaining())

@@ -88,7 +88,7 @@ async def _find_caller(services: Services, credential: str, address: str) -> Cal
         await services.limiter.check_crowd(address)
         async with services.database.transaction() as connection:
             return await _by_key(services, connection, credential)
-    claims = access_tokens.read(services.keys.access, credential)
+    claims = access_tokens.read(services.keys.access, credential, services.clock.now())
     if claims is None:
         return None
     await services.limiter.check_crowd(address)

@@ -7,7 +7,7 @@ is in `live`, for display only, and may be lost.
 import asyncio
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -138,7 +138,7 @@ async def with_samples(services: Services, devices: list[PoolDevice]) -> list[Po
 async def history(services: Services, account_id: AccountId, device_id: DeviceId) -> DeviceHistory:
     async with services.database.transaction() as connection:
         node_id, uuid = await device_list.find_own(connection, device_id, account_id)
-    since = datetime.now(UTC) - _HISTORY
+    since = services.clock.now() - _HISTORY
     series = await services.live.series(topics.samples(node_id))
     kept = [codec.decode_packed(item, Telemetry) for item in series]
     samples = [item.sample(uuid, is_mine=True) for item in kept if item.at >= since]

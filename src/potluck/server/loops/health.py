@@ -1,0 +1,158 @@
+"""Checks what this instance needs, every second: for `/readyz`, for the log, and for its clock.
+
+Every instance runs it. `/readyz` returns the latest result, so that its callers, who need not be
+signed in, cause no work. A change is logged when two checks in a row agree about it.
+"""
+
+import asyncio
+import shutil
+from collections.abc import Awaitable
+from pathlib import Path
+
+import structlog
+from msgspec import Struct
+
+from potluck import __version__
+from potluck.model.error import PotluckError, Unavailable
+from potluck.server.database_clock import elapsed_seconds
+from potluck.server.health import OK, UNKNOWN, overall_status
+from potluck.server.leader.scheduler_health import is_failing
+from potluck.server.services import Services
+from potluck.store import health
+from potluck.store.schema import read_migrations
+from potluck.wire.consumer import ServerReadiness
+
+_ANSWER_SECONDS = 2.0
+_SILENT = "does not answer"
+
+log = structlog.get_logger()
+
+
+class _Storage(Struct, frozen=True):
+    blobs: str
+    free_bytes: int
+
+
+class HealthLoop:
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._schema_version = read_migrations()[-1].number
+        self._previous: dict[str, str] = {}
+        self._logged: dict[str, str] = {}
+        self._storage = _Storage(OK, 0)
+        self._storage_check: asyncio.Task[_Storage] | None = None
+        self._storage_due = 0.0
+
+    async def run(self) -> None:
+        while True:
+            await asyncio.sleep(self._services.settings.health_seconds)
+            try:
+                await self.run_once()
+            except Exception:
+                log.exception("health check failed")
+
+    async def run_once(self) -> None:
+        database, live, storage = await asyncio.gather(
+            self._check_database(), self._check_live(), self._check_storage()
+        )
+        parts = {**self._database_parts(database), **self._storage_parts(storage), **live}
+        skew_seconds = self._services.clock.skew_seconds
+        is_skewed = abs(skew_seconds) > self._services.settings.clock_skew_seconds
+        parts["clock"] = "differs from the database's" if is_skewed else OK
+        self._services.health.latest = ServerReadiness(
+            overall_status(parts),
+            __version__,
+            parts,
+            instance=self._services.instance,
+            leader=None if database is None else database.leader,
+            free_gib=storage.free_bytes // 2**30,
+            clock_skew_seconds=round(skew_seconds, 1),
+        )
+        self._log_changes(parts)
+
+    async def _check_database(self) -> health.DatabaseHealth | None:
+        """None if it does not answer. The time it tells sets this instance's clock."""
+        try:
+            async with (
+                asyncio.timeout(_ANSWER_SECONDS),
+                self._services.database.kept_statement() as connection,
+            ):
+                asked_at = elapsed_seconds()
+                found = await health.read(connection)
+                answered_at = elapsed_seconds()
+        except (Unavailable, TimeoutError):
+            return None
+        self._services.clock.adjust(asked_at, answered_at, found.read_at)
+        return found
+
+    def _database_parts(self, found: health.DatabaseHealth | None) -> dict[str, str]:
+        if found is None:
+            return {"database": _SILENT, "migrations": UNKNOWN, "leader": UNKNOWN}
+        theirs, ours = found.schema_version, self._schema_version
+        is_ours = theirs == ours
+        return {
+            "database": OK,
+            "migrations": OK if is_ours else f"the schema is {theirs}; this server needs {ours}",
+            "leader": OK if found.leader else "no instance leads, so no task starts",
+        }
+
+    async def _check_live(self) -> dict[str, str]:
+        if not await self._services.live.ping():
+            return {"live": _SILENT, "scheduler": UNKNOWN}
+        fails = await is_failing(self._services)
+        scheduler = "failing; see the log of the leading instance" if fails else OK
+        return {"live": OK, "scheduler": scheduler}
+
+    async def _check_storage(self) -> _Storage:
+        """Waits briefly: a network file system may hang, and then its check is not repeated."""
+        now = asyncio.get_running_loop().time()
+        if self._storage_check is None and now >= self._storage_due:
+            self._storage_check = asyncio.create_task(self._read_storage())
+            self._storage_due = now + self._services.settings.storage_check_seconds
+        if self._storage_check is not None:
+            await asyncio.wait({self._storage_check}, timeout=_ANSWER_SECONDS)
+            if not self._storage_check.done():
+                return _Storage(_SILENT, self._storage.free_bytes)
+            check, self._storage_check = self._storage_check, None
+            self._storage = check.result()
+        return self._storage
+
+    async def _read_storage(self) -> _Storage:
+        directory = self._services.settings.data_directory
+        free_bytes = await asyncio.to_thread(_free_bytes, directory)
+        return _Storage(await _state(self._services.blobs.check()), free_bytes)
+
+    def _storage_parts(self, storage: _Storage) -> dict[str, str]:
+        is_low = storage.free_bytes < self._services.settings.low_disk_bytes
+        disk = "almost full" if is_low else OK
+        is_full = self._services.database.is_disk_full
+        return {"blobs": storage.blobs, "disk": "the database's disk is full" if is_full else disk}
+
+    def _log_changes(self, parts: dict[str, str]) -> None:
+        for part, state in parts.items():
+            is_steady = self._previous.get(part) == state
+            if not is_steady or self._logged.get(part, OK) == state:
+                continue
+            self._logged[part] = state
+            latest = self._services.health.latest
+            facts = {"free_gib": latest.free_gib, "clock_skew_seconds": latest.clock_skew_seconds}
+            if state == OK:
+                log.info("a part is well again", part=part)
+            else:
+                log.warning("a part is not well", part=part, state=state, **facts)
+        self._previous = parts
+
+
+def _free_bytes(directory: Path) -> int:
+    try:
+        return shutil.disk_usage(directory).free
+    except OSError:  # it is gone, and nothing can be written
+        return 0
+
+
+async def _state(check: Awaitable[None]) -> str:
+    try:
+        await check
+    except PotluckError as error:
+        return error.detail
+    return OK

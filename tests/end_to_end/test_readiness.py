@@ -1,0 +1,216 @@
+"""`/readyz`: what works, and 503 only if requests would fail."""
+
+import asyncio
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from tests.databases import Databases
+from tests.processes import ServerProcess, WholeServerProcess, await_true
+from tests.redis_server import RedisServer
+
+OFTEN = {"POTLUCK_HEALTH_SECONDS": "0.1", "POTLUCK_STORAGE_CHECK_SECONDS": "0.1"}
+PARTS = {*("database", "migrations", "leader", "blobs", "disk", "live", "scheduler", "clock")}
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def ill(server: ServerProcess) -> dict[str, str]:
+    """The parts that are not well."""
+    parts: dict[str, str] = server.client("").get("/readyz")["parts"]
+    return {part: state for part, state in parts.items() if state != "ok"}
+
+
+def await_ill(server: ServerProcess, *parts: str) -> dict[str, str]:
+    await_true(lambda: {*ill(server)} == {*parts}, f"exactly {parts or 'nothing'} is not well")
+    return ill(server)
+
+
+def logged(server: ServerProcess, part: str) -> list[str]:
+    """The states of a part that the log tells, in order."""
+    lines = (server.directory / "server.log").read_text().splitlines()
+    entries = [json.loads(line) for line in lines if line.startswith("{")]
+    return [entry.get("state", "ok") for entry in entries if entry.get("part") == part]
+
+
+def test_every_part_is_told_and_nothing_that_a_stranger_should_not_see(
+    tmp_path: Path, stack: ExitStack
+) -> None:
+    server = stack.enter_context(ServerProcess(tmp_path, 0, **OFTEN))
+    await_ill(server)
+    answer = server.client("").call("GET", "/readyz")
+    seen = answer.json()
+    assert (answer.status, seen["status"], {*seen["parts"]}) == (200, "ok", PARTS)
+    assert seen["leader"] == seen["instance"] and len(seen["instance"]) == 16
+    assert seen["free_gib"] >= 1 and abs(seen["clock_skew_seconds"]) < 1
+    for secret in (str(tmp_path), str(server.port), "127.0.0.1", "postgresql", "potluck-test"):
+        assert secret not in answer.data.decode()
+
+
+def test_without_redis_it_is_degraded_and_requests_work(
+    databases: Databases, own_redis: RedisServer, tmp_path: Path, stack: ExitStack
+) -> None:
+    url = stack.enter_context(databases.fresh())
+    shared = {"POTLUCK_DATABASE_URL": url, "POTLUCK_REDIS_URL": own_redis.url, **OFTEN}
+    server = stack.enter_context(ServerProcess(tmp_path, 0, **shared))
+    await_ill(server)
+    own_redis.kill()
+    assert await_ill(server, "live", "scheduler")["live"] == "does not answer"
+    answer = server.client("").call("GET", "/readyz")
+    assert (answer.status, answer.json()["status"]) == (200, "degraded")
+    assert server.client().task(server.client().submit("print(1)"))["state"] == "queued"
+    own_redis.start()
+    await_ill(server)
+    await_true(lambda: logged(server, "live") == ["does not answer", "ok"], "both are logged")
+
+
+def test_without_the_database_it_is_not_ready_until_it_is_back(
+    tmp_path: Path, stack: ExitStack
+) -> None:
+    """Stopped and not killed: it accepts connections, and says nothing."""
+    server = stack.enter_context(WholeServerProcess(tmp_path, 0, **OFTEN))
+    await_ill(server)
+    (pid_file,) = (tmp_path / "server" / "postgres").rglob("postmaster.pid")
+    postmaster = pid_file.read_text().split()[0]
+    children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
+    subprocess.run(["kill", "-STOP", postmaster, *children], check=True)
+    try:
+        await_true(lambda: server.client("").call("GET", "/readyz").status == 503, "it is told")
+        answer = server.client("").call("GET", "/readyz")
+        assert (answer.headers["Retry-After"], answer.json()["status"]) == ("1", "not ready")
+        assert answer.json()["parts"]["database"] == "does not answer"
+        assert answer.json()["parts"]["leader"] == "unknown"
+    finally:
+        subprocess.run(["kill", "-CONT", postmaster, *children], check=True)
+    await_ill(server)
+
+
+def test_asking_costs_the_database_nothing(
+    databases: Databases, tmp_path: Path, stack: ExitStack
+) -> None:
+    """One check an hour: whatever is asked meanwhile is answered from it."""
+    url = stack.enter_context(databases.fresh())
+    variables = {"POTLUCK_DATABASE_URL": url, "POTLUCK_HEALTH_SECONDS": "3600"}
+    server = stack.enter_context(ServerProcess(tmp_path, 0, **variables))
+    execute(url, "ALTER TABLE schema_version RENAME TO hidden")
+    for _ in range(20):
+        assert server.client("").call("GET", "/readyz").status == 200
+
+
+def test_a_schema_of_another_version_is_shown(
+    databases: Databases, tmp_path: Path, stack: ExitStack
+) -> None:
+    url = stack.enter_context(databases.fresh())
+    server = stack.enter_context(ServerProcess(tmp_path, 0, POTLUCK_DATABASE_URL=url, **OFTEN))
+    execute(url, "UPDATE schema_version SET version_num = '9999'")
+    assert "the schema is 9999" in await_ill(server, "migrations")["migrations"]
+
+
+def test_every_instance_tells_which_one_leads(
+    databases: Databases, redis_url: str, tmp_path: Path, stack: ExitStack
+) -> None:
+    url = stack.enter_context(databases.fresh())
+    shared = {"POTLUCK_DATABASE_URL": url, "POTLUCK_REDIS_URL": redis_url, **OFTEN}
+    first = stack.enter_context(ServerProcess(tmp_path / "one", 0, **shared))
+    await_ill(first)
+    second = stack.enter_context(ServerProcess(tmp_path / "two", 0, **shared))
+    await_ill(second)
+    seen = [server.client("").get("/readyz") for server in (first, second)]
+    assert seen[0]["leader"] == seen[1]["leader"] == seen[0]["instance"] != seen[1]["instance"]
+    first.kill()
+    await_true(
+        lambda: second.client("").get("/readyz")["leader"] == seen[1]["instance"],
+        "the other one leads, and says so",
+    )
+
+
+def test_a_disk_of_the_database_that_is_full_is_shown_logged_and_told(
+    databases: Databases, tmp_path: Path, stack: ExitStack
+) -> None:
+    """PostgreSQL's own error, by a trigger: the leader's row cannot be written, nor a task."""
+    url = stack.enter_context(databases.fresh())
+    server = stack.enter_context(ServerProcess(tmp_path, 0, POTLUCK_DATABASE_URL=url, **OFTEN))
+    client = server.client()
+    await_ill(server)
+    execute(
+        url,
+        """CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN RAISE EXCEPTION 'No space left on device' USING ERRCODE = 'disk_full'; END $$""",
+    )
+    for table in ("leader", "tasks"):
+        execute(
+            url,
+            f"CREATE TRIGGER no_space BEFORE INSERT OR UPDATE ON {table}"
+            " FOR EACH ROW EXECUTE FUNCTION refuse()",
+        )
+    await_true(lambda: ill(server).get("disk") == "the database's disk is full", "it is shown")
+    spec = {"kind": "script", "filename": "script.py", "source": "print(1)"}
+    refused = client.call("POST", "/v1/tasks", json.dumps({"spec": spec}).encode())
+    assert (refused.status, refused.headers["Retry-After"]) == (503, "10")
+    assert "disk" in refused.json()["detail"] and client.call("GET", "/v1/me").status == 200
+    assert server.client("").call("GET", "/readyz").status == 200, "what reads still works"
+    await_true(lambda: "the database's disk is full" in logged(server, "disk"), "it is logged")
+
+
+class SmallDisk(ServerProcess):
+    """On a machine whose data directory is a disk of its own, of a few megabytes."""
+
+    def __init__(self, directory: Path, **environment: str) -> None:
+        (directory / "server").mkdir(parents=True)
+        mount = f"mount -t tmpfs -o size=8m,mode=700 tmpfs '{directory}/server' && exec \"$@\""
+        self.prefix = ("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", mount, "sh")
+        super().__init__(directory, 0, **environment)
+
+    @property
+    def disk(self) -> Path:
+        """As the process sees it: the mount is its own."""
+        return Path(f"/proc/{self.process.pid}/root{self.directory}/server")
+
+
+def test_a_full_disk_is_shown_and_logged_and_requests_work(
+    tmp_path: Path, stack: ExitStack
+) -> None:
+    server = stack.enter_context(SmallDisk(tmp_path, POTLUCK_LOW_DISK_BYTES="1000000", **OFTEN))
+    await_ill(server)
+    filler = server.disk / "filler"
+    fill(filler, leave_bytes=500_000)
+    assert await_ill(server, "disk") == {"disk": "almost full"}
+    fill(filler, leave_bytes=0)
+    assert "is full" in await_ill(server, "disk", "blobs")["blobs"]
+    assert server.client("").call("GET", "/readyz").status == 200
+    assert server.client().task(server.client().submit("print(1)"))["state"] == "queued"
+    await_true(lambda: "is full" in "".join(logged(server, "blobs")), "it is logged")
+    filler.unlink()
+    await_ill(server)
+    await_true(lambda: logged(server, "blobs")[-1:] == ["ok"], "its end too")
+
+
+def fill(path: Path, leave_bytes: int) -> None:
+    with path.open("ab", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(4096))
+        except OSError:
+            pass
+        file.truncate(max(0, file.tell() - leave_bytes))
+
+
+def execute(url: str, statement: str) -> Any:
+    async def run() -> Any:
+        connection = await asyncpg.connect(url)
+        try:
+            return await connection.execute(statement)
+        finally:
+            await connection.close()
+
+    return asyncio.run(run())

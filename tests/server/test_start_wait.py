@@ -1,0 +1,71 @@
+"""Waiting at the start for what is away."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from potluck.model.error import BadSettings, Unavailable
+from potluck.server.start_wait import StartWait, StoppedWaiting
+
+
+class Announced(list[str]):
+    def add(self, service: str, detail: str) -> None:
+        self.append(f"{service}: {detail}")
+
+
+def failing(times: int, error: Exception) -> Callable[[], Awaitable[None]]:
+    """A service that is there after so many checks."""
+    left = times
+
+    async def check() -> None:
+        nonlocal left
+        left -= 1
+        if left >= 0:
+            raise error
+
+    return check
+
+
+async def test_it_is_repeated_until_the_service_is_there_and_announced_once() -> None:
+    announced = Announced()
+    wait = StartWait(60, asyncio.Event(), announced.add)
+    await wait.until_available("Redis", failing(2, Unavailable("away")))
+    assert announced == ["Redis: away"]
+    await wait.until_available("Redis", failing(0, Unavailable("away")))
+    assert announced == ["Redis: away"], "what is there is not worth a word"
+
+
+async def test_what_does_not_mend_itself_is_not_waited_for() -> None:
+    wait = StartWait(60, asyncio.Event(), Announced().add)
+    with pytest.raises(BadSettings):
+        await wait.until_available("Redis", failing(1, BadSettings("a wrong password")))
+
+
+async def test_the_time_is_limited() -> None:
+    wait = StartWait(0.1, asyncio.Event(), Announced().add)
+    with pytest.raises(Unavailable, match=r"away. The server waited 0.1 s for it.") as caught:
+        await wait.until_available("Redis", failing(1_000_000, Unavailable("away.", "Start it.")))
+    assert caught.value.hint == "Start it."
+
+
+async def test_a_stop_ends_a_check_that_never_ends_and_the_check_is_over() -> None:
+    stop, ends = asyncio.Event(), []
+
+    async def check() -> None:
+        asyncio.get_running_loop().call_soon(stop.set)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ends.append("cancelled")
+
+    with pytest.raises(StoppedWaiting):
+        await StartWait(60, stop, Announced().add).until_available("PostgreSQL", check)
+    assert ends == ["cancelled"]
+
+
+async def test_a_stop_ends_a_pause_too() -> None:
+    stop = asyncio.Event()
+    wait = StartWait(60, stop, lambda *_: stop.set())
+    with pytest.raises(StoppedWaiting):
+        await wait.until_available("PostgreSQL", failing(1_000_000, Unavailable("away")))
