@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check format test-long verify verify-long fuzz bench-junk bench-queue bench-take-over bench-scheduler bench-idle bench-map bench-start bench-join bench-first captures house sentences docs lock clean
+.PHONY: help up test check format test-long verify verify-long play fuzz bench-junk bench-queue bench-take-over bench-scheduler bench-idle bench-map bench-start bench-join bench-first captures house sentences docs lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -39,6 +39,9 @@ verify: $(VENV)/.dev  ## 200 histories full of faults on PostgreSQL, as JSON
 
 verify-long: $(VENV)/.dev  ## 10,000 histories full of faults; for the night
 	@$(RUN)/python -m verification.faults --seeds 10000 --json $(ARGS)
+
+play: $(VENV)/.dev  ## what consumers and providers gain by each end reason, as JSON
+	@$(RUN)/python -m verification.play $(ARGS)
 
 fuzz: $(VENV)/.dev  ## tens of thousands of wrong requests to a server of its own, counted as JSON
 	@$(RUN)/python -m tests.fuzz.run $(ARGS)

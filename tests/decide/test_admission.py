@@ -34,7 +34,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 @pytest.mark.parametrize(("changes", "sentence"), REFUSED, ids=[row[1] for row in REFUSED])
 def test_what_can_not_be_meant_is_refused(changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InvalidInput, match=sentence) as refused:
-        admit(request(**changes), 0, None)
+        admit(request(**changes), 0, None, 60)
     assert refused.value.hint
 
 
@@ -50,14 +50,14 @@ def test_what_can_not_be_meant_is_refused(changes: dict[str, Any], sentence: str
     ],
 )
 def test_the_edges_are_let_in(changes: dict[str, Any]) -> None:
-    admit(request(**changes), 0, None)
+    admit(request(**changes), 0, None, 60)
 
 
 def test_an_attempt_a_fraction_or_one_item_must_be_affordable() -> None:
     cheapest, limit = 3_600_000, {"run_seconds": 10.0}
-    admit(request(**limit), 10_000, cheapest)
-    admit(request(items=1000, **limit), 10_000, cheapest)
-    admit(request(device_milli=500, **limit), 5_000, cheapest)
+    admit(request(**limit), 10_000, cheapest, 60)
+    admit(request(items=1000, **limit), 10_000, cheapest, 60)
+    admit(request(device_milli=500, **limit), 5_000, cheapest, 60)
     for changes, available in [({}, 9_999), ({"items": 5}, 9_999), ({"device_milli": 500}, 4_999)]:
         with pytest.raises(UnaffordableTask):
-            admit(request(**changes, **limit), available, cheapest)
+            admit(request(**changes, **limit), available, cheapest, 60)

@@ -50,7 +50,7 @@ REFUSED: list[tuple[TaskSpec, str]] = [
 @pytest.mark.parametrize(("spec", "sentence"), REFUSED, ids=[row[1] for row in REFUSED])
 def test_what_can_not_be_run_is_refused(spec: TaskSpec, sentence: str) -> None:
     with pytest.raises(InvalidInput, match=sentence) as refused:
-        admit(TaskRequest(spec), 0, None)
+        admit(TaskRequest(spec), 0, None, 60)
     assert refused.value.hint
 
 
@@ -65,7 +65,7 @@ def test_what_can_not_be_run_is_refused(spec: TaskSpec, sentence: str) -> None:
     ],
 )
 def test_each_kind_is_let_in(spec: TaskSpec) -> None:
-    admit(TaskRequest(spec), 0, None)
+    admit(TaskRequest(spec), 0, None, 60)
 
 
 def owners(**changes: Any) -> tuple[str, ...]:

@@ -82,16 +82,19 @@ def uncounted() -> set[EndReason]:
     return {reason for reason, facts in END_REASONS.items() if not facts.is_counted}
 
 
-def test_who_was_declined_waits_a_moment_and_who_was_sent_away_does_not() -> None:
-    """Terms of which the server hears late would send a task back and forth until then."""
-    history = History(0, 0, 0, 1)
-    waits = {
-        reason: retry_policy.decide_next(reason, history, NOW, CALM).not_before
-        for reason in uncounted()
-    }
-    for said_no in (EndReason.DECLINED, EndReason.RECLAIMED):
-        assert waits.pop(said_no) == NOW + timedelta(seconds=1)
-    assert set(waits.values()) == {None}
+@pytest.mark.parametrize("reason", sorted(uncounted()))
+def test_an_uncounted_loss_backs_off_and_is_bounded(reason: EndReason) -> None:
+    """Else a task that is sent away each time is granted again each time, for ever."""
+    most = retry_policy.MAX_UNCOUNTED_LOSSES
+    for losses, seconds in [(1, 1), (2, 2), (4, 8), (most - 1, 60)]:
+        history = History(0, 99, 9, 1, uncounted_losses=losses)
+        following = retry_policy.decide_next(reason, history, NOW, CALM)
+        assert (following.state, following.reason) == (TaskState.QUEUED, reason)
+        assert following.not_before == NOW + timedelta(seconds=seconds)
+    history = History(0, 0, 0, 1, uncounted_losses=most)
+    last = retry_policy.decide_next(reason, history, NOW, CALM)
+    assert (last.state, last.reason) == (TaskState.FAILED, EndReason.TOO_MANY_LOSSES)
+    assert last.detail == f"It was started {most} times in vain, last: {reason}."
 
 
 def test_whose_fault_a_loss_is() -> None:
@@ -120,19 +123,12 @@ def test_no_node_is_at_fault_for_an_image_that_it_does_not_have() -> None:
     assert kinds == [TaskKind.CONTAINER]
 
 
-def test_who_is_declined_again_and_again_waits_longer() -> None:
-    for declines, seconds in [(1, 1), (2, 2), (4, 8), (99, 60)]:
-        history = History(0, 0, 0, 1, declines)
-        until = retry_policy.decide_next(EndReason.DECLINED, history, NOW, CALM).not_before
-        assert until == NOW + timedelta(seconds=seconds)
-
-
 def test_the_statements_count_what_the_rules_count() -> None:
     """Which losses are no matter for a task is said in SQL too."""
-    (newest,) = (Path(schema.__file__).parent / "migrations/versions").glob("*_reports.sql")
+    (newest,) = (Path(schema.__file__).parent / "migrations/versions").glob("*_ends.sql")
     said = newest.read_text()
-    listed = re.findall(r"reason NOT IN \(([^)]*)\)", said)
-    assert [set(re.findall(r"'(\w+)'", each)) for each in listed] == [uncounted()] * 2
+    listed = re.findall(r"reason (?:NOT )?IN \(([^)]*)\)", said)
+    assert [set(re.findall(r"'(\w+)'", each)) for each in listed] == [uncounted()] * 3
 
 
 def test_the_back_off_doubles_up_to_its_limit() -> None:

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from potluck.decide.scheduler import Scheduler
 from potluck.decide.types import FreeNode
-from potluck.model.ids import NodeId, TaskId
+from potluck.model.ids import AccountId, NodeId, TaskId
 from tests.decide.builders import gpu, task
 from tests.decide.schedulers import NOW, node_with, scheduler
 
@@ -52,3 +52,37 @@ def test_who_could_go_to_a_node_by_now_is_not_told_that_there_is_none() -> None:
     pool.drop_node(NodeId("lost it"))
     explained = pool.explain(TaskId("t1"), NOW + 1)
     assert explained is not None and explained.reason.code == "no_nodes"
+
+
+def owned(name: str, wallet: str) -> FreeNode:
+    return replace(node_with(name, 1), wallet=wallet, account_id=AccountId(wallet))
+
+
+def test_after_a_failure_another_owner_comes_first() -> None:
+    """Whichever the order of the nodes: an owner with two nodes gets no second attempt at once."""
+    for names in (("a", "b"), ("b", "a")):
+        pool = scheduler()
+        for name in ("lost it", names[0]):
+            pool.put_node(owned(name, "bob"))
+        pool.put_node(owned(names[1], "carol"))
+        pool.put_task(task("t1", failed_on=LOST["failed_on"]))
+        assert placed(pool) == [names[1]]
+
+
+def test_without_another_owner_it_goes_to_another_node() -> None:
+    pool = scheduler()
+    for name in ("lost it", "spare"):
+        pool.put_node(owned(name, "bob"))
+    pool.put_task(task("t1", failed_on=LOST["failed_on"]))
+    assert placed(pool) == ["spare"]
+
+
+def test_a_doubted_node_gets_work_only_if_no_other_is_free() -> None:
+    for names in (("a", "b"), ("b", "a")):
+        pool = scheduler()
+        pool.put_node(replace(node_with(names[0], 1), is_doubted=True))
+        pool.put_node(node_with(names[1], 1))
+        pool.put_task(task("t1"))
+        assert placed(pool) == [names[1]]
+        pool.put_task(task("t2"))
+        assert placed(pool) == [names[0]]

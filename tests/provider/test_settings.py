@@ -33,6 +33,13 @@ def test_options_win_over_variables_and_variables_over_defaults() -> None:
     assert both.heartbeat_seconds == 3
 
 
+def test_a_limit_of_silence_is_at_least_three_heartbeats() -> None:
+    assert read({"stop_after_silence_seconds": 60}).stop_after_silence_seconds == 60
+    with pytest.raises(BadSettings, match="heartbeats are only sent every 20 s") as refused:
+        read({"stop_after_silence_seconds": 59})
+    assert refused.value.hint == "Allow at least three of them, 60 s."
+
+
 def test_no_variable_leads_to_another_server_than_the_one_that_was_named() -> None:
     said = read(POTLUCK_PROVIDER_URL="http://127.0.0.1:1", POTLUCK_PROVIDER_CA_FILE="/a/ca.pem")
     assert (said.url, said.ca_file) == (URL, None)

@@ -8,7 +8,7 @@ from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
 from potluck.model.error import InvalidInput, QuotaExceeded, UnaffordableTask
 from potluck.model.ids import TaskId
 from potluck.model.script import check_dependencies, read_metadata
-from potluck.model.task import TaskRequest, TaskState
+from potluck.model.task import HEARTBEATS_OF_SILENCE, TaskRequest, TaskState
 from potluck.model.task_spec import CommandSpec, ContainerSpec, FunctionSpec, ScriptSpec, TaskSpec
 
 # The limit of common file systems.
@@ -95,12 +95,18 @@ def _above(path: str) -> Iterable[str]:
     return ("/".join(parts[:length]) for length in range(1, len(parts)))
 
 
-def admit(request: TaskRequest, available_micro: int, cheapest_micro_per_hour: int | None) -> None:
+def admit(
+    request: TaskRequest,
+    available_micro: int,
+    cheapest_micro_per_hour: int | None,
+    least_silence_seconds: float,
+) -> None:
     """Raises if the task is not valid. `cheapest_micro_per_hour` is the lowest price, if any."""
     check_spec(request.spec)
     _check_model(request.requirements.device_model)
     _check_fraction(request)
     _check_times(request)
+    _check_silence(request.limits.stop_after_silence_seconds, least_silence_seconds)
     _check_array(request)
     if len(set(request.after)) < len(request.after):
         raise InvalidInput("`after` names a task twice.", "Name each task once.")
@@ -169,6 +175,16 @@ def _check_times(request: TaskRequest) -> None:
             f"The task is expected to take {request.expected_seconds:g} s,"
             f" but its time limit is {limit:g} s.",
             "Raise the time limit (--time), or lower the expected time.",
+        )
+
+
+def _check_silence(limit_seconds: float | None, least_seconds: float) -> None:
+    """A shorter limit would end tasks on nodes that answer."""
+    if limit_seconds is not None and limit_seconds < least_seconds:
+        raise InvalidInput(
+            f"The task would stop after {limit_seconds:g} s without the server, but nodes only send"
+            f" a heartbeat every {least_seconds / HEARTBEATS_OF_SILENCE:g} s.",
+            f"Allow at least three of them (--stop-after-silence {least_seconds:g}s).",
         )
 
 

@@ -19,8 +19,15 @@ from potluck.decide.arrays.items import (
     decide_after_range,
 )
 from potluck.decide.charges import Billable, charge_micro
+from potluck.decide.failure_record import NO_RECORD, FailureRecord
 from potluck.decide.lifecycle import attempt_may_become, is_nodes_fault, task_may_become
-from potluck.decide.retry_policy import History, Wait, decide_next, is_counted_loss
+from potluck.decide.retry_policy import (
+    History,
+    Wait,
+    decide_next,
+    is_counted_loss,
+    is_uncounted_loss,
+)
 from potluck.model.blob import Value
 from potluck.model.ids import AttemptId, NodeId, TaskId
 from potluck.model.lease import AttemptState
@@ -51,6 +58,9 @@ class LockedAttempt(Struct, frozen=True):
     was_fetched: bool
     is_reclaimable: bool  # its owner had reserved the right to stop it
     is_available: bool  # each of its devices takes new work now
+    has_output: bool  # a log, files, a checkpoint or finished items
+    was_in_contact: bool  # heartbeats came for longer than the task's limit of silence
+    has_failed_before: bool  # its task has, or the one that the task repeats
     taken_at: datetime  # the time that this transaction writes
     now: datetime
 
@@ -108,6 +118,8 @@ class AttemptChange(Struct, frozen=True):
     report_hash: bytes | None = None
     charge_micro: int = 0
     is_nodes_loss: bool = False
+    is_outlier: bool = False  # it failed, and such tasks succeed on nodes of other owners
+    is_spared: bool = False  # it failed without output, and is not charged
     task: TaskChange | None = None  # None if it continues, or the change of another attempt has it
 
     @property
@@ -138,6 +150,11 @@ class AttemptChange(Struct, frozen=True):
     def is_finished(self) -> bool:
         """Whether the node ran it to its end."""
         return self.state in (AttemptState.SUCCEEDED, AttemptState.FAILED)
+
+    @property
+    def is_refuting(self) -> bool:
+        """Whether it succeeded where attempts on nodes of other owners may have failed."""
+        return self.state is AttemptState.SUCCEEDED and self.attempt.has_failed_before
 
     @property
     def is_news(self) -> bool:
@@ -206,15 +223,24 @@ def end(
     usage: Usage | None = None,
     report_hash: bytes | None = None,
     value: Value | None = None,
+    record: FailureRecord = NO_RECORD,
 ) -> AttemptChange:
     """Ends a live attempt: decides its charge, and the next state of its task.
 
-    `value` is what a function returned or raised.
+    `value` is what a function returned or raised, `record` what is known of its other attempts.
     """
     change = _ended(change, reason, usage)
     attempt = change.attempt
     following = _after(attempt, reason, wait)
     state = following.next.state or attempt.task_state
+    if change.state is AttemptState.FAILED:
+        is_empty = not (attempt.has_output or change.has_outcomes or value is not None)
+        is_retried = state is not TaskState.FAILED
+        change = _judged(change, record, is_empty=is_empty, is_retried=is_retried)
+    elif _is_false_silence(attempt, reason):
+        # An outlier too: the server's own heartbeats contradict it.
+        charge = 0 if record.is_node_doubted else change.charge_micro
+        change = replace(change, charge_micro=charge, is_outlier=True)
     assert state is attempt.task_state or task_may_become(attempt.task_state, state)
     task = TaskChange(
         state=state,
@@ -222,7 +248,7 @@ def end(
         not_before=following.next.not_before,
         exit_code=exit_code if attempt.array is None else None,
         detail=_task_detail(attempt.array, detail, following),
-        failures=int(change.state is AttemptState.FAILED),
+        failures=int(_is_failure(attempt, reason)),
         losses=int(is_counted_loss(reason)),
         charge_micro=change.charge_micro,
         back=following.back,
@@ -259,38 +285,78 @@ def _ended(change: AttemptChange, reason: EndReason, usage: Usage | None = None)
         change,
         reason=reason,
         usage=usage,
-        charge_micro=_charge(attempt, state, usage),
+        charge_micro=_charge(attempt, reason, usage),
         is_nodes_loss=state is AttemptState.LOST
-        and is_nodes_fault(
-            reason,
-            kind=attempt.kind,
-            is_reclaimable=attempt.is_reclaimable,
-            is_available=attempt.is_available,
+        and (
+            _is_false_silence(attempt, reason)
+            or is_nodes_fault(
+                reason,
+                kind=attempt.kind,
+                is_reclaimable=attempt.is_reclaimable,
+                is_available=attempt.is_available,
+            )
         ),
     )
 
 
-def _charge(attempt: LockedAttempt, state: AttemptState, usage: Usage | None) -> int:
-    """Lost work is not charged, except for accepted items."""
+def _judged(
+    change: AttemptChange, record: FailureRecord, *, is_empty: bool, is_retried: bool
+) -> AttemptChange:
+    """A failed attempt that left nothing is charged only if it ends its task.
+
+    So a consumer pays for at most one of them, and a node that claims such an end earns nothing if
+    another owner's node succeeds. Not charged either is one of a sort that succeeds elsewhere; on a
+    doubted node whatever it left, because a log is easily made up.
+    """
+    is_unbelieved = record.is_outlier and record.is_node_doubted
+    is_spared = is_empty and (is_retried or record.is_outlier) and record.may_be_spared
+    return replace(
+        change,
+        charge_micro=0 if is_spared or is_unbelieved else change.charge_micro,
+        is_outlier=record.is_outlier,
+        is_spared=is_spared and not is_unbelieved and change.charge_micro > 0,
+    )
+
+
+def _charge(attempt: LockedAttempt, reason: EndReason, usage: Usage | None) -> int:
+    """Lost work is not charged, except for accepted items.
+
+    An end by the task's own limit of silence is charged like a cancellation if heartbeats came
+    meanwhile and there is output: the node ran it, and the server was there.
+    """
     billable = attempt.billable
     reported = usage.run_seconds if usage else None
-    if state is AttemptState.LOST:
+    is_own_doing = _is_false_silence(attempt, reason) and attempt.has_output
+    if reason.facts.attempt_state is AttemptState.LOST and not is_own_doing:
         reported = billable.items_seconds
     return charge_micro(replace(billable, reported_run_seconds=reported), attempt.now)
+
+
+def _is_false_silence(attempt: LockedAttempt, reason: EndReason) -> bool:
+    """Whether the task's own limit of silence ended it while its node's heartbeats came."""
+    is_single = attempt.array is None
+    return reason is EndReason.SILENCE and attempt.was_in_contact and is_single
+
+
+def _is_failure(attempt: LockedAttempt, reason: EndReason) -> bool:
+    """What is charged although it was lost counts like a failure, so that it is bounded alike."""
+    is_failed = reason.facts.attempt_state is AttemptState.FAILED
+    return is_failed or _is_false_silence(attempt, reason)
 
 
 def _after(attempt: LockedAttempt, reason: EndReason, wait: Wait) -> RangeEnd:
     """What follows for the task; a single task is a range without items."""
     before, loss = attempt.history, int(is_counted_loss(reason))
     history = History(
-        failures=before.failures + (reason.facts.attempt_state is AttemptState.FAILED),
+        failures=before.failures + _is_failure(attempt, reason),
         losses=before.losses + loss,
         nodes_lost=before.nodes_lost + loss,
         max_attempts=before.max_attempts,
-        declines=before.declines + (reason is EndReason.DECLINED),
+        uncounted_losses=before.uncounted_losses + is_uncounted_loss(reason),
     )
     if attempt.array is None:
-        return RangeEnd(decide_next(reason, history, attempt.now, wait), ())
+        is_failure = _is_failure(attempt, reason)
+        return RangeEnd(decide_next(reason, history, attempt.now, wait, is_failure=is_failure), ())
     return decide_after_range(reason, history, attempt.array, attempt.now, wait)
 
 
@@ -299,6 +365,8 @@ def _task_detail(array: ArrayPart | None, detail: str, following: RangeEnd) -> s
     if array is not None and following.next.reason is EndReason.ITEMS_FAILED:
         failed = array.items_failed + (following.given_up is not None)
         return f"{failed} of {array.items} items failed."
+    if following.next.detail:
+        return following.next.detail
     return detail if following.next.reason is not None else ""
 
 

@@ -1,8 +1,9 @@
 """Decides the next state of a task when an attempt has ended.
 
 Lost attempts are not failures of the task, but they count: a task lost on three different nodes is
-poison, and one lost more than five times fails. Failures are retried as often as the consumer
-allowed.
+poison, and one lost more than five times fails. Losses by an owner's or the task's own terms do not
+count among these, but a task that has a hundred of them fails too. Failures are retried as often as
+the consumer allowed. Each sort of end has a pause of its own, which doubles.
 """
 
 from datetime import datetime, timedelta
@@ -15,6 +16,8 @@ from potluck.model.task import EndReason, NextTry, TaskState
 
 POISONED_NODES = 3
 MAX_LOSSES = 5
+# An owner may reclaim a device every night, so this is far more than faults need.
+MAX_UNCOUNTED_LOSSES = 100
 
 
 class History(Struct, frozen=True):
@@ -24,7 +27,7 @@ class History(Struct, frozen=True):
     losses: int
     nodes_lost: int  # different nodes on which it was lost
     max_attempts: int
-    declines: int = 0  # nodes that declined it
+    uncounted_losses: int = 0  # reclaimed, declined, withdrawn, …
 
 
 class Wait(Struct, frozen=True):
@@ -43,37 +46,60 @@ class Next(Struct, frozen=True):
     state: TaskState | None
     reason: EndReason | None
     not_before: datetime | None = None
+    detail: str = ""  # replaces the attempt's, if the task ended for another reason than it
 
 
 def is_counted_loss(reason: EndReason) -> bool:
     """Whether the loss counts towards `MAX_LOSSES` and `POISONED_NODES`."""
-    return reason.facts.attempt_state is AttemptState.LOST and reason.facts.is_counted
+    return _is_loss(reason) and reason.facts.is_counted
 
 
-def decide_next(reason: EndReason, history: History, now: datetime, wait: Wait) -> Next:
+def is_uncounted_loss(reason: EndReason) -> bool:
+    """Whether the loss counts towards `MAX_UNCOUNTED_LOSSES`."""
+    return _is_loss(reason) and not reason.facts.is_counted
+
+
+def loss_bound(reason: EndReason, history: History) -> tuple[EndReason, str] | None:
+    """Why a task, or the running item of an array, is given up after this loss, if it is."""
+    if is_counted_loss(reason):
+        if history.nodes_lost >= POISONED_NODES:
+            return EndReason.POISON, f"It was lost on {history.nodes_lost} different nodes."
+        if history.losses > MAX_LOSSES:
+            return EndReason.TOO_MANY_LOSSES, f"It was lost {history.losses} times."
+    if is_uncounted_loss(reason) and history.uncounted_losses >= MAX_UNCOUNTED_LOSSES:
+        detail = f"It was started {history.uncounted_losses} times in vain, last: {reason}."
+        return EndReason.TOO_MANY_LOSSES, detail
+    return None
+
+
+def loss_pause(reason: EndReason, history: History, now: datetime, wait: Wait) -> datetime:
+    tries = history.losses if is_counted_loss(reason) else history.uncounted_losses
+    return wait.until(now, tries)
+
+
+def _is_loss(reason: EndReason) -> bool:
+    return reason.facts.attempt_state is AttemptState.LOST
+
+
+def decide_next(
+    reason: EndReason, history: History, now: datetime, wait: Wait, *, is_failure: bool = False
+) -> Next:
+    """With `is_failure`, a loss is retried like a failure."""
     match reason.facts.attempt_state:
         case AttemptState.SUCCEEDED:
             return Next(TaskState.SUCCEEDED, reason)
         case AttemptState.CANCELLED:
             return Next(TaskState.CANCELLED, reason)
-        case AttemptState.LOST:
+        case AttemptState.LOST if not is_failure:
             return _after_loss(reason, history, now, wait)
         case _:
             return _after_failure(reason, history, now, wait)
 
 
 def _after_loss(reason: EndReason, history: History, now: datetime, wait: Wait) -> Next:
-    is_counted = is_counted_loss(reason)
-    if is_counted and history.nodes_lost >= POISONED_NODES:
-        return Next(TaskState.FAILED, EndReason.POISON)
-    if is_counted and history.losses > MAX_LOSSES:
-        return Next(TaskState.FAILED, EndReason.TOO_MANY_LOSSES)
-    # A node declines by terms that the server learns soon, or for lack of something that it never
-    # learns, such as an image; so these pauses grow.
-    pauses = {NextTry.SHORT_PAUSE: 1, NextTry.DECLINE_PAUSE: history.declines}
-    tries = pauses.get(reason.facts.next_try, history.losses)
-    is_at_once = reason.facts.next_try is NextTry.AT_ONCE
-    return Next(TaskState.QUEUED, reason, None if is_at_once else wait.until(now, tries))
+    if (bound := loss_bound(reason, history)) is not None:
+        return Next(TaskState.FAILED, bound[0], detail=bound[1])
+    return Next(TaskState.QUEUED, reason, loss_pause(reason, history, now, wait))
 
 
 def _after_failure(reason: EndReason, history: History, now: datetime, wait: Wait) -> Next:

@@ -71,6 +71,7 @@ class FreeNode(Struct, frozen=True):
     disk_bytes: int = 0
     labels: frozenset[str] = frozenset()
     reliability: float = 1.0
+    is_doubted: bool = False  # others come first: too many of its attempts are lost or outliers
     sandbox: SandboxStrength = SandboxStrength.NONE
     kinds: frozenset[str] = frozenset(TaskKind)  # of tasks that the sandbox runs
     containers: SandboxStrength | None = None  # of the sandbox for images, if it is another one

@@ -21,6 +21,9 @@ from potluck.model.node import Labels, SandboxStrength
 from potluck.model.task_spec import TaskSpec
 from potluck.model.terms import Wallets
 
+# A shorter time without an answer is no silence: a beat may be late, or lost.
+HEARTBEATS_OF_SILENCE = 3
+
 GIB = 2**30
 MIB = 2**20
 
@@ -67,10 +70,7 @@ class NextTry(Enum):
 
     NONE = "–"
     NEVER = "never"  # it would end the same way, or it has no attempts left
-    AT_ONCE = "at once"  # the task left no trace on the node
-    SHORT_PAUSE = "after the shortest pause"
-    PAUSE = "after a pause"  # doubles with each failure or loss
-    DECLINE_PAUSE = "after a pause for each decline"  # the node may never get what it lacks
+    PAUSE = "after a pause"  # doubles with each end of its sort: failure, loss, uncounted loss
 
 
 class EndReason(StrEnum):
@@ -117,7 +117,8 @@ class EndFacts(Struct, frozen=True):
     attempt_state: AttemptState
     reporter: Reporter
     next_try: NextTry = NextTry.PAUSE
-    is_counted: bool = True  # as a failure or a loss; the server's SQL lists the exceptions
+    # As a failure or a loss; the server's SQL lists the exceptions. These have their own bound.
+    is_counted: bool = True
     node_fault: NodeFault = NodeFault.NO
     has_value: bool = False  # a function may return or raise a value with it
 
@@ -127,7 +128,7 @@ _preparation = partial(_failure, reporter=Reporter.NODE)
 _loss = partial(
     EndFacts, attempt_state=AttemptState.LOST, reporter=Reporter.NODE, node_fault=NodeFault.YES
 )
-_uncounted = partial(_loss, is_counted=False, next_try=NextTry.AT_ONCE)
+_uncounted = partial(_loss, is_counted=False)
 _cancellation = partial(
     EndFacts, attempt_state=AttemptState.CANCELLED, reporter=Reporter.SERVER, next_try=NextTry.NONE
 )
@@ -164,14 +165,10 @@ END_REASONS: Final = {
     EndReason.NODE_LEFT: _uncounted("the owner removed the node during the attempt"),
     EndReason.DEVICE_LOST: _loss("the device failed during the attempt"),
     EndReason.RECLAIMED: _uncounted(
-        "the owner reclaimed the device",
-        next_try=NextTry.SHORT_PAUSE,
-        node_fault=NodeFault.UNLESS_AGREED,
+        "the owner reclaimed the device", node_fault=NodeFault.UNLESS_AGREED
     ),
     EndReason.DECLINED: _uncounted(
-        "the node's owner does not accept such tasks, or not now",
-        next_try=NextTry.DECLINE_PAUSE,
-        node_fault=NodeFault.UNLESS_IMAGE,
+        "the node's owner does not accept such tasks, or not now", node_fault=NodeFault.UNLESS_IMAGE
     ),
     EndReason.WITHDRAWN: _uncounted(
         "the node never fetched the assignment",
@@ -221,7 +218,8 @@ class Limits(Struct, frozen=True):
     prepare_seconds: Annotated[float, Meta(ge=0.001, le=86_400)] = 600.0
     processes: Annotated[int, Meta(ge=4, le=65_536)] = 256
     log_bytes: Annotated[int, Meta(ge=1024, le=GIB)] = 16 * MIB
-    # The node stops the task after this time without the server; by default it runs to its limit.
+    # The node stops the task after this time without the server, at least three heartbeats; by
+    # default it runs to its limit.
     stop_after_silence_seconds: Annotated[float, Meta(ge=0.1, le=30 * 86_400)] | None = None
     # How often the node uploads the task's checkpoint directory.
     checkpoint_seconds: Annotated[float, Meta(ge=0.1, le=86_400)] = 60.0

@@ -16,6 +16,8 @@ from msgspec.structs import replace
 from potluck.local import settings
 from potluck.local.data_directory import part_directory
 from potluck.model.bounded_types import Count, ShortText
+from potluck.model.error import BadSettings
+from potluck.model.task import HEARTBEATS_OF_SILENCE
 from potluck.provider.dependencies.settings import CACHE_BYTES
 
 Interval = Annotated[float, Meta(gt=0, le=3_600)]
@@ -93,8 +95,23 @@ def read_settings(
     read = settings.read_values(
         ProviderSettings, "POTLUCK_PROVIDER_", options, variables, given, _SPELLED
     )
+    _check_silence(read)
     # No variable may override the address that the wallet has signed for.
     return replace(read, url=url, ca_file=ca_file)
+
+
+def _check_silence(chosen: ProviderSettings) -> None:
+    """A shorter limit would stop tasks while the server answers."""
+    limit, least = (
+        chosen.stop_after_silence_seconds,
+        HEARTBEATS_OF_SILENCE * chosen.heartbeat_seconds,
+    )
+    if limit is not None and limit < least:
+        raise BadSettings(
+            f"--stop-after-silence is {limit:g} s, but heartbeats are only sent every"
+            f" {chosen.heartbeat_seconds:g} s.",
+            f"Allow at least three of them, {least:g} s.",
+        )
 
 
 _SPELLED = {

@@ -18,7 +18,7 @@ from potluck.local.data_directory import part_directory
 from potluck.model.account import Registration
 from potluck.model.bounded_types import SmallCount
 from potluck.model.error import BadSettings, InvalidInput
-from potluck.model.task import Priority
+from potluck.model.task import HEARTBEATS_OF_SILENCE, Priority
 from potluck.server.egress.allow_list import read_allowed
 from potluck.server.http import exposure
 from potluck.server.http.settings import HttpSettings
@@ -191,6 +191,11 @@ class ServerSettings(HttpSettings, frozen=True, kw_only=True):
 
     max_body_bytes: Annotated[int, Meta(ge=1024)] = 2**20  # the largest request body
     shutdown_seconds: Duration = 10.0  # how long open requests may take at shutdown
+
+    @property
+    def least_silence_seconds(self) -> float:
+        """The shortest time without heartbeats that means anything."""
+        return HEARTBEATS_OF_SILENCE * self.heartbeat_seconds
 
 
 def read_settings(

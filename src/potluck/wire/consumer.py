@@ -249,7 +249,7 @@ class PoolDevice(Struct, frozen=True):
     why: str = ""
     sample: DeviceSample | None = None
     chooses_accounts: bool = False
-    reliability: float = 1.0  # the share of its node's attempts that were not lost
+    reliability: float = 1.0  # the share of its node's attempts that were neither lost nor outliers
     labels: list[str] = []  # of its node
     own_tasks_only: bool = False  # its node runs only its owner's tasks
 

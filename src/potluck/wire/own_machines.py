@@ -81,6 +81,9 @@ class NodeExplanation(Struct, frozen=True):
     reasons: list[NodeReason] = []  # those with the most tasks first
     changes: list[str] = []  # what its owner could do, in sentences
     away: list[AwayDevice] = []
+    # Attempts that failed here, while such tasks succeed on nodes of other owners.
+    outlier_attempts: int = 0
+    standing: str = ""  # what follows from them, in a sentence
     at: datetime | None = None  # when the scheduler wrote this
 
 

@@ -18,7 +18,7 @@ from potluck.decide.arrays.items import (
     find_counted_runs,
     to_ranges,
 )
-from potluck.decide.retry_policy import History, Wait
+from potluck.decide.retry_policy import MAX_UNCOUNTED_LOSSES, History, Wait
 from potluck.model.backoff import BackOff
 from potluck.model.blob import Value
 from potluck.model.task import EndReason, ItemRange, TaskState
@@ -189,15 +189,23 @@ def test_an_item_that_is_lost_too_often_is_given_up_alone(
     assert (end.back, end.next.reason) == ((), EndReason.ITEMS_FAILED)
 
 
+def test_an_item_whose_range_is_stopped_without_end_is_given_up() -> None:
+    history = History(0, 0, 0, 1, uncounted_losses=MAX_UNCOUNTED_LOSSES)
+    end = decide_after_range(EndReason.SILENCE, history, ARRAY, NOW, CALM)
+    assert end.given_up is not None
+    assert (end.given_up.item, end.given_up.reason) == (3, EndReason.TOO_MANY_LOSSES)
+
+
 def test_a_lost_range_keeps_nobody_waiting_while_others_work() -> None:
-    history = History(1, 1, 1, 1, declines=4)
+    history = History(1, 1, 1, 1, uncounted_losses=3)
     busy = replace(ARRAY, has_others=True)
     for reason, array, seconds in [
         (EndReason.LEASE_EXPIRED, busy, None),
         (EndReason.LEASE_EXPIRED, ARRAY, 1),
-        (EndReason.WITHDRAWN, ARRAY, None),
-        (EndReason.RECLAIMED, ARRAY, 1),
-        (EndReason.DECLINED, ARRAY, 8),
+        (EndReason.WITHDRAWN, ARRAY, 4),
+        (EndReason.RECLAIMED, ARRAY, 4),
+        (EndReason.DECLINED, ARRAY, 4),
+        (EndReason.SILENCE, busy, 1),
         (EndReason.DECLINED, busy, 1),
         (EndReason.PREPARE_FAILED, busy, 1),
     ]:

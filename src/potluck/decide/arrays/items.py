@@ -13,12 +13,13 @@ from typing import Protocol
 from msgspec import Struct
 
 from potluck.decide.retry_policy import (
-    MAX_LOSSES,
     POISONED_NODES,
     History,
     Next,
     Wait,
-    is_counted_loss,
+    is_uncounted_loss,
+    loss_bound,
+    loss_pause,
 )
 from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason, ItemRange, NextTry, TaskState
@@ -234,32 +235,25 @@ def _is_hopeless(reason: EndReason, history: History, array: ArrayPart) -> bool:
 def _until(
     reason: EndReason, history: History, now: datetime, wait: Wait, *, has_others: bool
 ) -> datetime | None:
-    """A lost range does not delay the others; a range that failed as a whole does."""
-    next_try = reason.facts.next_try
+    """A lost range does not delay the others, except shortly if the node was not at fault: the
+    next range may end the same way. A range that failed as a whole delays them."""
     match reason.facts.attempt_state:
         case AttemptState.FAILED:
             return wait.until(now, history.failures)
-        case AttemptState.LOST if next_try is NextTry.DECLINE_PAUSE:
-            # While others work, a short pause only prevents a busy loop of declines.
-            return wait.until(now, 1 if has_others else history.declines)
-        case AttemptState.LOST if not has_others and next_try is not NextTry.AT_ONCE:
-            return wait.until(now, max(1, history.losses))
+        case AttemptState.LOST if not has_others:
+            return loss_pause(reason, history, now, wait)
+        case AttemptState.LOST if is_uncounted_loss(reason):
+            return wait.until(now, 1)
         case _:
             return None
 
 
 def _given_up(reason: EndReason, history: History, array: ArrayPart) -> ItemFailure | None:
     """The item that was running when its range was lost, if it was lost too often."""
-    if not is_counted_loss(reason) or not array.remaining:
+    bound = loss_bound(reason, history) if array.remaining else None
+    if bound is None:
         return None
-    item = array.remaining[0].start
-    if history.nodes_lost >= POISONED_NODES:
-        detail = f"It was lost on {history.nodes_lost} different nodes."
-        return ItemFailure(item, 1, True, EndReason.POISON, detail=detail)
-    if history.losses > MAX_LOSSES:
-        detail = f"It was lost {history.losses} times."
-        return ItemFailure(item, 1, True, EndReason.TOO_MANY_LOSSES, detail=detail)
-    return None
+    return ItemFailure(array.remaining[0].start, 1, True, bound[0], detail=bound[1])
 
 
 def to_ranges(items: Iterable[int]) -> tuple[ItemRange, ...]:

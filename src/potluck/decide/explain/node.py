@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from potluck.decide.explain.owner_sentences import AWAY, reason_sentence
 from potluck.decide.explain.owner_suggestions import suggest_offers
+from potluck.decide.failure_record import is_doubted
 from potluck.decide.pool.demand import Demand
 from potluck.decide.pool.feasibility import Refusal
 from potluck.decide.pool.node_capacity import NodeCapacity
@@ -117,3 +118,15 @@ def _sentence(node: FreeNode, reasons: list[BlockedTasks], running: int, waiting
 
 def _attempts(count: int) -> str:
     return "1 attempt" if count == 1 else f"{count:,} attempts"
+
+
+def standing_sentence(finished: int, lost: int, outliers: int) -> str:
+    """What its lost attempts and outliers mean for the node; empty if they mean nothing."""
+    sentences = []
+    if outliers:
+        where = "while such tasks succeed on nodes of other owners"
+        sentences += [f"{_attempts(outliers)} failed here, {where}; that lowers its reliability."]
+    if is_doubted(finished, lost, outliers):
+        share = f"{lost + outliers} of its {finished + lost:,} attempts were lost or failed so"
+        sentences += [f"Other nodes come first, because {share}."]
+    return " ".join(sentences)

@@ -5,7 +5,6 @@ changes, and idle nodes of one profile are scored once.
 """
 
 from collections.abc import Callable, Iterator
-from itertools import islice
 
 from msgspec import Struct
 
@@ -51,7 +50,8 @@ class Candidates:
     def best(
         self, pool: NodeIndex, placement: Placement, accept: Accept | None, most_price: int | None
     ) -> NodeOption | None:
-        """The best of the first few: among about equal scores the cheapest, then the first."""
+        """The best of the first few: among about equal scores the cheapest, then the first. A
+        doubted node only if no other fits now."""
         nodes = self._nodes(pool, accept)
         if nodes is None:
             return None
@@ -61,6 +61,7 @@ class Candidates:
             found = self._affordable(nodes, placement, most_price)
         if len(found) < 2:
             return found[0] if found else None
+        found = [offer for offer in found if not offer.capacity.node.is_doubted] or found
         limit = min([offer.score for offer in found]) + placement.tolerance
         equal = [offer for offer in found if offer.score <= limit]
         return equal[0] if len(equal) == 1 else min(equal, key=_price)
@@ -90,21 +91,31 @@ class Candidates:
             self._unused.clear()
         known, most = self._known, placement.looks_at
         found: list[NodeOption] = []
+        count = 0  # of nodes that are not doubted
         for capacity in nodes:
             offer = known.get(capacity)
             if offer is None or offer.version != capacity.version:
                 offer = known[capacity] = self._offer_anew(capacity, placement)
             if offer.taken:
                 found.append(offer)
-                if len(found) == most:
+                count += not capacity.node.is_doubted
+                if count == most:
                     break
         return found
 
     def _affordable(
         self, nodes: Iterator[NodeCapacity], placement: Placement, most_price: int
     ) -> list[NodeOption]:
-        offers = (self._offer(capacity, placement, most_price) for capacity in nodes)
-        return list(islice((offer for offer in offers if offer.taken), placement.looks_at))
+        found: list[NodeOption] = []
+        count = 0
+        for capacity in nodes:
+            offer = self._offer(capacity, placement, most_price)
+            if offer.taken:
+                found.append(offer)
+                count += not capacity.node.is_doubted
+                if count == placement.looks_at:
+                    break
+        return found
 
     def _offer_anew(self, capacity: NodeCapacity, placement: Placement) -> NodeOption:
         """Idle nodes of one profile have the same option."""

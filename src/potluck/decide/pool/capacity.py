@@ -93,13 +93,19 @@ class PoolCapacity:
         most_price_micro_per_hour: int | None = None,
         may_use: Callable[[NodeId], bool] | None = None,
     ) -> Fit | None:
-        """The best placement; on a node that failed the task only if no other could take it."""
+        """The best placement; on a node that failed the task only if no other could take it, and of
+        others those of other owners first: one may own all nodes that failed it."""
         if self._placement.is_due or self._is_due:
             self._prepare()
         candidates = self._candidates_of(task)
         failed_on = task.failed_on
         accept = _accept(may_use, failed_on) if may_use or failed_on else None
-        fit = self._best(candidates, accept, most_price_micro_per_hour)
+        fit = None
+        if accept is not None and (owners := self._failed_owners(task)):
+            strangers = _others_than(owners, accept)
+            fit = self._best(candidates, strangers, most_price_micro_per_hour)
+        if fit is None:
+            fit = self._best(candidates, accept, most_price_micro_per_hour)
         if fit is None and failed_on and not self._suits_elsewhere(candidates.demand, task):
             fit = self._best(candidates, _accept(may_use, frozenset()), most_price_micro_per_hour)
         return fit
@@ -169,6 +175,11 @@ class PoolCapacity:
         self._demands.clear()
         self.pool.forget_demands()
 
+    def _failed_owners(self, task: WaitingTask) -> set[str]:
+        """The wallets of nodes that failed the task, unless they are the consumer's own."""
+        nodes = [capacity.node for each in task.failed_on if (capacity := self.pool.get(each))]
+        return {node.wallet for node in nodes if node.account_id != task.account_id}
+
     def _suits_elsewhere(self, demand: Demand, task: WaitingTask) -> bool:
         """Whether a node that has not failed the task could ever take it."""
         return any(
@@ -219,3 +230,7 @@ def _accept(
     if may_use is None:
         return lambda capacity: capacity.node.id not in failed_on
     return lambda capacity: capacity.node.id not in failed_on and may_use(capacity.node.id)
+
+
+def _others_than(owners: set[str], accept: Accept) -> Accept:
+    return lambda capacity: capacity.node.wallet not in owners and accept(capacity)

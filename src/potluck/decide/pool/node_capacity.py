@@ -217,7 +217,8 @@ def profile_key(node: FreeNode, asked: Container[str]) -> ProfileKey:
         )
         for each in node.devices
     )
-    owner = node.account_id if node.own_tasks_only or node.own_images_only else None
+    is_own = node.own_tasks_only or node.own_images_only
+    owner = (node.account_id if is_own else None, node.is_doubted)
     totals = (node.cores, node.memory_bytes, node.disk_bytes)
     runs = (node.sandbox, node.kinds, node.containers, node.python, node.own_tasks_only)
     wallet = node.wallet if node.wallet in asked else ""

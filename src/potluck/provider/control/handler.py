@@ -105,7 +105,7 @@ class CommandHandler:
             version=potluck.__version__,
             server_version=office.link.server_version,
             up_seconds=time.monotonic() - self._began_at,
-            silent_seconds=office.pulse.silence_seconds(),
+            silent_seconds=office.pulse.seconds_since_answer(),
             problem=self._problem(),
             is_draining=office.watch.is_draining,
             terms_file=str(office.rules.path),

@@ -23,10 +23,15 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 
 
 class Pulse:
-    """When the last heartbeat that the server answered was sent."""
+    """When the last heartbeat that the server answered was sent, and when the next is overdue."""
 
     def __init__(self) -> None:
         self._sent_at = self._answered_at = _now()
+        self._longest_pause_seconds = 0.0
+
+    def start(self, interval_seconds: float) -> None:
+        """Sets the interval of the heartbeats; with jitter, a pause may be a little longer."""
+        self._longest_pause_seconds = interval_seconds * (1 + _JITTER)
 
     def sent(self) -> None:
         self._sent_at = _now()
@@ -34,8 +39,12 @@ class Pulse:
     def answered(self) -> None:
         self._answered_at = self._sent_at
 
-    def silence_seconds(self) -> float:
+    def seconds_since_answer(self) -> float:
         return _now() - self._answered_at
+
+    def silence_seconds(self) -> float:
+        """Since the next heartbeat should have been answered, not since the last one was."""
+        return max(0.0, self.seconds_since_answer() - self._longest_pause_seconds)
 
 
 class HeartbeatContent(Struct, frozen=True):
@@ -57,6 +66,7 @@ async def beat_forever(
 ) -> None:
     """Beats at the interval with 20 % jitter, so that a fleet spreads, and at once after news."""
     changes = 0
+    pulse.start(interval_seconds)
 
     def beat() -> Heartbeat:
         nonlocal changes

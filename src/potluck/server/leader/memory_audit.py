@@ -143,4 +143,4 @@ def _is_same(known: NodeSnapshot | None, now: NodeSnapshot) -> bool:
 
 
 def _offer(node: FreeNode | None) -> FreeNode | None:
-    return None if node is None else replace(node, reliability=1.0)
+    return None if node is None else replace(node, reliability=1.0, is_doubted=False)

@@ -13,6 +13,7 @@ from msgspec import Struct
 from potluck.decide.arrays.items import ArrayPart, HeldRange
 from potluck.decide.attempt_change import LockedAttempt
 from potluck.decide.charges import Billable
+from potluck.decide.failure_record import NEWEST_ENDS, FailureRecord, is_doubted
 from potluck.decide.retry_policy import History
 from potluck.model.blob import BlobRef
 from potluck.model.error import InvalidInput, Unopenable
@@ -200,7 +201,7 @@ def _locked_attempt(row: Any) -> LockedAttempt:
             losses=row["item_losses"] if is_range else row["losses"],
             nodes_lost=row["other_nodes_lost"],
             max_attempts=row["max_attempts"],
-            declines=row["declines"],
+            uncounted_losses=row["uncounted_losses"],
         ),
         array=_array(row) if is_range else None,
         held=_held(row) if is_range else None,
@@ -209,6 +210,9 @@ def _locked_attempt(row: Any) -> LockedAttempt:
         was_fetched=row["was_fetched"],
         is_reclaimable=row["is_reclaimable"],
         is_available=row["is_available"],
+        has_output=row["has_output"],
+        was_in_contact=row["was_in_contact"],
+        has_failed_before=row["has_failed_before"],
         taken_at=row["taken_at"],
         now=row["now"],
     )
@@ -247,6 +251,18 @@ def _held(row: Any) -> HeldRange:
         row["pending_pieces"],
         row["most_seconds"],
     )
+
+
+async def failure_records(
+    connection: Connection, attempt_ids: Sequence[AttemptId]
+) -> dict[AttemptId, FailureRecord]:
+    """What speaks for or against attempts that fail."""
+    rows = await connection.fetch(*_sql.failure_records(attempt_ids=attempt_ids, limit=NEWEST_ENDS))
+    return {row["id"]: _failure_record(*row[1:]) for row in rows}
+
+
+def _failure_record(spared: int, ended: int, succeeded: int, *node_ends: int) -> FailureRecord:
+    return FailureRecord(spared, ended, succeeded, is_doubted(*node_ends))
 
 
 async def log_state(

@@ -35,6 +35,7 @@ async def write(
         *_sql.write(
             attempts=changes,
             done=[multirange_text(change.accepted.done) for change in changes],
+            refuting=[change for change in decisive if change.is_refuting],
             decisive=decisive,
             tasks=tasks,
             pending=[

@@ -63,10 +63,15 @@ async def record_heartbeat(
     node_id: NodeId,
     owner: Owner,
     held: Sequence[AttemptId],
+    *,
     lease_seconds: float,
     overrun_seconds: float,
+    contact_seconds: float,
 ) -> HeartbeatResult:
-    """Renews the node's leases, at most until `overrun_seconds` after an attempt's own limit."""
+    """Renews the node's leases, at most until `overrun_seconds` after an attempt's own limit.
+
+    A longer gap than `contact_seconds` between heartbeats is a loss of contact.
+    """
     row = await connection.fetchrow(
         *_sql.beat(
             node_id=node_id,
@@ -74,6 +79,7 @@ async def record_heartbeat(
             held_ids=held,
             lease_duration=timedelta(seconds=lease_seconds),
             overrun_duration=timedelta(seconds=overrun_seconds),
+            contact_duration=timedelta(seconds=contact_seconds),
         )
     )
     if row is None:

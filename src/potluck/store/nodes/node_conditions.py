@@ -27,6 +27,9 @@ class OwnNode(Struct, frozen=True):
     state: NodeState
     is_polling: bool
     running: int
+    finished_attempts: int
+    lost_attempts: int
+    outlier_attempts: int
     devices: list[OwnDevice]
 
 
@@ -35,7 +38,16 @@ async def own_node(connection: Connection, node_id: NodeId, account_id: AccountI
     if row is None:
         raise no_such_node(node_id)
     devices = [_device(device) for device in await connection.fetch(*_sql.devices(node_id=node_id))]
-    return OwnNode(node_id, NodeState(row["state"]), row["is_polling"], row["running"], devices)
+    return OwnNode(
+        node_id,
+        NodeState(row["state"]),
+        row["is_polling"],
+        row["running"],
+        row["finished_attempts"],
+        row["lost_attempts"],
+        row["outlier_attempts"],
+        devices,
+    )
 
 
 def _device(row: Any) -> OwnDevice:

@@ -37,6 +37,7 @@ WITH granted AS (
 ), given AS (
     UPDATE attempts SET
         fetched_at = coalesce(fetched_at, now()),
+        heard_at = coalesce(heard_at, now()), heard_since = coalesce(heard_since, now()),
         lease_expires_at = CASE WHEN fetched_at IS NULL THEN now() + :lease_duration::interval
             ELSE lease_expires_at END
     FROM fetched, tasks, accounts
@@ -84,6 +85,32 @@ SELECT id FROM attempts WHERE task_id = :task_id AND finished_at IS NULL
 -- name: lock_for_end
 -- With their tasks; the statements are in the schema, so that two take one round trip.
 SELECT * FROM lock_attempts(:attempt_ids::text[])
+
+-- name: failure_records
+-- How often the consumer was spared lately, and how the newest tasks of the same name ended on
+-- nodes of other owners. Only read for failures, which are few; by the index of names.
+SELECT attempts.id,
+    (SELECT count(*) FROM attempts AS other
+        WHERE other.consumer_id = attempts.consumer_id AND other.is_spared
+            AND other.finished_at > now() - interval '30 days') AS spared,
+    elsewhere.ended, elsewhere.succeeded, finished_attempts, lost_attempts, outlier_attempts
+FROM attempts JOIN tasks ON tasks.id = task_id JOIN nodes ON nodes.id = node_id, LATERAL (
+    SELECT count(*) AS ended, count(*) FILTER (WHERE newest.state = 'succeeded') AS succeeded
+    FROM (
+        SELECT alike.state
+        FROM unnest(ARRAY['succeeded', 'failed']) AS outcome, LATERAL (
+            SELECT same.id, same.state FROM tasks AS same
+            WHERE same.account_id || '/' || same.name || '/' || same.state || '/' || same.kind
+                = tasks.account_id || '/' || tasks.name || '/' || outcome || '/' || tasks.kind
+                AND EXISTS (SELECT FROM attempts AS other WHERE other.task_id = same.id
+                    AND other.state = outcome AND other.provider_id <> attempts.provider_id)
+            ORDER BY same.id COLLATE "POSIX" DESC LIMIT :limit
+        ) AS alike
+        WHERE tasks.name <> ''
+        ORDER BY alike.id DESC LIMIT :limit
+    ) AS newest
+) AS elsewhere
+WHERE attempts.id = ANY(:attempt_ids::text[])
 
 -- name: log_state
 SELECT log_pieces, log_bytes, log_bytes_limit, task_id FROM attempts

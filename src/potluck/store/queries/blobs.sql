@@ -85,8 +85,9 @@ UPDATE blob_claims SET look_at = now()
 FROM old WHERE blob_claims.account_id = old.account_id AND blob_claims.sha256 = old.sha256
 
 -- name: keep_checkpoint
-INSERT INTO task_blobs (task_id, role, path, account_id, sha256, size_bytes)
-VALUES (:sender.task_id, 'checkpoint', '', :sender.account_id, :sha256, :size_bytes)
+INSERT INTO task_blobs (task_id, role, attempt_id, path, account_id, sha256, size_bytes)
+VALUES (:sender.task_id, 'checkpoint', :sender.attempt_id, '', :sender.account_id, :sha256,
+    :size_bytes)
 
 -- name: checkpoint
 SELECT items IS NOT NULL AS is_array, EXISTS (

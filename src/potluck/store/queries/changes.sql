@@ -14,7 +14,8 @@ WITH changed AS (
         items_done = attempts.items_done + how.items_done,
         items_failed = attempts.items_failed + how.items_failed,
         items_seconds = attempts.items_seconds + how.items_seconds,
-        progressed_at = CASE WHEN how.items_done > 0 THEN now() ELSE progressed_at END
+        progressed_at = CASE WHEN how.items_done > 0 THEN now() ELSE progressed_at END,
+        is_outlier = how.is_outlier, is_spared = how.is_spared
     FROM unnest(
             :attempts[].attempt.id::text[], :attempts[].state::text[], :attempts[].reason::text[],
             :attempts[].detail::text[], :attempts[].exit_code::integer[],
@@ -23,17 +24,34 @@ WITH changed AS (
             :attempts[].is_over::boolean[], :attempts[].is_finished::integer[],
             :attempts[].is_nodes_loss::integer[], :done::text[],
             :attempts[].items_done::integer[], :attempts[].items_failed::integer[],
-            :attempts[].accepted.run_seconds::double precision[])
+            :attempts[].accepted.run_seconds::double precision[],
+            :attempts[].is_outlier::boolean[], :attempts[].is_spared::boolean[])
         AS how (id, state, reason, detail, exit_code, usage, charge_micro, report_hash, has_begun,
-            is_over, finished, lost, done, items_done, items_failed, items_seconds)
+            is_over, finished, lost, done, items_done, items_failed, items_seconds, is_outlier,
+            is_spared)
     WHERE attempts.id = how.id AND finished_at IS NULL
     RETURNING attempts.id, node_id, cores, memory_bytes, disk_bytes, how.is_over, how.finished,
-        how.lost, how.reason = 'withdrawn' AND how.lost > 0 AS was_ignored
+        how.lost, how.is_outlier::integer AS outliers,
+        how.reason = 'withdrawn' AND how.lost > 0 AS was_ignored
+), refuted AS (
+    -- Failures of a task, or of the one that it repeats, on nodes of other owners than now.
+    UPDATE attempts SET is_outlier = true
+    FROM unnest(:refuting[].attempt.task_id::text[],
+            :refuting[].attempt.billable.provider_id::text[])
+        AS success (task_id, provider_id)
+    JOIN tasks ON tasks.id = success.task_id
+    WHERE attempts.task_id IN (tasks.id, tasks.retry_of)
+        AND attempts.state = 'failed' AND NOT is_outlier AND attempts.provider_id <> success.provider_id
+    RETURNING node_id
 ), given_back AS (
     SELECT node_id, sum(cores) AS cores, sum(memory_bytes) AS memory_bytes,
         sum(disk_bytes) AS disk_bytes, sum(finished) AS finished, sum(lost) AS lost,
-        bool_or(was_ignored) AS was_ignored
-    FROM changed WHERE is_over GROUP BY node_id
+        sum(outliers) AS outliers, bool_or(was_ignored) AS was_ignored
+    FROM (
+        SELECT node_id, cores, memory_bytes, disk_bytes, finished, lost, outliers, was_ignored
+        FROM changed WHERE is_over
+        UNION ALL SELECT node_id, 0, 0, 0, 0, 0, 1, false FROM refuted
+    ) AS part GROUP BY node_id
 ), node AS (
     -- Several are locked in order. A single one is locked by its update: locking a row that changed
     -- since the snapshot, and then updating it, queues behind those that wait for this transaction.
@@ -47,6 +65,7 @@ WITH changed AS (
         used_disk_bytes = used_disk_bytes - given_back.disk_bytes,
         finished_attempts = finished_attempts + given_back.finished,
         lost_attempts = lost_attempts + given_back.lost,
+        outlier_attempts = outlier_attempts + given_back.outliers,
         -- Gets no more work until it polls, even if it is alive.
         is_polling = is_polling AND NOT given_back.was_ignored
     FROM given_back

@@ -1,11 +1,12 @@
 -- name: page
 -- In the order of ids. With a minimum free share, only devices that can get work count. Memory,
--- price and the rest are compared as for a task; reliability as in node_feed.py.
+-- price and the rest are compared as for a task; reliability as in failure_record.py.
 SELECT devices.id, node_id, nodes.name AS node_name, nodes.state AS node_state,
     devices.description, standing, availability, why, free_milli,
     nodes.account_id = :viewer_id AS is_mine,
     greatest(devices.memory_bytes - devices.used_memory_bytes, 0) AS free_memory_bytes,
-    (finished_attempts + 2)::float8 / (finished_attempts + lost_attempts + 2) AS reliability,
+    (greatest(finished_attempts - outlier_attempts, 0) + 2)::float8
+        / (finished_attempts + lost_attempts + 2) AS reliability,
     coalesce(nodes.description -> 'labels', '[]') AS labels, own_tasks_only
 FROM devices JOIN nodes ON nodes.id = node_id
 WHERE devices.id > :after_id AND is_present AND nodes.state <> 'left'
@@ -16,8 +17,8 @@ WHERE devices.id > :after_id AND is_present AND nodes.state <> 'left'
         AND price_micro_per_hour <= :max_price_micro_per_hour
     AND coalesce(devices.description ->> 'vendor', '') ILIKE :vendor
     AND coalesce(nodes.description -> 'labels', '[]') ?& :filter.labels::text[]
-    AND (finished_attempts + 2)::float8 / (finished_attempts + lost_attempts + 2)
-        >= :filter.min_reliability
+    AND (greatest(finished_attempts - outlier_attempts, 0) + 2)::float8
+        / (finished_attempts + lost_attempts + 2) >= :filter.min_reliability
 ORDER BY devices.id LIMIT :limit
 
 -- name: uses

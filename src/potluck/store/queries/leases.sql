@@ -18,7 +18,10 @@ WITH held AS (
         AND (SELECT count(*) FROM held) >= 0
     FOR UPDATE
 ), renewed AS (
-    UPDATE attempts SET lease_expires_at = greatest(lease_expires_at, least(
+    UPDATE attempts SET heard_at = now(),
+        heard_since = CASE WHEN heard_at > now() - :contact_duration::interval THEN heard_since
+            ELSE now() END,
+        lease_expires_at = greatest(lease_expires_at, least(
         now() + :lease_duration::interval,
         :overrun_duration::interval + coalesce(
             started_at + make_interval(secs => run_seconds_limit),
@@ -186,7 +189,7 @@ WITH attempt AS (
     UPDATE attempts SET
         state = CASE WHEN attempts.started_at IS NULL THEN 'granted' ELSE 'running' END,
         reason = NULL, detail = '', exit_code = NULL, usage = NULL, finished_at = NULL,
-        adoptions = attempts.adoptions + 1,
+        adoptions = attempts.adoptions + 1, heard_at = now(), heard_since = now(),
         may_stand_beside = attempts.may_stand_beside OR (SELECT bool_and(may_stand_beside) FROM device),
         lease_expires_at = now() + :lease_duration::interval
     FROM guard WHERE attempts.id = guard.id

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from potluck.decide.failure_record import is_doubted, node_reliability
 from potluck.decide.reservations.duration_estimate import Durations
 from potluck.decide.types import DeviceShare, FreeDevice, FreeNode, RunningAttempt
 from potluck.model.device import WHOLE_DEVICE_MILLI, Availability, DeviceKind
@@ -120,7 +121,7 @@ class NodeFeed:
         return NodeSnapshot(node_id, node, tuple(running), lists)
 
     def _node(self, row: Any, devices: list[FreeDevice]) -> FreeNode:
-        finished, lost = row["finished_attempts"], row["lost_attempts"]
+        ends = row["finished_attempts"], row["lost_attempts"], row["outlier_attempts"]
         sandbox = codec.decode_json(row["sandbox"], SandboxReport)
         containers = row["containers"] and codec.decode_json(row["containers"], SandboxReport)
         return FreeNode(
@@ -135,8 +136,8 @@ class NodeFeed:
             memory_bytes=row["memory_bytes"],
             disk_bytes=row["disk_bytes"],
             labels=frozenset(codec.decode_json(row["labels"], tuple[str, ...])),
-            # Gives a new node some initial trust.
-            reliability=(finished + 2) / (finished + lost + 2),
+            reliability=node_reliability(*ends),
+            is_doubted=is_doubted(*ends),
             sandbox=sandbox.strength,
             kinds=frozenset(sandbox.kinds),
             containers=None if containers is None else containers.strength,

@@ -184,8 +184,9 @@ async def heartbeat(
             node_id,
             owner,
             _valid_leases(services, beat.held),
-            settings.lease_seconds,
-            settings.overrun_seconds,
+            lease_seconds=settings.lease_seconds,
+            overrun_seconds=settings.overrun_seconds,
+            contact_seconds=settings.least_silence_seconds,
         )
     if state.node_state is NodeState.SILENT:
         held = await _come_back(services, owner, node_id, state.held)

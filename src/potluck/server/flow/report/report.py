@@ -10,13 +10,14 @@ that none fails because of another.
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from potluck.decide.arrays.items import accept_outcomes as judge
 from potluck.decide.arrays.items import find_counted_runs
 from potluck.decide.attempt_change import AttemptChange, LockedAttempt, accept, end, prepare, start
+from potluck.decide.failure_record import NO_RECORD, FailureRecord
 from potluck.decide.lifecycle import is_consistent
 from potluck.model.error import Conflict, InvalidInput, PotluckError
 from potluck.model.ids import AttemptId, NodeId, TaskId
@@ -181,7 +182,9 @@ async def _take(
                 change = await _accept(connection, _live(change), item)
             case Finished():
                 if change.attempt.state.is_live:
-                    await write_changes(services, connection, [_finish(services, change, item)])
+                    records = await _records(connection, [item])
+                    ended = _finish(services, change, item, records)
+                    await write_changes(services, connection, [ended])
                 else:
                     _check_repeated(change.attempt, item)
                 return change.attempt.task_id
@@ -302,20 +305,39 @@ async def _finish_together(
         if not _is_incomplete(attempt, by_attempt[attempt.id])
         and not function_results.find_mismatch(attempt, by_attempt[attempt.id])
     }
-    changes = [_end(services, AttemptChange(a), by_attempt[a.id]) for a in ready.values()]
+    records = await _records(connection, [by_attempt[a.id] for a in ready.values()])
+    changes = [_end(services, AttemptChange(a), by_attempt[a.id], records) for a in ready.values()]
     await write_changes(services, connection, changes)
     return {attempt.id: attempt.task_id for attempt in ready.values()}
 
 
-def _finish(services: Services, change: AttemptChange, report: Finished) -> AttemptChange:
+_Records = Mapping[AttemptId, FailureRecord]
+
+
+async def _records(connection: Connection, reports: Sequence[Finished]) -> _Records:
+    """Reads nothing unless attempts have failed, or were stopped by a silence that may be false."""
+    failed = [
+        item.lease.attempt_id
+        for item in reports
+        if item.reason.facts.attempt_state is AttemptState.FAILED
+        or item.reason is EndReason.SILENCE
+    ]
+    return await attempts.failure_records(connection, failed) if failed else {}
+
+
+def _finish(
+    services: Services, change: AttemptChange, report: Finished, records: _Records
+) -> AttemptChange:
     if _is_incomplete(change.attempt, report):
         raise InvalidInput("A range completes only when each item has an outcome.")
     if mismatch := function_results.find_mismatch(change.attempt, report):
         raise InvalidInput(mismatch)
-    return _end(services, change, report)
+    return _end(services, change, report, records)
 
 
-def _end(services: Services, change: AttemptChange, report: Finished) -> AttemptChange:
+def _end(
+    services: Services, change: AttemptChange, report: Finished, records: _Records
+) -> AttemptChange:
     return end(
         change,
         report.reason,
@@ -326,6 +348,7 @@ def _end(services: Services, change: AttemptChange, report: Finished) -> Attempt
         usage=None if report.reason is EndReason.NODE_RESTARTED else report.usage,
         report_hash=_hash(report),
         value=report.value,
+        record=records.get(change.attempt.id, NO_RECORD),
     )
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
-from potluck.decide.explain.node import NodeExplained
+from potluck.decide.explain.node import NodeExplained, standing_sentence
 from potluck.model.device import Availability, Standing
 from potluck.model.ids import AccountId, NodeId
 from potluck.model.node import NodeState
@@ -45,7 +45,16 @@ async def explain_node(
         answer = NodeExplanation(node_id, node.state, sentence)
     else:
         answer = codec.decode_json(encoded, NodeExplanation)
-    return replace(answer, state=node.state, running=node.running, away=_away(node))
+    return replace(
+        answer,
+        state=node.state,
+        running=node.running,
+        away=_away(node),
+        outlier_attempts=node.outlier_attempts,
+        standing=standing_sentence(
+            node.finished_attempts, node.lost_attempts, node.outlier_attempts
+        ),
+    )
 
 
 def _unplanned(node: OwnNode) -> str | None:

@@ -66,7 +66,7 @@ async def _admit(services: Services, account_id: AccountId, request: TaskRequest
     new_request = make_new_task(services, account_id, request, None)
     async with services.database.transaction() as connection:
         allowance = await load_allowance(services, connection, [new_request])
-        task = admit_task(new_request, allowance, must_pay=False)
+        task = admit_task(new_request, allowance, services.settings, must_pay=False)
         most = allowance.quotas.queued
         if most is not None and await tasks.count_queued(connection, account_id, most) >= most:
             raise queue_full_error(most)

@@ -18,6 +18,7 @@ from potluck.server.flow.notify.notify import wake_leader
 from potluck.server.flow.notify.task_stream import add_pause_reason
 from potluck.server.flow.schedule.dependents import cancel_dependents
 from potluck.server.services import Services
+from potluck.server.settings import ServerSettings
 from potluck.store.database import Connection
 from potluck.store.files import blobs
 from potluck.store.new_ids import new_task_id
@@ -89,7 +90,7 @@ def _same(new: NewTask, before: EarlierSubmission) -> TaskId:
 async def _enqueue(
     services: Services, connection: Connection, requested: NewTask, allowance: Allowance
 ) -> TaskId:
-    new = admit_task(requested, allowance)
+    new = admit_task(requested, allowance, services.settings)
     try:
         await check_queue_room(connection, allowance, [new])
     except QuotaExceeded:
@@ -124,14 +125,16 @@ async def load_allowance(
     return await tasks.load_allowance(connection, new[0].account_id, new, defaults)
 
 
-def admit_task(task: NewTask, allowance: Allowance, *, must_pay: bool = True) -> NewTask:
+def admit_task(
+    task: NewTask, allowance: Allowance, settings: ServerSettings, *, must_pay: bool = True
+) -> NewTask:
     """Returns the task with its implied requirements; raises if it may not be queued."""
     requirements = derive_requirements(task.request, allowance.wallet)
     for wallet in (*task.request.trust, *task.request.requirements.owners):
         checksummed(wallet)  # raises for a mistyped wallet, which would gain access
     request = replace(task.request, requirements=requirements)
     cheapest = allowance.cheapest_micro_per_hour(requirements) if must_pay else None
-    admit(request, allowance.available_micro, cheapest)
+    admit(request, allowance.available_micro, cheapest, settings.least_silence_seconds)
     admit_priority(request.priority, allowance.quotas.priority)
     return replace(task, request=request)
 

@@ -82,7 +82,7 @@ async def _enqueue_together(services: Services, new: Sequence[NewTask]) -> dict[
             answers[place] = Submitted(task_id)
             continue
         try:
-            fresh[place] = admit_task(task, allowance)
+            fresh[place] = admit_task(task, allowance, services.settings)
         except PotluckError as error:
             answers[place] = _refused(error)
     if fresh:

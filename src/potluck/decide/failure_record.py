@@ -1,0 +1,57 @@
+"""What speaks for or against a failed attempt, which only its node reports.
+
+A node that claims a failure and has done nothing, and a consumer whose code fails on purpose, look
+the same to the server. What it can compare is how attempts of the same task and of tasks with the
+same name end on nodes of other owners, and how often the account was already spared.
+"""
+
+from msgspec import Struct
+
+# Uncharged failures of an account in 30 days. A search whose only answer is silence would else be
+# paid for only when it succeeds.
+MOST_SPARED = 10
+# Ends elsewhere that are compared: the newest, and at least so many.
+NEWEST_ENDS = 20
+FEWEST_ENDS = 5
+_OUTLIER_SHARE = 0.9
+# Losses and outliers of a node, in number and in their share of its attempts, from which others
+# come first.
+_DOUBTED_ENDS = 3
+_DOUBTED_SHARE = 0.25
+
+
+class FailureRecord(Struct, frozen=True):
+    """Read when an attempt fails."""
+
+    spared: int = 0  # failures without output that the account was not charged for recently
+    ended_elsewhere: int = 0  # the newest attempts of such tasks on nodes of other owners
+    succeeded_elsewhere: int = 0
+    is_node_doubted: bool = False
+
+    @property
+    def may_be_spared(self) -> bool:
+        return self.spared < MOST_SPARED
+
+    @property
+    def is_outlier(self) -> bool:
+        """Whether such tasks nearly always succeed on nodes of other owners."""
+        if self.ended_elsewhere < FEWEST_ENDS:
+            return False
+        return self.succeeded_elsewhere >= _OUTLIER_SHARE * self.ended_elsewhere
+
+
+NO_RECORD = FailureRecord()
+
+
+def node_reliability(finished: int, lost: int, outliers: int) -> float:
+    """The share of its attempts that were neither lost nor outliers; some trust for a new node.
+
+    `devices.sql` computes the same.
+    """
+    return (max(0, finished - outliers) + 2) / (finished + lost + 2)
+
+
+def is_doubted(finished: int, lost: int, outliers: int) -> bool:
+    """Whether other nodes come first, because too many of its attempts are lost or outliers."""
+    ends = lost + outliers
+    return ends >= _DOUBTED_ENDS and ends > _DOUBTED_SHARE * (finished + lost)

@@ -1,0 +1,87 @@
+"""Nobody gains by causing ends of attempts on purpose; and who would, is noticed."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from potluck.decide import attempt_change, failure_record
+from potluck.decide.failure_record import MOST_SPARED
+from potluck.model.lease import AttemptState
+from potluck.model.task import END_REASONS, EndReason, Reporter
+from verification.play import market
+from verification.play.gains import LARGEST_GAIN, Gain, measure_gains
+from verification.play.market import Market, MarketSize, consumer_id
+from verification.play.plays import consumer_plays, provider_plays
+
+_SMALL = MarketSize(providers=10, consumers=10, days=3)
+
+
+def gains(*only: str, role: str = "provider") -> list[Gain]:
+    found = measure_gains(_SMALL, seed=1, only=only).gains
+    return [each for each in found if each.role == role]
+
+
+def test_every_reason_that_one_side_can_cause_is_played() -> None:
+    by_node = {each for each, facts in END_REASONS.items() if facts.reporter is not Reporter.SERVER}
+    played = {EndReason(name.partition(",")[0]) for name in provider_plays()}
+    assert played == by_node | {EndReason.LEASE_EXPIRED, EndReason.WITHDRAWN}
+    own = {
+        each
+        for each, facts in END_REASONS.items()
+        if facts.reporter is Reporter.ITEM and facts.attempt_state is AttemptState.FAILED
+    }
+    assert set(consumer_plays()) == own | {EndReason.CANCELLED, EndReason.SILENCE}
+
+
+def test_no_provider_gains() -> None:
+    some = gains("time_limit", "silence", "reclaimed")
+    assert len(some) == 5
+    assert max(each.gain for each in some) <= LARGEST_GAIN, some
+    assert all(each.ends for each in some)
+
+
+@pytest.mark.parametrize("reason", [EndReason.TIME_LIMIT, EndReason.EXIT_STATUS])
+def test_a_consumer_is_spared_a_few_times_and_no_more(reason: EndReason) -> None:
+    player = consumer_id(0)
+    played = Market(_SMALL, 1, {player: consumer_plays()[reason]})
+    played.run()
+    account = played.totals[player]
+    free_hours = account.run_seconds / 3600 - account.paid_micro / market.PRICE_MICRO_PER_HOUR
+    assert account.attempts > 100
+    assert 0 < free_hours <= MOST_SPARED * 35 / 60
+
+
+def test_a_consumer_gains_nothing_by_cancelling_or_by_silence() -> None:
+    some = gains("cancelled", "silence", role="consumer")
+    assert [each.play for each in some] == ["cancelled", "silence"]
+    assert max(each.gain for each in some) <= LARGEST_GAIN, some
+
+
+def test_without_the_bound_a_consumer_would_gain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(failure_record, "MOST_SPARED", 10**9)
+    (gain,) = gains("time_limit", role="consumer")
+    assert gain.gain > 0.5
+
+
+def test_if_every_failure_were_charged_a_provider_would_gain(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And if no node were doubted: with all of it, idling pays."""
+
+    def as_it_is(change: attempt_change.AttemptChange, *_: object, **__: object) -> object:
+        return change
+
+    monkeypatch.setattr(attempt_change, "_judged", as_it_is)
+    monkeypatch.setattr(market, "is_doubted", lambda *_: False)
+    gain, *_ = gains("time_limit")
+    assert gain.gain > LARGEST_GAIN
+
+
+@pytest.mark.long
+def test_nobody_gains_in_a_month() -> None:
+    command = [sys.executable, "-m", "verification.play"]
+    played = subprocess.run(command, stdout=subprocess.PIPE, check=False)
+    summary = json.loads(played.stdout)
+    assert (played.returncode, summary["largest_gain"] <= LARGEST_GAIN) == (0, True), summary
