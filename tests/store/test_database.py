@@ -80,7 +80,7 @@ async def test_an_address_that_is_away_is_told_from_one_that_refuses(database_ur
     for url, words in (
         (_with(database_url, path="/nowhere"), '"nowhere" does not exist'),
         (_with(database_url, netloc="potluck:wrong@"), "password authentication failed"),
-        ("nonsense", "cannot be used"),
+        ("nonsense", "cannot be read"),
     ):
         with pytest.raises(BadSettings, match=words):
             await check_address(url)
