@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check format test-long verify verify-long play fuzz bench-junk bench-queue bench-take-over bench-scheduler bench-idle bench-map bench-start bench-join bench-first captures house sentences docs lock clean
+.PHONY: help up test check format test-long verify verify-long play fuzz fuzz-cost bench-junk bench-queue bench-take-over bench-scheduler bench-idle bench-map bench-start bench-join bench-first captures house sentences docs lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -45,6 +45,9 @@ play: $(VENV)/.dev  ## what consumers and providers gain by each end reason, as 
 
 fuzz: $(VENV)/.dev  ## tens of thousands of wrong requests to a server of its own, counted as JSON
 	@$(RUN)/python -m tests.fuzz.run $(ARGS)
+
+fuzz-cost: $(VENV)/.dev  ## the most expensive request of each operation, and what a bystander waits, as JSON (ARGS="--seconds 60")
+	@$(RUN)/python -m tests.fuzz.cost.run $(ARGS)
 
 bench-junk: $(VENV)/.dev  ## how long junk to every open route takes, as JSON
 	@$(RUN)/python -m bench.junk $(ARGS)

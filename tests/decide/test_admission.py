@@ -28,6 +28,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"after": (ONE, ONE)}, "twice"),
     ({"device_model": "A100||H100"}, "is empty and would match every model"),
     ({"device_model": " | "}, "is empty"),
+    ({"device_model": "|".join("abcdefghi")}, "9 models are named; at most 8 are allowed"),
 ]
 
 

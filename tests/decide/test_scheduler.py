@@ -53,6 +53,30 @@ def test_a_slice_goes_on_where_it_stopped() -> None:
     assert (len(rest.assignments), rest.is_complete) == (3, True)
 
 
+def test_a_slice_ends_when_its_time_is_up_and_the_next_one_continues() -> None:
+    pool = scheduler()
+    pool.put_node(node_with("n1", 5))
+    for number in range(5):
+        pool.put_task(task(f"t{number}", submitted_at=NOW, disk_bytes=2**20 + number))
+    looks = iter([False, True])
+    first = pool.plan(NOW, MANY, lambda: next(looks))
+    assert (len(first.assignments), first.is_complete) == (2, False)
+    slices = [pool.plan(NOW, MANY, lambda: True) for _ in range(3)]
+    assert [len(each.assignments) for each in slices] == [1, 1, 1], "never without any check"
+    assert slices[-1].is_complete
+
+
+def test_blocked_shapes_are_tried_again_in_slices_too() -> None:
+    pool = scheduler()
+    for number in range(5):
+        pool.put_task(task(f"t{number}", submitted_at=NOW, disk_bytes=2**20 + number))
+    assert pool.plan(NOW, MANY).is_complete
+    pool.put_node(node_with("n1", 5))
+    slices = [pool.plan(NOW, MANY, lambda: True) for _ in range(6)]
+    assert sum(len(each.assignments) for each in slices) == 5
+    assert max(len(each.assignments) for each in slices) == 1
+
+
 def test_what_ends_makes_room_for_who_waits() -> None:
     pool = scheduler()
     pool.put_node(node_with("n1", 1))

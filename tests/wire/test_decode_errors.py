@@ -8,6 +8,7 @@ from potluck.model.decode_errors import plain_message
 from potluck.model.error import BadSettings, InvalidInput
 from potluck.model.task import TaskRequest
 from potluck.wire import codec
+from potluck.wire.strict_types import StrictTaskRequest
 
 TASK = '{"spec": {"kind": "script", "filename": "a.py", "source": "1"}'
 
@@ -54,3 +55,12 @@ def test_other_complaints() -> None:
 
 def test_what_is_not_known_is_left_as_it_was_said() -> None:
     assert plain_message("JSON is malformed (byte 3)") == "JSON is malformed (byte 3)"
+
+
+def test_a_quoted_name_as_long_as_the_body_costs_no_more_than_a_short_one() -> None:
+    """Its start and its end are kept, so that no pattern searches all of it again and again."""
+    name = "matching regex '" * 60_000
+    with pytest.raises(InvalidInput) as refused:
+        codec.decode_json(f'{TASK}, "{name}": 1}}', StrictTaskRequest)
+    assert refused.value.detail.startswith("The body is not valid: unknown field `matching")
+    assert len(refused.value.detail) < 1_000

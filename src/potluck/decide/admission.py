@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from potluck.decide.charges import hold_micro
+from potluck.decide.pool.model_patterns import MOST_MODELS
 from potluck.model.blob import NamedFile, Value
 from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
 from potluck.model.error import InvalidInput, QuotaExceeded, UnaffordableTask
@@ -103,7 +104,7 @@ def admit(
 ) -> None:
     """Raises if the task is not valid. `cheapest_micro_per_hour` is the lowest price, if any."""
     check_spec(request.spec)
-    _check_model(request.requirements.device_model)
+    check_models(request.requirements.device_model)
     _check_fraction(request)
     _check_times(request)
     _check_silence(request.limits.stop_after_silence_seconds, least_silence_seconds)
@@ -139,11 +140,17 @@ def queue_full_error(most: int) -> QuotaExceeded:
     )
 
 
-def _check_model(patterns: str | None) -> None:
-    if patterns is not None and not all(map(str.strip, patterns.split("|"))):
+def check_models(patterns: str | None) -> None:
+    models = [] if patterns is None else patterns.split("|")
+    if not all(map(str.strip, models)):
         raise InvalidInput(
             f"One of the models in {patterns!r} is empty and would match every model.",
             'Write it like "RTX 40*|A100".',
+        )
+    if len(models) > MOST_MODELS:
+        raise InvalidInput(
+            f"{len(models)} models are named; at most {MOST_MODELS} are allowed.",
+            'Use patterns that cover several, such as "RTX 40*".',
         )
 
 

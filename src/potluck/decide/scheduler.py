@@ -8,7 +8,7 @@ tasks: a group that did not fit is not tried again until some node gains capacit
 
 import heapq
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct
 
@@ -35,8 +35,12 @@ from potluck.decide.task_estimate import Estimated, Estimator
 from potluck.decide.types import AccountShare, Assignment, FreeNode, RunningAttempt, WaitingTask
 from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
 
-# Checks of groups in a round, which take a fraction of a second.
+# Checks of groups in a round; its caller may end it sooner.
 _FEWEST_LOOKS = 1_000
+
+
+def _never() -> bool:
+    return False
 
 
 class SchedulerPlan(Struct, frozen=True):
@@ -166,16 +170,17 @@ class Scheduler:
         if self._groups.task(task_id) is not None:
             self._speeds.observe(task_id, seen)
 
-    def plan(self, now: float, most: int) -> SchedulerPlan:
+    def plan(self, now: float, most: int, is_time_up: Callable[[], bool] = _never) -> SchedulerPlan:
         """Makes about `most` assignments at most; `is_complete` is False if there may be more.
 
-        It also ends after a number of checks of groups that cannot be placed.
+        It also ends after a number of checks of groups that cannot be placed, or once `is_time_up`
+        returns True, but never without any check.
         """
         self._learn()
         self._timetable.look(now)
         assignments = self._renew_reservations(now)  # while blocked groups are still known as such
         looks = max(_FEWEST_LOOKS, most)
-        looks -= self._retry_blocked(looks // 2)
+        looks -= self._retry_blocked(looks // 2, is_time_up)
         turns = [turn for each in self._ready.accounts() if (turn := self._turn(each, now))]
         heapq.heapify(turns)
         while turns and len(assignments) < most and looks > 0:
@@ -184,6 +189,8 @@ class Scheduler:
             assignments += self._serve(self._accounts[account_id], now)
             if turn := self._turn(account_id, now):
                 heapq.heappush(turns, turn)
+            if is_time_up():
+                break
         is_complete = not turns and not self._to_try
         waiting, emptied = (
             self._reason_updates.take_changed(now),
@@ -284,7 +291,7 @@ class Scheduler:
         unfit = self._speeds.unfit(task) if task.pending else frozenset()
         return {each: found[each] for each in found if each not in unfit} if unfit else found
 
-    def _retry_blocked(self, most: int) -> int:
+    def _retry_blocked(self, most: int, is_time_up: Callable[[], bool]) -> int:
         """After a gain of capacity, tries blocked shapes again, once each.
 
         Returns how many were tried. The others follow in the next rounds, before these.
@@ -297,6 +304,8 @@ class Scheduler:
         while self._to_try and looks < most:
             shape, _ = self._to_try.popitem(last=False)
             looks += self._try_again(shape)
+            if is_time_up():
+                break
         return looks
 
     def _try_again(self, shape: Shape) -> bool:

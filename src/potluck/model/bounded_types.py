@@ -23,6 +23,8 @@ VARIABLE_PATTERN = f"^[A-Za-z_][A-Za-z0-9_]*{END}"
 SOURCE_CHARACTERS = 524_288
 # Shorter secrets occur in ordinary words, so logs do not mask them.
 LEAST_MASKED_CHARACTERS = 6
+# Of one node: no machine has more, not even eight cards in seven partitions each.
+MOST_DEVICES = 64
 # Of one task in total: its log is searched for them.
 MOST_SECRET_CHARACTERS = 65_536
 

@@ -38,9 +38,13 @@ _PATTERN = re.compile(r"matching regex '.*?'(?= - at |$)")
 _CHOICE = re.compile(r"Invalid enum value (['\"].*?['\"]|\S+)")
 _BOUND = re.compile(r" ([<>]=) (-?[0-9]+)(?:\.0)?(?![0-9.])")
 _LENGTH = re.compile(r"of length ([<>]=) (\d+)")
+# A message quotes names and values of the sender, which may be as long as the body.
+_START_CHARACTERS, _END_CHARACTERS = 500, 300
 
 
 def plain_message(message: str) -> str:
+    if len(message) > _START_CHARACTERS + _END_CHARACTERS:
+        message = f"{message[:_START_CHARACTERS]}…{message[-_END_CHARACTERS:]}"
     for form, words in _FORMS.items():
         message = message.replace(f"matching regex {form!r}", words)
     for phrase, words in _PHRASES.items():

@@ -7,6 +7,7 @@ continues into the next day. All times are wall-clock times, also across changes
 
 import re
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -33,11 +34,13 @@ class Week(Struct, frozen=True):
 ALWAYS = Week(((0, _WEEK_MINUTES),))
 
 
+@lru_cache(maxsize=1024)
 def parse_hours(text: str, option: str = "hours") -> Week:
-    """Parses the hours; an empty text means always."""
+    """Parses the hours; an empty text means always. Devices of a node usually have the same."""
     if not text.strip():
         return ALWAYS
-    spans = [span for part in text.lower().split(",") for span in _spans(part.strip(), option)]
+    parts = dict.fromkeys(part.strip() for part in text.lower().split(","))
+    spans = [span for part in parts for span in _spans(part, option)]
     return Week(_merged(spans))
 
 

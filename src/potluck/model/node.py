@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from potluck.model.bounded_types import LineText, MemoryBytes, ShortText
+from potluck.model.bounded_types import MOST_DEVICES, LineText, MemoryBytes, ShortText
 from potluck.model.device import DeviceDescription
 from potluck.model.terms import Kinds, TaskKind
 
@@ -80,6 +80,6 @@ class NodeDescription(Struct, frozen=True):
     memory_bytes: MemoryBytes
     disk_bytes: MemoryBytes
     sandbox: SandboxReport
-    devices: Annotated[tuple[DeviceDescription, ...], Meta(min_length=1, max_length=64)]
+    devices: Annotated[tuple[DeviceDescription, ...], Meta(min_length=1, max_length=MOST_DEVICES)]
     labels: Labels = ()
     containers: SandboxReport | None = None  # where images run, if not in `sandbox`

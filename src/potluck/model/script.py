@@ -20,7 +20,7 @@ from potluck.model.error import InvalidInput
 
 MAX_DEPENDENCIES = 200
 # Some TOML is slow to parse; a block of this size is always quick.
-MAX_BLOCK_CHARACTERS = 65_536
+MAX_BLOCK_CHARACTERS = 16_384
 MAX_REQUIREMENT_CHARACTERS = 500
 
 _OPENING = "# /// script"

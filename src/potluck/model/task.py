@@ -7,6 +7,7 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from potluck.model.bounded_types import (
+    MOST_DEVICES,
     ArgumentText,
     Count,
     LineText,
@@ -193,7 +194,7 @@ class Requirements(Struct, frozen=True):
     """What a node must have free. Cores, memory and disk are also the limits of the sandbox."""
 
     device_kind: DeviceKind | None = None
-    device_count: Annotated[int, Meta(ge=1, le=64)] = 1
+    device_count: Annotated[int, Meta(ge=1, le=MOST_DEVICES)] = 1
     device_milli: Milli | None = None  # a fraction of one device; by default whole devices
     device_memory_bytes: Count = 0  # of each device
     device_vendor: ShortText | None = None  # case does not matter

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from potluck.model.bounded_types import END, LineText, Price, ShortText
+from potluck.model.bounded_types import END, MOST_DEVICES, LineText, Price, ShortText
 
 WALLET_PATTERN = f"^0x[0-9a-fA-F]{{40}}{END}"
 WalletText = Annotated[str, Meta(pattern=WALLET_PATTERN)]
@@ -56,7 +56,8 @@ class TermsChange(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults
     The fields from `cores` on apply to the node as a whole, not to single devices.
     """
 
-    devices: Annotated[tuple[ShortText, ...], Meta(max_length=64)] = ()  # by uuid or id; empty: all
+    # By uuid or id; empty: all.
+    devices: Annotated[tuple[ShortText, ...], Meta(max_length=MOST_DEVICES)] = ()
     price_micro_per_hour: Price | UnsetType | None = UNSET
     is_paused: bool | UnsetType | None = UNSET
     hours: LineText | UnsetType | None = UNSET

@@ -102,8 +102,8 @@ class ServerSettings(HttpSettings, frozen=True, kw_only=True):
     # `potluck admin quota` overrides it for one account.
     quota_running_devices: SmallCount | None = None
     # The maximum number of waiting tasks of one account; an array counts as one. Further tasks are
-    # refused.
-    quota_queued_tasks: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = None
+    # refused. `potluck admin quota` overrides it for one account.
+    quota_queued_tasks: Annotated[int, Meta(ge=0, le=2**31 - 1)] | None = 10_000
     # The highest priority that tasks of an account may have, from -100 to 100; a higher one is
     # refused.
     quota_priority: Priority | None = None
@@ -163,8 +163,10 @@ class ServerSettings(HttpSettings, frozen=True, kw_only=True):
     leader_seconds: Duration = 4.0  # how long leadership is valid without renewal
     leader_renew_seconds: Duration = 1.0  # how often it is renewed
     schedule_poll_seconds: Duration = 5.0  # the scheduler runs at least this often
-    # How many tasks the scheduler places before it lets requests proceed.
+    # How many tasks the scheduler places before it applies the decisions and reads changes.
     decisions_per_slice: Annotated[int, Meta(ge=1)] = 200
+    # After this time it does so too, however few it has placed.
+    slice_seconds: Annotated[float, Meta(gt=0, le=10)] = 0.02
     # How often the leader checks the invariants of a sample of nodes, attempts and accounts; a
     # violation is logged as an error.
     watch_seconds: Duration = 60.0

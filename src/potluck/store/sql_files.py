@@ -49,10 +49,11 @@ def compile_query(name: str, source: str) -> Query:
     return query
 
 
-def bind_many(
-    query: Query, calls: Iterable[Mapping[str, Any]]
-) -> tuple[str, list[tuple[Any, ...]]]:
-    """The arguments for `fetchmany`."""
+# The arguments for `fetchmany`.
+BoundCalls = tuple[str, list[tuple[Any, ...]]]
+
+
+def bind_many(query: Query, calls: Iterable[Mapping[str, Any]]) -> BoundCalls:
     return query.text, [query(**values)[1:] for values in calls]
 
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from potluck.model.bounded_types import ShortText
+from potluck.model.bounded_types import MOST_DEVICES, ShortText
 from potluck.model.terms import Order, TermsChange
 
 
@@ -12,7 +12,7 @@ class OwnerOrder(Struct, frozen=True, forbid_unknown_fields=True):
     """An order and its devices, by uuid or id; empty: all of the node."""
 
     order: Order
-    devices: Annotated[tuple[ShortText, ...], Meta(max_length=64)] = ()
+    devices: Annotated[tuple[ShortText, ...], Meta(max_length=MOST_DEVICES)] = ()
 
 
 class Wish(Struct, frozen=True):

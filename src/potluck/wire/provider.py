@@ -5,7 +5,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from potluck.model.blob import BlobRef, Value
-from potluck.model.bounded_types import END, Count, LineText, Seconds, SmallCount
+from potluck.model.bounded_types import END, MOST_DEVICES, Count, LineText, Seconds, SmallCount
 from potluck.model.device import Standing
 from potluck.model.ids import AttemptId, DeviceId, NodeId, NodeIdText, TaskId
 from potluck.model.lease import Lease, LeaseToken
@@ -21,7 +21,7 @@ from potluck.wire.signing.device_statement import DeviceStatement
 # Raised for incompatible changes only; additions do not raise it.
 PROTOCOL = 1
 
-DeviceStatuses = Annotated[tuple[DeviceStatus, ...], Meta(max_length=64)]
+DeviceStatuses = Annotated[tuple[DeviceStatus, ...], Meta(max_length=MOST_DEVICES)]
 HeldLeases = Annotated[tuple[Lease, ...], Meta(max_length=10_000)]
 
 
@@ -34,7 +34,7 @@ class RegisterNode(Struct, frozen=True, forbid_unknown_fields=True):
     description: NodeDescription
     node_id: NodeIdText | None = None
     own_tasks_only: bool = False
-    statements: Annotated[tuple[DeviceStatement, ...], Meta(max_length=64)] = ()
+    statements: Annotated[tuple[DeviceStatement, ...], Meta(max_length=MOST_DEVICES)] = ()
     protocol: SmallCount = PROTOCOL
     contest: bool = False  # contest devices of other wallets; otherwise they are refused
     statuses: DeviceStatuses = ()  # of its devices; without one a device takes work unless paused

@@ -9,7 +9,9 @@ from potluck.model.bounded_types import SmallCount
 from potluck.model.ids import NodeId, TaskId, TaskIdText
 from potluck.model.task import EndReason, TaskRequest, TaskState
 
-MOST_TASKS = 1_000
+MOST_TASKS = 1_000  # that results are asked of
+# In one list: reading, checking and storing more would keep the server from other requests.
+MOST_SUBMITTED = 250
 
 
 class Wanted(Struct, frozen=True, forbid_unknown_fields=True):
@@ -58,7 +60,7 @@ class Results(Struct, frozen=True):
 class SubmitTasks(Struct, frozen=True, forbid_unknown_fields=True):
     """Many tasks in one request; a refused task does not affect the others."""
 
-    tasks: Annotated[tuple[TaskRequest, ...], Meta(min_length=1, max_length=MOST_TASKS)]
+    tasks: Annotated[tuple[TaskRequest, ...], Meta(min_length=1, max_length=MOST_SUBMITTED)]
 
 
 class Submitted(Struct, frozen=True):

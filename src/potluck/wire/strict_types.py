@@ -7,6 +7,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from potluck.model.bounded_types import MOST_DEVICES
 from potluck.model.device import DeviceDescription, Measured
 from potluck.model.node import NodeDescription, SandboxReport
 from potluck.model.task import Limits, Requirements, TaskRequest
@@ -14,7 +15,7 @@ from potluck.model.task_spec import CommandSpec, ContainerSpec, FunctionSpec, Sc
 from potluck.model.terms import DeviceTerms
 from potluck.model.usage import Usage
 from potluck.wire.provider import Finished, ItemsDone, Preparing, RegisterNode, Reports, Started
-from potluck.wire.results import MOST_TASKS, SubmitTasks
+from potluck.wire.results import MOST_SUBMITTED, SubmitTasks
 
 
 class StrictRequirements(Requirements, frozen=True, forbid_unknown_fields=True):
@@ -48,7 +49,7 @@ class StrictTaskRequest(TaskRequest, frozen=True, forbid_unknown_fields=True):
 
 
 class StrictSubmitTasks(SubmitTasks, frozen=True, forbid_unknown_fields=True):
-    tasks: Annotated[tuple[StrictTaskRequest, ...], Meta(min_length=1, max_length=MOST_TASKS)]
+    tasks: Annotated[tuple[StrictTaskRequest, ...], Meta(min_length=1, max_length=MOST_SUBMITTED)]
 
 
 class StrictTerms(DeviceTerms, frozen=True, forbid_unknown_fields=True):
@@ -71,7 +72,7 @@ class StrictSandboxReport(SandboxReport, frozen=True, forbid_unknown_fields=True
 class StrictNode(NodeDescription, frozen=True, forbid_unknown_fields=True):
     sandbox: StrictSandboxReport
     containers: StrictSandboxReport | None = None
-    devices: Annotated[tuple[StrictDevice, ...], Meta(min_length=1, max_length=64)]
+    devices: Annotated[tuple[StrictDevice, ...], Meta(min_length=1, max_length=MOST_DEVICES)]
 
 
 class StrictRegisterNode(RegisterNode, frozen=True, forbid_unknown_fields=True):

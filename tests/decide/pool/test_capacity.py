@@ -513,3 +513,43 @@ def test_slots_are_given_anew_when_there_are_many_more_nodes() -> None:
         pool.put_node(each)
     assert len({taken_node(pool, task(f"t{number}")) for number in range(200)}) == 200
     assert pool.find(task()) is None
+
+
+def test_a_node_that_enters_is_checked_for_a_demand_only_when_that_is_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A registration costs the same however many different tasks wait."""
+    pool = capacity(whole_node("n1"))
+    wanted = [task(f"t{each}", disk_bytes=GIB + each) for each in range(100)]
+    for each in wanted:
+        assert pool.could_fit(each)
+    checked: list[Demand] = []
+    look = Demand._look
+
+    def count(demand: Demand, profile: NodeProfile) -> tuple[Usable, ...] | Refusal:
+        checked.append(demand)
+        return look(demand, profile)
+
+    monkeypatch.setattr(Demand, "_look", count)
+    for number in range(3):
+        pool.put_node(whole_node("n2", gpu("g2", price_micro_per_hour=number)))
+    assert checked == []
+    assert pool.could_fit(wanted[0])
+    assert len(checked) == 1, "the node as it is now, not as it was in between"
+
+
+def test_demands_follow_nodes_that_enter_leave_and_take_the_place_of_others() -> None:
+    chance = Random(7)
+    pool, nodes = capacity(), dict[str, FreeNode]()
+    wanted = [task(f"t{each}", device_memory_bytes=each * GIB) for each in (8, 16, 24)]
+    for _ in range(400):
+        name = f"n{chance.randrange(6)}"
+        if chance.random() < 0.5:
+            card = gpu(f"{name}-g", memory_bytes=chance.choice((8, 16, 24)) * GIB)
+            nodes[name] = whole_node(name, card)
+            pool.put_node(nodes[name])
+        elif nodes.pop(name, None) is not None:
+            pool.drop_node(NodeId(name))
+        each = chance.choice(wanted)
+        fits = any(isinstance(fit(each, known), Fit) for known in nodes.values())
+        assert (pool.find(each) is not None) is fits

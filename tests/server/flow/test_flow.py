@@ -522,6 +522,6 @@ async def test_nodes_tell_their_load_for_a_while(pool: Pool) -> None:
     node = await pool.offer()
     await lease.heartbeat(pool.services, pool.bobs, node.node_id, Heartbeat(load_percent=12.5))
     async with pool.services.database.transaction() as connection:
-        found = await nodes.page(connection, pool.alice, None, 10)
+        found, _ = await nodes.page(connection, pool.alice, None, 10)
     (seen,) = await device_status.with_telemetry(pool.services, found)
     assert (seen.load_percent, seen.is_mine) == (12.5, False)

@@ -24,7 +24,7 @@ from potluck.wire import routes
 from potluck.wire.codec import encode_json
 from potluck.wire.consumer import TaskView
 from potluck.wire.response import decode_response, not_potluck
-from potluck.wire.results import MOST_TASKS, SubmitTasks, Submitted, TasksSubmitted
+from potluck.wire.results import MOST_SUBMITTED, SubmitTasks, Submitted, TasksSubmitted
 
 _LIST_BYTES = 4 * 2**20
 _MOST_WAITING = 10_000
@@ -140,7 +140,7 @@ class SubmitQueue:
                 return [] if self._to_cancel else None
             taken: list[Submission] = []
             size = 0
-            while self._waiting and len(taken) < MOST_TASKS:
+            while self._waiting and len(taken) < MOST_SUBMITTED:
                 size += self._waiting[0].content_bytes * 4 // 3 + _ENVELOPE_BYTES
                 if taken and size > _LIST_BYTES:
                     break

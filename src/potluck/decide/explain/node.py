@@ -18,8 +18,9 @@ from potluck.decide.pool.node_capacity import NodeCapacity
 from potluck.decide.queue.task_groups import BlockReason
 from potluck.decide.types import FreeNode, WaitingTask
 
-# Groups that are checked for one explanation.
+# Groups that are checked for one explanation, and how often a device is checked for them.
 MOST_GROUPS = 2_000
+_MOST_CHECKS = 8_000
 
 FAILED_HERE = "failed_here"
 IN_LINE = "in_line"
@@ -60,7 +61,8 @@ class NodeExplained(Struct, frozen=True):
 def explain_node(
     capacity: NodeCapacity, queue: Queue, demand_of: Callable[[WaitingTask], Demand], running: int
 ) -> NodeExplained:
-    stride = 1 + max(0, len(queue.groups) - 1) // MOST_GROUPS
+    most = min(MOST_GROUPS, _MOST_CHECKS // max(1, len(capacity.node.devices)))
+    stride = 1 + max(0, len(queue.groups) - 1) // most
     kept: dict[str, list[tuple[WaitingTask, int]]] = defaultdict(list)
     for group in queue.groups[::stride]:
         kept[_code(capacity, group, demand_of(group.task))].append(

@@ -14,13 +14,15 @@ from potluck.decide.types import FreeNode, WaitingTask
 Kinds = Sequence[tuple[FreeNode, int]]
 # A suggested figure should admit at least this many nodes.
 _ENOUGH_NODES = 3
-# Size of the sample in a large pool, where hardly any two machines are equal.
+# Size of the sample in a large pool, where hardly any two machines are equal, and of its devices.
 MOST_KINDS = 1000
+MOST_KIND_DEVICES = 4000
 
 
 def suggest_changes(task: WaitingTask, kinds: Kinds) -> list[str]:
     """Sentences, most nodes first."""
-    stride = 1 + max(0, len(kinds) - 1) // MOST_KINDS
+    devices = sum(len(node.devices) for node, _ in kinds)
+    stride = 1 + max((len(kinds) - 1) // MOST_KINDS, (devices - 1) // MOST_KIND_DEVICES, 0)
     some = kinds[::stride]
     rest = [(node, count) for node, count in some if isinstance(suitable(task, node), Refusal)]
     found = [*_without(task, rest), *_with_less(task, rest)] or _nearest(task, rest)

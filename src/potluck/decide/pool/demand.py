@@ -89,9 +89,9 @@ class Demand:
         found = suitable(self.task, profile.node)
         if isinstance(found, Refusal):
             return found
-        ids = [device.id for device in profile.node.devices]
+        positions = {device.id: place for place, device in enumerate(profile.node.devices)}
         devices = [
-            self._usable(ids.index(device.id), device, profile.node.cores) for device in found
+            self._usable(positions[device.id], device, profile.node.cores) for device in found
         ]
         self._are_alike[profile] = len({(each.price, each.memory_bytes) for each in devices}) == 1
         return tuple(devices)

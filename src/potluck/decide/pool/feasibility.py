@@ -6,10 +6,10 @@ against it.
 
 from collections.abc import Callable
 from enum import StrEnum
-from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
+from potluck.decide.pool.model_patterns import matches_model
 from potluck.decide.types import DeviceShare, FreeDevice, FreeNode, WaitingTask
 from potluck.model.device import WHOLE_DEVICE_MILLI, Availability, DeviceKind
 from potluck.model.ids import AccountId, NodeId
@@ -151,11 +151,8 @@ def _vendor_matches(requirements: Requirements, device: FreeDevice) -> bool:
 
 
 def _model_matches(requirements: Requirements, device: FreeDevice) -> bool:
-    """Whether any of the patterns matches part of the name."""
-    if requirements.device_model is None:
-        return True
-    patterns = requirements.device_model.lower().split("|")
-    return any(fnmatchcase(device.model.lower(), f"*{each.strip()}*") for each in patterns)
+    patterns = requirements.device_model
+    return patterns is None or matches_model(patterns, device.model)
 
 
 def _capability_suffices(requirements: Requirements, device: FreeDevice) -> bool:

@@ -1,6 +1,7 @@
 """All nodes of the pool, with their profiles, and bitmaps of those that are idle or suitable."""
 
 from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from potluck.decide.pool.bitmap_index import BitmapIndex
 from potluck.decide.pool.demand import Demand
@@ -11,8 +12,8 @@ from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
 from potluck.model.ids import AccountId, NodeId
 from potluck.model.task import Requirements
 
-# With more cached demands than this, recomputing is cheaper than updating all for a new node.
-_MOST_SUITED = 256
+# With more entered nodes than this since a demand was last used, it is computed anew.
+_MOST_ENTERED = 1024
 
 
 class NodeIndex:
@@ -27,7 +28,8 @@ class NodeIndex:
         # profile represents the others; and of the nodes that suit each demand.
         self._present = 0
         self._listed = 0
-        self._suited: dict[Demand, int] = {}
+        self._suited: dict[Demand, tuple[int, int]] = {}  # with how many of `_entered` they contain
+        self._entered: list[NodeCapacity] = []  # since the bitmaps were cleared
         self._asked: set[str] = set()  # the wallets that tasks name
         self._of_wallet: dict[str, set[NodeId]] = {}
 
@@ -137,8 +139,12 @@ class NodeIndex:
         return self._suited_by(demand) & self._present
 
     def forget_demands(self) -> None:
-        self._suited.clear()
+        self._forget_suited()
         self._asked.clear()
+
+    def _forget_suited(self) -> None:
+        self._suited.clear()
+        self._entered.clear()
 
     def ask_for(self, wallets: Iterable[str]) -> list[FreeNode]:
         """Notes wallets that a task names; returns their nodes, to be put again."""
@@ -165,11 +171,9 @@ class NodeIndex:
         profile.nodes |= bit
         profile.idle |= capacity.is_idle << capacity.slot
         self._list(capacity)
-        if len(self._suited) > _MOST_SUITED:
-            self._suited.clear()
-        for demand, suited in self._suited.items():
-            does = not isinstance(demand.devices(profile), Refusal)
-            self._suited[demand] = suited | bit if does else suited & ~bit
+        self._entered.append(capacity)
+        if len(self._entered) > _MOST_ENTERED:
+            self._forget_suited()
 
     def _count(self, capacity: NodeCapacity, sign: int) -> None:
         gpus = len(capacity.profile.gpus)
@@ -178,7 +182,7 @@ class NodeIndex:
 
     def _list_anew(self) -> None:
         """Rebuilds all bitmaps after the slots have changed."""
-        self._suited.clear()
+        self._forget_suited()
         self._present = self._listed = 0
         for profile in self._profiles.values():
             profile.nodes = profile.idle = 0
@@ -190,16 +194,37 @@ class NodeIndex:
             self._list(capacity)
 
     def _suited_by(self, demand: Demand) -> int:
-        """May contain bits of slots that are empty now."""
-        suited = self._suited.get(demand)
-        if suited is None:
-            demand.forget_others(self._profiles.values())
-            suited = 0
-            for profile in self._profiles.values():
-                if not isinstance(demand.devices(profile), Refusal):
-                    suited |= profile.nodes
-            self._suited[demand] = suited
+        """May contain bits of slots that are empty now.
+
+        Checks the nodes that entered since the last call: a node costs nothing as it enters,
+        however many demands are known.
+        """
+        known = self._suited.get(demand)
+        if known is None:
+            suited = self._suited_anew(demand)
+        else:
+            suited, seen = known
+            if seen == len(self._entered):
+                return suited
+            for capacity in islice(self._entered, seen, None):
+                suited = self._with_entered(demand, suited, capacity)
+        self._suited[demand] = (suited, len(self._entered))
         return suited
+
+    def _suited_anew(self, demand: Demand) -> int:
+        demand.forget_others(self._profiles.values())
+        suited = 0
+        for profile in self._profiles.values():
+            if not isinstance(demand.devices(profile), Refusal):
+                suited |= profile.nodes
+        return suited
+
+    def _with_entered(self, demand: Demand, suited: int, capacity: NodeCapacity) -> int:
+        if self._nodes.get(capacity.node.id) is not capacity:
+            return suited  # it has left; a node that has its slot now entered later
+        bit = 1 << capacity.slot
+        is_refused = isinstance(demand.devices(capacity.profile), Refusal)
+        return suited & ~bit if is_refused else suited | bit
 
     def _changed(
         self, capacity: NodeCapacity, own_before: dict[AccountId, int], was_idle: bool

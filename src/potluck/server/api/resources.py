@@ -4,6 +4,7 @@ from typing import Annotated, Final
 
 from litestar.params import QueryParameter
 
+from potluck.decide.admission import check_models
 from potluck.model.account import Scope
 from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
 from potluck.model.error import InvalidInput
@@ -65,6 +66,7 @@ async def list_devices(
     """Lists the devices that match all filters, and the share of each that attempts use.
     You see the ids of attempts that are yours or run on your nodes."""
     _check(model, vendor, *(labels or ()))
+    check_models(model)
     where = (memory_bytes, max_price, vendor, tuple(labels or ()), min_reliability)
     filters = DeviceFilter(kind, model, free_milli, *where)
     check_cursor(cursor, "device")
@@ -81,13 +83,14 @@ async def list_devices(
 async def list_nodes(
     request: CallerRequest, services: Services, cursor: Cursor = None, limit: LongLimit = 500
 ) -> NodeList:
-    """Lists the machines of this pool, with their devices."""
+    """Lists the machines of this pool, with their devices. A page may have fewer than `limit`:
+    the last one has no `next_cursor`."""
     check_cursor(cursor, "node")
     behind = None if cursor is None else NodeId(cursor)
     async with services.database.transaction() as connection:
-        found = await nodes.page(connection, request.user.id, behind, limit)
+        found, has_more = await nodes.page(connection, request.user.id, behind, limit)
     shown = await device_status.with_telemetry(services, found)
-    return NodeList(shown, found[-1].id if len(found) == limit else None)
+    return NodeList(shown, found[-1].id if has_more else None)
 
 
 @AREA.operation(

@@ -1,5 +1,6 @@
 """Runs a batch in one transaction, and the members it leaves undone one by one, in isolation."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from typing import TypeVar
 
@@ -9,10 +10,18 @@ from potluck.model.error import PotluckError
 
 log = structlog.get_logger()
 
+_FEW = 20
+
 M = TypeVar("M", bound=Hashable)
 A = TypeVar("A")
 Errors = type[Exception] | tuple[type[Exception], ...]
 Batch = Callable[[Sequence[M]], Awaitable[Mapping[M, A]]]
+
+
+async def off_loop_if_many(count: int, work: Callable[[], A]) -> A:
+    """Runs work for this many members: for more than a few in a thread, so that no other request
+    waits for it."""
+    return await asyncio.to_thread(work) if count > _FEW else work()
 
 
 async def try_batch_then_each(

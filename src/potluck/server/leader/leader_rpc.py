@@ -7,12 +7,14 @@ a leader there is no answer.
 import asyncio
 import secrets
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import structlog
 from msgspec import Struct
 
 from potluck.decide.types import WaitingTask
 from potluck.server import topics
+from potluck.server.leader.planner import Planner, plan_inline
 from potluck.server.services import Services
 from potluck.wire import codec
 
@@ -56,7 +58,9 @@ async def ask(services: Services, about: About) -> bytes | None:
     return None
 
 
-async def answer_all(services: Services, answer: Callable[[About], Struct]) -> int:
+async def answer_all(
+    services: Services, answer: Callable[[About], Struct], planner: Planner = plan_inline
+) -> int:
     """The leader's part: answers all questions, and returns the number of subjects.
 
     The leader keeps half of its time for other work: after each answer it pauses for as long as
@@ -72,7 +76,7 @@ async def answer_all(services: Services, answer: Callable[[About], Struct]) -> i
         began_at = clock.time()
         if began_at >= until:
             return count
-        encoded = _encode_answer(answer, about)
+        encoded = await planner(partial(_encode_answer, answer, about))
         if encoded is not None:
             await _publish(services, question_ids, encoded)
         await asyncio.sleep(clock.time() - began_at)

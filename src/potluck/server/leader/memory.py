@@ -6,12 +6,14 @@ the rest follows. Reads are sliced, so that requests get their turn.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 from typing import TypeVar
 
 from potluck.decide.reservations.duration_estimate import Durations
 from potluck.decide.reservations.reserve import ReserveSettings
 from potluck.decide.scheduler import Scheduler
 from potluck.model.ids import AccountId, NodeId, TaskId
+from potluck.server.leader.planner import Planner, plan_inline
 from potluck.server.leader.scheduler_input import SchedulerInput, UnconfirmedIds
 from potluck.server.policies import order_by_name, placement_by_name
 from potluck.server.services import Services
@@ -32,11 +34,17 @@ T = TypeVar("T")
 
 
 class LeaderMemory:
-    def __init__(self, services: Services, reserve: ReserveSettings | None = None) -> None:
+    def __init__(
+        self,
+        services: Services,
+        reserve: ReserveSettings | None = None,
+        planner: Planner = plan_inline,
+    ) -> None:
         settings = services.settings
         order = order_by_name(settings.order_policy)
         placement = placement_by_name(settings.placement_policy)
         self.known = SchedulerInput(Scheduler(order, placement, reserve))
+        self.planner = planner  # for every use of `known` that is more than a lookup
         self.position = FeedPosition("", 0.0)
         self.has_decided = False  # whether a dependency had ended at the last read
         self.has_begun = False
@@ -120,13 +128,13 @@ class LeaderMemory:
         for batch in _slices(ids, self._page):
             async with self._services.database.statement() as connection:
                 accounts = await scheduler_feed.read_accounts(connection, batch, quota)
-            self.known.put_accounts(accounts)
+            await self.planner(partial(self.known.put_accounts, accounts))
 
     async def read_nodes(self, ids: Sequence[NodeId]) -> None:
         for batch in _slices(ids, _NODES_PER_READ):
             async with self._services.database.statement() as connection:
                 nodes = await self.nodes.of_ids(connection, batch)
-            self.known.put_nodes(nodes, self.now)
+            await self.planner(partial(self.known.put_nodes, nodes, self.now))
 
     async def read_tasks(self, ids: Sequence[TaskId]) -> None:
         for batch in _slices(ids, self._page):
@@ -135,11 +143,12 @@ class LeaderMemory:
             await self._put_tasks(tasks)
 
     async def _put_tasks(self, tasks: Sequence[TaskSnapshot]) -> None:
-        self.known.put_tasks(tasks, self.now)
+        await self.planner(partial(self.known.put_tasks, tasks, self.now))
         arrays = [task.id for task in tasks if task.task is not None and task.task.pending]
         if arrays:
             async with self._services.database.statement() as connection:
-                self.known.put_paces(await scheduler_feed.read_node_speeds(connection, arrays))
+                speeds = await scheduler_feed.read_node_speeds(connection, arrays)
+            await self.planner(partial(self.known.put_paces, speeds))
         await asyncio.sleep(0)
 
     async def pages(

@@ -6,6 +6,7 @@ missed. No planning may happen while a slice is compared.
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import structlog
 from msgspec.structs import replace
@@ -88,7 +89,7 @@ class MemoryAudit:
             node.id for node in differing if not _is_same(self._known.nodes.get(node.id), node)
         ]
         self._note("node", [node_id for node_id in wrong if node_id not in changed])
-        self._known.put_nodes(differing, self._memory.now)
+        await self._memory.planner(partial(self._known.put_nodes, differing, self._memory.now))
         return bool(self._node_ids)
 
     async def _all_nodes(self) -> list[NodeId]:
@@ -107,7 +108,7 @@ class MemoryAudit:
             account for account in accounts if self._known.accounts.get(account.id) != account
         ]
         self._note("account", [account.id for account in differing if account.id not in changed])
-        self._known.put_accounts(differing)
+        await self._memory.planner(partial(self._known.put_accounts, differing))
         self._behind = ids[-1] if ids else ""
         return len(ids) == self._most
 

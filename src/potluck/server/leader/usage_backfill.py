@@ -8,6 +8,7 @@ they ran into this day.
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import NamedTuple
 
 from potluck.decide.account import decayed_use
@@ -52,14 +53,17 @@ class UsageBackfill:
         most = min(self._left, self._services.settings.most_tasks_per_page)
         async with self._services.database.transaction() as connection:
             page = await span.read(connection, span.behind, most)
-        for account_id, used in self._by_account(page).items():
-            self._memory.known.scheduler.recall(account_id, used, self._until)
+        await self._memory.planner(partial(self._recall, self._by_account(page)))
         self._left -= len(page)
         if len(page) < most:
             self._spans.pop(0)
         else:
             self._spans[0] = span._replace(behind=page[-1].attempt_id)
         self.is_over = not self._spans or not self._left
+
+    def _recall(self, used_by_account: dict[AccountId, float]) -> None:
+        for account_id, used in used_by_account.items():
+            self._memory.known.scheduler.recall(account_id, used, self._until)
 
     async def _before_the_day(
         self, connection: Connection, behind: str, most: int

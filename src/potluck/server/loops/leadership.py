@@ -13,6 +13,7 @@ import structlog
 from potluck.model.error import Unavailable
 from potluck.server.flow.housekeeping.expire import begin_term
 from potluck.server.leader.memory import LeaderMemory
+from potluck.server.leader.planner import PlannerThread
 from potluck.server.loops.expire import ExpireLoop
 from potluck.server.loops.garbage import GarbageLoop
 from potluck.server.loops.invariant_check import InvariantCheckLoop
@@ -86,7 +87,7 @@ class LeadershipLoop:
         self._duties = [asyncio.create_task(self._repeat(loop.run_once)) for loop in duties]
 
     def _loops(self, leadership: Leadership) -> tuple[Loop, ...]:
-        memory = LeaderMemory(self._services)
+        memory = LeaderMemory(self._services, planner=PlannerThread())
         return (
             ScheduleLoop(self._services, leadership, memory),
             LeaderRpcLoop(self._services, memory),

@@ -1,6 +1,6 @@
 """Bindings of devices to wallets, and contests about them.
 
-Every function that changes a binding needs its row locked (`claim` or `lock`).
+Every function that changes a binding needs its row locked (`claim_many` or `lock`).
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from potluck.decide.binding import BindingClaim, Contest
 from potluck.model.device import Standing
 from potluck.model.ids import AccountId, NodeId
 from potluck.store.database import Connection
-from potluck.store.sql_files import load
+from potluck.store.sql_files import bind_many, load
 
 _sql = load("bindings")
 
@@ -22,6 +22,7 @@ class Binding(Struct, frozen=True):
     uuid: str
     account_id: AccountId
     is_new: bool = False
+    is_contested: bool = False
 
 
 class Concern(Struct, frozen=True):
@@ -34,10 +35,17 @@ class Concern(Struct, frozen=True):
     now: datetime
 
 
-async def claim(connection: Connection, uuid: str, account_id: AccountId) -> Binding:
-    """The binding, locked; bound to this account if it was free."""
-    row = await connection.fetchrow(*_sql.claim(uuid=uuid, account_id=account_id))
-    return Binding(uuid, row["account_id"], row["is_new"])
+async def claim_many(
+    connection: Connection, uuids: Sequence[str], account_id: AccountId
+) -> list[Binding]:
+    """The bindings, locked in this order; bound to this account where they were free."""
+    calls = [_claim(uuid, account_id) for uuid in uuids]
+    rows = await connection.fetchmany(*bind_many(_sql.claim, calls))
+    return [Binding(uuid, *row) for uuid, row in zip(uuids, rows, strict=True)]
+
+
+def _claim(uuid: str, account_id: AccountId) -> dict[str, str]:
+    return {"uuid": uuid, "account_id": account_id}
 
 
 async def lock(connection: Connection, uuid: str) -> Binding | None:

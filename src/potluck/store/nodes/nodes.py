@@ -8,18 +8,20 @@ from msgspec import Struct
 from potluck.model.device import DeviceDescription, Standing
 from potluck.model.error import Conflict, NotFound
 from potluck.model.ids import AccountId, DeviceId, NodeId
-from potluck.model.node import NodeDescription, NodeState
+from potluck.model.node import NodeState, SandboxReport
 from potluck.store.database import Connection
 from potluck.store.new_ids import new_device_id, new_node_id
 from potluck.store.nodes import pending_requests
 from potluck.store.nodes.device_list import chooses_accounts, redact_terms, visible_state
-from potluck.store.sql_files import load
+from potluck.store.sql_files import bind_many, load
 from potluck.wire import codec
 from potluck.wire.consumer import DeviceView, NodeView
 from potluck.wire.owner_request import Wish
 from potluck.wire.provider import RegisterNode
 
 _sql = load("nodes")
+# Of a page of nodes; its last node may exceed it.
+_PAGE_DEVICES = 256
 
 
 class Owner(Struct, frozen=True):
@@ -38,6 +40,15 @@ class RegisteredNode(Struct, frozen=True):
 class SilentNode(Struct, frozen=True):
     id: NodeId
     account_id: AccountId
+
+
+class _ShownDescription(Struct, frozen=True):
+    """What a view shows of a node's description; its devices have rows of their own."""
+
+    platform: str
+    potluck_version: str
+    python_version: str
+    sandbox: SandboxReport
 
 
 async def find_registered(
@@ -72,21 +83,19 @@ async def register(
     )
     await connection.execute(*_sql.forget_devices(node_id=node_id))
     devices = enumerate(offer.description.devices)
-    device_ids = [
-        await _offer(connection, node_id, position, device) for position, device in devices
-    ]
+    calls = [_offer(node_id, position, device) for position, device in devices]
+    rows = await connection.fetchmany(*bind_many(_sql.offer_device, calls))
+    device_ids = [DeviceId(row["id"]) for row in rows]
     return RegisteredNode(node_id, device_ids, before == NodeState.ONLINE)
 
 
-async def _offer(
-    connection: Connection, node_id: NodeId, position: int, device: DeviceDescription
-) -> DeviceId:
-    device_id = await connection.fetchval(
-        *_sql.offer_device(
-            device_id=new_device_id(), node_id=node_id, device=device, position=position
-        )
-    )
-    return DeviceId(device_id)
+def _offer(node_id: NodeId, position: int, device: DeviceDescription) -> dict[str, Any]:
+    return {
+        "device_id": new_device_id(),
+        "node_id": node_id,
+        "device": device,
+        "position": position,
+    }
 
 
 async def mark_seen(
@@ -146,10 +155,14 @@ async def get(
 
 async def page(
     connection: Connection, viewer_id: AccountId, behind: NodeId | None, limit: int
-) -> list[NodeView]:
-    """In the order of their ids."""
-    rows = await connection.fetch(*_sql.page(after_id=behind or "", limit=limit))
-    return await _views(connection, rows, viewer_id)
+) -> tuple[list[NodeView], bool]:
+    """In the order of their ids, and whether there may be more."""
+    rows = await connection.fetch(
+        *_sql.page(after_id=behind or "", limit=limit, max_devices=_PAGE_DEVICES)
+    )
+    views = await _views(connection, rows, viewer_id)
+    is_full = sum(len(view.devices) for view in views) >= _PAGE_DEVICES
+    return views, is_full or len(views) == limit
 
 
 async def _views(connection: Connection, rows: list[Any], viewer_id: AccountId) -> list[NodeView]:
@@ -180,7 +193,7 @@ def _device_view(row: Any, is_mine: bool) -> DeviceView:
 
 
 def _view(row: Any, devices: list[DeviceView], is_mine: bool, pending: list[Wish]) -> NodeView:
-    node = codec.decode_json(row["description"], NodeDescription)
+    node = codec.decode_json(row["description"], _ShownDescription)
     return NodeView(
         id=row["id"],
         name=row["name"],

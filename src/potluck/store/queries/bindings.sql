@@ -4,7 +4,8 @@
 -- The binding, locked; created for the caller if there is none.
 INSERT INTO bindings (uuid, account_id) VALUES (:uuid, :account_id)
 ON CONFLICT (uuid) DO UPDATE SET account_id = bindings.account_id
-RETURNING account_id, xmax = 0 AS is_new
+RETURNING account_id, xmax = 0 AS is_new,
+    EXISTS (SELECT FROM contests WHERE contests.uuid = bindings.uuid) AS is_contested
 
 -- name: lock
 SELECT account_id FROM bindings WHERE uuid = :uuid FOR UPDATE

@@ -8,7 +8,8 @@ WHERE id = ANY(:task_ids::text[]) AND account_id = :account_id ORDER BY id FOR S
 SELECT id, state FROM tasks WHERE id = ANY(:task_ids::text[]) AND account_id = :account_id
 
 -- name: insert
-INSERT INTO dependencies (task_id, after_id) SELECT :task_id, unnest(:after_ids::text[])
+INSERT INTO dependencies (task_id, after_id)
+SELECT unnest(:task_ids::text[]), unnest(:after_ids::text[])
 
 -- name: decided
 SELECT task_id, after_id, outcome

@@ -105,7 +105,13 @@ WHERE id = :node_id AND account_id = :account_id AND (:include_left OR state <> 
 SELECT * FROM nodes WHERE id = :node_id AND (:include_left OR state <> 'left')
 
 -- name: page
-SELECT * FROM nodes WHERE state <> 'left' AND id > :after_id ORDER BY id LIMIT :limit
+-- Ends early with the node that completes a number of devices: those are what a page costs.
+WITH next_nodes AS (
+    SELECT *, coalesce(sum(jsonb_array_length(description -> 'devices')) OVER (
+        ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS devices_before
+    FROM nodes WHERE state <> 'left' AND id > :after_id ORDER BY id LIMIT :limit
+)
+SELECT * FROM next_nodes WHERE devices_before < :max_devices::integer ORDER BY id
 
 -- name: devices
 SELECT * FROM devices WHERE is_present AND node_id = ANY(:node_ids) ORDER BY node_id, position

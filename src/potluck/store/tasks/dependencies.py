@@ -40,8 +40,11 @@ async def read_states(
     return {TaskId(row["id"]): TaskState(row["state"]) for row in rows}
 
 
-async def insert(connection: Connection, task_id: TaskId, after: Sequence[TaskId]) -> None:
-    await connection.execute(*_sql.insert(task_id=task_id, after_ids=after))
+async def insert(connection: Connection, pairs: Sequence[tuple[TaskId, TaskId]]) -> None:
+    """Pairs of a task and one that it waits for."""
+    if pairs:
+        task_ids, after_ids = zip(*pairs, strict=True)
+        await connection.execute(*_sql.insert(task_ids=task_ids, after_ids=after_ids))
 
 
 async def list_decided(connection: Connection, most: int) -> list[EndedDependency]:

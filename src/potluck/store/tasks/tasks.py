@@ -22,7 +22,7 @@ from potluck.model.usage import Usage
 from potluck.store.database import Connection
 from potluck.store.item_ranges import multirange
 from potluck.store.sealing.vault import Vault
-from potluck.store.sql_files import bind_many, load
+from potluck.store.sql_files import BoundCalls, bind_many, load
 from potluck.wire import codec
 from potluck.wire.consumer import AttemptDevice, AttemptView, ItemCounts, TaskView
 
@@ -30,7 +30,9 @@ _sql = load("tasks")
 # Where spec and secrets are sealed; the row is the task's id.
 SPEC = ("tasks", "sealed_spec")
 SECRETS = ("tasks", "sealed_secrets")
+# Attempts in the view of a task, and in a page of views; each has at least two.
 _NEWEST_ATTEMPTS = 20
+_PAGE_ATTEMPTS = 1_000
 
 
 class Origin(Struct, frozen=True):
@@ -95,11 +97,15 @@ async def insert(connection: Connection, vault: Vault, task: NewTask, waits_for:
     return await connection.fetchval(*_sql.insert(**values)) is not None
 
 
-async def insert_many(connection: Connection, vault: Vault, new: Sequence[NewTask]) -> set[TaskId]:
-    """For tasks without dependencies. Returns those whose key is new."""
-    calls = [_values(vault, task, waits_for=0) for task in new]
-    rows = await connection.fetchmany(*bind_many(_sql.insert, calls))
-    return {TaskId(row["id"]) for row in rows}
+def seal_many(vault: Vault, new: Sequence[NewTask], waits_for: Mapping[TaskId, int]) -> BoundCalls:
+    """For `insert_many`; `waits_for` counts the open dependencies of those with any."""
+    calls = [_values(vault, task, waits_for.get(task.id, 0)) for task in new]
+    return bind_many(_sql.insert, calls)
+
+
+async def insert_many(connection: Connection, sealed: BoundCalls) -> int:
+    """Returns how many had a new key."""
+    return len(await connection.fetchmany(*sealed))
 
 
 def _values(vault: Vault, task: NewTask, waits_for: int) -> dict[str, Any]:
@@ -252,10 +258,9 @@ async def _views(connection: Connection, rows: list[Any]) -> list[TaskRecord]:
     attempts: dict[str, list[AttemptView]] = {}
     # A task that has not changed since its submission has no attempts.
     task_ids = [row["id"] for row in rows if row["version"] > 1]
+    most = max(2, min(_NEWEST_ATTEMPTS, _PAGE_ATTEMPTS // max(1, len(task_ids))))
     attempt_rows = (
-        await connection.fetch(*_sql.attempts(task_ids=task_ids, limit=_NEWEST_ATTEMPTS))
-        if task_ids
-        else []
+        await connection.fetch(*_sql.attempts(task_ids=task_ids, limit=most)) if task_ids else []
     )
     for row in attempt_rows:
         attempts.setdefault(row["task_id"], []).append(attempt_view(row))

@@ -5,6 +5,7 @@ accepted; mixed case must be correct.
 """
 
 import re
+from functools import lru_cache
 from typing import Annotated
 
 from msgspec import Meta
@@ -13,6 +14,7 @@ from potluck.model.bounded_types import END
 from potluck.model.error import InvalidInput
 
 ADDRESS_PATTERN = "0x[0-9a-fA-F]{40}"
+_ADDRESS = re.compile(ADDRESS_PATTERN)
 AddressText = Annotated[str, Meta(pattern=f"^{ADDRESS_PATTERN}{END}", max_length=42)]
 
 
@@ -24,7 +26,7 @@ def keccak256(data: bytes) -> bytes:
 
 def checksummed(address: str) -> str:
     """The address in EIP-55 spelling. Raises InvalidInput if it is not an address."""
-    if not re.fullmatch(ADDRESS_PATTERN, address):
+    if not _ADDRESS.fullmatch(address):
         raise InvalidInput(
             f"{address[:64]!r} is not a wallet address.", "It is 0x and 40 hexadecimal digits."
         )
@@ -36,10 +38,12 @@ def checksummed(address: str) -> str:
     return spelled
 
 
+@lru_cache(maxsize=16_384)
 def _spell(digits: str) -> str:
+    """Cached, because the devices of a node usually name the same wallets."""
     sums = keccak256(digits.encode()).hex()
-    letters = (
-        digit.upper() if int(checked, 16) >= 8 else digit
+    letters = [
+        digit.upper() if checked > "7" else digit
         for digit, checked in zip(digits, sums[:40], strict=True)
-    )
+    ]
     return f"0x{''.join(letters)}"

@@ -159,7 +159,7 @@ async def test_samples_are_shown_and_kept_for_an_hour(pool: Pool) -> None:
         await device_status.history(pool.services, pool.alice, device_id)
     for viewer, others in ((pool.bob, 2), (pool.alice, None)):
         async with pool.services.database.transaction() as connection:
-            found = await nodes.page(connection, viewer, None, 10)
+            found, _ = await nodes.page(connection, viewer, None, 10)
             listed = await device_list.page(connection, viewer, DeviceFilter(), None, 10)
         (node,) = await device_status.with_telemetry(pool.services, found)
         (device,) = await device_status.with_samples(pool.services, listed)

@@ -1,15 +1,18 @@
 """Many tasks in one request: all of them, or all but those that are refused, and never twice."""
 
 import asyncio
+from contextlib import AbstractAsyncContextManager
 
 import pytest
 from msgspec.structs import replace
 
 from potluck.model.blob import BlobRef, Value
+from potluck.model.ids import TaskId
 from potluck.model.task import TaskRequest, TaskState
 from potluck.model.task_spec import FunctionSpec
 from potluck.server.flow.settle import cancel
 from potluck.server.flow.submit.submit_many import submit_many
+from potluck.store.database import Connection, Database
 from potluck.wire.results import Submitted
 from tests.server.flow.pool import Pool, request
 from tests.server.flow.report.functions import function
@@ -90,3 +93,32 @@ async def test_a_thousand_are_one_transaction(pool: Pool) -> None:
     before = await pool.sql("SELECT count(DISTINCT created_at) FROM tasks")
     await send(pool, *(function() for _ in range(1_000)))
     assert before == 0 and await pool.sql("SELECT count(DISTINCT created_at) FROM tasks") == 1
+
+
+@pytest.mark.parametrize("kind", ["dependent", "refused", "without room"])
+async def test_a_list_takes_a_few_transactions_whatever_is_in_it(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    before = await pool.submit()
+    unknown = TaskId("task_01jd0000000000000000000000")
+    many = {
+        "dependent": [request(after=(before.id,), priority=each) for each in range(30)],
+        "refused": [request(after=(unknown,)) for _ in range(30)],
+        "without room": [request() for _ in range(30)],
+    }[kind]
+    if kind == "without room":
+        await pool.sql("UPDATE accounts SET max_queued_tasks = 11")
+    used = 0
+    shared = Database.transaction
+
+    def counted(database: Database) -> AbstractAsyncContextManager[Connection]:
+        nonlocal used
+        used += 1
+        return shared(database)
+
+    monkeypatch.setattr(Database, "transaction", counted)
+    told = await send(pool, *many)
+    assert used <= 1
+    stored = [each for each in told if each.task_id]
+    assert len(stored) == {"dependent": 30, "refused": 0, "without room": 10}[kind]
+    assert told[: len(stored)] == stored, "the first ones have the room"

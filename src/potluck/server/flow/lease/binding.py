@@ -63,8 +63,8 @@ async def claim_devices(
 ) -> list[Fact]:
     """Binds free devices; contests or refuses those of other wallets. Locks the bindings."""
     facts: list[Fact] = []
-    for uuid in sorted(uuids):
-        facts += await _claim(services, connection, account_id, uuid, contest=contest)
+    for binding in await bindings.claim_many(connection, sorted(uuids), account_id):
+        facts += await _claim(services, connection, account_id, binding, contest=contest)
     return facts
 
 
@@ -116,13 +116,15 @@ async def _claim(
     services: Services,
     connection: Connection,
     account_id: AccountId,
-    uuid: str,
+    binding: Binding,
     *,
     contest: bool = True,
 ) -> list[Fact]:
-    binding = await bindings.claim(connection, uuid, account_id)
+    uuid = binding.uuid
     if binding.is_new:
         return [Fact(AuditKind.DEVICE_BOUND, account_id, uuid)]
+    if binding.account_id == account_id and not binding.is_contested:
+        return []
     open_contest, facts = await _settle(connection, uuid)
     holder = await bindings.lock(connection, uuid)
     assert holder is not None, "locked since it was claimed"
@@ -191,7 +193,8 @@ async def _apply(services: Services, uuid: str, claimant_id: AccountId | None = 
     """Decides about one device in its own transaction; locks all nodes that show it."""
     async with services.database.transaction() as connection:
         if claimant_id is not None:
-            facts = await _claim(services, connection, claimant_id, uuid)
+            (binding,) = await bindings.claim_many(connection, [uuid], claimant_id)
+            facts = await _claim(services, connection, claimant_id, binding)
         elif await bindings.lock(connection, uuid) is not None:
             _, facts = await _settle(connection, uuid)
         else:

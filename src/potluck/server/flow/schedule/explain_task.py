@@ -83,7 +83,9 @@ def _sentence(task: TaskView) -> str:
 
 async def answer_once(services: Services, memory: LeaderMemory) -> int:
     """The leader's part: answers pending questions about tasks, nodes and estimates."""
-    return await leader_rpc.answer_all(services, lambda about: _answer_about(memory, about))
+    return await leader_rpc.answer_all(
+        services, lambda about: _answer_about(memory, about), memory.planner
+    )
 
 
 def _answer_about(memory: LeaderMemory, about: leader_rpc.About) -> msgspec.Struct:

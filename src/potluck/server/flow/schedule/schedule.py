@@ -3,7 +3,9 @@
 Between slices, requests get their turn and new changes are read.
 """
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import structlog
 from msgspec import Struct
@@ -38,11 +40,19 @@ class Round(Struct, frozen=True):
 async def schedule_once(services: Services, leadership: Leadership, memory: LeaderMemory) -> Round:
     """Raises TermOver when another instance leads."""
     await memory.catch_up()
-    plan = memory.known.scheduler.plan(memory.now, services.settings.decisions_per_slice)
+    most, is_time_up = services.settings.decisions_per_slice, _timer(services)
+    plan = await memory.planner(partial(memory.known.scheduler.plan, memory.now, most, is_time_up))
     applied = await _apply(services, leadership, memory, plan.assignments)
     all_applied = len(applied) == len(plan.assignments)
     is_placed = plan.is_complete and all_applied
     return Round(tuple(applied), plan.waiting, plan.emptied, is_placed, plan.is_told)
+
+
+def _timer(services: Services) -> Callable[[], bool]:
+    """Ends a slice: decisions are applied, and changes read, before the next one."""
+    clock = asyncio.get_running_loop()
+    until = clock.time() + services.settings.slice_seconds
+    return lambda: clock.time() >= until
 
 
 async def _apply(
@@ -59,12 +69,17 @@ async def _apply(
             batch = assignments[start : start + BATCH]
             assigned = await apply_assignments(services, leadership, batch)
             done = start + len(batch)
-            applied += _remember(services, memory, batch, assigned)
+            applied += await memory.planner(partial(_remember, services, memory, batch, assigned))
             await _wake(services, assigned)
     finally:
-        for assignment in assignments[done:]:
-            memory.known.doubt(assignment, memory.now)
+        if done < len(assignments):
+            await memory.planner(partial(_doubt, memory, assignments[done:]))
     return applied
+
+
+def _doubt(memory: LeaderMemory, assignments: Sequence[Assignment]) -> None:
+    for assignment in assignments:
+        memory.known.doubt(assignment, memory.now)
 
 
 def _remember(
@@ -77,8 +92,7 @@ def _remember(
         memory.known.came_true(item, memory.now)
     held = {id(item.assignment) for item in assigned}
     refused = [assignment for assignment in batch if id(assignment) not in held]
-    for assignment in refused:
-        memory.known.doubt(assignment, memory.now)
+    _doubt(memory, refused)
     # Once for all ranges of an array: they were refused for one reason.
     for assignment in {item.task_id: item for item in refused}.values():
         _refused(services, memory, assignment)

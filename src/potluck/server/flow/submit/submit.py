@@ -4,7 +4,7 @@ Dependencies are read under a shared lock: a task that ends concurrently is eith
 sees its new dependent.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -12,7 +12,7 @@ from potluck.decide.admission import admit, admit_after, admit_priority, queue_f
 from potluck.decide.derived_requirements import derive_requirements
 from potluck.model.error import Conflict, QuotaExceeded
 from potluck.model.ids import AccountId, TaskId
-from potluck.model.task import TaskRequest
+from potluck.model.task import TaskRequest, TaskState
 from potluck.model.task_spec import blobs_of
 from potluck.server.flow.notify.notify import wake_leader
 from potluck.server.flow.notify.task_stream import add_pause_reason
@@ -106,15 +106,22 @@ async def _enqueue(
         twin = await _twin(connection, new)
         assert twin is not None, "only a concurrent use of the same key prevents the insert"
         return twin
-    if still_open:
-        await dependencies.insert(connection, new.id, still_open)
+    await link_dependencies(connection, [new], after)
+    return new.id
+
+
+async def link_dependencies(
+    connection: Connection, new: Sequence[NewTask], after: Mapping[TaskId, TaskState]
+) -> None:
+    """Stores the open dependencies of new tasks; cancels those whose dependency did not succeed."""
+    pairs = [(task.id, after_id) for task in new for after_id in task.request.after]
+    await dependencies.insert(connection, [pair for pair in pairs if not after[pair[1]].is_final])
     ended = [
-        EndedDependency(new.id, after_id, state)
-        for after_id, state in after.items()
-        if state.is_final
+        EndedDependency(task_id, after_id, after[after_id])
+        for task_id, after_id in pairs
+        if after[after_id].is_final
     ]
     await cancel_dependents(connection, ended)
-    return new.id
 
 
 async def load_allowance(

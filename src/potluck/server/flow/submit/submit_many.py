@@ -5,27 +5,31 @@ queued together, each is queued by itself. With an Idempotency-Key each task get
 that and its index, so that the whole request can be repeated.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 
+from msgspec import Struct
+
+from potluck.decide.admission import admit_after, queue_full_error
+from potluck.model.blob import BlobRef
 from potluck.model.error import Conflict, PotluckError, Unavailable
-from potluck.model.ids import AccountId
-from potluck.model.task import TaskRequest
+from potluck.model.ids import AccountId, TaskId
+from potluck.model.task import TaskRequest, TaskState
 from potluck.model.task_spec import blobs_of
-from potluck.server.flow.batch import try_batch_then_each
+from potluck.server.flow.batch import off_loop_if_many, try_batch_then_each
 from potluck.server.flow.notify.notify import wake_leader
 from potluck.server.flow.submit.submit import (
     admit_task,
-    check_queue_room,
     enqueue,
-    enqueue_without_files,
     find_earlier,
+    link_dependencies,
     load_allowance,
     make_new_task,
 )
 from potluck.server.services import Services
-from potluck.store.database import Connection
+from potluck.server.settings import ServerSettings
 from potluck.store.files import blobs
-from potluck.store.tasks import tasks
+from potluck.store.tasks import dependencies, tasks
 from potluck.store.tasks.tasks import Allowance, NewTask
 from potluck.wire.results import Submitted, TasksSubmitted
 
@@ -36,10 +40,8 @@ async def submit_many(
     requests: Sequence[TaskRequest],
     idempotency_key: str | None,
 ) -> TasksSubmitted:
-    new = [
-        make_new_task(services, account_id, request, _key(idempotency_key, place))
-        for place, request in enumerate(requests)
-    ]
+    make = partial(_make_all, services, account_id, requests, idempotency_key)
+    new = await off_loop_if_many(len(requests), make)
     answers = await try_batch_then_each(
         range(len(new)),
         lambda _: _enqueue_together(services, new),
@@ -49,6 +51,15 @@ async def submit_many(
     )
     await wake_leader(services)
     return TasksSubmitted([answers[place] for place in range(len(new))])
+
+
+def _make_all(
+    services: Services, account_id: AccountId, requests: Sequence[TaskRequest], key: str | None
+) -> list[NewTask]:
+    return [
+        make_new_task(services, account_id, request, _key(key, place))
+        for place, request in enumerate(requests)
+    ]
 
 
 def _key(key: str | None, place: int) -> str | None:
@@ -71,49 +82,98 @@ def _refused(error: PotluckError) -> Submitted:
 
 
 async def _enqueue_together(services: Services, new: Sequence[NewTask]) -> dict[int, Submitted]:
-    """Raises if one task can only be checked after the others are stored."""
+    """With a few statements, however many tasks are refused. Raises only in case of a race."""
+    known = await _load(services, new)
+    admitted = await off_loop_if_many(len(new), partial(_admit_all, new, known, services.settings))
+    answers, fresh = admitted.answers, admitted.fresh
+    if fresh:
+        answers |= await _write(services, known, fresh)
+    return answers | {
+        place: Submitted(task.id) for place, task in fresh.items() if place not in answers
+    }
+
+
+class _Known(Struct, frozen=True):
+    """What the tasks are checked against."""
+
+    allowance: Allowance
+    after: dict[TaskId, TaskState]
+    missing: frozenset[BlobRef]  # blobs that the account does not have
+
+
+class _Admitted(Struct, frozen=True):
+    """Answers for tasks that are known or refused, and the others; by their index."""
+
+    answers: dict[int, Submitted]
+    fresh: dict[int, NewTask]
+
+
+async def _load(services: Services, new: Sequence[NewTask]) -> _Known:
+    account_id = new[0].account_id
+    named = [blob for task in new for blob in blobs_of(task.request.spec)]
     async with services.database.statement() as connection:
         allowance = await load_allowance(services, connection, new)
+        after = await dependencies.read_states(connection, _after_ids(new), account_id)
+        missing = await blobs.find_missing(connection, account_id, named)
+    return _Known(allowance, after, frozenset(missing))
+
+
+def _after_ids(new: Iterable[NewTask]) -> list[TaskId]:
+    return sorted({after_id for task in new for after_id in task.request.after})
+
+
+def _admit_all(new: Sequence[NewTask], known: _Known, settings: ServerSettings) -> _Admitted:
     answers: dict[int, Submitted] = {}
     fresh: dict[int, NewTask] = {}
     for place, task in enumerate(new):
-        task_id = find_earlier(task, allowance)
-        if task_id is not None:
-            answers[place] = Submitted(task_id)
-            continue
         try:
-            fresh[place] = admit_task(task, allowance, services.settings)
+            task_id = find_earlier(task, known.allowance)
+            if task_id is not None:
+                answers[place] = Submitted(task_id)
+                continue
+            fresh[place] = admit_task(task, known.allowance, settings)
+            admit_after(task.request.after, known.after)
+            for blob in blobs_of(task.request.spec) if known.missing else ():
+                if blob in known.missing:
+                    raise blobs.blob_not_claimed(blob)
         except PotluckError as error:
+            fresh.pop(place, None)
             answers[place] = _refused(error)
-    if fresh:
-        await _write(services, allowance, list(fresh.values()))
-    return answers | {place: Submitted(task.id) for place, task in fresh.items()}
+    return _Admitted(answers, fresh)
 
 
-async def _write(services: Services, allowance: Allowance, fresh: Sequence[NewTask]) -> None:
-    """In the simple case a single statement, which is its own transaction: on a conflict, what was
+async def _write(
+    services: Services, known: _Known, fresh: dict[int, NewTask]
+) -> dict[int, Submitted]:
+    """Stores the tasks for which there is room, and returns the refusals of the others.
+
+    In the simple case a single statement, which is its own transaction: on a conflict, what was
     stored is found by its keys.
     """
-    dependent = [task for task in fresh if task.request.after]
-    independent = [task for task in fresh if not task.request.after]
-    named = {task.id: blobs_of(task.request.spec) for task in fresh}
-    is_one_statement = allowance.quotas.queued is None and not dependent and not any(named.values())
+    new, most = list(fresh.values()), known.allowance.quotas.queued
+    account_id, after_ids = new[0].account_id, _after_ids(new)
+    named = {task.id: blobs_of(task.request.spec) for task in new}
+    is_one_statement = most is None and not after_ids and not any(named.values())
     database = services.database
     async with database.statement() if is_one_statement else database.transaction() as connection:
-        await check_queue_room(connection, allowance, fresh)
-        await _insert(services, connection, independent)
-        for task in dependent:
-            if await enqueue_without_files(services, connection, task) != task.id:
-                raise _submitted_concurrently()
-        await blobs.claim_inputs(connection, fresh[0].account_id, named)
-
-
-async def _insert(services: Services, connection: Connection, new: Sequence[NewTask]) -> None:
-    if not new:
-        return
-    entered = await tasks.insert_many(connection, services.vault, new)
-    if len(entered) < len(new):
-        raise _submitted_concurrently()
+        room = len(new) if most is None else await tasks.room_in_queue(connection, account_id, most)
+        if room < len(new) and any(task.idempotency_key for task in new):
+            raise _submitted_concurrently()  # perhaps: one by one, earlier ones are found
+        new = new[: max(0, room)]
+        after = await dependencies.lock_states(connection, after_ids, account_id)
+        waits_for = {
+            task.id: sum(not after[after_id].is_final for after_id in task.request.after)
+            for task in new
+            if task.request.after
+        }
+        seal = partial(tasks.seal_many, services.vault, new, waits_for)
+        sealed = await off_loop_if_many(len(new), seal)
+        if new and await tasks.insert_many(connection, sealed) < len(new):
+            raise _submitted_concurrently()
+        await link_dependencies(connection, new, after)
+        await blobs.claim_inputs(connection, account_id, {each.id: named[each.id] for each in new})
+    assert most is not None or room == len(fresh)
+    return {place: _refused(queue_full_error(most or 0)) for place in list(fresh)[len(new) :]}
 
 
 def _submitted_concurrently() -> Conflict:
