@@ -155,7 +155,7 @@ async def test_whoever_asks_waits_for_nobody_and_holds_nobody(pool: Pool) -> Non
 
 
 async def test_a_fault_in_one_answer_is_no_matter_to_the_others(pool: Pool) -> None:
-    settings = replace(pool.services.settings, answer_seconds=0.5)
+    settings = replace(pool.services.settings, answer_seconds=3.0)
     parts = replace(pool.services, settings=settings)
 
     def answer(about: leader_rpc.About) -> msgspec.Struct:
