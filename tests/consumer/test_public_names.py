@@ -66,6 +66,7 @@ PARTS = {
         "me()",
         "node_keys()",
         "revoke_key(key_id)",
+        "revoke_keys()",
         "revoke_node_key(node_key_id)",
         "sessions()",
     ],

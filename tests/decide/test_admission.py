@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from potluck.decide.admission import admit
+from potluck.decide.admission import admit, check_spec
 from potluck.model.device import DeviceKind
 from potluck.model.error import InvalidInput, UnaffordableTask
 from potluck.model.ids import TaskId
+from potluck.model.task_spec import ScriptSpec
 from tests.server.flow.pool import request
 
 ONE = TaskId("task_01jd0000000000000000000000")
@@ -62,3 +63,28 @@ def test_an_attempt_a_fraction_or_one_item_must_be_affordable() -> None:
     for changes, available in [({}, 9_999), ({"items": 5}, 9_999), ({"device_milli": 500}, 4_999)]:
         with pytest.raises(UnaffordableTask):
             admit(request(**changes, **limit), available, cheapest, 60)
+
+
+def test_a_maximum_price_below_all_offers_is_the_most_that_the_task_pays() -> None:
+    limit, cheapest = {"run_seconds": 10.0}, 3_600_000
+    ceiling = {"max_price_micro_per_hour": 360_000}
+    admit(request(**ceiling, **limit), 1_000, cheapest, 60)
+    with pytest.raises(UnaffordableTask) as refused:
+        admit(request(**ceiling, **limit), 999, cheapest, 60)
+    assert "at its maximum price would cost 0.001000 credits" in refused.value.detail
+    assert "--max-price" in refused.value.hint
+    # It is the price of the whole task, and of a fraction too.
+    admit(request(device_milli=500, **ceiling, **limit), 1_000, cheapest, 60)
+    # Offers within the maximum: the cheapest of them counts, however much more it allows.
+    admit(request(max_price_micro_per_hour=10**12, **limit), 10_000, cheapest, 60)
+    with pytest.raises(UnaffordableTask) as refused:
+        admit(request(max_price_micro_per_hour=10**12, **limit), 9_999, cheapest, 60)
+    assert "at least 0.010000" in refused.value.detail and "price" not in refused.value.hint
+    admit(request(**ceiling, **limit), 0, None, 60)
+
+
+@pytest.mark.parametrize("filename", ["NUL", "con.py", "com1.tar.gz", "LPT¹.py", "aux .py"])
+def test_a_script_is_not_named_like_a_device(filename: str) -> None:
+    spec = ScriptSpec(filename, "print(1)")
+    with pytest.raises(InvalidInput, match="reserved"):
+        check_spec(spec)

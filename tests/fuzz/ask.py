@@ -1,4 +1,4 @@
-"""Sends a request and judges its answer: no 5xx, whatever came."""
+"""Sends a request and judges its answer: no 5xx, and no error that the document does not have."""
 
 import urllib3
 
@@ -6,6 +6,7 @@ from tests.fuzz.callers import FuzzCaller
 from tests.fuzz.counts import Counts
 from tests.processes import ServerProcess
 from tests.security.matrix import Operation
+from tests.server.api.described import operations
 
 # A server that polls and streams for a moment only, and counts nobody's calls.
 PATIENCE = {
@@ -44,6 +45,8 @@ class Asker:
         self._counts.count(source, caller.name, operation.name, status)
         if status >= 500:
             self._counts.blame(f"{status} {text!r}: {said}")
+        if status >= 400 and str(status) not in operations()[operation.name]["responses"]:
+            self._counts.blame(f"{status}, which the document does not have: {said}")
         if must_fail and status < 400:
             self._counts.blame(f"{status}, and must fail: {said}")
         return status

@@ -40,7 +40,7 @@ _BESIDE = {**NAMES_OF_NOTHING, "number": "0"}
 QUERIES = {"get_input": f"?attempt_id={LEASE['attempt_id']}"}
 HEADERS = {"get_input": {"Potluck-Lease": LEASE["token"]}}
 # What ends the caller's own object comes last, so that the cells before it find it.
-_LAST = ["remove_webhook", "leave", "suspend_account"]
+_LAST = ["remove_webhook", "revoke_keys", "leave", "suspend_account"]
 # About what is somebody's, and shown to everybody in the pool.
 _SHOWN = {"get_node"}
 

@@ -9,7 +9,9 @@ from potluck.wire import codec
 from potluck.wire.files import AddedFile
 
 
-@pytest.mark.parametrize("path", ["data/train.csv", "a b/ü", "..a", ".hidden", "👩‍💻.txt"])
+@pytest.mark.parametrize(
+    "path", ["data/train.csv", "a b/ü", "..a", ".hidden", "👩‍💻.txt", "❤️‍🔥", "می‌خواهم"]
+)
 def test_a_path(path: str) -> None:
     assert is_path(path)
     assert msgspec.convert(path, PathText) == path
@@ -21,6 +23,16 @@ def test_a_path(path: str) -> None:
         *("", ".", "..", "../x", "a/../b", "a/.", "/x", "a//b", "a/", "a\\b"),
         *("a\nb", "a\n", "\x1b[31m", "a\x7f", "a\x9b31mb", "nul\x85x"),
         *("gpj.\u202exe", "\u2067a", "a\u2028b", "a\u200b"),
+        # Joiners and selectors where no script and no emoji has them.
+        *(
+            "a\u200db",
+            "a\ufe0f",
+            "é\u200cé",
+            "🙂\u200d",
+            "\u200d🙂",
+            "🙂\u200d\u200d🙂",
+            "🙂\ufe0f\ufe0f",
+        ),
     ],
 )
 def test_what_is_no_path(path: str) -> None:
@@ -31,3 +43,25 @@ def test_what_is_no_path(path: str) -> None:
 
 def test_a_name_that_is_no_text_is_no_path() -> None:
     assert not is_path("a\udcff")
+
+
+DEVICES = [
+    *("CON", "con", "PRN", "AUX", "NUL", "CONIN$", "conout$"),
+    *(f"{port}{digit}" for port in ("COM", "lpt") for digit in "123456789¹²³"),
+]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(
+    "shape", ["{}", "{}.txt", "{}.tar.gz", "{}.", "{} ", "{} .txt", "{}:stream", "a/{}", "{}/a"]
+)
+def test_a_device_of_windows_is_no_path(device: str, shape: str) -> None:
+    assert not is_path(shape.format(device))
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["console", "auxiliary.py", "a.con", "com10", "COM", "nul_", "x nul", "epoch:3.pt", "lpt"],
+)
+def test_a_name_that_only_begins_like_a_device_is_a_path(path: str) -> None:
+    assert is_path(path)

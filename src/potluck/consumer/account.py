@@ -2,7 +2,13 @@
 
 from collections.abc import Sequence
 
-from potluck.consumer.http.transport import Transport, call_api, idempotency_header, send_command
+from potluck.consumer.http.transport import (
+    Transport,
+    call_api,
+    idempotency_header,
+    iter_pages,
+    send_command,
+)
 from potluck.consumer.identity.sign_in import get_challenge
 from potluck.model.account import Role, Scope
 from potluck.wire import routes
@@ -12,6 +18,7 @@ from potluck.wire.identity import (
     Delegation,
     KeyList,
     KeyMade,
+    KeysRevoked,
     KeyView,
     Me,
     NewKey,
@@ -44,7 +51,8 @@ class OwnAccount:
 
     def sessions(self) -> list[SessionView]:
         """The sessions of this wallet."""
-        return call_api(self._transport, routes.LIST_SESSIONS, SessionList).sessions
+        pages = iter_pages(self._transport, routes.LIST_SESSIONS, SessionList)
+        return [session for page in pages for session in page.sessions]
 
     def end_session(self, session_id: str) -> None:
         """Ends a session of this wallet."""
@@ -56,7 +64,8 @@ class OwnAccount:
 
     def keys(self) -> list[KeyView]:
         """The valid API keys, without their secrets."""
-        return call_api(self._transport, routes.LIST_KEYS, KeyList).keys
+        pages = iter_pages(self._transport, routes.LIST_KEYS, KeyList)
+        return [key for page in pages for key in page.keys]
 
     def make_key(self, name: str, scopes: Sequence[Scope], expires_in: int) -> KeyMade:
         """Creates an API key; only this response contains its secret."""
@@ -69,9 +78,14 @@ class OwnAccount:
         """Revokes an API key immediately."""
         send_command(self._transport, routes.REVOKE_KEY, {"key_id": key_id})
 
+    def revoke_keys(self) -> list[str]:
+        """Revokes all API keys immediately; returns their ids."""
+        return call_api(self._transport, routes.REVOKE_KEYS, KeysRevoked).revoked
+
     def node_keys(self) -> list[NodeKeyView]:
         """The node keys that this wallet has authorised."""
-        return call_api(self._transport, routes.LIST_NODE_KEYS, NodeKeyList).node_keys
+        pages = iter_pages(self._transport, routes.LIST_NODE_KEYS, NodeKeyList)
+        return [key for page in pages for key in page.node_keys]
 
     def authorise_node_key(self, delegation: Delegation, machine: str) -> NodeKeyView:
         """Authorises a machine's key to work for this wallet, as the delegation says."""

@@ -2,7 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
-from potluck.consumer.http.transport import Transport, call_api, idempotency_header, send_command
+from potluck.consumer.http.transport import (
+    Transport,
+    call_api,
+    idempotency_header,
+    iter_pages,
+    send_command,
+)
 from potluck.model.account import Quota, Role
 from potluck.wire import routes
 from potluck.wire.identity import (
@@ -74,7 +80,8 @@ class Admin:
 
     def invites(self) -> list[InviteView]:
         """The invites that can still be used."""
-        return call_api(self._transport, routes.LIST_INVITES, InviteList).invites
+        pages = iter_pages(self._transport, routes.LIST_INVITES, InviteList)
+        return [invite for page in pages for invite in page.invites]
 
     def revoke_invite(self, invite_id: str) -> None:
         """Revokes an invite."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from potluck.consumer.http.transport import Transport, call_api
+from potluck.consumer.http.transport import Transport, call_api, iter_pages
 from potluck.model.device import DeviceKind
 from potluck.wire import routes
 from potluck.wire.consumer import DevicePage, NodeList, NodeView, PoolView
@@ -16,14 +16,8 @@ class Resources:
 
     def nodes(self) -> list[NodeView]:
         """All nodes of the pool."""
-        nodes: list[NodeView] = []
-        cursor: str | None = None
-        while True:
-            page = call_api(self._transport, routes.LIST_NODES, NodeList, query={"cursor": cursor})
-            nodes += page.nodes
-            cursor = page.next_cursor
-            if cursor is None:
-                return nodes
+        pages = iter_pages(self._transport, routes.LIST_NODES, NodeList)
+        return [node for page in pages for node in page.nodes]
 
     def node(self, node_id: str) -> NodeView:
         """One node."""

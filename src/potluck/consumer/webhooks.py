@@ -4,7 +4,13 @@ from collections.abc import Sequence
 
 from msgspec import UNSET
 
-from potluck.consumer.http.transport import Transport, call_api, idempotency_header, send_command
+from potluck.consumer.http.transport import (
+    Transport,
+    call_api,
+    idempotency_header,
+    iter_pages,
+    send_command,
+)
 from potluck.model.event import EventKind
 from potluck.model.ids import TaskId
 from potluck.wire import routes
@@ -33,7 +39,8 @@ class Webhooks:
 
     def list(self) -> "list[WebhookView]":
         """All webhooks of the account."""
-        return call_api(self._transport, routes.LIST_WEBHOOKS, WebhookList).webhooks
+        pages = iter_pages(self._transport, routes.LIST_WEBHOOKS, WebhookList)
+        return [webhook for page in pages for webhook in page.webhooks]
 
     def get(self, webhook_id: str) -> WebhookView:
         """One webhook."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from potluck.decide.charges import hold_micro
 from potluck.decide.pool.model_patterns import MOST_MODELS
-from potluck.model.blob import NamedFile, Value
+from potluck.model.blob import NamedFile, Value, is_path
 from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
 from potluck.model.error import InvalidInput, QuotaExceeded, UnaffordableTask
 from potluck.model.ids import TaskId
@@ -53,6 +53,11 @@ def _check_filename(filename: str, has_folder: bool) -> None:
         raise InvalidInput(
             f"The file name {filename!r} is a path.",
             "Send only the name, such as train.py; with a folder, a path relative to it.",
+        )
+    if not is_path(filename):
+        raise InvalidInput(
+            f"The file name {filename!r} is reserved: Windows would open a device.",
+            "Choose another name than NUL, CON, COM1 and so on, with any extension.",
         )
 
 
@@ -214,17 +219,25 @@ def _check_array(request: TaskRequest) -> None:
 
 
 def check_affordable(request: TaskRequest, available_micro: int, cheapest: int | None) -> None:
-    """Checks that the account can pay for one attempt, or for one item of an array."""
+    """Checks that the account can pay for one attempt, or for one item of an array.
+
+    At the lowest price that is offered; where all offers exceed the task's maximum price, it would
+    wait for another one, and pays at most that price. Without an offer no price is known.
+    """
     if cheapest is None:
         return
-    price = (
-        cheapest * (request.requirements.device_milli or WHOLE_DEVICE_MILLI) // WHOLE_DEVICE_MILLI
-    )
+    requirements = request.requirements
+    price = cheapest * (requirements.device_milli or WHOLE_DEVICE_MILLI) // WHOLE_DEVICE_MILLI
+    ceiling = requirements.max_price_micro_per_hour
+    cost, option = "would cost at least", "the time limit (--time)"
+    if ceiling is not None and ceiling < price:
+        price, cost = ceiling, "at its maximum price would cost"
+        option += " or the maximum price (--max-price)"
     needed = hold_micro(price, request.limits.run_seconds)
     if needed > available_micro:
         what = "Running" if request.items is None else "Running one item"
         raise UnaffordableTask(
-            f"{what} up to its time limit would cost at least {needed / 1e6:.6f} credits;"
+            f"{what} up to its time limit {cost} {needed / 1e6:.6f} credits;"
             f" the account has {available_micro / 1e6:.6f}.",
-            "Lower the time limit (--time), or ask the operator for credit.",
+            f"Lower {option}, or ask the operator for credit.",
         )

@@ -7,6 +7,9 @@ from msgspec import Meta, Struct
 
 from potluck.model.bounded_types import SmallCount
 
+# API keys of one account that are valid at the same time.
+MOST_KEYS = 100
+
 
 class Role(StrEnum):
     """The role of an account. An account chooses the first two; an admin grants admin."""

@@ -21,6 +21,7 @@ class AuditKind(StrEnum):
     KEY_MADE = "key_made"  # an API key was created
     KEY_USED = "key_used"  # an API key was used for the first time within an hour
     KEY_REVOKED = "key_revoked"  # an API key was revoked
+    KEYS_REVOKED = "keys_revoked"  # all API keys of an account were revoked
     NODE_KEY_AUTHORISED = "node_key_authorised"  # a wallet authorised a node key
     NODE_KEY_USED = "node_key_used"  # a node key was used for the first time within an hour
     NODE_KEY_REVOKED = "node_key_revoked"  # a node key was revoked

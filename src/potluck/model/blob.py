@@ -5,12 +5,17 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from potluck.model.bounded_types import DECEIVING, END, Count
+from potluck.model.bounded_types import END, Count, visible
 
 Sha256Text = Annotated[str, Meta(pattern=f"^[0-9a-f]{{64}}{END}")]
-# Relative, with slashes, without `..` and misleading characters. With four bytes per character
-# this length still fits a database index.
-PATH_PATTERN = f"^(?!/)(?!.*(^|/)\\.{{0,2}}(/|$))[^{DECEIVING}\\\\]+{END}"
+# A part of a path that Windows would open as a device, whatever its extension or stream.
+_DEVICE = (
+    "(?:[Cc][Oo][Nn](?:[Ii][Nn]\\$|[Oo][Uu][Tt]\\$)?|[Pp][Rr][Nn]|[Aa][Uu][Xx]|[Nn][Uu][Ll]"
+    "|(?:[Cc][Oo][Mm]|[Ll][Pp][Tt])[1-9\\u00b9\\u00b2\\u00b3]) *(?:[.:/]|$)"
+)
+# Relative, with slashes, without `..`, misleading characters and devices. With four bytes per
+# character this length still fits a database index.
+PATH_PATTERN = f"^(?!/)(?!.*(^|/)\\.{{0,2}}(/|$))(?!(?:.*/)?{_DEVICE})" + visible("\\\\") + END
 PathText = Annotated[str, Meta(min_length=1, max_length=500, pattern=PATH_PATTERN)]
 # Larger values are blobs.
 INLINE_BYTES = 262_144

@@ -4,6 +4,7 @@ PostgreSQL cannot store NUL, terminals obey control characters, and 64-bit colum
 every field that crosses the network has one of these types, never a bare `str` or `int`.
 """
 
+import re
 from typing import Annotated
 
 from msgspec import Meta
@@ -11,11 +12,52 @@ from msgspec import Meta
 # In Python `$` also matches before a final line break, in JSON Schema it does not.
 END = "$(?!\\n)"
 NO_NUL = f"^[^\\x00]*{END}"
-# Control characters, invisible characters and those that reverse the text direction.
-DECEIVING = (
-    "\\x00-\\x1f\\x7f-\\x9f\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060\\u2066-\\u2069\\ufeff"
+# Characters that make a name look like another one, by their Unicode properties and not by a list
+# of known tricks; a test derives the same set. Written out, so that all versions of Python agree.
+# Lone surrogates are missing: no decoder accepts them.
+_HIDDEN = (
+    # General categories Cc, Cf, Co, Zl and Zp.
+    "\\x00-\\x1f\\x7f-\\x9f\\u00ad\\u0600-\\u0605\\u061c\\u06dd\\u070f\\u0890\\u0891\\u08e2"
+    "\\u180e\\u200b\\u200e\\u200f\\u2028-\\u202e\\u2060-\\u206f\\ue000-\\uf8ff\\ufeff\\ufff9-\\ufffb"
+    # Noncharacters.
+    "\\ufdd0-\\ufdef\\ufffe\\uffff"
+    # Default_Ignorable_Code_Point, as far as not above.
+    "\\u034f\\u115f\\u1160\\u17b4\\u17b5\\u3164\\uffa0\\ufff0-\\ufff8"
+    # A symbol without ink.
+    "\\u2800"
 )
-PRINTABLE = f"^[^{DECEIVING}]*{END}"
+# The same above U+FFFF, in the same order.
+_HIGH_HIDDEN = (
+    "\\U000110bd\\U000110cd\\U00013430-\\U0001343f\\U0001bca0-\\U0001bca3\\U0001d173-\\U0001d17a"
+    "\\U000f0000-\\U0010ffff"
+    + "".join(f"\\U{end:08x}\\U{end + 1:08x}" for end in range(0x1FFFE, 0xF0000, 0x10000))
+    + "\\U000e0000-\\U000e0fff\\U0001d159"
+)
+_SELECTORS = "\\u180b-\\u180d\\u180f\\ufe00-\\ufe0f"
+DECEIVING = f"{_HIDDEN}{_HIGH_HIDDEN}{_SELECTORS}\\u200c\\u200d"
+# Joiners and variation selectors belong to the spelling of many scripts and to emoji. They may
+# follow a character of those, and a joiner must precede one; elsewhere they are invisible.
+_JOINED = "\\u0590-\\u1cff\\u203c-\\ud7ff\\uf900-\\ufaff\\U00010000-\\U0003ffff"
+_JOINT = (
+    f"(?:(?<=[{_JOINED}])[{_SELECTORS}\\U000e0100-\\U000e01ef]"
+    f"|(?<=[{_JOINED}\\ufe0f])[\\u200c\\u200d](?=[{_JOINED}]))"
+)
+
+
+def visible(without: str = "") -> str:
+    """A pattern of visible text, without these characters either."""
+    letters = f"[^{DECEIVING}{without}]*"
+    return f"{letters}(?:{_JOINT}{letters})*"
+
+
+def portable_pattern(pattern: str) -> str:
+    """The pattern for other languages: nothing above U+FFFF, and joiners are accepted anywhere."""
+    for without in ("", "\\\\"):
+        pattern = pattern.replace(visible(without), f"[^{_HIDDEN}{without}]*")
+    return pattern.replace(END, "$")
+
+
+PRINTABLE = f"^{visible()}{END}"
 
 ASCII_PATTERN = f"^[ -~]*{END}"
 VARIABLE_PATTERN = f"^[A-Za-z_][A-Za-z0-9_]*{END}"
@@ -42,3 +84,9 @@ MemoryBytes = Annotated[int, Meta(ge=0, le=2**50)]
 Price = Annotated[int, Meta(ge=0, le=10**12)]
 SmallCount = Annotated[int, Meta(ge=0, le=1_000_000)]
 Seconds = Annotated[float, Meta(ge=0, le=366 * 86_400)]
+
+
+def replace_deceiving(text: str, replacement: str) -> str:
+    """Makes foreign text fit for a field of printable text, except for its length."""
+    shown = (letter if letter.isprintable() else replacement for letter in text)
+    return re.sub(f"[{DECEIVING}]", replacement, "".join(shown))

@@ -19,11 +19,14 @@ _KINDS = {
 }
 _FORMS = {
     bounded_types.NO_NUL: "without NUL characters",
-    bounded_types.PRINTABLE: "without control characters",
+    bounded_types.PRINTABLE: "without control characters and invisible ones",
     bounded_types.ASCII_PATTERN: "of printable ASCII characters only",
     bounded_types.VARIABLE_PATTERN: "that is the name of a variable: letters, digits and _",
     terms.WALLET_PATTERN: "that is the address of a wallet: 0x and 40 hexadecimal digits",
-    blob.PATH_PATTERN: "that is a path below the working directory, such as data/train.csv",
+    blob.PATH_PATTERN: (
+        "that is a path below the working directory, such as data/train.csv,"
+        " without invisible characters and without names that Windows reserves, such as NUL"
+    ),
     ids.NODE_PATTERN: "that is the id of a node",
     ids.TASK_PATTERN: "that is the id of a task",
     ids.ATTEMPT_PATTERN: "that is the id of an attempt",

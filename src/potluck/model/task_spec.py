@@ -5,7 +5,14 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from potluck.model.blob import MOST_INPUT_FILES, BlobRef, NamedFile, Value
-from potluck.model.bounded_types import END, ArgumentText, ShortText, SourceText, VariableName
+from potluck.model.bounded_types import (
+    END,
+    ArgumentText,
+    ShortText,
+    SourceText,
+    VariableName,
+    replace_deceiving,
+)
 
 Arguments = Annotated[tuple[ArgumentText, ...], Meta(max_length=1024)]
 Variables = Annotated[dict[VariableName, ArgumentText], Meta(max_length=256)]
@@ -82,7 +89,8 @@ def name_of(spec: TaskSpec) -> str:
         case FunctionSpec():
             return spec.name
         case CommandSpec():
-            return spec.command[0].rpartition("/")[2][:200] or "command"
+            name = spec.command[0].rpartition("/")[2][:200]
+            return replace_deceiving(name, "?") or "command"
         case ContainerSpec():
             return spec.image[:200]
 

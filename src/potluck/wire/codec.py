@@ -5,10 +5,12 @@ bytes without escaping.
 """
 
 import json
+import re
 from typing import Any, TypeVar
 
 import msgspec
 
+from potluck.model.bounded_types import DECEIVING
 from potluck.model.decode_errors import plain_message
 from potluck.model.error import InvalidInput
 from potluck.model.task_spec import TaskSpec
@@ -33,6 +35,18 @@ def decode_json(body: bytes | str, kind: type[T]) -> T:
                 "A text in the body contains half of a surrogate pair.", "Write it in UTF-8."
             ) from error
         raise _invalid(error) from error
+
+
+def decode_stored(data: bytes | str, kind: type[T]) -> T:
+    """Decodes what the server stored itself; characters that were refused later are replaced.
+
+    One name of an earlier version must not stop the scheduler, or a list of everybody's nodes.
+    """
+    try:
+        return decode_json(data, kind)
+    except InvalidInput:
+        text = data if isinstance(data, str) else data.decode()
+        return decode_json(re.sub(f"[{DECEIVING}]", "?", text), kind)
 
 
 def encode_packed(value: Any) -> bytes:

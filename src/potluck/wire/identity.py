@@ -167,6 +167,7 @@ class SessionView(Struct, frozen=True):
 
 class SessionList(Struct, frozen=True):
     sessions: list[SessionView]
+    next_cursor: str | None = None
 
 
 class NewKey(Struct, frozen=True, forbid_unknown_fields=True):
@@ -191,8 +192,15 @@ class KeyMade(Struct, frozen=True):
     key: KeyView
 
 
+class KeysRevoked(Struct, frozen=True):
+    """The ids of the keys that were revoked."""
+
+    revoked: list[str]
+
+
 class KeyList(Struct, frozen=True):
     keys: list[KeyView]
+    next_cursor: str | None = None
 
 
 # --- node keys -----------------------------------------------------------------------------------
@@ -230,6 +238,7 @@ class NodeKeyView(Struct, frozen=True):
 
 class NodeKeyList(Struct, frozen=True):
     node_keys: list[NodeKeyView]
+    next_cursor: str | None = None
 
 
 # --- admins --------------------------------------------------------------------------------------
@@ -295,6 +304,7 @@ class InviteMade(Struct, frozen=True):
 
 class InviteList(Struct, frozen=True):
     invites: list[InviteView]
+    next_cursor: str | None = None
 
 
 class AuditEntry(Struct, frozen=True):

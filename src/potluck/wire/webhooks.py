@@ -61,6 +61,7 @@ class WebhookView(Struct, frozen=True):
 
 class WebhookList(Struct, frozen=True):
     webhooks: list[WebhookView]
+    next_cursor: str | None = None
 
 
 class WebhookMade(Struct, frozen=True):

@@ -244,6 +244,18 @@ def test_keys(pool: ServerProcess, ann: CommandLine, tmp_path: Path) -> None:
     assert ann.run("keys", "revoke", key["id"]).status == 66
 
 
+def test_all_keys_are_revoked_at_once(ann: CommandLine) -> None:
+    for name in ("one", "two"):
+        assert ann.run("keys", "add", name).status == 0
+    neither = ann.run("keys", "revoke")
+    assert neither.status == 64 and "--all" in neither.stderr
+    assert ann.run("keys", "revoke", "key_x", "--all").status == 64
+    assert ann.run("keys", "revoke", "--all").stdout == b"Revoked 2 keys.\n"
+    (listed,) = ann.run("keys", "list", "--json").lines()
+    assert listed["keys"] == []
+    assert ann.run("keys", "revoke", "--all", "--json").lines() == [{"revoked": []}]
+
+
 def test_a_key_can_not_be_more_than_a_key(ann: CommandLine) -> None:
     assert ann.run("keys", "add", "x", "--scope", "admin").status == 64
     assert ann.run("keys", "add", "x", "--scope", "nonsense").status == 64

@@ -94,6 +94,7 @@ ONCE: list[Call] = [
     ("account.end_session", ("s",)),
     ("account.log_out", ()),
     ("account.revoke_key", ("k",)),
+    ("account.revoke_keys", ()),
     ("account.authorise_node_key", (DELEGATION, "attic")),
     ("account.revoke_node_key", ("k",)),
     ("own_nodes.change", ("n", TermsChange())),

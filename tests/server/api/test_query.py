@@ -1,10 +1,12 @@
 """Queries are held to the letter: a filter that is not known would filter nothing."""
 
 import pytest
+import urllib3
 
 from potluck.server.api.http.query import known_names
 from tests.processes import ServerProcess
 from tests.security.matrix import NAMES_OF_NOTHING
+from tests.security.people import TASK
 from tests.server.api.described import application, operations
 
 
@@ -41,6 +43,36 @@ def test_every_operation_refuses_what_it_does_not_know(server: ServerProcess) ->
         assert answer.status in (400, 403), (each.name, answer.data)
         assert answer.status == 403 or "`unheard_of`" in answer.json()["detail"], each.name
         assert "400" in operations()[each.name]["responses"], each.name
+
+
+def test_every_parameter_that_is_no_list_is_given_once(server: ServerProcess) -> None:
+    api, names = server.client(), {**NAMES_OF_NOTHING, "number": "0"}
+    checked, lists = 0, set()
+    for each in application():
+        for said in operations()[each.name].get("parameters", []):
+            if said.get("in") != "query":
+                continue
+            name = said["name"]
+            if said["schema"].get("type") == "array":
+                lists.add(name)
+                continue
+            path = f"{each.path.format(**names)}?{name}=1&{name}=1"
+            answer = api.call(each.method.upper(), path)
+            checked += 1
+            assert answer.status in (400, 403), (each.name, answer.data)
+            sentence = f"The query parameter `{name}` is given more than once."
+            assert answer.status == 403 or answer.json()["detail"] == sentence, each.name
+    assert checked > 40 and {"state", "label"} <= lists
+
+
+def test_a_header_that_is_a_parameter_is_given_once(server: ServerProcess) -> None:
+    api, headers = server.client(), urllib3.HTTPHeaderDict()
+    for value in ("one", "two"):
+        headers.add("Idempotency-Key", value)
+    headers.add("Authorization", f"Bearer {server.token}")
+    answer = urllib3.request("POST", f"{api.url}/v1/tasks", headers=headers, json=TASK)
+    assert answer.status == 400
+    assert answer.json()["detail"] == "The header `Idempotency-Key` is given more than once."
 
 
 @pytest.mark.parametrize(

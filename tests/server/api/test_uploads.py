@@ -14,6 +14,7 @@ import pytest
 
 from potluck.wire.files import PART_BYTES
 from tests.processes import Api, ServerProcess, await_true
+from tests.server.api.described import operations
 from tests.wallets import Wallet
 
 OCTETS = {"Content_Type": "application/octet-stream"}
@@ -50,6 +51,17 @@ def test_what_went_up_comes_down(server: ServerProcess) -> None:
     assert answer.headers["content-length"] == str(len(data))
     assert answer.headers["etag"] == f'"{named(data)["sha256"]}"'
     assert api.post("/v1/uploads", {"blob": named(data)})["complete"]
+
+
+def test_a_second_size_for_the_same_hash_is_a_conflict_of_the_document(
+    server: ServerProcess,
+) -> None:
+    api, blob = server.client(), {"sha256": "5e" * 32, "size_bytes": 7}
+    assert api.call("POST", "/v1/uploads", json.dumps({"blob": blob}).encode()).status == 201
+    other = json.dumps({"blob": {**blob, "size_bytes": 8}}).encode()
+    answer = api.call("POST", "/v1/uploads", other)
+    assert (answer.status, answer.json()["code"]) == (409, "conflict")
+    assert "409" in operations()["begin_upload"]["responses"]
 
 
 RANGES = [

@@ -10,7 +10,8 @@ from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.terminal.screen import Screen, Tone
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.model.account import SCOPES, Credential, Scope
-from potluck.model.units import show_ahead, show_since
+from potluck.model.error import InvalidInput
+from potluck.model.units import show_ahead, show_count, show_since
 from potluck.wire.identity import KeyView
 
 DEFAULT_SCOPES = [Scope.TASKS_READ, Scope.TASKS_WRITE, Scope.POOL_READ]
@@ -71,18 +72,28 @@ def add_key(
 
 
 def revoke_key(
-    key: Annotated[str, typer.Argument(metavar="KEY_ID", show_default=False)],
+    key: Annotated[str | None, typer.Argument(metavar="KEY_ID", show_default=False)] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Revoke all my keys.")] = False,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Revoke a key immediately."""
+    """Revoke a key, or all keys, immediately."""
     screen = Screen(json)
+    if (key is not None) is everything:
+        raise InvalidInput(
+            "Name one key, or all of them with --all.", "`potluck keys list` shows their ids."
+        )
     with connect(server) as potluck:
-        potluck.account.revoke_key(key)
+        if key is None:
+            revoked = potluck.account.revoke_keys()
+        else:
+            potluck.account.revoke_key(key)
     if json:
-        screen.emit({"revoked": key})
-    else:
+        screen.emit({"revoked": revoked if key is None else key})
+    elif key is not None:
         screen.out.line(f"Revoked {key}.")
+    else:
+        screen.out.line(f"Revoked {show_count(len(revoked), 'key')}.")
 
 
 def _row(key: KeyView) -> list[Cell]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from potluck.local.terminal_filter import filter_text
+from potluck.model.bounded_types import replace_deceiving
 from potluck.model.error import OutputLost
 from potluck.wire.codec import encode_json
 
@@ -152,7 +153,7 @@ def printable(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     shown = (char for char in text if char not in _JOINERS and not _is_variation(char))
-    return "".join(char if char.isprintable() else "\ufffd" for char in shown)
+    return replace_deceiving("".join(shown), "\ufffd")
 
 
 _JOINERS = "\u200b\u200c\u200d\u2060\ufeff\u00ad"

@@ -16,7 +16,7 @@ from potluck.consumer.files.folder import pack_files, pack_folder
 from potluck.consumer.files.upload import Progress, describe_blob, open_file, upload
 from potluck.consumer.http.thread_map import map_in_threads
 from potluck.consumer.http.transport import Transport, call_api
-from potluck.model.blob import BlobRef, NamedFile
+from potluck.model.blob import BlobRef, NamedFile, is_path
 from potluck.model.error import BadSettings, InvalidInput, UntrustedResult
 from potluck.wire import routes
 from potluck.wire.files import TaskFiles
@@ -209,6 +209,11 @@ def resolve_target(directory: Path, path: str) -> Path:
         if steps is None:
             raise BadSettings(
                 f"The task left a file {path!r}, which would be outside of {directory}.",
+                "A correct node does not report such a name: do not trust that node.",
+            )
+        if not all(map(is_path, path.split("/"))):
+            raise BadSettings(
+                f"The task left a file {path!r}, which is not a plain name on every system.",
                 "A correct node does not report such a name: do not trust that node.",
             )
         if link := next((step for step in steps if step.is_symlink()), None):

@@ -12,6 +12,7 @@ from potluck.consumer.functions.dispatch import PYTHON, Dispatch, UploadedFuncti
 from potluck.consumer.functions.options import Options, resolve_secrets
 from potluck.consumer.functions.pickling import find_own_modules, get_function_name, pickle_function
 from potluck.model.blob import BlobRef, NamedFile, Value
+from potluck.model.bounded_types import replace_deceiving
 from potluck.model.error import InvalidInput
 from potluck.model.task import Requirements, TaskRequest
 
@@ -61,7 +62,7 @@ class FunctionOrder:
         dispatch.check_python()
         spec = replace(
             options.spec,
-            name=_printable(self.code.name),
+            name=replace_deceiving(self.code.name, "?")[:200] or "function",
             code=self._code(dispatch),
             inputs=inputs,
             python=PYTHON,
@@ -134,7 +135,3 @@ def _version(file: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_mtime_ns, status.st_size
-
-
-def _printable(name: str) -> str:
-    return "".join(letter if letter.isprintable() else "?" for letter in name)[:200] or "function"

@@ -12,11 +12,11 @@ import ssl
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 from urllib.parse import quote, urlencode
 from uuid import uuid4
 
@@ -316,6 +316,25 @@ def call_api(
     data = None if body is None else encode_json(body)
     response = transport.call(route.method, path, data, headers, repeatable)
     return decode_response(response, kind, transport.url)
+
+
+class _Page(Protocol):
+    @property
+    def next_cursor(self) -> str | None: ...
+
+
+P = TypeVar("P", bound=_Page)
+
+
+def iter_pages(transport: Transport, route: Route, kind: type[P]) -> Iterator[P]:
+    """All pages of a list, fetched as needed."""
+    cursor: str | None = None
+    while True:
+        page = call_api(transport, route, kind, query={"cursor": cursor})
+        yield page
+        cursor = page.next_cursor
+        if cursor is None:
+            return
 
 
 def send_command(

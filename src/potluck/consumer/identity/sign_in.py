@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from potluck.consumer.http.transport import Transport, call_api
 from potluck.consumer.identity.profile import Session
 from potluck.consumer.identity.wallet import Wallet
+from potluck.model.bounded_types import replace_deceiving
 from potluck.model.error import BadSettings, NotSignedIn
 from potluck.wire import routes
 from potluck.wire.identity import Challenge, Login, Refresh, Tokens
@@ -50,4 +51,4 @@ def make_session(tokens: Tokens) -> Session:
 
 def get_machine_name() -> str:
     """This machine's name in the list of sessions."""
-    return "".join(letter for letter in platform.node() if letter.isprintable())[:100]
+    return replace_deceiving(platform.node(), "")[:100]

@@ -5,9 +5,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from potluck.model.account import SCOPES, Credential, Quota, Role, Scope
+from potluck.model.account import MOST_KEYS, SCOPES, Credential, Quota, Role, Scope
 from potluck.model.audit import AuditKind
-from potluck.model.error import Conflict, Forbidden, InvalidInput, NotFound
+from potluck.model.error import Conflict, Forbidden, InvalidInput, NotFound, QuotaExceeded
 from potluck.model.ids import AccountId, is_id
 from potluck.server.accounts import roles
 from potluck.server.api.area import Area
@@ -23,6 +23,7 @@ from potluck.server.api.examples.names import (
     WALLET,
     at,
 )
+from potluck.server.api.http.pagination import Cursor, Limit, check_cursor, next_page
 from potluck.server.api.http.parameters import CallerRequest, IdempotencyKey
 from potluck.server.auth import delegation, idempotent_secret
 from potluck.server.auth import sessions as auth_sessions
@@ -42,6 +43,7 @@ from potluck.wire.identity import (
     Delegation,
     KeyList,
     KeyMade,
+    KeysRevoked,
     KeyView,
     Me,
     NewKey,
@@ -108,6 +110,7 @@ async def me(request: CallerRequest, services: Services) -> Me:
     "Choose your roles",
     request=ChooseRoles((Role.CONSUMER, Role.PROVIDER)),
     response=_ME,
+    errors=(Conflict,),
 )
 async def choose_roles(data: ChooseRoles, request: CallerRequest, services: Services) -> Me:
     """Sets your roles: consumer, provider, both or none. Only an admin grants the admin role."""
@@ -121,10 +124,14 @@ async def choose_roles(data: ChooseRoles, request: CallerRequest, services: Serv
 @AREA.operation(
     routes.LIST_KEYS, Scope.ACCOUNT_WRITE, "List your API keys", response=KeyList([_KEY])
 )
-async def list_keys(request: CallerRequest, services: Services) -> KeyList:
-    """Lists the active API keys. Their secrets are shown only when the keys are made."""
+async def list_keys(
+    request: CallerRequest, services: Services, cursor: Cursor = None, limit: Limit = 500
+) -> KeyList:
+    """Lists the active API keys, newest first. Only the response that made a key has its secret."""
+    check_cursor(cursor, "key")
     async with services.database.transaction() as connection:
-        return KeyList(await api_keys.of_account(connection, request.user.id))
+        found = await api_keys.of_account(connection, request.user.id, cursor, limit)
+    return KeyList(*next_page(found, limit))
 
 
 @AREA.operation(
@@ -133,7 +140,7 @@ async def list_keys(request: CallerRequest, services: Services) -> KeyList:
     "Make an API key",
     request=NewKey("ci", _SCOPES),
     response=KeyMade("potluck_key_not-a-real-one", _KEY),
-    errors=(Conflict,),
+    errors=(Conflict, QuotaExceeded),
 )
 async def make_key(
     data: NewKey, request: CallerRequest, services: Services, idempotency_key: IdempotencyKey = None
@@ -172,17 +179,41 @@ async def revoke_key(key_id: str, request: CallerRequest, services: Services) ->
 
 
 @AREA.operation(
+    routes.REVOKE_KEYS,
+    Scope.ACCOUNT_WRITE,
+    "Revoke all API keys",
+    response=KeysRevoked([KEY]),
+    status_code=200,
+)
+async def revoke_keys(request: CallerRequest, services: Services) -> KeysRevoked:
+    """Revokes all API keys of the account immediately."""
+    account_id = request.user.id
+    async with services.database.transaction() as connection:
+        revoked = await api_keys.revoke_all(connection, account_id)
+        if revoked:
+            detail = {"count": str(len(revoked)), "keys": " ".join(revoked[:MOST_KEYS])}
+            audited = (AuditKind.KEYS_REVOKED, account_id, account_id, detail)
+            await audit.append(connection, services.keys.audit, *audited)
+    return KeysRevoked(revoked)
+
+
+@AREA.operation(
     routes.LIST_SESSIONS,
     Scope.ACCOUNT_WRITE,
     "List your sessions",
     response=SessionList([SessionView(SESSION, "laptop", at(9, 30), at(9, 42), at(21, 30), True)]),
 )
-async def list_sessions(request: CallerRequest, services: Services) -> SessionList:
-    """Lists the active sessions of this wallet."""
+async def list_sessions(
+    request: CallerRequest, services: Services, cursor: Cursor = None, limit: Limit = 500
+) -> SessionList:
+    """Lists the active sessions of this wallet, newest first."""
+    check_cursor(cursor, "session")
     caller = request.user
     async with services.database.transaction() as connection:
-        found = await sessions.of_account(connection, caller.id, caller.credential_id)
-    return SessionList(found)
+        found = await sessions.of_account(
+            connection, caller.id, caller.credential_id, cursor, limit
+        )
+    return SessionList(*next_page(found, limit))
 
 
 @AREA.operation(routes.END_SESSION, Scope.ACCOUNT_WRITE, "End a session")
@@ -205,10 +236,14 @@ async def end_session(session_id: str, request: CallerRequest, services: Service
     "List your node keys",
     response=NodeKeyList([_NODE_KEY]),
 )
-async def list_node_keys(request: CallerRequest, services: Services) -> NodeKeyList:
-    """Lists the active node keys with their machine, node and expiry."""
+async def list_node_keys(
+    request: CallerRequest, services: Services, cursor: Cursor = None, limit: Limit = 500
+) -> NodeKeyList:
+    """Lists the active node keys with their machine, node and expiry, newest first."""
+    check_cursor(cursor, "nodekey")
     async with services.database.transaction() as connection:
-        return NodeKeyList(await node_keys.of_account(connection, request.user.id))
+        found = await node_keys.of_account(connection, request.user.id, cursor, limit)
+    return NodeKeyList(*next_page(found, limit))
 
 
 @AREA.operation(
@@ -257,6 +292,11 @@ async def revoke_node_key(node_key_id: str, request: CallerRequest, services: Se
 async def _add_key(
     connection: Connection, services: Services, account_id: AccountId, data: NewKey, secret: str
 ) -> KeyView:
+    if await api_keys.count(connection, account_id) >= MOST_KEYS:
+        raise QuotaExceeded(
+            f"An account can have at most {MOST_KEYS} API keys.",
+            "Revoke those that are not needed: `potluck keys revoke KEY_ID`, or all with `--all`.",
+        )
     lasting = timedelta(seconds=data.expires_in)
     with idempotent_secret.once("API key"):
         key = await api_keys.add(

@@ -2,9 +2,11 @@
 
 from typing import Any
 
-from litestar import Litestar, Request
+from litestar import Litestar, Request, Response
 from litestar.datastructures import State
 from litestar.di import Provide
+from litestar.enums import HttpMethod
+from litestar.handlers import HTTPRouteHandler
 from litestar.middleware import DefineMiddleware
 from litestar.openapi import OpenAPIConfig
 
@@ -24,7 +26,11 @@ def make_app(services: Services) -> Litestar:
         return services
 
     app = Litestar(
-        route_handlers=[operation.route_handler() for operation in OPERATIONS.values()],
+        # The first handler of a path decides whether the framework adds its own for OPTIONS.
+        route_handlers=[
+            *_options_handlers(),
+            *(each.route_handler() for each in OPERATIONS.values()),
+        ],
         dependencies={"services": Provide(provide_services)},
         signature_types=[Services],
         state=State({"services": services}),
@@ -39,6 +45,24 @@ def make_app(services: Services) -> Litestar:
     )
     check_policies(app)
     return app
+
+
+def _options_handlers() -> list[HTTPRouteHandler]:
+    """One for each path; those of the framework list only the first method of a path."""
+    methods: dict[str, list[str]] = {}
+    for operation in OPERATIONS.values():
+        methods.setdefault(operation.route.template, ["OPTIONS"]).append(operation.route.method)
+    return [_options_handler(path, ", ".join(sorted(each))) for path, each in methods.items()]
+
+
+def _options_handler(path: str, allowed: str) -> HTTPRouteHandler:
+    async def options() -> Response[None]:
+        return Response(None, status_code=204, headers={"Allow": allowed})
+
+    handler = HTTPRouteHandler(
+        path, http_method=HttpMethod.OPTIONS, status_code=204, include_in_schema=False
+    )
+    return handler(options)
 
 
 async def _check(request: Request[Any, Any, Any]) -> None:

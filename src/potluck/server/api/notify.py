@@ -10,13 +10,13 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from potluck.model.account import Scope
-from potluck.model.error import Conflict, DestinationRefused, InvalidInput
+from potluck.model.error import Conflict, DestinationRefused, InvalidInput, QuotaExceeded
 from potluck.model.event import EventKind
 from potluck.model.webhook import DeliveryState, PauseReason
 from potluck.server.api.area import Area
 from potluck.server.api.examples.names import ATTEMPT, DELIVERY, EVENT, TASK, WEBHOOK, at
 from potluck.server.api.http.event_stream import stream
-from potluck.server.api.http.pagination import Cursor, Limit, check_cursor
+from potluck.server.api.http.pagination import Cursor, Limit, check_cursor, next_page
 from potluck.server.api.http.parameters import (
     CallerRequest,
     IdempotencyKey,
@@ -197,9 +197,13 @@ async def follow_events(
 @AREA.operation(
     routes.LIST_WEBHOOKS, Scope.ACCOUNT_WRITE, "List webhooks", response=WebhookList([_WEBHOOK])
 )
-async def list_webhooks(request: CallerRequest, services: Services) -> WebhookList:
+async def list_webhooks(
+    request: CallerRequest, services: Services, cursor: Cursor = None, limit: Limit = 500
+) -> WebhookList:
     """Lists your webhooks, oldest first, with their delivery status."""
-    return WebhookList(await webhooks.show_all(services, request.user.id))
+    check_cursor(cursor, "webhook")
+    found = await webhooks.list_page(services, request.user.id, cursor, limit)
+    return WebhookList(*next_page(found, limit))
 
 
 @AREA.operation(
@@ -208,7 +212,7 @@ async def list_webhooks(request: CallerRequest, services: Services) -> WebhookLi
     "Add a webhook",
     request=NewWebhook("https://receiver.example/potluck", kinds=(EventKind.TASK_FINISHED,)),
     response=WebhookMade(_SECRET, _WEBHOOK),
-    errors=(Conflict, DestinationRefused),
+    errors=(Conflict, DestinationRefused, QuotaExceeded),
 )
 async def make_webhook(
     data: NewWebhook,
@@ -275,6 +279,7 @@ async def test_webhook(webhook_id: str, request: CallerRequest, services: Servic
     Scope.ACCOUNT_WRITE,
     "Rotate a secret",
     response=WebhookMade(_SECRET, _ROTATED),
+    errors=(Conflict,),
     status_code=200,
 )
 async def rotate_webhook(
@@ -338,7 +343,12 @@ async def list_deliveries(
 
 
 @AREA.operation(
-    routes.REDELIVER, Scope.ACCOUNT_WRITE, "Redeliver an event", response=_DELIVERY, status_code=200
+    routes.REDELIVER,
+    Scope.ACCOUNT_WRITE,
+    "Redeliver an event",
+    response=_DELIVERY,
+    errors=(QuotaExceeded,),
+    status_code=200,
 )
 async def redeliver(
     webhook_id: str, delivery_id: str, request: CallerRequest, services: Services

@@ -14,7 +14,7 @@ from potluck.model.ids import AccountId, is_id
 from potluck.server.accounts import roles
 from potluck.server.api.area import OPEN, Area
 from potluck.server.api.examples.names import ACCOUNT, INVITE, WALLET, at
-from potluck.server.api.http.pagination import Cursor, LongLimit, check_cursor
+from potluck.server.api.http.pagination import Cursor, Limit, LongLimit, check_cursor, next_page
 from potluck.server.api.http.parameters import CallerRequest, IdempotencyKey
 from potluck.server.api.http.response import EncodedResponse
 from potluck.server.auth import idempotent_secret
@@ -142,6 +142,7 @@ async def grant_credit(
     Scope.ADMIN,
     "Suspend an account",
     request=Suspend("requested by its owner"),
+    errors=(Conflict,),
     status_code=204,
 )
 async def suspend_account(
@@ -160,10 +161,12 @@ async def resume_account(account_id: str, request: CallerRequest, services: Serv
 @AREA.operation(
     routes.LIST_INVITES, Scope.ADMIN, "List the open invites", response=InviteList([_INVITE])
 )
-async def list_invites(services: Services) -> InviteList:
-    """Lists the invites that can still be used."""
+async def list_invites(services: Services, cursor: Cursor = None, limit: Limit = 500) -> InviteList:
+    """Lists the invites that can still be used, newest first."""
+    check_cursor(cursor, "invite")
     async with services.database.transaction() as connection:
-        return InviteList(await invites.list_open(connection))
+        found = await invites.list_open(connection, cursor, limit)
+    return InviteList(*next_page(found, limit))
 
 
 @AREA.operation(
@@ -250,6 +253,7 @@ async def verify_audit(services: Services) -> AuditVerdict:
     "Rotate the encryption key",
     request=KeyRotation(True),
     response=RotationProgress("k2", 0, 128),
+    errors=(Conflict,),
     status_code=200,
 )
 async def rotate_key(

@@ -5,6 +5,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from potluck.model.account import Scope
+from potluck.model.error import Conflict
 from potluck.model.ids import DeviceId, is_id
 from potluck.model.node import NodeState
 from potluck.model.terms import Order, TermsChange
@@ -40,6 +41,7 @@ AREA: Final = Area(
     "Change the terms of a machine",
     request=_CHANGE,
     response=replace(_MINE, wishes=[Wish(7, _CHANGE)]),
+    errors=(Conflict,),
     status_code=202,
 )
 async def change_terms(
@@ -55,6 +57,7 @@ async def change_terms(
     "Reclaim devices, or drain a machine",
     request=_ORDER,
     response=replace(_MINE, wishes=[Wish(8, order=_ORDER)]),
+    errors=(Conflict,),
     status_code=202,
 )
 async def give_order(

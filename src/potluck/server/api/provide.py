@@ -10,6 +10,7 @@ from potluck.model.account import Scope
 from potluck.model.blob import BlobRef
 from potluck.model.device import Health
 from potluck.model.error import (
+    Conflict,
     DeviceBound,
     InvalidInput,
     QuotaExceeded,
@@ -241,7 +242,7 @@ async def report(
     "Begin an upload for a task",
     request=BeginNodeUpload(LEASE, BLOB),
     response=Upload(UPLOAD, PART_BYTES, 0, False),
-    errors=(QuotaExceeded, StaleLease),
+    errors=(Conflict, QuotaExceeded, StaleLease),
 )
 async def begin_node_upload(
     node_id: str, data: BeginNodeUpload, request: StrictRequest, services: Services
@@ -257,7 +258,7 @@ async def begin_node_upload(
     "Send a part for a task",
     request=b"foo",
     response=Upload(UPLOAD, PART_BYTES, 1, False),
-    errors=(InvalidInput, StaleLease),
+    errors=(InvalidInput, Conflict, StaleLease),
     request_max_body_size=PART_BYTES,
 )
 async def put_node_part(
@@ -275,7 +276,7 @@ async def put_node_part(
     Scope.NODE,
     "Finish an upload for a task",
     response=Upload(UPLOAD, PART_BYTES, 1, True),
-    errors=(InvalidInput, StaleLease),
+    errors=(InvalidInput, Conflict, StaleLease),
     status_code=200,
 )
 async def finish_node_upload(
@@ -292,7 +293,7 @@ async def finish_node_upload(
     Scope.NODE,
     "Hand in the files of an attempt",
     request=AddFiles(LEASE, (AddedFile("results.csv", b"epoch,loss\n1,0.52\n"),)),
-    errors=(StaleLease,),
+    errors=(QuotaExceeded, StaleLease),
     status_code=204,
     request_max_body_size=_MAX_FILES_BYTES,
 )

@@ -5,7 +5,7 @@ from typing import Annotated, Final
 from litestar.params import QueryParameter
 
 from potluck.model.account import Scope
-from potluck.model.error import Conflict, InvalidInput, UnaffordableTask
+from potluck.model.error import Conflict, InvalidInput, QuotaExceeded, UnaffordableTask
 from potluck.model.ids import TaskId
 from potluck.model.task import MOST_ITEMS, TaskState
 from potluck.server.api.area import Area
@@ -111,7 +111,12 @@ async def explain_task(task_id: str, request: CallerRequest, services: Services)
 
 
 @AREA.operation(
-    routes.CANCEL_TASK, Scope.TASKS_WRITE, "Cancel a task", response=CANCELLED, status_code=200
+    routes.CANCEL_TASK,
+    Scope.TASKS_WRITE,
+    "Cancel a task",
+    response=CANCELLED,
+    errors=(Conflict,),
+    status_code=200,
 )
 async def cancel_task(task_id: str, request: CallerRequest, services: Services) -> TaskView:
     """Cancels a task in any state that is not final."""
@@ -124,7 +129,7 @@ async def cancel_task(task_id: str, request: CallerRequest, services: Services) 
     "Retry a task",
     request=RetryTask(),
     response=AGAIN,
-    errors=(UnaffordableTask, Conflict),
+    errors=(UnaffordableTask, Conflict, QuotaExceeded),
 )
 async def retry_task(
     task_id: str,

@@ -98,7 +98,7 @@ async def submit_tasks(
     "Estimate a task",
     request=REQUEST,
     response=_ESTIMATE,
-    errors=(Unavailable,),
+    errors=(Unavailable, QuotaExceeded),
     status_code=200,
 )
 async def estimate_task(
@@ -116,7 +116,7 @@ async def estimate_task(
     "Begin an upload",
     request=BeginUpload(BLOB),
     response=_BEGUN,
-    errors=(QuotaExceeded,),
+    errors=(Conflict, QuotaExceeded),
 )
 async def begin_upload(data: BeginUpload, request: StrictRequest, services: Services) -> Upload:
     """Begins or resumes an upload. It is complete at once if you already have these bytes."""

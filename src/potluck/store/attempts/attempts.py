@@ -111,14 +111,14 @@ async def fetch(
             row["consumer_id"],
             row["wallet"],
             content.spec,
-            codec.decode_json(row["requirements"], Requirements),
-            codec.decode_json(row["limits"], Limits),
-            codec.decode_json(row["devices"], list[GrantedDevice]),
+            codec.decode_stored(row["requirements"], Requirements),
+            codec.decode_stored(row["limits"], Limits),
+            codec.decode_stored(row["devices"], list[GrantedDevice]),
             [ItemRange(part.lower, part.upper) for part in row["remaining"]],
             row["items_total"],
             row["is_reclaimable"],
             content.secrets,
-            None if row["checkpoint"] is None else codec.decode_json(row["checkpoint"], BlobRef),
+            None if row["checkpoint"] is None else codec.decode_stored(row["checkpoint"], BlobRef),
         )
         for row in rows
         if (content := opened[row["id"]]) is not None

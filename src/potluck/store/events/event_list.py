@@ -95,7 +95,7 @@ def event_view(row: Any) -> EventView:
         row["task_id"],
         row["task_name"],
         row["node_id"],
-        codec.decode_json(row["data"], _DATA),
+        codec.decode_stored(row["data"], _DATA),
     )
 
 

@@ -66,9 +66,16 @@ async def count(connection: Connection, account_id: AccountId) -> int:
 
 
 async def of_account(
-    connection: Connection, vault: Vault, account_id: AccountId
+    connection: Connection,
+    vault: Vault,
+    account_id: AccountId,
+    behind: str | None = None,
+    limit: int | None = None,
 ) -> list[WebhookView]:
-    rows = await connection.fetch(*_sql.of_account(account_id=account_id))
+    """All of them, or a page."""
+    rows = await connection.fetch(
+        *_sql.of_account(account_id=account_id, behind=behind, limit=limit)
+    )
     return [_webhook(vault, row).view for row in rows]
 
 

@@ -68,12 +68,31 @@ async def record_use(connection: Connection, key_id: str) -> bool:
     return await connection.fetchval(*_sql.note_use(key_id=key_id)) is not None
 
 
-async def of_account(connection: Connection, account_id: AccountId) -> list[KeyView]:
-    return [_view(row) for row in await connection.fetch(*_sql.of_account(account_id=account_id))]
+async def count(connection: Connection, account_id: AccountId) -> int:
+    """How many are valid. Locks the account, so that no other key is added in the meantime."""
+    await connection.execute(*_sql.lock_account(account_id=account_id))
+    found: int = await connection.fetchval(*_sql.count(account_id=account_id))
+    return found
+
+
+async def of_account(
+    connection: Connection, account_id: AccountId, behind: str | None, limit: int
+) -> list[KeyView]:
+    """A page, newest first."""
+    rows = await connection.fetch(
+        *_sql.of_account(account_id=account_id, behind=behind, limit=limit)
+    )
+    return [_view(row) for row in rows]
 
 
 async def revoke(connection: Connection, key_id: str, account_id: AccountId) -> bool:
     return await connection.fetchval(*_sql.revoke(key_id=key_id, account_id=account_id)) is not None
+
+
+async def revoke_all(connection: Connection, account_id: AccountId) -> list[str]:
+    """The ids of the revoked keys; none that was added before is missed."""
+    await connection.execute(*_sql.lock_account(account_id=account_id))
+    return [row["id"] for row in await connection.fetch(*_sql.revoke_all(account_id=account_id))]
 
 
 def _view(row: Any) -> KeyView:

@@ -55,8 +55,10 @@ async def redeem_first(connection: Connection, code_hash: bytes) -> InviteView |
     return None if row is None else _view(row)
 
 
-async def list_open(connection: Connection) -> list[InviteView]:
-    return [_view(row) for row in await connection.fetch(*_sql.open())]
+async def list_open(connection: Connection, behind: str | None, limit: int) -> list[InviteView]:
+    """A page, newest first."""
+    rows = await connection.fetch(*_sql.open(behind=behind, limit=limit))
+    return [_view(row) for row in rows]
 
 
 async def revoke(connection: Connection, invite_id: str) -> bool:

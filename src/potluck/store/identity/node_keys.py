@@ -81,8 +81,14 @@ async def record_use(connection: Connection, node_key_id: str) -> bool:
     return await connection.fetchval(*_sql.note_use(node_key_id=node_key_id)) is not None
 
 
-async def of_account(connection: Connection, account_id: AccountId) -> list[NodeKeyView]:
-    return [_view(row) for row in await connection.fetch(*_sql.of_account(account_id=account_id))]
+async def of_account(
+    connection: Connection, account_id: AccountId, behind: str | None, limit: int
+) -> list[NodeKeyView]:
+    """A page, newest first."""
+    rows = await connection.fetch(
+        *_sql.of_account(account_id=account_id, behind=behind, limit=limit)
+    )
+    return [_view(row) for row in rows]
 
 
 async def revoke(connection: Connection, node_key_id: str, account_id: AccountId) -> str | None:

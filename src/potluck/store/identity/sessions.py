@@ -71,8 +71,12 @@ async def revoke(connection: Connection, session_id: str, account_id: AccountId)
 
 
 async def of_account(
-    connection: Connection, account_id: AccountId, current: str
+    connection: Connection, account_id: AccountId, current: str, behind: str | None, limit: int
 ) -> list[SessionView]:
+    """A page, newest first."""
+    rows = await connection.fetch(
+        *_sql.of_account(account_id=account_id, behind=behind, limit=limit)
+    )
     return [
         SessionView(
             row["id"],
@@ -82,7 +86,7 @@ async def of_account(
             row["expires_at"],
             row["id"] == current,
         )
-        for row in await connection.fetch(*_sql.of_account(account_id=account_id))
+        for row in rows
     ]
 
 

@@ -126,7 +126,7 @@ def _escaped(text: str) -> str:
 
 
 def _view(row: Any, uses: list[DeviceUse]) -> PoolDevice:
-    description = codec.decode_json(row["description"], DeviceDescription)
+    description = codec.decode_stored(row["description"], DeviceDescription)
     availability, why = visible_state(row, row["is_mine"])
     return PoolDevice(
         id=row["id"],
@@ -143,6 +143,6 @@ def _view(row: Any, uses: list[DeviceUse]) -> PoolDevice:
         why=why,
         chooses_accounts=chooses_accounts(description),
         reliability=row["reliability"],
-        labels=codec.decode_json(row["labels"], list[str]),
+        labels=codec.decode_stored(row["labels"], list[str]),
         own_tasks_only=row["own_tasks_only"],
     )

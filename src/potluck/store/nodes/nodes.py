@@ -179,7 +179,7 @@ async def _views(connection: Connection, rows: list[Any], viewer_id: AccountId) 
 
 
 def _device_view(row: Any, is_mine: bool) -> DeviceView:
-    description = codec.decode_json(row["description"], DeviceDescription)
+    description = codec.decode_stored(row["description"], DeviceDescription)
     availability, why = visible_state(row, is_mine)
     return DeviceView(
         id=row["id"],
@@ -193,7 +193,7 @@ def _device_view(row: Any, is_mine: bool) -> DeviceView:
 
 
 def _view(row: Any, devices: list[DeviceView], is_mine: bool, pending: list[Wish]) -> NodeView:
-    node = codec.decode_json(row["description"], _ShownDescription)
+    node = codec.decode_stored(row["description"], _ShownDescription)
     return NodeView(
         id=row["id"],
         name=row["name"],

@@ -30,6 +30,6 @@ async def list_pending(
     """In the order of their numbers."""
     requests: dict[NodeId, list[Wish]] = {}
     for row in await connection.fetch(*_sql.pending(node_ids=list(node_ids))):
-        wish = replace(codec.decode_json(row["wish"], Wish), number=row["number"])
+        wish = replace(codec.decode_stored(row["wish"], Wish), number=row["number"])
         requests.setdefault(row["node_id"], []).append(wish)
     return requests

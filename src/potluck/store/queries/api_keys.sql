@@ -21,7 +21,21 @@ RETURNING id
 -- name: of_account
 SELECT * FROM api_keys
 WHERE account_id = :account_id AND revoked_at IS NULL AND expires_at > now()
-ORDER BY id DESC LIMIT 1000
+    AND (:behind::text IS NULL OR id < :behind)
+ORDER BY id DESC LIMIT :limit
+
+-- name: lock_account
+-- A separate statement: the next one sees what was committed while this one waited.
+SELECT FROM accounts WHERE id = :account_id FOR NO KEY UPDATE
+
+-- name: count
+SELECT count(*) FROM api_keys
+WHERE account_id = :account_id AND revoked_at IS NULL AND expires_at > now()
+
+-- name: revoke_all
+UPDATE api_keys SET revoked_at = now()
+WHERE account_id = :account_id AND revoked_at IS NULL AND expires_at > now()
+RETURNING id
 
 -- name: revoke
 UPDATE api_keys SET revoked_at = now()

@@ -23,7 +23,8 @@ RETURNING *
 -- name: open
 SELECT * FROM invites
 WHERE uses_left > 0 AND revoked_at IS NULL AND expires_at > now() AND made_by IS NOT NULL
-ORDER BY id DESC LIMIT 1000
+    AND (:behind::text IS NULL OR id < :behind)
+ORDER BY id DESC LIMIT :limit
 
 -- name: revoke
 UPDATE invites SET revoked_at = now()

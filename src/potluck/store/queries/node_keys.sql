@@ -55,7 +55,8 @@ SELECT node_keys.*,
         AS node_id
 FROM node_keys
 WHERE account_id = :account_id AND revoked_at IS NULL AND expires_at > now()
-ORDER BY node_keys.id DESC LIMIT 1000
+    AND (:behind::text IS NULL OR node_keys.id < :behind)
+ORDER BY node_keys.id DESC LIMIT :limit
 
 -- name: revoke
 UPDATE node_keys SET revoked_at = now()

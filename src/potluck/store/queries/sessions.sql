@@ -35,7 +35,8 @@ RETURNING id
 -- name: of_account
 SELECT * FROM sessions
 WHERE account_id = :account_id AND revoked_at IS NULL AND expires_at > now()
-ORDER BY id DESC LIMIT 1000
+    AND (:behind::text IS NULL OR id < :behind)
+ORDER BY id DESC LIMIT :limit
 
 -- name: forget
 -- Sessions that ended a while ago; the audit log keeps the history.

@@ -23,7 +23,7 @@ SELECT id FROM entered
 -- name: allowance
 -- Everything needed before a submission is written: how many tasks may be queued, and with which
 -- priority, by the account's own limits or the defaults; its earlier submissions with these keys;
--- and the cheapest price of such tasks, if there is an offer. Lists are in brackets: the planner
+-- and the cheapest price of such tasks on any device of their kind, if there is an offer. Lists are in brackets: the planner
 -- would see their length, and plan again each time, which is slower.
 SELECT address, available_micro, coalesce(max_queued_tasks, :quotas.queued) AS queued,
     coalesce(max_priority, :quotas.priority) AS priority,
@@ -36,9 +36,10 @@ SELECT address, available_micro, coalesce(max_queued_tasks, :quotas.queued) AS q
                 / 1000 * wanted.number
             FROM devices JOIN nodes ON nodes.id = node_id
             WHERE is_present AND standing = 'bound' AND nodes.state = 'online'
+                AND (wanted.kind IS NULL OR kind = wanted.kind)
         )
-        FROM unnest((SELECT :cores::bigint[]), (SELECT :device_counts::bigint[]))
-            WITH ORDINALITY AS wanted (cores, number, place)
+        FROM unnest((SELECT :cores::bigint[]), (SELECT :device_counts::bigint[]),
+            (SELECT :device_kinds::text[])) WITH ORDINALITY AS wanted (cores, number, kind, place)
         ORDER BY place
     ) AS cheapest
 FROM accounts JOIN balances ON account_id = accounts.id, LATERAL (

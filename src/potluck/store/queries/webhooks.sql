@@ -17,7 +17,8 @@ SELECT count(*) FROM webhooks WHERE account_id = :account_id
 SELECT *, (
     SELECT count(*) FROM deliveries WHERE webhook_id = webhooks.id AND state = 'pending'
 ) AS waiting
-FROM webhooks WHERE account_id = :account_id ORDER BY id
+FROM webhooks WHERE account_id = :account_id AND id > coalesce(:behind::text, '')
+ORDER BY id LIMIT :limit
 
 -- name: get
 SELECT *, (

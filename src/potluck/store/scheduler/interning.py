@@ -29,5 +29,5 @@ class Interner:
 def _add(cache: dict[bytes, T], encoded: bytes, value_type: type[T]) -> T:
     if len(cache) >= _MAX_VALUES:
         cache.clear()
-    cache[encoded] = codec.decode_json(encoded, value_type)
+    cache[encoded] = codec.decode_stored(encoded, value_type)
     return cache[encoded]

@@ -105,14 +105,14 @@ class NodeFeed:
 
     def _snapshot(self, row: Any) -> NodeSnapshot:
         node_id = row["id"]
-        attempts = codec.decode_json(row["attempts"], list[_Attempt])
+        attempts = codec.decode_stored(row["attempts"], list[_Attempt])
         running = [self._running(node_id, attempt) for attempt in attempts]
         uses: dict[DeviceId, list[tuple[AccountId, bool]]] = {}
         for attempt in attempts:
             is_sharer = self._interner.requirements(bytes(attempt.requirements)).shares_device
             for device_id, *_ in attempt.shares:
                 uses.setdefault(device_id, []).append((attempt.consumer_id, is_sharer))
-        devices = codec.decode_json(row["devices"], list[_OfferedDevice])
+        devices = codec.decode_stored(row["devices"], list[_OfferedDevice])
         free = [_device(device, uses.get(device.id, [])) for device in devices]
         lists = {
             attempt.id: _lists(attempt.terms) for attempt in devices if attempt.terms.names_wallets
@@ -122,8 +122,8 @@ class NodeFeed:
 
     def _node(self, row: Any, devices: list[FreeDevice]) -> FreeNode:
         ends = row["finished_attempts"], row["lost_attempts"], row["outlier_attempts"]
-        sandbox = codec.decode_json(row["sandbox"], SandboxReport)
-        containers = row["containers"] and codec.decode_json(row["containers"], SandboxReport)
+        sandbox = codec.decode_stored(row["sandbox"], SandboxReport)
+        containers = row["containers"] and codec.decode_stored(row["containers"], SandboxReport)
         return FreeNode(
             id=row["id"],
             account_id=row["account_id"],
@@ -135,7 +135,7 @@ class NodeFeed:
             devices=tuple(devices),
             memory_bytes=row["memory_bytes"],
             disk_bytes=row["disk_bytes"],
-            labels=frozenset(codec.decode_json(row["labels"], tuple[str, ...])),
+            labels=frozenset(codec.decode_stored(row["labels"], tuple[str, ...])),
             reliability=node_reliability(*ends),
             is_doubted=is_doubted(*ends),
             sandbox=sandbox.strength,

@@ -48,8 +48,8 @@ def _request(row: Any, spec: bytes) -> TaskRequest:
     return TaskRequest(
         spec=codec.decode_json(spec, TaskSpec),  # type: ignore[arg-type]
         name=row["name"],
-        requirements=codec.decode_json(row["requirements"], Requirements),
-        limits=codec.decode_json(row["limits"], Limits),
+        requirements=codec.decode_stored(row["requirements"], Requirements),
+        limits=codec.decode_stored(row["limits"], Limits),
         priority=row["priority"],
         max_attempts=row["max_attempts"],
         start_within_seconds=row["start_within_seconds"],

@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from potluck.decide.arrays.retry_items import RetryPlan
+from potluck.model.device import DeviceKind
 from potluck.model.error import NotFound
 from potluck.model.ids import AccountId, NodeId, TaskId
 from potluck.model.lease import AttemptState
@@ -64,6 +65,10 @@ class EarlierSubmission(Struct, frozen=True):
     request_hash: bytes
 
 
+# What the price depends on: cores, number and kind of devices.
+_Size = tuple[int, int, DeviceKind | None]
+
+
 class Allowance(Struct, frozen=True):
     """An account's limits, credit and earlier submissions, and the cheapest prices."""
 
@@ -71,7 +76,7 @@ class Allowance(Struct, frozen=True):
     available_micro: int
     quotas: Quotas
     earlier: dict[str, EarlierSubmission]  # by idempotency key
-    cheapest: dict[tuple[int, int], int | None]  # by cores and devices; None: no offer
+    cheapest: dict[_Size, int | None]  # None: no offer
 
     def cheapest_micro_per_hour(self, requirements: Requirements) -> int | None:
         return self.cheapest[_size(requirements)]
@@ -155,8 +160,9 @@ async def load_allowance(
             account_id=account_id,
             quotas=defaults,
             idempotency_keys=keys,
-            cores=[cores for cores, _ in sizes],
-            device_counts=[count for _, count in sizes],
+            cores=[cores for cores, _, _ in sizes],
+            device_counts=[count for _, count, _ in sizes],
+            device_kinds=[kind for _, _, kind in sizes],
         )
     )
     assert row is not None, "a submitter has an account"
@@ -174,9 +180,8 @@ async def load_allowance(
     )
 
 
-def _size(requirements: Requirements) -> tuple[int, int]:
-    """What the price depends on."""
-    return requirements.cores, requirements.device_count
+def _size(requirements: Requirements) -> _Size:
+    return requirements.cores, requirements.device_count, requirements.device_kind
 
 
 async def room_in_queue(connection: Connection, account_id: AccountId, most: int) -> int:
@@ -282,8 +287,8 @@ def _task_view(row: Any, attempts: list[AttemptView]) -> TaskView:
         priority=row["priority"],
         created_at=row["created_at"],
         updated_at=row["updated_at"],
-        requirements=codec.decode_json(row["requirements"], Requirements),
-        limits=codec.decode_json(row["limits"], Limits),
+        requirements=codec.decode_stored(row["requirements"], Requirements),
+        limits=codec.decode_stored(row["limits"], Limits),
         version=row["version"],
         phase=_phase(state, attempts),
         exit_code=row["exit_code"],
@@ -323,7 +328,7 @@ def attempt_view(row: Any) -> AttemptView:
         state=AttemptState(row["state"]),
         node_id=row["node_id"],
         node_name=row["node_name"],
-        devices=codec.decode_json(row["devices"], list[AttemptDevice]),
+        devices=codec.decode_stored(row["devices"], list[AttemptDevice]),
         assigned_at=row["assigned_at"],
         started_at=row["started_at"],
         finished_at=row["finished_at"],

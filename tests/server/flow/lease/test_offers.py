@@ -6,7 +6,7 @@ import pytest
 
 from potluck.model.device import Availability
 from potluck.server.flow.lease import lease
-from potluck.store.nodes import device_list
+from potluck.store.nodes import device_list, nodes
 from potluck.store.nodes import pool_totals as numbers
 from potluck.store.nodes.device_list import DeviceFilter
 from potluck.wire.consumer import DeviceCounts, PoolDevice, PoolView
@@ -72,3 +72,18 @@ async def test_each_device_is_free_busy_or_away(pool: Pool) -> None:
     silent = await counted(pool)
     assert (silent.nodes, silent.silent_nodes) == (0, 1)
     assert silent.gpus == DeviceCounts(busy=1, away=2)
+
+
+async def test_a_stored_name_that_would_be_refused_now_stops_nobody(pool: Pool) -> None:
+    """An earlier version accepted it: tasks go to the node, and everyone's lists show it."""
+    await pool.offer()
+    await pool.submit(device_model="RTX*")
+    hidden = "replace({}::text, 'RTX', 'RTX\u00ad')::jsonb"
+    await pool.sql(f"UPDATE devices SET description = {hidden.format('description')}")
+    await pool.sql(f"UPDATE tasks SET requirements = {hidden.format('requirements')}")
+    platform = '{"platform": "x\u3164"}'
+    await pool.sql(f"UPDATE nodes SET description = description || '{platform}'")
+    assert len((await pool.plan()).assigned) == 1
+    async with pool.services.database.transaction() as connection:
+        ((node,), _) = await nodes.page(connection, pool.alice, None, 10)
+    assert (node.platform, node.devices[0].description.model) == ("x?", "RTX? 4090")

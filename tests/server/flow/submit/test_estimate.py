@@ -9,8 +9,10 @@ import pytest
 from msgspec.structs import replace
 
 from potluck.model.blob import BlobRef, NamedFile
-from potluck.model.error import InvalidInput, QuotaExceeded, Unavailable
+from potluck.model.device import DeviceKind
+from potluck.model.error import InvalidInput, QuotaExceeded, UnaffordableTask, Unavailable
 from potluck.model.task_spec import ScriptSpec
+from potluck.model.terms import DeviceTerms
 from potluck.server.flow.settle import cancel
 from potluck.server.flow.submit.estimate import estimate
 from potluck.server.leader import leader_rpc
@@ -18,7 +20,7 @@ from potluck.server.leader.scheduler_health import SchedulerHealth
 from potluck.wire.estimate import Estimate, Outlook
 from potluck.wire.events import EventGap
 from tests.server.flow.leading import leading
-from tests.server.flow.pool import Pool, request
+from tests.server.flow.pool import Pool, description, request
 
 HOUR = 3600.0
 
@@ -78,6 +80,38 @@ async def test_who_can_not_pay_is_told_how_much_it_would_be(pool: Pool) -> None:
     assert (said.outlook, said.can_pay, said.hold_micro) == (Outlook.NEVER, False, 500_000)
     assert said.sentence.startswith("The account cannot pay for it. Running up to its time limit")
     assert "Lower the time limit" in said.changes[0]
+
+
+async def test_a_cheap_device_of_another_kind_makes_nothing_affordable(pool: Pool) -> None:
+    """The submission and its estimate say the same."""
+    await pool.give(pool.alice, 400_000)
+    (card,) = description(price_micro_per_hour=500_000).devices
+    cpu = replace(
+        card, kind=DeviceKind.CPU, uuid="CPU-1", terms=DeviceTerms(price_micro_per_hour=1_000)
+    )
+    await pool.offer(devices=(card, cpu))
+    wanted: dict[str, Any] = {"device_kind": DeviceKind.GPU, "run_seconds": HOUR}
+    with pytest.raises(UnaffordableTask) as refused:
+        await pool.submit(**wanted)
+    assert "at least 0.500000" in refused.value.detail
+    said = await estimated(pool, **wanted)
+    assert (said.outlook, said.can_pay) == (Outlook.NEVER, False)
+    assert refused.value.detail in said.sentence
+
+
+async def test_a_maximum_price_is_what_must_be_affordable(pool: Pool) -> None:
+    await pool.give(pool.alice, 400_000)
+    await pool.offer(price_micro_per_hour=500_000)
+    await pool.submit(run_seconds=HOUR, max_price_micro_per_hour=400_000)
+    said = await estimated(pool, run_seconds=HOUR, max_price_micro_per_hour=400_000)
+    assert (said.outlook, said.can_pay) == (Outlook.NEVER, True)
+    assert [each.code for each in said.refusals] == ["price"], "it waits for a cheaper device"
+    with pytest.raises(UnaffordableTask, match=r"at its maximum price would cost 0\.400001"):
+        await pool.submit(run_seconds=HOUR, max_price_micro_per_hour=400_001)
+    assert not (await estimated(pool, run_seconds=HOUR, max_price_micro_per_hour=400_001)).can_pay
+    # A maximum far above what is offered and what the account has costs nothing by itself.
+    await pool.offer(price_micro_per_hour=300_000)
+    await pool.submit(run_seconds=HOUR, max_price_micro_per_hour=900_000)
 
 
 async def test_what_suits_may_be_dearer_than_what_is_cheapest(pool: Pool) -> None:

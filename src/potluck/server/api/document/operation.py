@@ -127,6 +127,7 @@ def _responses(operation: Described, schemas: Schemas) -> Schema:
     names = operation.said.get("parameters", [])
     wanted = problems.expected(
         is_open=not operation.declared.scopes,
+        is_read=operation.method == "get",
         has_body="requestBody" in operation.said,
         # Unknown names are refused, also where an operation takes none.
         takes_input=operation.path.startswith(routes.PREFIX),

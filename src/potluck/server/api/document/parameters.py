@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from potluck.model.bounded_types import END
+from potluck.model.bounded_types import portable_pattern
 from potluck.server.api.document.schemas import Schema
 from potluck.server.api.examples.names import IN_PATHS
 
@@ -64,7 +64,7 @@ def _tidied(schema: dict[str, Any]) -> Schema:
         return _tidied({**only, **beside})
     found = {key: _whole(value) for key, value in beside.items()}
     if isinstance(pattern := found.get("pattern"), str):
-        found["pattern"] = pattern.replace(END, "$")
+        found["pattern"] = portable_pattern(pattern)
     return found
 
 

@@ -44,9 +44,13 @@ def response(status: int, errors: tuple[type[PotluckError], ...], schema: Schema
     return {"$ref": _PLACE + usual[0].__name__}
 
 
-def expected(is_open: bool, has_body: bool, takes_input: bool, has_name: bool) -> set[int]:
+def expected(
+    is_open: bool, is_read: bool, has_body: bool, takes_input: bool, has_name: bool
+) -> set[int]:
     """The statuses that any operation of this shape may return; of 5xx only 503 is documented."""
-    found = {406, 429, 503}
+    found = {406, 429, 431, 503}
+    if not is_read:
+        found |= {412}
     if not is_open:
         found |= {401, 403}
     if takes_input:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from potluck.model.bounded_types import END
+from potluck.model.bounded_types import portable_pattern
 from potluck.server.api.document.types import (
     description,
     is_always_whole,
@@ -113,7 +113,7 @@ def _tidied(schema: Any) -> Any:
         return schema
     found = {key: _tidied(value) for key, value in schema.items()}
     if isinstance(pattern := found.get("pattern"), str):
-        found["pattern"] = pattern.replace(END, "$")
+        found["pattern"] = portable_pattern(pattern)
     if list(found) == ["enum"] and len(found["enum"]) == 1:
         return {"type": "string", "const": found["enum"][0]}
     if not isinstance(found.get("default", ""), bool | int | float | str):

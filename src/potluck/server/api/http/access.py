@@ -73,7 +73,7 @@ def check_policies(app: Litestar) -> None:
         if route.path.startswith("/schema"):
             continue
         for handler in getattr(route, "route_handlers", ()):
-            # The framework answers OPTIONS itself, with the allowed methods.
+            # OPTIONS returns only the allowed methods.
             if handler.http_methods != {"OPTIONS"} and operation_of(handler) is None:
                 raise AssertionError(f"{route.path} has no policy: declare it in an area")
 

@@ -33,6 +33,9 @@ def answer_error(request: Request[Any, Any, Any], raised: Exception) -> Response
     headers = {}
     if known.status in (429, 503):
         headers["Retry-After"] = str(max(1, round(known.retry_after_seconds or 1)))
+    if known.status == 405 and isinstance(raised, HTTPException):
+        allowed = (raised.headers or {}).get("allow", "")
+        headers["Allow"] = ", ".join(sorted(allowed.split(", ")))
     if known.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
     return Response(

@@ -1,6 +1,7 @@
 """Page parameters. A cursor is the id of the last item of the previous page."""
 
-from typing import Annotated
+from collections.abc import Sequence
+from typing import Annotated, Protocol, TypeVar
 
 from litestar.params import QueryParameter
 
@@ -10,6 +11,19 @@ from potluck.model.ids import is_id
 Cursor = Annotated[str | None, QueryParameter(name="cursor", max_length=64, required=False)]
 Limit = Annotated[int, QueryParameter(name="limit", ge=1, le=500)]
 LongLimit = Annotated[int, QueryParameter(name="limit", ge=1, le=1000)]
+
+
+class _Listed(Protocol):
+    @property
+    def id(self) -> str: ...
+
+
+T = TypeVar("T", bound=_Listed)
+
+
+def next_page(found: Sequence[T], limit: int) -> tuple[list[T], str | None]:
+    """The page, and the cursor after it, if there may be more."""
+    return list(found), found[-1].id if len(found) == limit else None
 
 
 def check_cursor(cursor: str | None, kind: str) -> None:

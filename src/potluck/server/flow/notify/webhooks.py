@@ -88,9 +88,11 @@ async def _made_before(
     raise idempotent_secret.no_longer_valid("webhook")
 
 
-async def show_all(services: Services, account_id: AccountId) -> list[WebhookView]:
+async def list_page(
+    services: Services, account_id: AccountId, behind: str | None, limit: int
+) -> list[WebhookView]:
     async with services.database.statement() as connection:
-        return await webhooks.of_account(connection, services.vault, account_id)
+        return await webhooks.of_account(connection, services.vault, account_id, behind, limit)
 
 
 async def show(services: Services, account_id: AccountId, webhook_id: str) -> WebhookView:

@@ -1,0 +1,94 @@
+"""Every list of the API has pages, and no page shows what another has shown."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from potluck.consumer import Potluck
+from potluck.wire import routes
+from tests.processes import Api, ServerProcess
+from tests.server.api.described import document, operations
+from tests.wallets import Wallet
+
+# Lists that are part of one object or of one answer, with what bounds them.
+BOUNDED = {
+    "me": "scopes and roles",
+    "choose_roles": "scopes and roles",
+    "challenge": "origins and chains of the server",
+    "show_terminal": "scopes",
+    "package": "one file",
+    "get_task": "the newest attempts",
+    "explain_task": "kinds of refusals",
+    "get_node": "devices of one node",
+    "explain_node": "kinds of reasons",
+    "device_history": "samples of an hour",
+    "task_logs": "continued by offset",
+    "ledger_summary": "366 days",
+    "earnings": "days, nodes and devices",
+    "get_webhook": "kinds of events",
+}
+
+
+def lists_of(name: str) -> list[str]:
+    schemas = document()["components"]["schemas"]
+    content = operations()[name]["responses"].get("200", {}).get("content", {})
+    reference = content.get("application/json", {}).get("schema", {}).get("$ref", "")
+    fields: dict[str, Any] = schemas.get(reference.rpartition("/")[2], {}).get("properties", {})
+    return [field for field, schema in fields.items() if schema.get("type") == "array"]
+
+
+def is_paged(name: str) -> bool:
+    parameters = {each.get("name") for each in operations()[name].get("parameters", [])}
+    return {"cursor", "limit"} <= parameters
+
+
+def test_every_list_is_paged_or_bounded() -> None:
+    gets = {each["get"]["operationId"] for each in document()["paths"].values() if "get" in each}
+    listing = {name for name in gets if lists_of(name)}
+    assert len(listing) > 15
+    assert {name for name in listing if not is_paged(name)} <= BOUNDED.keys()
+
+
+def pages(api: Api, path: str, field: str) -> list[str]:
+    found, cursor = [], ""
+    while True:
+        page = api.get(f"{path}?limit=1{cursor}")
+        assert len(page[field]) <= 1
+        found += [each["id"] for each in page[field]]
+        if page["next_cursor"] is None:
+            return found
+        cursor = f"&cursor={page['next_cursor']}"
+
+
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [
+        (routes.LIST_SESSIONS.path, "sessions"),
+        (routes.LIST_INVITES.path, "invites"),
+        (routes.LIST_WEBHOOKS.path, "webhooks"),
+        (routes.LIST_NODE_KEYS.path, "node_keys"),
+    ],
+)
+def test_pages_together_are_the_whole_list(server: ServerProcess, path: str, field: str) -> None:
+    wallet = Wallet("reads page by page")
+    api = server.client(wallet.sign_in(server.url)["access_token"])
+    account_id = api.get(routes.ME.path)["id"]
+    roles = b'{"roles": ["admin", "consumer", "provider"]}'
+    server.client().call("PUT", routes.SET_ROLES.url(account_id=account_id), roles)
+    token = str(wallet.sign_in(server.url)["access_token"])
+    api = server.client(token)
+    for number in range(2):
+        api.post(routes.MAKE_INVITE.path, {})
+        api.post(routes.MAKE_WEBHOOK.path, {"url": "https://hooks.public.org/"})
+        wallet.authorise(server.url, token, Wallet(f"node {number} of pages"))
+    whole = [each["id"] for each in api.get(path)[field]]
+    assert len(whole) >= 2 and pages(api, path, field) == whole
+    with Potluck(server.url, token=token) as potluck:
+        methods: dict[str, Callable[[], list[Any]]] = {
+            "sessions": potluck.account.sessions,
+            "invites": potluck.admin.invites,
+            "webhooks": potluck.webhooks.list,
+            "node_keys": potluck.account.node_keys,
+        }
+        assert [each.id for each in methods[field]()] == whole
