@@ -46,10 +46,10 @@ _START_CHARACTERS, _END_CHARACTERS = 500, 300
 
 
 def plain_message(message: str) -> str:
-    if len(message) > _START_CHARACTERS + _END_CHARACTERS:
-        message = f"{message[:_START_CHARACTERS]}…{message[-_END_CHARACTERS:]}"
     for form, words in _FORMS.items():
         message = message.replace(f"matching regex {form!r}", words)
+    if len(message) > _START_CHARACTERS + _END_CHARACTERS:
+        message = f"{message[:_START_CHARACTERS]}…{message[-_END_CHARACTERS:]}"
     for phrase, words in _PHRASES.items():
         message = message.replace(phrase, words)
     message = _PATTERN.sub("of a different form", message)
