@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check format test-long verify verify-long play fuzz fuzz-cost bench-junk bench-queue bench-take-over bench-scheduler bench-idle bench-map bench-start bench-join bench-first captures house sentences docs lock clean
+.PHONY: help up test check format test-long verify verify-long play fuzz fuzz-cost bench-junk bench-queue bench-take-over bench-scheduler bench-idle bench-map bench-start bench-commands bench-join bench-first captures house sentences docs lock clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -69,6 +69,9 @@ bench-map: $(VENV)/.dev  ## how many small items a second a map does, as JSON
 
 bench-start: $(VENV)/.dev  ## how soon a script begins and a warm function answers, as JSON
 	@$(RUN)/python -m bench.start $(ARGS)
+
+bench-commands: $(VENV)/.dev  ## how long short commands take, as multiples of an empty Python, as JSON
+	@$(RUN)/python -m bench.commands $(ARGS)
 
 bench-join: $(VENV)/.dev  ## from nothing to registered with one command, as JSON
 	@$(RUN)/python -m bench.join $(ARGS)
