@@ -296,8 +296,10 @@ def test_files_are_listed_once_read_and_brought(
     assert picture.download(tmp_path / "out") == target
     assert len(server.requests) == asked, "what is there is not brought again"
     target.write_bytes(b"mine")
-    with pytest.raises(error.BadSettings, match="with other content"):
-        picture.download(tmp_path / "out")
+    aside = picture.download(tmp_path / "out")
+    assert (target.read_bytes(), aside.read_bytes()) == (b"mine", PICTURE)
+    assert picture.download(tmp_path / "out", overwrite=True) == target
+    assert target.read_bytes() == PICTURE
     with pytest.raises(error.NotFound, match="left no file 'b'"):
         _ = result.files["b"]
     assert "a.png" in repr(result.files) and "a.png" in repr(picture)

@@ -41,11 +41,6 @@ HOSTILE = [
         {"requirements": {"disk_bytes": 16 * MIB}},
     ),
     (
-        "log_limit",
-        "for _ in range(1000):\n    print('x' * 1_000_000)\n",
-        {"limits": {"log_bytes": MIB}},
-    ),
-    (
         "time_limit",
         "import signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\ntime.sleep(600)\n",
         {"limits": {"run_seconds": 0.5}},

@@ -51,6 +51,14 @@ DryRunOption = Annotated[
         help="Show which nodes could run it, at what price and when; upload and submit nothing.",
     ),
 ]
+OverwriteOption = Annotated[
+    bool,
+    typer.Option(
+        "--overwrite",
+        help="With -o: replace files with other content; else the new ones go to DIR/potluck-….",
+        rich_help_panel="Files and secrets",
+    ),
+]
 DetachOption = Annotated[
     bool, typer.Option("--detach", "-d", help="Print the task's id and return immediately.")
 ]

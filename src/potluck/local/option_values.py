@@ -199,9 +199,15 @@ def _parse_files(words: list[str], _name: str) -> tuple[tuple[Path, str], ...]:
     return tuple(pairs)
 
 
+def _parse_patterns(words: list[str], _name: str) -> tuple[str, ...]:
+    """As paths are written: ./ckpt/ is ckpt."""
+    return tuple(word.removeprefix("./").rstrip("/") for word in words)
+
+
 FLAG = ValueKind(bool, _flag)
 TEXT = ValueKind(str, _text)
 TEXTS = ValueKind(str, _texts, lambda words, _name: tuple(words), is_list=True)
+PATTERNS = ValueKind(str, _texts, _parse_patterns, "GLOB", is_list=True)
 SHARE = ValueKind(float, _share, metavar="SHARE", least=0, most=1)
 SIZE = _measure(parse_bytes, "SIZE", show_bytes)
 TIME = _measure(parse_seconds, "TIME", show_seconds, "s")

@@ -103,6 +103,8 @@ _PANELS: Final[dict[str, list[TaskOption]]] = {
              help="A folder to send, without the files in its .gitignore; the task runs in it."),
         _Row("file", kinds.FILES, "spec.files", _TYPED | _PROJECT, aliases=("files",),
              help="A file to send, read-only; DST is its name for the task; repeatable."),
+        _Row("keep", kinds.PATTERNS, "limits.keep", _ALL & ~_PYTHON,
+             help="New files of its directory to keep, such as 'ckpt/**'; repeatable."),
         _Row("checkpoint", kinds.TIME, "limits.checkpoint_seconds", _ALL, "60s",
              help="How often $POTLUCK_CHECKPOINT is saved, for the next attempt."),
         _Row("secret", kinds.SECRETS, "secrets", _TYPED, aliases=("secrets",),
@@ -153,6 +155,8 @@ _PANELS: Final[dict[str, list[TaskOption]]] = {
              help="Disk space."),
         _Row("time", kinds.TIME, "limits.run_seconds", _ALL, "6h", aliases=("timeout",),
              help="Maximum run time: 90s, 15m, 1h30m …; of an array, for each item."),
+        _Row("log-limit", kinds.SIZE, "limits.log_bytes", _ALL, "16MiB",
+             help="How much of its output is kept as log; beyond it the middle is dropped."),
         _Row("stop-after-silence", kinds.TIME, "limits.stop_after_silence_seconds",
              help="Stop it if the server is unreachable for this time; else it continues."),
     ],
@@ -227,6 +231,7 @@ class TaskKeywords(TypedDict, total=False):
     ram: int | str
     disk: int | str
     time: float | str
+    log_limit: int | str
     stop_after_silence: float | str
     after: Sequence[str]
     delay: float | str

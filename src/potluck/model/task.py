@@ -6,6 +6,7 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
+from potluck.model.blob import PATH_PATTERN
 from potluck.model.bounded_types import (
     MOST_DEVICES,
     ArgumentText,
@@ -152,7 +153,9 @@ END_REASONS: Final = {
     EndReason.MEMORY_LIMIT: _failure("it used more memory than it requested"),
     EndReason.PROCESS_LIMIT: _failure("it started more processes than its limit"),
     EndReason.DISK_LIMIT: _failure("it filled its disk"),
-    EndReason.LOG_LIMIT: _failure("it wrote more log than its limit"),
+    EndReason.LOG_LIMIT: _failure(
+        "it wrote more log than its limit, on a node of an earlier version"
+    ),
     EndReason.TIME_LIMIT: _failure("it ran past its time limit"),
     EndReason.INPUT_FAILED: _preparation("a file that it needs could not be unpacked"),
     EndReason.PREPARE_FAILED: _preparation("its dependencies could not be installed"),
@@ -212,18 +215,24 @@ class Requirements(Struct, frozen=True):
     disk_bytes: Annotated[int, Meta(ge=MIB, le=2**50)] = 256 * MIB
 
 
+KeepPattern = Annotated[str, Meta(min_length=1, max_length=200, pattern=PATH_PATTERN)]
+
+
 class Limits(Struct, frozen=True):
-    """Limits that do not affect scheduling."""
+    """Limits, and what is kept. Nothing here affects scheduling."""
 
     run_seconds: Annotated[float, Meta(ge=0.001, le=30 * 86_400)] = 6 * 3600.0
     prepare_seconds: Annotated[float, Meta(ge=0.001, le=86_400)] = 600.0
     processes: Annotated[int, Meta(ge=4, le=65_536)] = 256
+    # How much of its log is kept: beginning and end; of an array, for each attempt.
     log_bytes: Annotated[int, Meta(ge=1024, le=GIB)] = 16 * MIB
     # The node stops the task after this time without the server, at least three heartbeats; by
     # default it runs to its limit.
     stop_after_silence_seconds: Annotated[float, Meta(ge=0.1, le=30 * 86_400)] | None = None
     # How often the node uploads the task's checkpoint directory.
     checkpoint_seconds: Annotated[float, Meta(ge=0.1, le=86_400)] = 60.0
+    # New files of the working directory that are outputs too.
+    keep: Annotated[tuple[KeepPattern, ...], Meta(max_length=16)] = ()
 
 
 Priority = Annotated[int, Meta(ge=-100, le=100)]

@@ -150,11 +150,16 @@ class TaskPage(Struct, frozen=True):
     next_cursor: str | None = None
 
 
+# How a node begins its remarks about files that were not kept.
+OUTPUT_REMARK = "output: "
+
+
 class LogPiece(Struct, frozen=True):
     """Log bytes of one stream. `text` has undecodable bytes replaced; `data` (base64) is exact."""
 
     stream: str  # "stdout", "stderr" or "potluck" for messages of the platform
     data: bytes
+    at: datetime | None = None  # when the server received it; None: by an earlier version
 
     @property
     def text(self) -> str:

@@ -6,6 +6,7 @@ from unittest import mock
 import pytest
 
 from potluck.cli.results.collect_items import ItemCollector
+from potluck.cli.results.fetch import OutputDirectory
 from potluck.cli.results.item_log import split_by_item
 from potluck.cli.terminal.screen import Screen
 from potluck.model.blob import BlobRef, NamedFile
@@ -37,11 +38,15 @@ def fetched(paths: dict[str, BlobRef], directory: Path) -> list[NamedFile]:
     files = [NamedFile(path, blob) for path, blob in paths.items()]
     potluck.files.of_task.return_value = TaskFiles(None, files)
     brought: list[NamedFile] = []
-    potluck.files.bring = lambda wanted, *_: brought.extend(wanted)
+
+    def bring(wanted: list[NamedFile], place: Path, *_: object, **__: object) -> list[Path]:
+        brought.extend(wanted)
+        return [place / file.path for file in wanted]
+
+    potluck.files.bring = bring
+    output = OutputDirectory(directory)
     try:
-        ItemCollector(["a.csv", "b.csv"], (), directory).fetch(
-            potluck, a_task(), directory, Screen()
-        )
+        ItemCollector(["a.csv", "b.csv"], (), output).fetch(potluck, a_task(), output, Screen())
     except BadSettings as error:
         error.add_note(f"{[each.path for each in brought]}")
         raise

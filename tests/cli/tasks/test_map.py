@@ -72,10 +72,15 @@ def test_rows_have_fields_and_results_a_directory_each(person: CommandLine) -> N
     assert (shown.status, shown.stdout) == (0, b""), shown.stderr
     assert Path("out/0/stdout.txt").read_text().endswith(" --lr=0.1 3\n")
     assert Path("out/1/said.txt").read_text() == '{"lr": "0.2", "depth": "5"}'
-    before = person.run("ps", "--all", "--json").lines()
     again = person.run("map", "--output", "out", "grid.csv", "job.py", "other", "words")
-    assert again.status == 64 and "out/0 exists" in again.stderr
-    assert person.run("ps", "--all", "--json").lines() == before, "nothing was run for nothing"
+    assert again.status == 0 and "--overwrite replaces them" in " ".join(again.stderr.split())
+    assert Path("out/0/stdout.txt").read_text().endswith(" --lr=0.1 3\n"), "the first run's"
+    (aside,) = Path("out").glob("potluck-*")
+    assert (aside / "1/stdout.txt").read_text().endswith(" other words\n")
+    assert not (aside / "1/said.txt").exists(), "it is the same"
+    (task, *_) = person.run("ps", "--all", "--json").lines()[0]["tasks"]
+    person.run("result", task["id"], "-o", "out", "--overwrite")
+    assert Path("out/0/stdout.txt").read_text().endswith(" other words\n")
 
 
 def test_each_file_of_a_pattern_is_there_for_its_item(person: CommandLine) -> None:

@@ -1,5 +1,6 @@
 """`potluck run` before somebody's eyes: states, output, exit status, Ctrl-C."""
 
+import hashlib
 import os
 import pty
 import signal
@@ -14,6 +15,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from potluck.model.blob import BlobRef, NamedFile
 from potluck.model.error import Unavailable
 from potluck.model.ids import AttemptId
 from potluck.model.node import SandboxStrength
@@ -32,6 +34,7 @@ from potluck.wire.files import TaskFiles
 from tests.cli.command_line import CommandLine
 from tests.consumer.fake_server import (
     FakeServer,
+    Scene,
     a_task,
     log_event,
     refuses,
@@ -89,10 +92,30 @@ def test_a_directory_that_is_not_empty_is_told_before_the_work(
     plays_a_task(server, end)
     server.plays(f"/v1/tasks/{end.id}/files", says(TaskFiles(1, [])))
     shown = user.run("run", "--output", script.parent, script)
-    told = " ".join(shown.stderr.split())
-    assert (
-        "is not empty; existing files are not replaced" in told.partition("potluck: submitting")[0]
-    )
+    told = " ".join(shown.stderr.split()).partition("potluck: submitting")[0]
+    assert "is not empty; its files are not replaced by files with other content" in told
+    assert "--overwrite replaces them" in told
+
+
+def test_a_taken_place_changes_no_exit_status_and_overwrite_takes_it(
+    user: CommandLine, server: FakeServer, script: Path, tmp_path: Path
+) -> None:
+    end = a_task(TaskState.SUCCEEDED, exit_code=0)
+    blob = BlobRef(hashlib.sha256(b"new").hexdigest(), 3)
+    listed = says(TaskFiles(1, [NamedFile("model.pt", blob)]))
+    (tmp_path / "out").mkdir()
+    mine = tmp_path / "out/model.pt"
+    mine.write_bytes(b"old")
+    for options, content in ((), b"old"), (("--overwrite",), b"new"):
+        plays_a_task(server, end)
+        server.plays(f"/v1/tasks/{end.id}/files", listed)
+        server.plays(f"/v1/blobs/{blob.sha256}", Scene(200, b"new"))
+        shown = user.run("run", "-o", tmp_path / "out", *options, script)
+        told = " ".join(shown.stderr.split())
+        assert (shown.status, mine.read_bytes()) == (0, content), told
+        assert ("1 file did not replace what is in" in told) is (content == b"old")
+    saved = tmp_path / "out" / f"potluck-{end.id[-8:]}" / "model.pt"
+    assert saved.read_bytes() == b"new"
 
 
 def test_json_is_a_stream_that_ends_with_the_task(

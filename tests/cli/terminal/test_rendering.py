@@ -197,8 +197,8 @@ def test_why() -> None:
         == ""
     )
     assert (
-        describe_reason(a_task(TaskState.FAILED, reason=EndReason.LOG_LIMIT))
-        == "it wrote more log than its limit"
+        describe_reason(a_task(TaskState.FAILED, reason=EndReason.DISK_LIMIT))
+        == "it filled its disk"
     )
     late = a_task(TaskState.EXPIRED, reason=EndReason.DEADLINE)
     assert describe_reason(late) == "it was not started in time"

@@ -26,7 +26,7 @@ def pieces_of(spool: LogSpool) -> list[tuple[str, bytes]]:
 async def test_bytes_that_come_together_become_one_piece(tmp_path: Path) -> None:
     log = a_log(tmp_path)
     for stream, data in (("stdout", b"a"), ("stdout", b"b"), ("stderr", b"c"), ("stdout", b"d")):
-        await log.write(stream, data)
+        log.add(stream, data)
     assert log.pieces == 0
     log.flush()
     assert pieces_of(log.spool) == [("stdout", b"ab"), ("stderr", b"c"), ("stdout", b"d")]
@@ -41,7 +41,7 @@ async def test_pieces_appear_by_themselves_after_the_flush_time(tmp_path: Path) 
 
 async def test_no_piece_is_larger_than_the_wire_allows(tmp_path: Path) -> None:
     log = a_log(tmp_path)
-    await log.write("stdout", b"x" * (3 * PIECE_BYTES + 5))
+    log.add("stdout", b"x" * (3 * PIECE_BYTES + 5))
     assert [len(data) for _, data in pieces_of(log.spool)] == [*[PIECE_BYTES] * 3, 5]
 
 
@@ -52,7 +52,7 @@ async def test_a_long_log_of_alternating_streams_stays_within_the_count(
     log = a_log(tmp_path)
     for _ in range(2):
         for stream in ("stdout", "stderr") * 50:
-            await log.write(stream, b".")
+            log.add(stream, b".")
         log.flush()
     assert log.pieces == 100 + 2
     assert b"".join(data for _, data in pieces_of(log.spool)) == b"." * 200
@@ -71,7 +71,7 @@ async def test_a_full_disk_is_told_and_doubles_nothing(
 
     monkeypatch.setattr(os, "pwrite", full_after_two)
     for stream in ("stdout", "stderr", "stdout"):
-        await log.write(stream, b"x")
+        log.add(stream, b"x")
     log.flush()
     with pytest.raises(OSError, match="No space left"):
         log.sync()

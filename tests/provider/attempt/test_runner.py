@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from potluck.model.blob import BlobRef, NamedFile
-from potluck.model.task import MIB, EndReason
+from potluck.model.task import MIB, EndReason, Limits
 from potluck.model.task_spec import CommandSpec
 from potluck.provider.attempt.log_buffer import LogBuffer, LogSpool
 from potluck.provider.attempt.runner import MayRun, Runner, accept_any
@@ -346,3 +346,46 @@ async def test_what_fills_the_disk_together_with_its_folder_touches_the_wall(
     async with desk.running(a_command(desk, tmp_path, fills, folder=blob)) as run:
         finished = await run
     assert finished.reason is EndReason.DISK_LIMIT
+
+
+MAKES_FILES = """
+import pathlib
+pathlib.Path("ckpt").mkdir()
+pathlib.Path("ckpt/1.pt").write_text("weights")
+pathlib.Path("notes.txt").write_text("lost")
+print("made")
+"""
+
+
+async def test_new_files_are_kept_on_request_and_the_others_are_named(
+    driver: Driver, tmp_path: Path
+) -> None:
+    desk = Desk(tmp_path, driver)
+    async with desk.running(a_grant(MAKES_FILES, limits=Limits(keep=("ckpt/**",)))) as run:
+        assert (await run).reason is EndReason.COMPLETED
+        assert [each.path for each in desk.freight.outbox.parcels] == ["ckpt/1.pt"]
+        assert desk.text() == (
+            "made\noutput: 1 new file, 4 B, was not kept: 'notes.txt';"
+            " write to $POTLUCK_OUTPUT or use --keep 'notes.txt'\n"
+        )
+
+
+async def test_of_an_array_one_line_names_what_was_not_kept(driver: Driver, tmp_path: Path) -> None:
+    desk = Desk(tmp_path, driver)
+    async with desk.running(a_grant(MAKES_FILES, items=range(3))) as run:
+        assert (await run).reason is EndReason.COMPLETED
+        assert desk.text().count("not kept") == 1
+        assert "2 new files of item 0, 11 B, were not kept" in desk.text()
+
+
+async def test_much_output_ends_no_task_and_its_end_is_kept(driver: Driver, tmp_path: Path) -> None:
+    source = "for number in range(200_000): print(f'line {number}')"
+    desk = Desk(tmp_path, driver)
+    async with desk.running(a_grant(source, limits=Limits(log_bytes=65_536))) as run:
+        finished = await run
+        text = desk.text()
+    assert finished.reason is EndReason.COMPLETED
+    assert finished.usage.log_bytes > 2_000_000, "what it wrote"
+    assert text.startswith("line 0\nline 1\n") and text.endswith("\nline 199999\n")
+    assert "MiB of output dropped here, which exceeded the log limit" in text
+    assert len(text) < 65_536 + 1000

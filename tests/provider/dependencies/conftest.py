@@ -69,7 +69,6 @@ class Kitchen:
             processes=64,
             cores=1,
             seconds=30.0,
-            log_bytes=MIB,
             mounts=environment.mounts,
         )
         ended = await self.driver.run(confinement, hear, started)

@@ -9,6 +9,7 @@ import pytest
 from potluck.model.task import MIB, EndReason
 from potluck.provider.attempt.checkpoint import Checkpoints
 from potluck.provider.attempt.log_buffer import LogBuffer, LogSpool
+from potluck.provider.attempt.log_limit import LimitedLog
 from potluck.provider.files import archive
 from potluck.provider.sandbox.driver import WorkDirectory
 from tests.provider.build import a_lease, idle_freight
@@ -24,7 +25,7 @@ class Kept:
         self._spool = LogSpool.open(directory, a_lease()[0].attempt_id)
         self._log = LogBuffer(self._spool, 60.0)
         self._work = WorkDirectory(os.open(directory / "work", os.O_RDONLY))
-        self._checkpoints = Checkpoints(self.freight, self._log, 60.0, MIB)
+        self._checkpoints = Checkpoints(self.freight, LimitedLog(self._log, MIB, 60.0), 60.0, MIB)
         self._checkpoints.restore(self._work, None)
 
     async def text(self, times: int = 1) -> str:

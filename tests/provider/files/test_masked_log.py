@@ -8,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from potluck.provider.attempt.log_buffer import LogBuffer, LogSpool
+from potluck.provider.attempt.log_limit import LimitedLog
 from potluck.provider.attempt.mask import Mask, MaskedLog
 from tests.provider.build import a_lease
 
 SECRETS = ("swordfish", "fishbone", "fishbone123", "tiny")
 
 
-class Noted(LogBuffer):
+class Noted(LimitedLog):
     """Keeps what reaches the log, in memory."""
 
     def __init__(self) -> None:
@@ -23,12 +24,15 @@ class Noted(LogBuffer):
     async def write(self, stream: str, data: bytes) -> None:
         self.text[stream] = self.text.get(stream, b"") + data
 
+    async def close(self) -> None:
+        pass
+
 
 async def test_a_secret_is_shown_as_stars_and_a_short_one_as_it_is(tmp_path: Path) -> None:
     lease, _ = a_lease()
     spool = LogSpool.open(tmp_path, lease.attempt_id)
     log = LogBuffer(spool, 60.0)
-    masked = MaskedLog(log, Mask(SECRETS))
+    masked = MaskedLog(LimitedLog(log, 10**6, 60.0), Mask(SECRETS))
     await masked.write("stdout", b"it is swordfish, and tiny")
     await masked.remark("the installer says swordfish too")
     await masked.close()

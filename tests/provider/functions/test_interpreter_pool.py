@@ -138,7 +138,7 @@ async def test_a_call_gives_its_value_and_the_next_one_finds_it_warm(shop: Shop)
         ("kill", EndReason.SIGNAL),
         ("memory", EndReason.MEMORY_LIMIT),
         ("disk", EndReason.DISK_LIMIT),
-        ("log", EndReason.LOG_LIMIT),
+        ("log", EndReason.TIME_LIMIT),  # the log limit ends nothing
         ("quiet", EndReason.TIME_LIMIT),
         ("lie", EndReason.SIGNAL),
     ],

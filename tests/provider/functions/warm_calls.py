@@ -16,6 +16,7 @@ from potluck.model.task import MIB, ItemRange, Limits, Requirements
 from potluck.model.task_spec import FunctionSpec
 from potluck.provider.attempt.kinds import PreparedAttempt
 from potluck.provider.attempt.log_buffer import LogBuffer, LogSpool
+from potluck.provider.attempt.log_limit import limited_log
 from potluck.provider.attempt.mask import LogWriter
 from potluck.provider.attempt.runner import run_function
 from potluck.provider.attempt.unsent_results import UnsentResults
@@ -135,6 +136,7 @@ class Shop:
     async def run(self, grant: Grant, inputs: InputFiles | None = None) -> Ran:
         spool = LogSpool.open(self._directory, grant.attempt_id)
         log, freight = LogBuffer(spool, 0.1), idle_freight(self._directory)
+        limited = limited_log(log, grant.limits)
         self.logs.append(log)
         self.outboxes.append(freight.outbox)
         self.backlogs.append(freight.backlog)
@@ -144,13 +146,14 @@ class Shop:
             SYSTEM_PYTHON,
             Exposed(),
             inputs or InputFiles(),
-            log,
+            limited,
             told.append,
             self.recall,
             freight,
         )
         assert isinstance(grant.spec, FunctionSpec)
         outcome = await run_function(PreparedAttempt(grant, *parts), grant.spec, self.pool, 0.1)
+        await limited.close()
         log.flush()
         text = b"".join(piece.data for piece in spool.read(0, 10**6, 10**9)).decode()
         files = [each.path for each in freight.outbox.parcels if each.role is OutputRole.OUTPUT]

@@ -69,7 +69,6 @@ def confinement(**changes: object) -> Confinement:
         processes=32,
         cores=1,
         seconds=20.0,
-        log_bytes=MIB,
     )
     return replace(modest, **changes)
 

@@ -32,7 +32,7 @@ async def test_a_slow_listener_slows_the_writer_down() -> None:
 
     with pipes() as (stdout, stdout_end, stderr, stderr_end):
         os.set_blocking(stdout_end, False)
-        pumping = asyncio.create_task(OutputPump(listen, 10**9).pump(stdout, stderr))
+        pumping = asyncio.create_task(OutputPump(listen).pump(stdout, stderr))
         os.close(stderr_end)
         written = await _fill(stdout_end)
         assert written <= 4 * 65_536  # one piece in hand, and what a pipe holds
@@ -49,27 +49,9 @@ async def test_the_failure_of_a_listener_is_its_own() -> None:
     with pipes() as (stdout, stdout_end, stderr, stderr_end):
         os.write(stdout_end, b"too much for me")
         with pytest.raises(ValueError, match="too much for me"):
-            await OutputPump(fail, 100).pump(stdout, stderr)
+            await OutputPump(fail).pump(stdout, stderr)
         os.close(stdout_end)
         os.close(stderr_end)
-
-
-async def test_the_limit_is_for_both_streams_together() -> None:
-    heard: dict[str, bytes] = {}
-
-    async def listen(stream: str, data: bytes) -> None:
-        heard[stream] = heard.get(stream, b"") + data
-
-    with pipes() as (stdout, stdout_end, stderr, stderr_end):
-        os.write(stdout_end, b"123456")
-        os.write(stderr_end, b"abcdef")
-        log = OutputPump(listen, 10)
-        await log.pump(stdout, stderr)
-        os.close(stdout_end)
-        os.close(stderr_end)
-    assert log.is_cut
-    assert len(heard["stdout"]) + len(heard["stderr"]) == log.total_bytes == 10
-    assert b"the rest is cut" in heard["potluck"]
 
 
 async def _fill(descriptor: int) -> int:

@@ -24,7 +24,6 @@ except OSError:
     pass
 time.sleep(60)
 """
-PRINTS_A_GIGABYTE = "for _ in range(1024): print('x' * (1 << 20))"
 
 
 def reason(answer: Answer) -> EndReason:
@@ -40,9 +39,8 @@ def reason(answer: Answer) -> EndReason:
         (EATS_MEMORY, EndReason.MEMORY_LIMIT),
         (FILLS_DISK, EndReason.DISK_LIMIT),  # it ends by itself, at once
         (FILLS_TMP_AND_GOES_ON, EndReason.DISK_LIMIT),
-        (PRINTS_A_GIGABYTE, EndReason.LOG_LIMIT),
     ],
-    ids=["forks", "memory", "disk", "tmp", "log"],
+    ids=["forks", "memory", "disk", "tmp"],
 )
 def test_a_wall_has_its_own_reason(host: Host, source: str, expected: EndReason) -> None:
     assert reason(host.python(source)) is expected
@@ -82,12 +80,6 @@ for path in ('/x', '/usr/x', '/etc/x', '/dev/x', '/proc/sys/kernel/hostname', '/
 """
     answer = host.python(source)
     assert (answer.stdout, answer.stderr) == (b"", b"")
-
-
-def test_the_cut_of_a_log_is_marked_and_exact(host: Host) -> None:
-    answer = host.python(PRINTS_A_GIGABYTE, log_bytes=3 * MIB // 2)
-    assert answer.stdout == (b"x" * MIB + b"\n" + b"x" * MIB)[: 3 * MIB // 2]
-    assert answer.potluck == b"the log limit of 1.5 MiB was reached; the rest is cut\n"
 
 
 def test_the_kernel_is_told_the_cores_where_groups_limit_them(as_root: bool) -> None:

@@ -60,7 +60,7 @@ async def test_a_server_that_lost_pieces_gets_them_again(
     ):
         await until(provider.heard(LogAcknowledged(lease.attempt_id, 2)))
         server.logs.clear()
-        await log.write("stdout", b"three")
+        log.add("stdout", b"three")
         await until(provider.heard(LogAcknowledged(lease.attempt_id, 3)))
     assert server.text(lease.attempt_id) == "one two three"
 

@@ -19,6 +19,9 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"delay_seconds": 9, "start_within_seconds": 5}, "delayed by 9 s"),
     ({"requirements": {"device_milli": 500, "device_count": 2}}, "fraction of a device"),
     ({"requirements": {"device_milli": 0}}, "device_milli"),
+    ({"limits": {"log_bytes": 100}}, "log_bytes"),
+    ({"limits": {"keep": ["../secret"]}}, "keep"),
+    ({"limits": {"keep": ["/etc/*"]}}, "keep"),
     ({"expected_seconds": 20, "limits": {"run_seconds": 10}}, "expected to take 20 s"),
 ]
 

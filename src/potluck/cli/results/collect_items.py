@@ -1,7 +1,7 @@
 """Collects the output and the files of an array's items.
 
 An item's output is that of the newest attempt that ran it: an item is reassigned only as long as it
-has no final outcome. Existing files are never replaced.
+has no final outcome.
 """
 
 import contextlib
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from potluck.cli.results.fetch import check_output, describe_fetched, describe_size
+from potluck.cli.results.fetch import FetchedFiles, OutputDirectory, describe_size, tell_aside
 from potluck.cli.results.item_log import NUMBER, STREAMS, split_by_item
 from potluck.cli.results.logs import log_pages
 from potluck.cli.results.output import write_stdout
@@ -22,7 +22,7 @@ from potluck.cli.tasks.attempts import iter_attempts
 from potluck.cli.terminal.live_line import report_progress, resumable_transfer
 from potluck.cli.terminal.screen import Screen, printable
 from potluck.model.blob import NamedFile
-from potluck.model.error import BadSettings, InvalidInput
+from potluck.model.error import BadSettings
 from potluck.model.units import show_count
 from potluck.wire.consumer import AttemptView, TaskView
 from potluck.wire.files import TaskFiles
@@ -36,30 +36,15 @@ class ItemCollector(Struct, frozen=True):
 
     labels: Sequence[str]
     values: Sequence[str]  # empty if only the number of items is known
-    directory: Path | None = None
-
-    def check_output(self) -> None:
-        """Before the task runs: the directory must not contain results of an item."""
-        check_output(self.directory)
-        if self.directory is None or not self.directory.is_dir():
-            return
-        names = {path.name for path in self.directory.iterdir()}
-        taken = next((label for label in self.labels if label in names), None)
-        if taken is not None:
-            raise InvalidInput(
-                f"{printable(str(self.directory / taken))} exists, perhaps from an earlier run, and"
-                " existing files are never replaced.",
-                "Name another directory with --output, or move this one. To download more of a"
-                f" finished task: `potluck result TASK -o {printable(str(self.directory))}`.",
-            )
+    output: OutputDirectory | None = None
 
     def collect(self, potluck: "Potluck", task: TaskView, screen: Screen) -> None:
         """Downloads files and output into the directory; without one, writes the output to stdout
         in the order of the items."""
-        if self.directory is not None:
-            files = self.fetch(potluck, task, self.directory, screen)
+        if self.output is not None:
+            files = self.fetch(potluck, task, self.output, screen)
             if screen.json:
-                screen.emit({"event": "files", **describe_fetched(files, self.directory)})
+                screen.emit({"event": "files", **files.as_json()})
         for item in self.collect_output(potluck, task, screen):
             screen.emit({"event": "item", **item})
 
@@ -71,30 +56,35 @@ class ItemCollector(Struct, frozen=True):
             self._collect_attempts(potluck, task, Path(scratch), screen)
             if screen.json:
                 yield from self._as_json(Path(scratch))
-            elif self.directory is None:
+            elif self.output is None:
                 for item in range(len(self.labels)):
                     write_stdout(screen, _read(Path(scratch) / f"{item}.stdout"))
-            if self.directory is not None:
-                self._save(Path(scratch), self.directory, screen)
+            if self.output is not None:
+                self._save(Path(scratch), task, self.output, screen)
 
     def fetch(
-        self, potluck: "Potluck", task: TaskView, directory: Path, screen: Screen
-    ) -> TaskFiles:
+        self, potluck: "Potluck", task: TaskView, output: OutputDirectory, screen: Screen
+    ) -> FetchedFiles:
         """Downloads the files of all items."""
+        directory = output.path
         with resumable_transfer(screen) as line:
             progress = report_progress(screen, line, f"downloading to {directory}")
             files = self._label(potluck.files.of_task(task.id))
             unique, duplicates = _split_duplicates(files.files)
-            potluck.files.bring(unique, directory, task.id, progress)
+            places = potluck.files.bring(
+                unique, directory, task.id, progress, overwrite=output.overwrite
+            )
         if duplicates:
             raise BadSettings(
                 f"Two files of the task have the name {printable(duplicates[0].path)}; only one of"
                 " them was downloaded.",
                 f"`potluck result {task.id} -o DIR` downloads both, by the numbers of their items.",
             )
+        fetched = FetchedFiles(replace(files, files=unique), directory, places)
         if files.files and not screen.json:
             screen.err.line(f"{describe_size(files)} in {printable(str(directory))}")
-        return files
+            tell_aside(fetched.aside, task, output, screen.err)
+        return fetched
 
     def _label(self, files: TaskFiles) -> TaskFiles:
         labelled = [NamedFile(self._label_path(file.path), file.blob) for file in files.files]
@@ -125,28 +115,24 @@ class ItemCollector(Struct, frozen=True):
             value = {"value": self.values[item]} if self.values else {}
             yield {"item": item, **value, **decoded}
 
-    def _save(self, scratch: Path, directory: Path, screen: Screen) -> None:
+    def _save(self, scratch: Path, task: TaskView, output: OutputDirectory, screen: Screen) -> None:
         """Writes each item's output next to its files."""
-        saved, conflicts = 0, []
+        places = {}
         for item, label in enumerate(self.labels):
             for stream in STREAMS:
                 if data := _read(scratch / f"{item}.{stream}"):
-                    path = _safe_path(directory, f"{label}/{stream}.txt")
-                    is_saved = _write(path, data)
-                    saved += is_saved
-                    conflicts += [] if is_saved else [path]
-        if conflicts:
-            raise BadSettings(
-                f"{conflicts[0]} exists with other content and was not replaced.",
-                "Name an empty directory; `potluck logs TASK --item N` shows an item's output.",
-            )
-        if saved and not screen.json:
-            screen.err.line(f"The items' output is in {printable(str(directory))}, as stdout.txt")
+                    path = f"{label}/{stream}.txt"
+                    places[output.path / path] = _save_text(output, path, task.id, data)
+        if places and not screen.json:
+            directory = printable(str(output.path))
+            screen.err.line(f"The items' output is in {directory}, as stdout.txt")
+            aside = [place for own, place in places.items() if place != own]
+            tell_aside(aside, task, output, screen.err)
 
 
-def numbered_items(count: int, directory: Path | None) -> ItemCollector:
+def numbered_items(count: int, output: OutputDirectory | None) -> ItemCollector:
     """Labels the items by their numbers."""
-    return ItemCollector([str(number) for number in range(count)], (), directory)
+    return ItemCollector([str(number) for number in range(count)], (), output)
 
 
 def _split_duplicates(files: Sequence[NamedFile]) -> tuple[list[NamedFile], list[NamedFile]]:
@@ -173,23 +159,25 @@ def _collect_attempt(
                 (scratch / name).unlink(missing_ok=True)
 
 
-def _safe_path(directory: Path, path: str) -> Path:
-    from potluck.consumer.files.files import resolve_target
+def _save_text(output: OutputDirectory, path: str, task_id: str, data: bytes) -> Path:
+    """Returns where it is."""
+    from potluck.consumer.files.files import choose_place
 
-    return resolve_target(directory, path)
-
-
-def _write(path: Path, data: bytes) -> bool:
-    """Returns False if the file exists with other content."""
-    if path.exists():
-        return _read(path) == data
+    place, is_present = choose_place(
+        output.path,
+        path,
+        task_id,
+        lambda present: _read(present) == data,
+        overwrite=output.overwrite,
+    )
     try:
-        path.write_bytes(data)
+        if not is_present:
+            place.write_bytes(data)
     except OSError as error:
         raise BadSettings(
-            f"{path} cannot be written: {error.strerror}.", "Name a directory with free space."
+            f"{place} cannot be written: {error.strerror}.", "Name a directory with free space."
         ) from error
-    return True
+    return place
 
 
 def _read(path: Path) -> bytes:

@@ -3,16 +3,19 @@
 Nodes report how much was written; the server knows how much of it was accepted and is still kept.
 """
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Struct
 
 from potluck.cli.results.file_preview import preview_as_json, show_previews
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.live_line import report_progress, resumable_transfer
-from potluck.cli.terminal.screen import Screen, Tone, printable
+from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
+from potluck.model.blob import NamedFile
 from potluck.model.error import InvalidInput
 from potluck.model.units import show_bytes, show_count, show_moment
 from potluck.wire.consumer import TaskView
@@ -70,47 +73,98 @@ def describe_no_files(files: TaskFiles, task: TaskView, attempt: int | None = No
     return "It left no files: only files in $POTLUCK_OUTPUT are kept."
 
 
-def fetch_files(potluck: "Potluck", task: TaskView, directory: Path, screen: Screen) -> TaskFiles:
-    """Downloads all files; after an interruption `potluck result` resumes."""
-    again = f"`potluck result {short_id(task.id)} -o {printable(str(directory))}`"
-    with resumable_transfer(screen, again=again) as line:
-        progress = report_progress(screen, line, f"downloading to {directory}")
-        files = potluck.files.fetch(task.id, directory, on_progress=progress)
-    if screen.json:
-        return files
-    if files.files:
-        show_previews(screen.err, files.files, directory)
-        kept = retention_suffix(files)
-        screen.err.line(f"{describe_size(files)} in {printable(str(directory))}, checked{kept}")
-    else:
-        screen.err.prose(describe_no_files(files, task))
-    return files
+class FetchedFiles(Struct, frozen=True):
+    """The files of a task, and where they were saved in the directory."""
+
+    listing: TaskFiles
+    directory: Path
+    places: list[Path]
+
+    @property
+    def pairs(self) -> list[tuple[NamedFile, Path]]:
+        return list(zip(self.listing.files, self.places, strict=True))
+
+    @property
+    def aside(self) -> list[Path]:
+        """The places of files whose own places are taken."""
+        return [place for file, place in self.pairs if place != self.directory / file.path]
+
+    def as_json(self) -> dict[str, Any]:
+        """The files, their places, and the dimensions of pictures and tables."""
+        entries = [
+            {**msgspec.to_builtins(file), **preview_as_json(file, place)}
+            for file, place in self.pairs
+        ]
+        return {
+            "directory": str(self.directory),
+            **msgspec.to_builtins(self.listing),
+            "files": entries,
+        }
 
 
-def check_output(directory: Path | None) -> None:
-    """Checked before the task runs."""
-    if directory is not None and directory.exists() and not directory.is_dir():
-        raise InvalidInput(
-            f"--output {printable(str(directory))} is not a directory.",
-            "Name a directory; it is created if it does not exist.",
-        )
+class OutputDirectory(Struct, frozen=True):
+    """Where results are saved, and whether they replace files with other content."""
 
+    path: Path
+    overwrite: bool = False
 
-def warn_if_occupied(directory: Path | None, screen: Screen) -> None:
-    """The task's files are not known yet, but existing files are never replaced."""
-    if directory is None or screen.json:
-        return
-    if directory.is_dir() and any(directory.iterdir()):
+    def check(self, screen: Screen) -> None:
+        """Before the task runs. Its files are not known yet."""
+        path = printable(str(self.path))
+        if self.path.exists() and not self.path.is_dir():
+            raise InvalidInput(
+                f"--output {path} is not a directory.",
+                "Name a directory; it is created if it does not exist.",
+            )
+        if self.overwrite or screen.json or not self.path.is_dir() or not any(self.path.iterdir()):
+            return
         screen.err.prose(
-            f"potluck: {printable(str(directory))} is not empty; existing files are not replaced by"
-            " files of the same name",
+            f"potluck: {path} is not empty; its files are not replaced by files with other"
+            f" content, which are saved in {path}/potluck-…; --overwrite replaces them",
             Tone.FAINT,
         )
 
 
-def describe_fetched(files: TaskFiles, directory: Path) -> dict[str, Any]:
-    """For --json: the files, their paths, and the dimensions of pictures and tables."""
-    entries = [
-        {**msgspec.to_builtins(file), **preview_as_json(file, directory)} for file in files.files
-    ]
-    return {"directory": str(directory), **msgspec.to_builtins(files), "files": entries}
+def output_directory(path: Path | None, overwrite: bool) -> OutputDirectory | None:
+    """Of the options --output and --overwrite."""
+    if overwrite and path is None:
+        raise InvalidInput(
+            "--overwrite has no meaning without --output.", "Name a directory: -o DIR."
+        )
+    return None if path is None else OutputDirectory(path, overwrite)
+
+
+def tell_aside(places: Sequence[Path], task: TaskView, output: OutputDirectory, pane: Pane) -> None:
+    """Says which files were not saved in their own places; no failure."""
+    if places:
+        path = printable(str(output.path))
+        pane.prose(
+            f"{show_count(len(places), 'file')} did not replace what is in {path}:"
+            f" see {path}/potluck-{short_id(task.id)}. To replace it:"
+            f" `potluck result {short_id(task.id)} -o {path} --overwrite`"
+        )
+
+
+def fetch_files(
+    potluck: "Potluck", task: TaskView, output: OutputDirectory, screen: Screen
+) -> FetchedFiles:
+    """Downloads all files; after an interruption `potluck result` resumes."""
+    directory = printable(str(output.path))
+    again = f"`potluck result {short_id(task.id)} -o {directory}`"
+    with resumable_transfer(screen, again=again) as line:
+        progress = report_progress(screen, line, f"downloading to {output.path}")
+        files = potluck.files.of_task(task.id)
+        places = potluck.files.bring(
+            files.files, output.path, task.id, progress, overwrite=output.overwrite
+        )
+    fetched = FetchedFiles(files, output.path, places)
+    if screen.json:
+        return fetched
+    if files.files:
+        show_previews(screen.err, fetched.pairs)
+        kept = retention_suffix(files)
+        screen.err.line(f"{describe_size(files)} in {directory}, checked{kept}")
+        tell_aside(fetched.aside, task, output, screen.err)
+    else:
+        screen.err.prose(describe_no_files(files, task))
+    return fetched

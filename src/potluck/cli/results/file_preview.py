@@ -37,17 +37,17 @@ class FilePreview(Struct, frozen=True):
         return f"{rows} × {columns}, {size}"
 
 
-def preview_file(file: NamedFile, directory: Path) -> FilePreview:
+def preview_file(file: NamedFile, place: Path) -> FilePreview:
     """Opens only pictures and tables."""
-    place, kind = directory / file.path, media_type(file.path)
+    kind = media_type(file.path)
     size = measure_media(place) if kind in PICTURES | TABLES else None
     return FilePreview(place, file.blob.size_bytes, kind, size)
 
 
-def show_previews(pane: Pane, files: Iterable[NamedFile], directory: Path) -> None:
-    """Shows a line for each of the first pictures and tables."""
-    media = [file for file in files if media_type(file.path) in PICTURES | TABLES]
-    previews = [preview_file(file, directory) for file in media[:_MOST_SHOWN]]
+def show_previews(pane: Pane, files: Iterable[tuple[NamedFile, Path]]) -> None:
+    """Shows a line for each of the first pictures and tables, with its place."""
+    media = [pair for pair in files if media_type(pair[0].path) in PICTURES | TABLES]
+    previews = [preview_file(file, place) for file, place in media[:_MOST_SHOWN]]
     width = max((len(printable(str(preview.place))) for preview in previews), default=0)
     for preview in previews:
         kind = pane.paint(preview.kind.ljust(7), Tone.FAINT)
@@ -56,8 +56,8 @@ def show_previews(pane: Pane, files: Iterable[NamedFile], directory: Path) -> No
         pane.line(f"… and {len(media) - len(previews):,} more", Tone.FAINT)
 
 
-def preview_as_json(file: NamedFile, directory: Path) -> dict[str, Any]:
-    preview = preview_file(file, directory)
+def preview_as_json(file: NamedFile, place: Path) -> dict[str, Any]:
+    preview = preview_file(file, place)
     fields: dict[str, Any] = {"place": str(preview.place), "media_type": preview.media_type}
     if preview.size is not None and preview.kind == "picture":
         return {**fields, "width": preview.size.width, "height": preview.size.height}

@@ -1,9 +1,11 @@
 """`potluck logs`: shows the output of a task."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec.structs import replace
 
 from potluck.cli.notify.notifier import NotifyOption, build_notifier
 from potluck.cli.options import JsonOption, NewestTaskArgument, RawOption, ServerOption, connect
@@ -13,12 +15,28 @@ from potluck.cli.tasks.attempts import iter_attempts
 from potluck.cli.tasks.resolve_task import resolve_task_to_read, short_id
 from potluck.cli.tasks.task_text import describe_stage, last_attempt
 from potluck.cli.terminal.screen import Pane, Screen, Tone
+from potluck.consumer.result.log_lines import LineSelection, LineSelector
 from potluck.model.error import InvalidInput, NotFound
 from potluck.model.task import ItemRange, TaskState
+from potluck.model.units import parse_moment
 from potluck.wire.consumer import FollowedLog, LogPage, TaskView
 
 if TYPE_CHECKING:
     from potluck.consumer import Potluck
+
+
+TailOption = Annotated[
+    int | None, typer.Option("--tail", "-n", min=0, metavar="N", help="The last N lines.")
+]
+SinceOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TIME", help="Lines since this time, such as 10m (ago) or 2026-01-31T12:00."
+    ),
+]
+GrepOption = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="Lines that contain this text.")
+]
 
 
 def logs(
@@ -36,12 +54,18 @@ def logs(
             min=0, metavar="N", help="The output of item N of an array, from its newest attempt."
         ),
     ] = None,
+    tail: TailOption = None,
+    since: SinceOption = None,
+    grep: GrepOption = None,
     notify: NotifyOption = None,
     raw: RawOption = False,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
     """Show a task's output: its stdout on stdout, its stderr on stderr.
+
+    With --follow, --tail limits what is shown of the output so far. --since compares with the time
+    when the server received the output.
 
     An array has a log for each attempt, and an attempt may run many items. `potluck result` shows
     the output of all items in order.
@@ -50,6 +74,8 @@ def logs(
         raise InvalidInput(
             "--follow, --attempt and --item contradict each other.", "Use only one of them."
         )
+    moment = None if since is None else parse_moment(since, "--since", datetime.now(UTC))
+    selection = LineSelection(tail, moment, grep)
     at_the_end = build_notifier(notify if follow else None)
     screen = Screen(json, raw)
     output = TaskOutput(screen)
@@ -60,16 +86,18 @@ def logs(
         if not json:
             _show_title(view, attempt if item is None else item, screen.err)
         if follow:
-            pages = _followed(potluck, view)
+            pages = _followed(potluck, view, selection)
         elif item is not None:
             pages = _of_item(potluck, view, item)
         else:
             pages = log_pages(potluck, view.id, attempt)
+        if selection and not follow:
+            pages = select_lines(pages, LineSelector(selection))
         try:
             has_shown = [_show(page, output, screen) for page in pages]
         finally:
             output.end()
-        if not json and not any(has_shown):
+        if not json and not any(has_shown) and not selection:
             _show_empty(view if not follow else potluck.tasks.get(view.id), item, screen.err)
         if not at_the_end.is_silent:
             output.finish_line()
@@ -163,12 +191,34 @@ def _newest_number(task: TaskView) -> int | None:
     return newest.number if newest else None
 
 
-def _followed(potluck: "Potluck", task: TaskView) -> Iterator[LogPage]:
+def _followed(potluck: "Potluck", task: TaskView, selection: LineSelection) -> Iterator[LogPage]:
     """If there is no output, yields the pages of the log, which say why."""
     is_empty = True
-    for event in potluck.tasks.follow(task.id):
-        if isinstance(event, FollowedLog):
-            is_empty = False
-            yield event.page
+    seen = LogPage(None, 0, 0, [], complete=False)
+    selector = LineSelector(selection)
+    if selection.tail is not None:  # of the output so far
+        for seen in select_lines(log_pages(potluck, task.id), selector):
+            yield seen
+    events = potluck.tasks.follow(task.id)
+    pages = (event.page for event in events if isinstance(event, FollowedLog))
+    unseen = (_after(page, seen) for page in pages)
+    for page in select_lines(unseen, selector) if selection else unseen:
+        is_empty = False
+        yield page
     if is_empty:
         yield from log_pages(potluck, task.id)
+
+
+def select_lines(pages: Iterable[LogPage], selector: LineSelector) -> Iterator[LogPage]:
+    """Yields all pages, whose other fields may matter, with the selected lines."""
+    page = LogPage(None, 0, 0, [], complete=False)
+    for page in pages:
+        yield replace(page, pieces=selector.feed(page.pieces))
+    yield replace(page, pieces=selector.end(), elsewhere=False, cleared=False)
+
+
+def _after(page: LogPage, seen: LogPage) -> LogPage:
+    """The page without the pieces that were shown before."""
+    if page.attempt_id != seen.attempt_id:
+        return page
+    return replace(page, pieces=page.pieces[max(0, seen.next_offset - page.offset) :])

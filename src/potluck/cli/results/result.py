@@ -11,6 +11,7 @@ from potluck.cli.notify.notifier import NotifyOption, build_notifier
 from potluck.cli.options import (
     JsonOption,
     NewestTaskArgument,
+    OverwriteOption,
     RawOption,
     ServerOption,
     connect,
@@ -18,11 +19,13 @@ from potluck.cli.options import (
 )
 from potluck.cli.results.collect_items import ItemCollector, numbered_items
 from potluck.cli.results.fetch import (
-    describe_fetched,
+    FetchedFiles,
+    OutputDirectory,
     describe_retention,
     describe_size,
     explain_absence,
     fetch_files,
+    output_directory,
     written_bytes,
 )
 from potluck.cli.results.function_value import FunctionValue, read_function_value
@@ -44,7 +47,7 @@ from potluck.local.media_size import PICTURES, TABLES, media_type
 from potluck.model.error import Conflict
 from potluck.model.terms import TaskKind
 from potluck.model.units import show_amount, show_count, show_seconds
-from potluck.wire.consumer import TaskView
+from potluck.wire.consumer import OUTPUT_REMARK, TaskView
 from potluck.wire.files import TaskFiles
 
 if TYPE_CHECKING:
@@ -64,6 +67,7 @@ def result(
             help="Download its files into this directory; of an array, also the items' output.",
         ),
     ] = None,
+    overwrite: OverwriteOption = False,
     notify: NotifyOption = None,
     raw: RawOption = False,
     server: ServerOption = None,
@@ -79,12 +83,14 @@ def result(
     """
     at_the_end = build_notifier(notify if wait else None)
     screen = Screen(json, raw)
+    results = output_directory(output, overwrite)
     with connect(server) as potluck:
         task_id = resolve_task_to_read(potluck, task, screen)
         view = potluck.tasks.wait(task_id) if wait else _finished(potluck, task_id)
         at_the_end.tell(view, screen)
-        collector = _collector(view, output)
-        files = _files(potluck, view, output, collector, screen)
+        collector = _collector(view, results)
+        fetched = None if results is None else _fetch(potluck, view, results, collector, screen)
+        files = fetched.listing if fetched else _listed(potluck, view, screen)
         value = read_function_value(potluck, view)
         is_cleared = _is_cleared(potluck, view)
         failed = list(iter_failed_items(potluck, view.id)) if view.items else []
@@ -95,30 +101,31 @@ def result(
         shown = _show_output(potluck, view, None if is_cleared else collector, screen)
     if json:
         returned = {} if value is None else value.for_programs()
-        fetched = {} if files is None or output is None else describe_fetched(files, output)
+        saved = {} if fetched is None else fetched.as_json()
         kept = {"cleared": is_cleared, **({"failed_items": failed} if view.items else {}), **shown}
-        screen.emit({**msgspec.to_builtins(view), **kept, **fetched, **returned})
+        screen.emit({**msgspec.to_builtins(view), **kept, **saved, **returned})
 
 
-def _collector(task: TaskView, directory: Path | None) -> ItemCollector | None:
+def _collector(task: TaskView, output: OutputDirectory | None) -> ItemCollector | None:
     """None for functions, whose results are values."""
     if task.items is None or task.kind == TaskKind.FUNCTION:
         return None
-    return numbered_items(task.items.total, directory)
+    return numbered_items(task.items.total, output)
 
 
-def _files(
+def _fetch(
     potluck: "Potluck",
     task: TaskView,
-    directory: Path | None,
+    output: OutputDirectory,
     collector: ItemCollector | None,
     screen: Screen,
-) -> TaskFiles | None:
-    """Downloads the files if a directory is named; else only lists them, if there are any."""
-    if directory is not None and collector is not None:
-        return collector.fetch(potluck, task, directory, screen)
-    if directory is not None:
-        return fetch_files(potluck, task, directory, screen)
+) -> FetchedFiles:
+    if collector is not None:
+        return collector.fetch(potluck, task, output, screen)
+    return fetch_files(potluck, task, output, screen)
+
+
+def _listed(potluck: "Potluck", task: TaskView, screen: Screen) -> TaskFiles | None:
     return potluck.files.of_task(task.id) if written_bytes(task) and not screen.json else None
 
 
@@ -130,9 +137,14 @@ def _show_output(
         return {"item_output": list(collector.collect_output(potluck, task, screen))}
     if task.items is not None:
         return {}
-    stdout = _stdout(potluck, task)
+    pieces = [piece for page in log_pages(potluck, task.id) for piece in page.pieces]
+    stdout = b"".join(piece.data for piece in pieces if piece.stream == "stdout")
     if not screen.json:
         write_stdout(screen, stdout)
+        remarks = "".join(piece.text for piece in pieces if piece.stream == "potluck")
+        for line in remarks.splitlines():
+            if line.startswith(OUTPUT_REMARK):
+                screen.err.prose(f"potluck: {printable(line)}", Tone.FAINT)
     return {"stdout": stdout.decode("utf-8", "replace")}
 
 
@@ -151,11 +163,6 @@ def _is_cleared(potluck: "Potluck", task: TaskView) -> bool:
     """Whether its retention has ended and its data has been deleted."""
     is_past = task.kept_until is not None and task.kept_until < datetime.now(UTC)
     return is_past and potluck.files.of_task(task.id).cleared
-
-
-def _stdout(potluck: "Potluck", task: TaskView) -> bytes:
-    pieces = (piece for page in log_pages(potluck, task.id) for piece in page.pieces)
-    return b"".join(piece.data for piece in pieces if piece.stream == "stdout")
 
 
 def _show_facts(pane: Pane, facts: dict[str, str], value: FunctionValue | None) -> None:

@@ -14,6 +14,7 @@ from potluck.cli.options import (
     DetachOption,
     DryRunOption,
     JsonOption,
+    OverwriteOption,
     RawOption,
     ServerOption,
     expand_option_groups,
@@ -32,6 +33,7 @@ from potluck.cli.request.options import (
 from potluck.cli.request.placeholders import build_item_inputs
 from potluck.cli.request.task_kind import STDIN
 from potluck.cli.results.collect_items import ItemCollector
+from potluck.cli.results.fetch import OutputDirectory, output_directory
 from potluck.cli.tasks.dry_run import dry_run as shown_dry
 from potluck.cli.tasks.submit import show_submitted
 from potluck.cli.tasks.watch import watch
@@ -84,6 +86,7 @@ def map_items(
     items: ItemsArgument,
     words: TaskWords,
     output: ItemsOutputOption = None,
+    overwrite: OverwriteOption = False,
     detach: DetachOption = False,
     notify: NotifyOption = None,
     dry_run: DryRunOption = False,
@@ -108,8 +111,10 @@ def map_items(
     _check_order(items, words.script)
     rows = read_items(items, reading.format, task.raw["folder"])
     draft = _with_items(draft_task(words, task.of(len(rows)), screen, is_dry_run=dry_run), rows)
-    collector = _collector(rows, output)
-    collector.check_output()
+    results = output_directory(output, overwrite)
+    if results is not None:
+        results.check(screen)
+    collector = _collector(rows, results)
     at_the_end = build_notifier(None if detach else notify)
     with signed_in_client(screen, server, entry, find_project_server(context)) as potluck:
         if dry_run:
@@ -170,6 +175,6 @@ def _arguments(spec: TaskSpec) -> tuple[str, ...]:
     return (*spec.command, "{}") if len(spec.command) == 1 else spec.command
 
 
-def _collector(items: Sequence[Item], directory: Path | None) -> ItemCollector:
+def _collector(items: Sequence[Item], output: OutputDirectory | None) -> ItemCollector:
     labels = [item.label or str(number) for number, item in enumerate(items)]
-    return ItemCollector(labels, [item.value for item in items], directory)
+    return ItemCollector(labels, [item.value for item in items], output)

@@ -11,6 +11,7 @@ from potluck.cli.options import (
     DetachOption,
     DryRunOption,
     JsonOption,
+    OverwriteOption,
     RawOption,
     ServerOption,
     expand_option_groups,
@@ -18,7 +19,7 @@ from potluck.cli.options import (
 )
 from potluck.cli.request.defaults import find_project_server, get_used_defaults
 from potluck.cli.request.options import TaskOptions, TaskWords, draft_task, prepare_request
-from potluck.cli.results.fetch import check_output, warn_if_occupied
+from potluck.cli.results.fetch import output_directory
 from potluck.cli.tasks.dry_run import dry_run as shown_dry
 from potluck.cli.tasks.submit import show_submitted
 from potluck.cli.tasks.watch import watch
@@ -42,6 +43,7 @@ def run(
             rich_help_panel="Files and secrets",
         ),
     ] = None,
+    overwrite: OverwriteOption = False,
     detach: DetachOption = False,
     notify: NotifyOption = None,
     dry_run: DryRunOption = False,
@@ -68,14 +70,15 @@ def run(
     """
     screen = Screen(json, raw)
     draft = draft_task(words, task, screen, is_dry_run=dry_run)
-    check_output(output)
-    warn_if_occupied(output, screen)
+    results = output_directory(output, overwrite)
+    if results is not None:
+        results.check(screen)
     at_the_end = build_notifier(None if detach else notify)
     with signed_in_client(screen, server, entry, find_project_server(context)) as potluck:
         if dry_run:
             raise typer.Exit(shown_dry(potluck, draft, screen, get_used_defaults(context)))
         request = prepare_request(potluck, draft, screen)
         if not detach:
-            raise typer.Exit(watch(potluck, request, screen, output, at_the_end))
+            raise typer.Exit(watch(potluck, request, screen, results, at_the_end))
         submitted = potluck.tasks.submit(request)
     show_submitted(submitted, screen)

@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from itertools import islice
-from pathlib import Path
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -21,7 +20,7 @@ import msgspec
 from potluck.cli.notify.notifier import Notifier
 from potluck.cli.results.collect_items import ItemCollector
 from potluck.cli.results.fetch import (
-    describe_fetched,
+    OutputDirectory,
     describe_no_files,
     describe_size,
     fetch_files,
@@ -88,7 +87,7 @@ def watch(
     potluck: "Potluck",
     request: TaskRequest,
     screen: Screen,
-    directory: Path | None = None,
+    output: OutputDirectory | None = None,
     notifier: Notifier | None = None,
     collector: ItemCollector | None = None,
 ) -> int:
@@ -100,7 +99,7 @@ def watch(
         line.say("submitting")
         watcher = TaskWatcher(potluck, _submit(potluck, request, screen, line), screen, line)
         has_ended = watcher.watch()
-    return watcher.finish(directory, notifier or Notifier(), collector) if has_ended else 0
+    return watcher.finish(output, notifier or Notifier(), collector) if has_ended else 0
 
 
 def watch_submitted(potluck: "Potluck", task: TaskView, screen: Screen, notifier: Notifier) -> int:
@@ -232,16 +231,16 @@ class TaskWatcher:
         )
 
     def finish(
-        self, directory: Path | None, notifier: Notifier, collector: ItemCollector | None
+        self, output: OutputDirectory | None, notifier: Notifier, collector: ItemCollector | None
     ) -> int:
         """Shows the end in one line, the failed items of an array, and the files."""
         if self._screen.json:
             notifier.tell(self._task, self._screen)
             if collector is not None:
                 collector.collect(self._potluck, self._task, self._screen)
-            elif directory is not None:
-                files = fetch_files(self._potluck, self._task, directory, self._screen)
-                self._screen.emit({"event": "files", **describe_fetched(files, directory)})
+            elif output is not None:
+                files = fetch_files(self._potluck, self._task, output, self._screen)
+                self._screen.emit({"event": "files", **files.as_json()})
             self._screen.emit({"event": "finished", **msgspec.to_builtins(self._task)})
             return exit_status(self._task)
         self._output.finish_line()
@@ -252,8 +251,8 @@ class TaskWatcher:
         self._tell_failed(pane, () if collector is None else collector.values)
         if collector is not None:
             collector.collect(self._potluck, self._task, self._screen)
-        elif directory is not None:
-            fetch_files(self._potluck, self._task, directory, self._screen)
+        elif output is not None:
+            fetch_files(self._potluck, self._task, output, self._screen)
         elif written_bytes(self._task):
             self._tell_files(pane)
         return exit_status(self._task)

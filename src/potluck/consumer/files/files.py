@@ -5,8 +5,8 @@ import io
 import os
 import tempfile
 import threading
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing, suppress
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -99,14 +99,12 @@ class Files:
         directory: Path,
         attempt: int | None = None,
         on_progress: Progress | None = None,
+        *,
+        overwrite: bool = False,
     ) -> TaskFiles:
-        """Downloads the files of an attempt into the directory; present ones are skipped.
-
-        A present file with other content is not overwritten; after the downloads, an error reports
-        it and names that cannot be used here.
-        """
+        """Downloads the files of an attempt into the directory; see `bring`."""
         listing = self.of_task(task_id, attempt)
-        self.bring(listing.files, directory, task_id, on_progress)
+        self.bring(listing.files, directory, task_id, on_progress, overwrite=overwrite)
         return listing
 
     def bring(
@@ -115,27 +113,44 @@ class Files:
         directory: Path,
         task_id: str,
         on_progress: Progress | None = None,
+        *,
+        overwrite: bool = False,
     ) -> list[Path]:
-        """Downloads these files in the same way; returns their paths, in the same order."""
+        """Downloads these files; returns their paths, in the same order.
+
+        A present file with the same content is skipped. One with other content is replaced if
+        `overwrite` is set; otherwise the new file is saved in `potluck-…` in the directory, which
+        is named by the task. After the downloads, an error reports names that cannot be used here.
+        """
         if files:
             _make_directory(directory)
-        targets, errors = _choose_targets(files, directory)
+        unique, errors = _check_names(files, directory)
         total = _TotalProgress(on_progress, sum(file.blob.size_bytes for file in files))
+        places: dict[str, Path] = {}
 
-        def bring(job: tuple[BlobRef, Path]) -> None:
-            blob, target = job
-            progress = total.for_file()
-            if not target.exists():
-                download(self._transport, blob, target, progress)
+        def bring(file: NamedFile) -> None:
+            blob, progress = file.blob, total.for_file()
+            try:
+                place, is_present = choose_place(
+                    directory,
+                    file.path,
+                    task_id,
+                    lambda present: _has_content(present, blob),
+                    overwrite=overwrite,
+                )
+            except BadSettings as error:
+                errors.append(error)
                 return
-            if not _has_content(target, blob):
-                errors.append(_occupied(target, task_id))
-            progress(blob.size_bytes, blob.size_bytes)
+            if is_present:
+                progress(blob.size_bytes, blob.size_bytes)
+            else:
+                download(self._transport, blob, place, progress)
+            places[file.path] = place
 
-        map_in_threads(bring, targets)
+        map_in_threads(bring, unique)
         if errors:
             raise _combined(errors, len(files))
-        return [target for _, target in targets]
+        return [places[file.path] for file in files]
 
     def _page(self, task_id: str, attempt: int | None, cursor: str | None) -> TaskFiles:
         query = {"attempt": attempt, "cursor": cursor}
@@ -177,31 +192,73 @@ def _make_directory(directory: Path) -> None:
         ) from error
 
 
-def _choose_targets(
+def _check_names(
     files: Iterable[NamedFile], directory: Path
-) -> tuple[list[tuple[BlobRef, Path]], list[BadSettings]]:
-    """The path of each file, and an error for each file that cannot have one."""
-    targets: dict[Path, BlobRef] = {}
+) -> tuple[list[NamedFile], list[BadSettings]]:
+    """The files that have a place of their own, and an error for each other one."""
+    unique: dict[Path, NamedFile] = {}
     errors = []
     for file in files:
         try:
-            if above := targets.keys() & set((directory / file.path).parents):
+            if above := unique.keys() & set((directory / file.path).parents):
                 raise _below_a_file(file.path, above.pop())
-            target = resolve_target(directory, file.path)
-            if targets.setdefault(target, file.blob) != file.blob:
+            with suppress(Obstructed):  # its directories come first
+                resolve_target(directory, file.path)
+            if unique.setdefault(directory / file.path, file).blob != file.blob:
                 raise BadSettings(
                     f"The task left two different files named {file.path!r}.",
                     "Only the first was downloaded. A correct node does not report a name twice.",
                 )
         except BadSettings as error:
             errors.append(error)
-    return [(blob, target) for target, blob in targets.items()], errors
+    return list(unique.values()), errors
+
+
+class Obstructed(Exception):
+    """Something is in the place of a file; `error` is for the user."""
+
+    def __init__(self, detail: str, hint: str) -> None:
+        super().__init__(detail)
+        self.error = BadSettings(detail, hint)
+
+
+def choose_place(
+    directory: Path, path: str, task_id: str, is_same: Callable[[Path], bool], *, overwrite: bool
+) -> tuple[Path, bool]:
+    """The place of a task's file, and whether the file is there already.
+
+    Without `overwrite` a file with other content keeps its place, and so does in any case what is
+    not a file.
+    """
+    for name in (path, f"{aside_name(task_id)}/{path}"):
+        try:
+            place = resolve_target(directory, name)
+        except Obstructed as error:
+            obstructed = error
+            continue
+        if not place.exists():
+            return place, False
+        if is_same(place):
+            return place, True
+        if overwrite:
+            return place, False
+        obstructed = Obstructed(
+            f"{place} exists already with other content; it was not replaced.",
+            f"Move it away, or choose another directory: `potluck result {task_id} -o DIR`.",
+        )
+    raise obstructed.error
+
+
+def aside_name(task_id: str) -> str:
+    """The directory for files whose places are taken."""
+    return f"potluck-{task_id[-8:]}"
 
 
 def resolve_target(directory: Path, path: str) -> Path:
     """The target of a task's file. Its name is untrusted, and must not lead out of the directory.
 
-    Links below the directory are not followed, since a name could have been chosen to use one.
+    Links below the directory are not followed, since a name could have been chosen to use one:
+    raises Obstructed, and BadSettings for a name that leads out.
     """
     target = directory / path
     try:
@@ -217,7 +274,7 @@ def resolve_target(directory: Path, path: str) -> Path:
                 "A correct node does not report such a name: do not trust that node.",
             )
         if link := next((step for step in steps if step.is_symlink()), None):
-            raise BadSettings(
+            raise Obstructed(
                 f"The path of {path!r} contains a link: {link}. Links are not followed.",
                 "Remove the link, or choose an empty directory.",
             )
@@ -225,7 +282,7 @@ def resolve_target(directory: Path, path: str) -> Path:
         if target.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     except OSError as error:
-        raise BadSettings(
+        raise Obstructed(
             f"{path!r} cannot be created in {directory}: {error.strerror}.",
             "Choose an empty directory that you may write to.",
         ) from error
@@ -245,13 +302,6 @@ def _path_steps(target: Path, directory: Path) -> list[Path] | None:
     if ".." in parts:
         return None
     return [directory.joinpath(*parts[:depth]) for depth in range(1, len(parts) + 1)]
-
-
-def _occupied(target: Path, task_id: str) -> BadSettings:
-    return BadSettings(
-        f"{target} exists already with other content; it was not overwritten.",
-        f"Move it away, or choose another directory: `potluck result {task_id} -o DIR`.",
-    )
 
 
 def _combined(errors: list[BadSettings], count: int) -> BadSettings:

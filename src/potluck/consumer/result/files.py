@@ -54,13 +54,23 @@ class ResultFile:
     def read_text(self, encoding: str = "utf-8", errors: str = "strict") -> str:
         return self.read_bytes().decode(encoding, errors)
 
-    def download(self, directory: str | Path = ".", on_progress: Progress | None = None) -> Path:
+    def download(
+        self,
+        directory: str | Path = ".",
+        on_progress: Progress | None = None,
+        *,
+        overwrite: bool = False,
+    ) -> Path:
         """Downloads it into the directory, under its own path, and returns where it is.
 
-        A present copy is not downloaded again, an interrupted download resumes, and a present file
-        with other content is an error.
+        A present copy is not downloaded again, and an interrupted download resumes. A present file
+        with other content is replaced if `overwrite` is set; otherwise this one is saved in
+        `potluck-…` in the directory, named by the task.
         """
-        return self._files.bring([self._named], Path(directory), self._task_id, on_progress)[0]
+        (place,) = self._files.bring(
+            [self._named], Path(directory), self._task_id, on_progress, overwrite=overwrite
+        )
+        return place
 
     def __repr__(self) -> str:
         return f"<ResultFile {self.path!r}, {self.size_bytes:,} bytes>"
@@ -122,14 +132,22 @@ class ResultFiles(Sequence[ResultFile]):
         return [file for file in self if file.is_table]
 
     def download(
-        self, directory: str | Path = ".", on_progress: Progress | None = None
+        self,
+        directory: str | Path = ".",
+        on_progress: Progress | None = None,
+        *,
+        overwrite: bool = False,
     ) -> list[Path]:
         """Downloads all files into the directory, several at a time, and returns their paths.
 
-        Hashes are verified, present files are skipped, interrupted downloads resume.
+        Hashes are verified, present files are skipped, interrupted downloads resume. Present files
+        with other content are replaced if `overwrite` is set; otherwise the new ones are saved in
+        `potluck-…` in the directory, named by the task.
         """
         files = self._fetched().files
-        return self._files.bring(files, Path(directory), self._task_id, on_progress)
+        return self._files.bring(
+            files, Path(directory), self._task_id, on_progress, overwrite=overwrite
+        )
 
     def __repr__(self) -> str:
         if self._listing is None:

@@ -1,8 +1,10 @@
 """The log and the values of an attempt, fetched page by page as they are read."""
 
 from collections.abc import Iterator
+from datetime import datetime
 
 from potluck.consumer.http.transport import Transport, call_api
+from potluck.consumer.result.log_lines import LineSelection, LineSelector
 from potluck.consumer.tasks import Tasks
 from potluck.model.error import NotFound
 from potluck.model.ids import TaskId
@@ -89,6 +91,20 @@ class Log:
         for _ in self:
             break
         return self._is_cleared
+
+    def lines(
+        self,
+        *streams: str,
+        tail: int | None = None,
+        since: datetime | None = None,
+        grep: str | None = None,
+    ) -> list[str]:
+        """Lines of these streams, by default of all: the last ones, those that the server received
+        since a time, or those that contain a text."""
+        selector = LineSelector(LineSelection(tail, since, grep))
+        pieces = (piece for piece in self if not streams or piece.stream in streams)
+        selected = selector.feed(pieces) + selector.end()
+        return [line.text.rstrip("\r\n") for line in selected]
 
     def read_bytes(self, stream: str = "stdout") -> bytes:
         """The exact bytes of a stream."""

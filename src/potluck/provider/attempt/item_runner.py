@@ -7,15 +7,13 @@ the sandbox, too, but keeps its outcome. After a recall, the running item gets n
 further one starts. Items are not isolated from each other: they are code of one consumer. An image
 may lack Python, so each item of an image has a sandbox of its own.
 
-The output files of an item are collected before its outcome counts. An item that alone writes more
-than the task's log limit fails. The output of all items together is kept up to the same limit, each
-under a title line; the rest is dropped with a mark, and fails no item.
+The output files of an item are collected before its outcome counts. The items share the task's log
+limit; the output of each has a title line.
 """
 
 import asyncio
 import json
 import socket
-import sys
 import time
 from collections import deque
 from collections.abc import Callable
@@ -29,11 +27,10 @@ from msgspec.structs import replace
 
 from potluck.model.blob import Value
 from potluck.model.item_input import MOST_ITEM_BYTES, ItemInputs
-from potluck.model.task import MIB, EndReason
+from potluck.model.task import EndReason
 from potluck.model.task_spec import FunctionSpec, ScriptSpec
 from potluck.provider.attempt.item_blame import Blame, assign_blame
 from potluck.provider.attempt.kinds import PreparedAttempt
-from potluck.provider.attempt.mask import LogWriter
 from potluck.provider.files.work_directory import AttemptFiles, InputFiles
 from potluck.provider.functions.arguments import Arguments
 from potluck.provider.one_line import one_line
@@ -60,52 +57,6 @@ _SPARE_SECONDS = 60.0
 _ALL_DONE = RunOutcome(EndReason.COMPLETED, "all items have an outcome")
 _SPOILT = RunOutcome(EndReason.SANDBOX_FAILED, "the remaining items need a new directory")
 _INTERFERED = RunOutcome(EndReason.SIGNAL, "it interfered with the process that runs the items")
-
-
-class ItemLog:
-    """Written to by one item at a time."""
-
-    def __init__(self, log: LogWriter, limit_bytes: int) -> None:
-        self._log = log
-        self._limit_bytes = limit_bytes
-        self._kept_bytes = 0
-        self._item_bytes = 0
-        self._item: int | None = None
-        self._is_titled = True
-        self._is_full = False
-        self._over: Callable[[RunOutcome], None] = _ignore
-
-    def begin(self, item: int, over: Callable[[RunOutcome], None] | None = None) -> None:
-        """Assigns further output to this item; `over` is called if it writes too much."""
-        self._item, self._over = item, over or _ignore
-        self._item_bytes, self._is_titled = 0, False
-
-    async def write(self, stream: str, data: bytes) -> None:
-        self._item_bytes += len(data)
-        if self._item_bytes > self._limit_bytes:
-            self._over(RunOutcome(EndReason.LOG_LIMIT, f"it wrote more than {self._limit}"))
-        kept = data[: self._limit_bytes - self._kept_bytes]
-        self._kept_bytes += len(kept)
-        if kept:
-            await self._title()
-            await self._log.write(stream, kept)
-        if len(kept) < len(data) and not self._is_full:
-            self._is_full = True
-            await self._log.remark(f"the items wrote more than {self._limit}; the rest is dropped")
-
-    async def _title(self) -> None:
-        """Only for items that write anything."""
-        if not self._is_titled:
-            self._is_titled = True
-            await self._log.remark(f"item {self._item}:")
-
-    @property
-    def _limit(self) -> str:
-        return f"{self._limit_bytes / MIB:g} MiB of log"
-
-
-def _ignore(_: RunOutcome) -> None:
-    """Before the first item; also for an item with a sandbox, and so a limit, of its own."""
 
 
 class ItemSource:
@@ -168,7 +119,7 @@ class RangeRun:
         )
         self._porter = porter
         self._started: Started = job.started
-        self._log = ItemLog(job.log, grant.limits.log_bytes)
+        self._log = job.log
         self._recall = job.recall
         assert not isinstance(grant.spec, FunctionSpec), "functions are called, not run"
         self._given = ItemSource(grant.spec.inputs, job.inputs, grant.items_total)
@@ -223,7 +174,7 @@ class RangeRun:
         item = self._left[0]
         inputs, shared = self._given.of(item), self._confinement
         self._porter.begin(item)
-        self._log.begin(item)
+        await self._log.begin_item(item)
         self._began = time.monotonic()
         return await driver.run(
             replace(
@@ -247,7 +198,6 @@ class RangeRun:
             command=(interpreter, "-u", "-c", source, scope, manner, *words),
             own_processes=1,
             seconds=self._limits.run_seconds * len(self._left) + _SPARE_SECONDS,
-            log_bytes=sys.maxsize,
         )
 
     async def talk(self, view: RunView) -> RunOutcome | None:
@@ -282,7 +232,7 @@ class RangeRun:
         """The loop's answer, or the limit it exceeded; empty if the loop has ended."""
         self._began = time.monotonic()
         self._porter.begin(item)
-        self._log.begin(item, self._resolve)
+        await self._log.begin_item(item)
         try:
             self._channel.send(self._given.told(item))
             async with asyncio.timeout(self._limits.run_seconds):

@@ -66,7 +66,6 @@ def confine(job: PreparedAttempt, command: Sequence[str], image: str | None = No
         processes=grant.limits.processes,
         cores=grant.requirements.cores,
         seconds=grant.limits.run_seconds,
-        log_bytes=grant.limits.log_bytes,
         environment={
             **grant.spec.environment,
             **grant.secrets,

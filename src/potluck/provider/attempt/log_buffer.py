@@ -121,7 +121,7 @@ class LogBuffer:
     def pieces(self) -> int:
         return self.spool.pieces
 
-    async def write(self, stream: str, data: bytes) -> None:
+    def add(self, stream: str, data: bytes) -> None:
         if not data:
             return
         self._part(stream).extend(data)
@@ -133,7 +133,7 @@ class LogBuffer:
 
     async def remark(self, sentence: str) -> None:
         """Writes a line of the platform, in the stream `potluck`."""
-        await self.write("potluck", f"{sentence}\n".encode())
+        self.add("potluck", f"{sentence}\n".encode())
 
     def flush(self) -> None:
         """Writes the buffer to disk and wakes the upload."""

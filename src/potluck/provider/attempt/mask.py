@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Protocol
 
 from potluck.model.bounded_types import LEAST_MASKED_CHARACTERS
-from potluck.provider.attempt.log_buffer import LogBuffer
+from potluck.provider.attempt.log_limit import LimitedLog
 
 _STARS = b"***"
 
@@ -101,7 +101,7 @@ class LogWriter(Protocol):
 
     async def remark(self, sentence: str) -> None: ...
 
-    def flush(self) -> None: ...
+    async def begin_item(self, item: int) -> None: ...
 
 
 class MaskedLog:
@@ -109,7 +109,7 @@ class MaskedLog:
     is held back until more comes, or `close`.
     """
 
-    def __init__(self, log: LogBuffer, mask: Mask) -> None:
+    def __init__(self, log: LimitedLog, mask: Mask) -> None:
         self._log = log
         self._mask = mask
         self._waiting: dict[str, bytes] = {}
@@ -124,9 +124,14 @@ class MaskedLog:
     async def remark(self, sentence: str) -> None:
         await self._log.remark(self._mask.text(sentence))
 
+    async def begin_item(self, item: int) -> None:
+        await self._flush()
+        await self._log.begin_item(item)
+
     async def close(self) -> None:
+        await self._flush()
+        await self._log.close()
+
+    async def _flush(self) -> None:
         for stream in list(self._waiting):
             await self._log.write(stream, self._mask.data(self._waiting.pop(stream)))
-
-    def flush(self) -> None:
-        self._log.flush()

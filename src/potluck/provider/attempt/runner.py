@@ -19,6 +19,7 @@ from potluck.model.usage import Usage
 from potluck.provider.attempt.item_runner import RangeRun
 from potluck.provider.attempt.kinds import PreparedAttempt, Tell, dependencies_of, plan_of
 from potluck.provider.attempt.log_buffer import LogBuffer
+from potluck.provider.attempt.log_limit import limited_log
 from potluck.provider.attempt.mask import Mask, MaskedLog
 from potluck.provider.attempt.unsent_results import Outcomes
 from potluck.provider.attempt.usage_meter import DeviceMeter, ReadSpent, no_usage, usage_of
@@ -106,7 +107,7 @@ class Runner:
     ) -> Finished:
         began = time.monotonic()
         recall = recall or StopRequest()
-        masked = MaskedLog(log, Mask(grant.secrets.values()))
+        masked = MaskedLog(limited_log(log, grant.limits), Mask(grant.secrets.values()))
 
         def failed(reason: EndReason, detail: str) -> Finished:
             return _failed(grant, reason, detail, time.monotonic() - began)
@@ -196,10 +197,13 @@ class Runner:
         plan = plan_of(job, spec)
         porter = AttemptFiles(job, plan.puts)
         if job.grant.items_total is not None:
-            return await self._run_items(RangeRun(job, plan.confinement, porter), job)
-        return await self._driver.run(
-            plan.confinement, job.log.write, job.started, recall=job.recall, errand=porter
-        )
+            outcome = await self._run_items(RangeRun(job, plan.confinement, porter), job)
+        else:
+            outcome = await self._driver.run(
+                plan.confinement, job.log.write, job.started, recall=job.recall, errand=porter
+            )
+        await porter.tell_lost()
+        return outcome
 
     async def _run_items(self, run: RangeRun, job: PreparedAttempt) -> RunOutcome:
         """Reports outcomes as they gather, also those of a range that is stopped half-way."""

@@ -12,7 +12,7 @@ import uv
 
 from potluck.model.error import StartFailed
 from potluck.model.script import ScriptMetadata
-from potluck.model.task import MIB, EndReason
+from potluck.model.task import EndReason
 from potluck.provider.dependencies import proxy_forwarder
 from potluck.provider.dependencies.directory_size import watch_size
 from potluck.provider.dependencies.egress_proxy import Proxy, ProxyLimits
@@ -175,7 +175,6 @@ class Installer:
             processes=self._settings.processes,
             cores=self._settings.cores,
             seconds=86_400.0,  # the preparer limits the time of all steps together
-            log_bytes=16 * MIB,
             environment=self._variables(),
             files=program | files,
             mounts=(

@@ -7,7 +7,7 @@ a line in the log; the outcome counts all the same.
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from potluck.model.blob import INLINE_BYTES, MOST_OUTPUT_FILES
@@ -16,9 +16,11 @@ from potluck.model.ids import AttemptId
 from potluck.provider.attempt.log_buffer import LogBuffer
 from potluck.provider.event import Event, LeaseLost, ParcelsShipped, ValueRefused
 from potluck.provider.files.blob_transfer import AttemptTransfers
+from potluck.provider.files.new_files import NewFiles
 from potluck.provider.files.outbox import DiskFull, Outbox, OutboxEntry, OutputRole
-from potluck.provider.files.walk import SkippedPaths, walk
+from potluck.provider.files.walk import SkippedPaths, WalkedEntry, walk
 from potluck.provider.sandbox.driver import WorkDirectory
+from potluck.wire.consumer import OUTPUT_REMARK
 from potluck.wire.files import AddedFile
 
 OUTPUT_NAME = "output"
@@ -33,15 +35,48 @@ def collect_outputs(
     prefix: str = "",
     directory: str = OUTPUT_NAME,
 ) -> list[str]:
-    """Returns sentences for the task's owner about omitted files.
+    """Copies the output directory; returns sentences for the task's owner about omitted files."""
+    skipped = SkippedPaths()
+    return _copy(walk(work.descriptor, directory, skipped), outbox, most_bytes, prefix, skipped)
+
+
+def collect_new_files(
+    work: WorkDirectory, outbox: Outbox, most_bytes: int, prefix: str, new: NewFiles
+) -> list[str]:
+    """Copies the new files that the task wants to keep, under their paths."""
+    skipped, doubled = SkippedPaths(), SkippedPaths()
+    taken = {parcel.path for parcel in outbox.parcels if parcel.role is OutputRole.OUTPUT}
+
+    def untaken() -> Iterator[WalkedEntry]:
+        for entry in new.kept(work):
+            if f"{prefix}{entry.path}" in taken:
+                doubled.add(entry.path)
+            else:
+                yield entry
+
+    remarks = _copy(untaken(), outbox, most_bytes, prefix, skipped)
+    if doubled.count:
+        why = "left out, as files in $POTLUCK_OUTPUT have the same names"
+        remarks.append(f"{OUTPUT_REMARK}{why}: {doubled.listed()}")
+    return remarks
+
+
+def _copy(
+    entries: Iterable[WalkedEntry],
+    outbox: Outbox,
+    most_bytes: int,
+    prefix: str,
+    skipped: SkippedPaths,
+) -> list[str]:
+    """Returns sentences about omitted files.
 
     A sparse file can be larger than the task's disk; it is omitted, since it would fill this
     machine's disk instead.
     """
-    skipped, too_large, no_room = SkippedPaths(), SkippedPaths(), SkippedPaths()
+    too_large, no_room = SkippedPaths(), SkippedPaths()
     most_files = MOST_OUTPUT_FILES - len(outbox)
     taken = left = 0
-    for entry in walk(work.descriptor, directory, skipped):
+    for entry in entries:
         if entry.is_directory:
             continue
         left += 1
@@ -72,7 +107,7 @@ def collect_outputs(
     ]
     if left > most_files:
         remarks.append(f"only the first {MOST_OUTPUT_FILES} files are kept")
-    return [f"output: {remark}" for remark in remarks]
+    return [f"{OUTPUT_REMARK}{remark}" for remark in remarks]
 
 
 def _content(descriptor: int, left: int) -> Iterator[bytes]:

@@ -6,7 +6,7 @@ ever opened, even if the task moves directories meanwhile.
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import islice
 
 from msgspec import Struct
@@ -67,11 +67,13 @@ class SkippedPaths(Struct):
         return f"{shown} and {more} more" if more else shown
 
 
-def walk(top: int, below: str, skipped: SkippedPaths) -> Iterator[WalkedEntry]:
+def walk(
+    top: int, below: str, skipped: SkippedPaths, without: Collection[str] = ()
+) -> Iterator[WalkedEntry]:
     """All regular files and directories in the directory `below` the open one, in order.
 
     Directories come before their content. Other types, unreadable entries and unusable names are
-    skipped and noted.
+    skipped and noted. Directories at the paths `without` are not entered.
     """
     try:
         descriptor = os.open(below, DIRECTORY, dir_fd=top)
@@ -81,7 +83,7 @@ def walk(top: int, below: str, skipped: SkippedPaths) -> Iterator[WalkedEntry]:
         skipped.add(below)
         return
     try:
-        yield from _walk(descriptor, "", skipped)
+        yield from _walk(descriptor, "", skipped, without)
     finally:
         os.close(descriptor)
 
@@ -101,7 +103,9 @@ def is_empty(top: int, below: str) -> bool:
         os.close(descriptor)
 
 
-def _walk(directory: int, above: str, skipped: SkippedPaths) -> Iterator[WalkedEntry]:
+def _walk(
+    directory: int, above: str, skipped: SkippedPaths, without: Collection[str]
+) -> Iterator[WalkedEntry]:
     for name in _names(directory):
         path = f"{above}{name}"
         try:
@@ -113,8 +117,8 @@ def _walk(directory: int, above: str, skipped: SkippedPaths) -> Iterator[WalkedE
             skipped.add(path)
             continue
         yield WalkedEntry(path, directory, name, status)
-        if is_directory:
-            yield from _walk_into(directory, name, path, skipped)
+        if is_directory and path not in without:
+            yield from _walk_into(directory, name, path, skipped, without)
 
 
 def _names(directory: int) -> list[str]:
@@ -123,14 +127,16 @@ def _names(directory: int) -> list[str]:
         return sorted(entry.name for entry in islice(entries, _MOST_NAMES))
 
 
-def _walk_into(parent: int, name: str, path: str, skipped: SkippedPaths) -> Iterator[WalkedEntry]:
+def _walk_into(
+    parent: int, name: str, path: str, skipped: SkippedPaths, without: Collection[str]
+) -> Iterator[WalkedEntry]:
     try:
         descriptor = os.open(name, DIRECTORY, dir_fd=parent)
     except OSError:
         skipped.add(path)
         return
     try:
-        yield from _walk(descriptor, f"{path}/", skipped)
+        yield from _walk(descriptor, f"{path}/", skipped, without)
     finally:
         os.close(descriptor)
 

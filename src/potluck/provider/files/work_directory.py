@@ -9,14 +9,17 @@ from msgspec import Struct
 
 from potluck.model.blob import BlobRef
 from potluck.model.task import EndReason
+from potluck.model.task_spec import FunctionSpec
 from potluck.provider.attempt.checkpoint import NAME as CHECKPOINT_NAME
 from potluck.provider.attempt.checkpoint import Checkpoints
 from potluck.provider.attempt.kinds import PreparedAttempt
 from potluck.provider.files.in_thread import run_in_thread
-from potluck.provider.files.output_upload import OUTPUT_NAME, collect_outputs
+from potluck.provider.files.new_files import NewFiles
+from potluck.provider.files.output_upload import OUTPUT_NAME, collect_new_files, collect_outputs
 from potluck.provider.files.unpack import make_directory, put_file, unpack
 from potluck.provider.files.walk import is_empty
 from potluck.provider.sandbox.driver import WorkDirectory
+from potluck.wire.consumer import OUTPUT_REMARK
 
 
 class InputFiles(Struct, frozen=True):
@@ -42,6 +45,14 @@ class AttemptFiles:
         self._checkpoints = Checkpoints(
             job.freight, job.log, grant.limits.checkpoint_seconds, self._room_bytes
         )
+        spec = grant.spec
+        # The directory of a function is that of an interpreter, which serves many attempts.
+        self._new: NewFiles | None = None
+        if not isinstance(spec, FunctionSpec):
+            mounted = (file.path for file in spec.files)
+            self._new = NewFiles(grant.limits.keep, (OUTPUT_NAME, CHECKPOINT_NAME, *mounted))
+        self._looked_at: int | None = None  # the item whose new files were counted
+        self._has_looked = False
         self.begin(None)
 
     def begin(self, item: int | None) -> None:
@@ -71,8 +82,21 @@ class AttemptFiles:
 
     async def collect(self, work: WorkDirectory, directory: str = OUTPUT_NAME) -> None:
         """Collects the output directory; in an array, as the files of the current item."""
-        if directory in self._collecting or not is_empty(work.descriptor, directory):
+        is_known = directory in self._collecting
+        if is_known or self._looks_for_new or not is_empty(work.descriptor, directory):
             await self._once(directory, self._collect(work, directory))
+
+    async def tell_lost(self) -> None:
+        """Names new files that were not kept, at the end of the attempt; of an array, those of its
+        first item."""
+        whose = "" if self._looked_at is None else f" of item {self._looked_at}"
+        if self._new is not None and (sentence := self._new.describe_lost(whose)):
+            await self._job.log.remark(f"{OUTPUT_REMARK}{sentence}")
+
+    @property
+    def _looks_for_new(self) -> bool:
+        """To keep them, or for one sentence at the end: every item would take too long."""
+        return self._new is not None and (bool(self._new.patterns) or not self._has_looked)
 
     async def _once(self, directory: str, collecting: Coroutine[Any, Any, None]) -> None:
         """A run that ends during a collection waits for it, and collects nothing twice."""
@@ -86,9 +110,14 @@ class AttemptFiles:
     async def _collect(self, work: WorkDirectory, directory: str) -> None:
         prefix = "" if self.item is None else f"{self.item}/"
         outbox = self._job.freight.outbox
+        new = self._new if self._looks_for_new else None
+        if not self._has_looked:
+            self._has_looked, self._looked_at = True, self.item
 
         def copy(there: WorkDirectory) -> list[str]:
             remarks = collect_outputs(there, outbox, self._room_bytes, prefix, directory)
+            if new is not None:
+                remarks += collect_new_files(there, outbox, self._room_bytes, prefix, new)
             outbox.sync()
             return remarks
 
@@ -108,6 +137,8 @@ class AttemptFiles:
             self._checkpoints.restore(work, archive)
         for path, content in self._puts.items():
             put_file(work, path, content, self._room_bytes)
+        if self._new is not None:
+            self._new.note(work)
 
 
 def _retrieve_exception(collecting: asyncio.Task[None]) -> None:

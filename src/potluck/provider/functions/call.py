@@ -37,8 +37,7 @@ class FunctionCall:
         self._arguments = arguments
         self._flush_seconds = flush_seconds
         self._porter = AttemptFiles(job, {})
-        self._log = SessionLog(job, self._log_limit_reached)
-        self._interpreter: Interpreter | None = None
+        self._log = SessionLog(job)
 
     async def to_its_end(
         self, pool: WarmPool, key: WarmKey, confinement: Confinement
@@ -47,7 +46,6 @@ class FunctionCall:
         borrower = Borrower(attempt_id, self._log.write, self._porter, self._job.recall)
         try:
             async with pool.lend(key, confinement, borrower) as interpreter:
-                self._interpreter = interpreter
                 return await self._run(interpreter)
         except InterpreterBroken as broken:
             return broken.ended
@@ -116,7 +114,3 @@ class FunctionCall:
         value = await asyncio.to_thread(outbox.keep_value, data)
         outbox.announce()
         return value
-
-    async def _log_limit_reached(self, exceeded: RunOutcome) -> None:
-        if self._interpreter is not None:
-            self._interpreter.touch(exceeded)

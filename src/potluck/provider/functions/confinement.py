@@ -1,6 +1,5 @@
 """The sandbox of an interpreter: that of its first attempt, plus `interpreter_main`."""
 
-import sys
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -32,7 +31,6 @@ def confine_function(job: PreparedAttempt) -> Confinement:
         environment=variables,
         mounts=(*plain.mounts, *own_mounts),
         seconds=_SECONDS,
-        log_bytes=sys.maxsize,
         own_processes=_OWN_PROCESSES,
     )
 

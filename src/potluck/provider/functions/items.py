@@ -57,7 +57,7 @@ class FunctionItems:
         self._arguments = arguments
         self._flush_seconds = flush_seconds
         self._porter = AttemptFiles(job, {})
-        self._log = SessionLog(job, _ignore_log_limit)
+        self._log = SessionLog(job)
         self._outcomes = Outcomes(job.grant.attempt_id, self._tell, flush_seconds)
         self._left = deque(job.grant.items)
         self._is_careful = job.grant.limits.run_seconds < _SHORT_SECONDS
@@ -300,7 +300,3 @@ class FunctionItems:
         return replace(
             total, reason=broken.reason, exit_code=broken.exit_code, detail=broken.detail
         )
-
-
-async def _ignore_log_limit(_: RunOutcome) -> None:
-    """Items share one log; when it is full, the rest is dropped and no item fails."""

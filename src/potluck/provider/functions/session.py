@@ -6,13 +6,13 @@ Exceptions of functions arrive from the sandbox as untrusted plain data.
 import asyncio
 import struct
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Iterable
 from contextlib import closing
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from potluck.model.task import MIB, EndReason
+from potluck.model.task import EndReason
 from potluck.model.task_spec import FunctionSpec
 from potluck.provider.attempt.kinds import PreparedAttempt
 from potluck.provider.attempt.mask import Mask
@@ -194,22 +194,12 @@ class InterpreterSession:
 
 
 class SessionLog:
-    """The output of a session, up to the task's limit; calls `over` once when it is reached."""
+    """Counts the output of a session."""
 
-    def __init__(self, job: PreparedAttempt, over: Callable[[RunOutcome], Awaitable[None]]) -> None:
+    def __init__(self, job: PreparedAttempt) -> None:
         self._log = job.log
-        self._limit_bytes = job.grant.limits.log_bytes
-        self._over = over
-        self._is_cut = False
         self.total_bytes = 0
 
     async def write(self, stream: str, data: bytes) -> None:
-        kept = data[: self._limit_bytes - self.total_bytes]
-        self.total_bytes += len(kept)
-        if kept:
-            await self._log.write(stream, kept)
-        if len(kept) < len(data) and not self._is_cut:
-            self._is_cut = True
-            sentence = f"the log limit of {self._limit_bytes / MIB:g} MiB was reached"
-            await self._log.remark(f"{sentence}; the rest is cut")
-            await self._over(RunOutcome(EndReason.LOG_LIMIT, sentence))
+        self.total_bytes += len(data)
+        await self._log.write(stream, data)

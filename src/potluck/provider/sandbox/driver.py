@@ -87,7 +87,6 @@ class Confinement(Struct, frozen=True):
     processes: int
     cores: int
     seconds: float
-    log_bytes: int
     environment: dict[str, str] = {}
     files: dict[str, bytes] = {}  # relative to the work directory; plain names only
     mounts: tuple[Mount, ...] = ()
@@ -114,7 +113,6 @@ class RunOutcome(Struct, frozen=True):
 
 
 # Called with "stdout" or "stderr" and bytes as they arrive; awaiting it applies back-pressure.
-# When the log is truncated, called once more with "potluck" and a line that says so.
 Output = Callable[[str, bytes], Awaitable[None]]
 # Called once, when the command has been started.
 Started = Callable[[], Awaitable[None]]
@@ -275,7 +273,6 @@ def make_trial(name: str, *arguments: str) -> Confinement:
         processes=16,
         cores=1,
         seconds=60.0,
-        log_bytes=65_536,
     )
 
 

@@ -118,8 +118,6 @@ async def _wait_for_end(
             await asyncio.wait(awaited, return_when=asyncio.FIRST_COMPLETED)
             if pumping.done():
                 pumping.result()  # an exception of the receiver ends the run
-                if log.is_cut:
-                    return log_limit_outcome(log)
             if talking.done() and (outcome := talking.result()) is not None:
                 return outcome
             if attending.done():
@@ -139,7 +137,3 @@ async def _stop_gracefully(handles: RunHandles) -> None:
     await handles.recall.asked()
     handles.terminate()
     await handles.recall.grace_over()
-
-
-def log_limit_outcome(log: OutputPump) -> RunOutcome:
-    return RunOutcome(EndReason.LOG_LIMIT, log.cut_sentence)

@@ -1,7 +1,6 @@
-"""Passes on the output of a run as it arrives, up to a limit.
+"""Passes on the output of a run as it arrives.
 
-Bytes are not decoded. A slow receiver slows down the run (its pipe fills) and nothing else. At the
-limit the log is truncated at the exact byte and marked once with a line of our own.
+Bytes are not decoded. A slow receiver slows down the run (its pipe fills) and nothing else.
 """
 
 import asyncio
@@ -10,7 +9,6 @@ import os
 import termios
 from array import array
 
-from potluck.model.task import MIB
 from potluck.provider.sandbox.driver import Output, cancel_all, wait_readable
 
 PIECE_BYTES = 65_536
@@ -19,15 +17,13 @@ PIECE_BYTES = 65_536
 class OutputPump:
     """Both streams of one run."""
 
-    def __init__(self, output: Output, limit_bytes: int) -> None:
+    def __init__(self, output: Output) -> None:
         self._output = output
-        self._limit_bytes = limit_bytes
         self._descriptors: tuple[int, ...] = ()
         self.total_bytes = 0
-        self.is_cut = False
 
     async def pump(self, stdout: int, stderr: int) -> None:
-        """Returns when both streams have ended, or with `is_cut` set at the limit."""
+        """Returns when both streams have ended."""
         self._descriptors = (stdout, stderr)
         streams = [
             asyncio.create_task(self._pump_one("stdout", stdout)),
@@ -37,9 +33,6 @@ class OutputPump:
             done, _ = await asyncio.wait(streams, return_when=asyncio.FIRST_EXCEPTION)
             for stream in done:
                 stream.result()
-        except _LimitReached:
-            await cancel_all(*streams)
-            await self._mark_cut()
         finally:
             self._descriptors = ()
             await cancel_all(*streams)
@@ -60,27 +53,8 @@ class OutputPump:
                 continue
             if not data:
                 return
-            await self._pass_on(stream, data)
-
-    async def _pass_on(self, stream: str, data: bytes) -> None:
-        kept = data[: self._limit_bytes - self.total_bytes]
-        self.total_bytes += len(kept)
-        if kept:
-            await self._output(stream, kept)
-        if len(kept) < len(data):
-            raise _LimitReached
-
-    async def _mark_cut(self) -> None:
-        self.is_cut = True
-        await self._output("potluck", f"{self.cut_sentence}; the rest is cut\n".encode())
-
-    @property
-    def cut_sentence(self) -> str:
-        return f"the log limit of {self._limit_bytes / MIB:g} MiB was reached"
-
-
-class _LimitReached(Exception):
-    """The streams together are over the limit; neither is read further."""
+            self.total_bytes += len(data)
+            await self._output(stream, data)
 
 
 def _unread_bytes(descriptor: int) -> int:

@@ -46,7 +46,6 @@ from potluck.provider.sandbox.limits import (
     check_memory,
     check_processes,
     check_time,
-    log_limit_outcome,
     supervise,
 )
 from potluck.provider.sandbox.output_pump import OutputPump
@@ -119,7 +118,7 @@ class UnconfinedRun:
         self._directory = directory
         self._work = directory / "work"
         self._confinement = confinement
-        self._log = OutputPump(output, confinement.log_bytes)
+        self._log = OutputPump(output)
         self._tree: ProcessTree | None = None
         self._began = time.monotonic()
 
@@ -239,10 +238,7 @@ class UnconfinedRun:
         if exceeded is not None:
             return exceeded
         assert process.returncode is not None
-        own = outcome_of_code(process.returncode)
-        if self._log.is_cut:
-            return replace(log_limit_outcome(self._log), exit_code=own.exit_code)
-        return own
+        return outcome_of_code(process.returncode)
 
     def _measured(self, outcome: RunOutcome) -> RunOutcome:
         return replace(

@@ -4,7 +4,7 @@ Every function is fenced: it names the attempt, and changes nothing after its en
 """
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import structlog
@@ -71,6 +71,7 @@ class LogState(Struct, frozen=True):
     pieces: int
     bytes: int
     bytes_limit: int
+    now: datetime
 
 
 class AttemptLog(Struct, frozen=True):
@@ -271,7 +272,9 @@ async def log_state(
     row = await connection.fetchrow(*_sql.log_state(attempt_id=attempt_id, node_id=node_id))
     if row is None:
         return None
-    return LogState(row["task_id"], row["log_pieces"], row["log_bytes"], row["log_bytes_limit"])
+    return LogState(
+        row["task_id"], row["log_pieces"], row["log_bytes"], row["log_bytes_limit"], row["now"]
+    )
 
 
 async def append_log(

@@ -113,7 +113,7 @@ FROM attempts JOIN tasks ON tasks.id = task_id JOIN nodes ON nodes.id = node_id,
 WHERE attempts.id = ANY(:attempt_ids::text[])
 
 -- name: log_state
-SELECT log_pieces, log_bytes, log_bytes_limit, task_id FROM attempts
+SELECT log_pieces, log_bytes, log_bytes_limit, task_id, now() AS now FROM attempts
 WHERE id = :attempt_id AND node_id = :node_id AND finished_at IS NULL
 
 -- name: append_log

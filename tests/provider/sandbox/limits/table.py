@@ -38,7 +38,6 @@ try:
 except OSError:
     time.sleep(60)
 """
-_PRINTS = "for _ in range(1024): print('x' * (1 << 20))"
 _STAYS = """
 import signal, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -68,7 +67,6 @@ LIMITS = [
     Limit("memory of several", _EATS_IN_PARTS, EndReason.MEMORY_LIMIT, {"memory_bytes": 256 * MIB}),
     Limit("disk", _FILLS, EndReason.DISK_LIMIT),
     NAMES,
-    Limit("log", _PRINTS, EndReason.LOG_LIMIT),
     Limit("time", _STAYS, EndReason.TIME_LIMIT, {"seconds": 0.5}),
 ]
 CORES = 1

@@ -1,5 +1,6 @@
 """Logs are kept and read, and whoever follows a task sees all that happens to it, once."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,25 @@ async def test_logs_are_idempotent_by_offset_and_capped(pool: Pool) -> None:
     assert (page.next_offset, page.complete) == (3, False)
     await pool.report(node_id, done(grant))
     assert (await attempt_log.read_log(pool.services, pool.alice, grant.task_id, None, 3)).complete
+
+
+async def test_pieces_have_the_time_of_their_arrival_unless_an_earlier_version_stored_them(
+    pool: Pool, tmp_path: Path
+) -> None:
+    node_id, grant = await pool.started()
+    async with pool.services.database.transaction() as connection:
+        before = await connection.fetchval("SELECT now()")
+    await pool.say(node_id, lease_of(grant), 0, "a")
+    await pool.say(node_id, lease_of(grant), 1, "b", "c")
+    page = await attempt_log.read_log(pool.services, pool.alice, grant.task_id, None, 0)
+    times = [piece.at for piece in page.pieces if piece.at is not None]
+    assert len(times) == 3 and before - timedelta(seconds=0.001) <= times[0] <= times[1]
+    (key, *_) = sorted(await pool.services.blobs.list(f"logs/{grant.attempt_id}/"))
+    older = DirectoryBlobs(tmp_path / "older")
+    await older.put(key.rpartition("-")[0], await pool.services.blobs.get(key))
+    other = replace(pool.services, blobs=older)
+    page = await attempt_log.read_log(other, pool.alice, grant.task_id, None, 0)
+    assert [(piece.text, piece.at) for piece in page.pieces] == [("a", None)]
 
 
 async def test_a_log_that_another_instance_keeps_is_said_to_be_elsewhere(

@@ -48,7 +48,6 @@ from potluck.provider.sandbox.limits import (
     RunHandles,
     check_time,
     first_exceeded,
-    log_limit_outcome,
     supervise,
 )
 from potluck.provider.sandbox.output_pump import OutputPump
@@ -96,7 +95,7 @@ class ConfinedRun:
         self._settings = settings
         self._confinement = confinement
         self._enclosure = Enclosure(confinement, settings.hierarchy)
-        self._log = OutputPump(output, confinement.log_bytes)
+        self._log = OutputPump(output)
         self._checks: list[LimitCheck] = []
         self._run_seconds = 0.0
         self._launch: Launch | None = None
@@ -184,7 +183,7 @@ class ConfinedRun:
         if exceeded is not None:
             return exceeded
         own = self._own_end(remains)
-        late = log_limit_outcome(self._log) if self._log.is_cut else first_exceeded(self._checks)
+        late = first_exceeded(self._checks)
         return replace(late, exit_code=own.exit_code) if late else own
 
     def _own_end(self, remains: ProcessRemains) -> RunOutcome:

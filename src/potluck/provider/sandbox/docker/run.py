@@ -51,7 +51,6 @@ from potluck.provider.sandbox.limits import (
     check_processes,
     check_time,
     first_exceeded,
-    log_limit_outcome,
     supervise,
 )
 from potluck.provider.sandbox.output_pump import OutputPump
@@ -101,7 +100,7 @@ class ContainerRun:
         self._companion = companion
         self._recall = recall or StopRequest()
         self._errand = errand
-        self._log = OutputPump(output, confinement.log_bytes)
+        self._log = OutputPump(output)
         self._short_name = re.sub(r"[^A-Za-z0-9_.-]", "_", confinement.name)
         self._name = f"{settings.name}-{self._short_name}"
         self._config: ContainerConfig | None = None
@@ -306,8 +305,7 @@ class ContainerRun:
         if exceeded is not None:
             return exceeded
         own = self._own_end()
-        late = log_limit_outcome(self._log) if self._log.is_cut else self._late
-        return replace(late, exit_code=own.exit_code) if late else own
+        return replace(self._late, exit_code=own.exit_code) if self._late else own
 
     def _own_end(self) -> RunOutcome:
         status = self._bridge.wait_status if self._bridge else None

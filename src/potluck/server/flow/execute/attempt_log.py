@@ -1,12 +1,13 @@
 """Stores and reads the log that a node sends for an attempt.
 
-Chunks are blobs, named by the number of pieces before them and in them. A blob is written before it
-is counted and never overwritten, so an acknowledged piece is always there; a repeated chunk is
-skipped by its offset.
+Chunks are blobs, named by the number of pieces before them and in them, and by the time. A blob is
+written before it is counted and never overwritten, so an acknowledged piece is always there; a
+repeated chunk is skipped by its offset.
 """
 
 from bisect import bisect_right
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple
 
@@ -55,7 +56,7 @@ async def _append(
     size_bytes = sum(len(piece.data) for piece in new)
     if state.bytes + size_bytes > state.bytes_limit + _SLACK_BYTES:
         raise TooLarge(f"The log of {attempt_id} is over its limit of {state.bytes_limit} bytes.")
-    key = _key(attempt_id, state.pieces, len(new))
+    key = _key(attempt_id, state.pieces, len(new), state.now)
     await services.blobs.put(key, codec.encode_packed(new))
     async with services.database.transaction() as connection:
         return await attempts.append_log(connection, attempt_id, state.pieces, len(new), size_bytes)
@@ -94,7 +95,7 @@ async def _read_pieces(services: Services, log: attempts.AttemptLog, offset: int
         packed = codec.decode_packed(
             await services.blobs.get(chunk.key), tuple[PackedLogPiece, ...]
         )
-        pieces.extend(LogPiece(piece.stream, piece.data) for piece in packed[skip:])
+        pieces.extend(LogPiece(piece.stream, piece.data, chunk.at) for piece in packed[skip:])
         size_bytes += sum(len(piece.data) for piece in packed[skip:])
         if size_bytes >= _PAGE_BYTES:
             break
@@ -105,6 +106,7 @@ class _Chunk(NamedTuple):
     start: int
     end: int
     key: str
+    at: datetime | None  # None: stored by an earlier version
 
 
 async def _chunks(services: Services, log: attempts.AttemptLog) -> dict[int, _Chunk]:
@@ -129,10 +131,11 @@ def log_prefix(attempt_id: AttemptId) -> str:
     return f"logs/{attempt_id}/"
 
 
-def _key(attempt_id: AttemptId, start: int, count: int) -> str:
-    return f"{log_prefix(attempt_id)}{start:08d}-{count}"
+def _key(attempt_id: AttemptId, start: int, count: int, at: datetime) -> str:
+    return f"{log_prefix(attempt_id)}{start:08d}-{count}-{at.timestamp():.3f}"
 
 
 def _chunk(key: str) -> _Chunk:
-    start, _, count = key.rsplit("/", 1)[1].partition("-")
-    return _Chunk(int(start), int(start) + int(count), key)
+    start, count, *times = key.rsplit("/", 1)[1].split("-")
+    at = datetime.fromtimestamp(float(times[0]), UTC) if times else None
+    return _Chunk(int(start), int(start) + int(count), key, at)
