@@ -10,7 +10,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from potluck.model.account import Scope
-from potluck.model.error import Conflict, DestinationRefused, InvalidInput, QuotaExceeded
+from potluck.model.error import Conflict, DestinationRefused, InvalidInput, NotFound, QuotaExceeded
 from potluck.model.event import EventKind
 from potluck.model.webhook import DeliveryState, PauseReason
 from potluck.server.api.area import Area
@@ -212,7 +212,7 @@ async def list_webhooks(
     "Add a webhook",
     request=NewWebhook("https://receiver.example/potluck", kinds=(EventKind.TASK_FINISHED,)),
     response=WebhookMade(_SECRET, _WEBHOOK),
-    errors=(Conflict, DestinationRefused, QuotaExceeded),
+    errors=(NotFound, Conflict, DestinationRefused, QuotaExceeded),
 )
 async def make_webhook(
     data: NewWebhook,

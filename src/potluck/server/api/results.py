@@ -7,7 +7,7 @@ from litestar.params import QueryParameter
 
 from potluck.model.account import Scope
 from potluck.model.blob import NamedFile, Value
-from potluck.model.error import RangeNotSatisfiable
+from potluck.model.error import NotFound, RangeNotSatisfiable
 from potluck.model.task import MOST_ITEMS, EndReason, TaskState
 from potluck.server.api.area import Area
 from potluck.server.api.examples.names import ATTEMPT, NODE, OWNER, TASK
@@ -113,6 +113,7 @@ async def get_blob(sha256: str, request: CallerRequest, services: Services) -> R
             )
         ]
     ),
+    errors=(NotFound,),
     status_code=200,
 )
 async def ask_results(data: AskResults, request: CallerRequest, services: Services) -> Results:
