@@ -54,7 +54,7 @@ def run_once(command: list[str], variables: dict[str, str]) -> tuple[float, floa
 
 
 def measure(rounds: int, url: str) -> dict[str, tuple[float, float]]:
-    """The least of each, in turns, so that the machine's mood is the same for all."""
+    """The least of each, in turns, so that the load of the machine is the same for all."""
     pool = {"POTLUCK_URL": url, "POTLUCK_TOKEN": "a key"}
     cases = {
         "pass": ([sys.executable, "-c", "pass"], {}),

@@ -26,13 +26,13 @@ def stack() -> Iterator[ExitStack]:
 
 
 def ill(server: ServerProcess) -> dict[str, str]:
-    """The parts that are not well."""
+    """The parts that do not work."""
     parts: dict[str, str] = server.client("").get("/readyz")["parts"]
     return {part: state for part, state in parts.items() if state != "ok"}
 
 
 def await_ill(server: ServerProcess, *parts: str) -> dict[str, str]:
-    await_true(lambda: {*ill(server)} == {*parts}, f"exactly {parts or 'nothing'} is not well")
+    await_true(lambda: {*ill(server)} == {*parts}, f"exactly {parts or 'nothing'} does not work")
     return ill(server)
 
 

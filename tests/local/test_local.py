@@ -170,7 +170,7 @@ def test_a_choice_is_told_with_its_members() -> None:
     assert raised.value.hint == "Choose from: open, invite, closed."
 
 
-@pytest.mark.parametrize(("part", "mark"), [("server", "postgres"), ("provider", "node-key")])
+@pytest.mark.parametrize(("part", "mark"), [("server", "encryption-key"), ("provider", "node-key")])
 def test_each_part_has_a_folder_in_the_data_directory(
     tmp_path: Path, part: Literal["server", "provider"], mark: str
 ) -> None:

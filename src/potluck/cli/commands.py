@@ -134,7 +134,7 @@ GROUPS = (
         (
             ("list", "account.keys:list_keys", "Show my keys, without their secrets."),
             ("add", "account.keys:add_key", "Make a key and show its secret, once."),
-            ("revoke", "account.keys:revoke_key", "Revoke a key immediately."),
+            ("revoke", "account.keys:revoke_key", "Revoke a key, or all keys, immediately."),
         ),
         default="list",
     ),

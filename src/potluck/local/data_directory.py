@@ -25,8 +25,8 @@ def data_directory(variables: Mapping[str, str] = os.environ) -> Path:
 
 # Files by which the data of a part are recognised.
 _MARKS = {
-    "server": ("postgres", "blobs", "encryption-key", "tls"),
-    "provider": ("node-key", "node.json", "provider.toml", "control.json"),
+    "server": ("encryption-key", "postgres/cluster", "blobs/objects", "blobs/logs"),
+    "provider": ("node-key", "node.json", "provider.toml"),
 }
 
 

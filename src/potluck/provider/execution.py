@@ -71,7 +71,7 @@ class Execution(Struct, frozen=True):
         if grant.account_id == owner_id or report is None or report.is_safe_for_strangers:
             return None
         missing = " and ".join(report.unlimited)
-        why = f"limits no {missing}" if missing else "isolates nothing"
+        why = f"does not limit {missing}" if missing else "does not isolate tasks"
         return f"The node's sandbox {why}, so it runs only tasks of its owner's account."
 
 

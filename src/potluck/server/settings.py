@@ -57,8 +57,8 @@ class ServerSettings(HttpSettings, frozen=True, kw_only=True):
     presign_seconds: Annotated[float, Meta(ge=0, le=604_800)] = 0.0
     # Connections in the pool, in addition to two for the leader row and health checks.
     database_connections: Annotated[int, Meta(ge=2, le=500)] = 16
-    # How long a starting server waits for a PostgreSQL, Redis or object store that does not answer
-    # yet; 0: not at all. Then it ends; without Redis it starts, more slowly.
+    # How long a starting server waits for each of PostgreSQL, Redis and the object store if it does
+    # not answer yet; 0: not at all. Then it ends; without Redis it starts, more slowly.
     start_wait_seconds: Annotated[float, Meta(ge=0, le=86_400)] = 120.0
     # PostgreSQL ends a transaction that is idle for this time; less than `POTLUCK_LEADER_SECONDS`,
     # so that a stalled leader does not delay the next one.
@@ -153,7 +153,7 @@ class ServerSettings(HttpSettings, frozen=True, kw_only=True):
     keep_deliveries_seconds: Lifetime = 7 * 86_400.0
 
     health_seconds: Duration = 1.0  # how often `/readyz` is updated, and the clock is compared
-    storage_check_seconds: Duration = 30.0  # how often disk and object store are checked for it
+    storage_check_seconds: Duration = 30.0  # how often the disk and the object store are checked
     # With less free space in the data directory than this, `/readyz` and the log warn.
     low_disk_bytes: Annotated[int, Meta(ge=0, le=2**62)] = 2**30
     # If this machine's clock differs from the database's by more than this, `/readyz` and the log
@@ -165,7 +165,7 @@ class ServerSettings(HttpSettings, frozen=True, kw_only=True):
     schedule_poll_seconds: Duration = 5.0  # the scheduler runs at least this often
     # How many tasks the scheduler places before it applies the decisions and reads changes.
     decisions_per_slice: Annotated[int, Meta(ge=1)] = 200
-    # After this time it does so too, however few it has placed.
+    # A slice of planning also ends after this time, however few tasks were placed.
     slice_seconds: Annotated[float, Meta(gt=0, le=10)] = 0.02
     # How often the leader checks the invariants of a sample of nodes, attempts and accounts; a
     # violation is logged as an error.

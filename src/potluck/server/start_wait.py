@@ -1,7 +1,7 @@
 """Waits at the start for the services that other machines run: after a power cut all start at once.
 
 Only a service that is away is waited for. A wrong password, an unknown database or an invalid
-address does not mend itself, so `check` raises another error for those, which ends the start.
+address is not fixed by waiting, so `check` raises another error for those, which ends the start.
 """
 
 import asyncio
@@ -44,8 +44,8 @@ class StartWait(Struct, frozen=True):
             now = clock.time()
             left_seconds = began_at + self.seconds - now
             if left_seconds <= 0:
-                detail = f"{away.detail.rstrip('.')}. The server waited {self.seconds:g} s for it."
-                raise Unavailable(detail, away.hint) from away
+                waited = f" The server waited {self.seconds:g} s for it." if self.seconds else ""
+                raise Unavailable(f"{away.detail.rstrip('.')}.{waited}", away.hint) from away
             if now >= remind_at:
                 self._say(service, away.detail, left_seconds)
                 remind_at, reminder = now + reminder, min(2 * reminder, _LONGEST_REMINDER_SECONDS)

@@ -87,12 +87,8 @@ def logs(
             _show_title(view, attempt if item is None else item, screen.err)
         if follow:
             pages = _followed(potluck, view, selection)
-        elif item is not None:
-            pages = _of_item(potluck, view, item)
         else:
-            pages = log_pages(potluck, view.id, attempt)
-        if selection and not follow:
-            pages = select_lines(pages, LineSelector(selection))
+            pages = _selected(potluck, view, attempt, item, selection)
         try:
             has_shown = [_show(page, output, screen) for page in pages]
         finally:
@@ -102,6 +98,20 @@ def logs(
         if not at_the_end.is_silent:
             output.finish_line()
             at_the_end.tell(potluck.tasks.get(view.id), screen)
+
+
+def _selected(
+    potluck: "Potluck",
+    task: TaskView,
+    attempt: int | None,
+    item: int | None,
+    selection: LineSelection,
+) -> Iterator[LogPage]:
+    if item is None:
+        pages = log_pages(potluck, task.id, attempt)
+    else:
+        pages = _of_item(potluck, task, item)
+    return select_lines(pages, LineSelector(selection)) if selection else pages
 
 
 def _show_title(task: TaskView, selected: int | None, pane: Pane) -> None:

@@ -129,6 +129,8 @@ def standing_sentence(finished: int, lost: int, outliers: int) -> str:
         where = "while such tasks succeed on nodes of other owners"
         sentences += [f"{_attempts(outliers)} failed here, {where}; that lowers its reliability."]
     if is_doubted(finished, lost, outliers):
-        share = f"{lost + outliers} of its {finished + lost:,} attempts were lost or failed so"
-        sentences += [f"Other nodes come first, because {share}."]
+        share = f"{lost + outliers} of its {finished + lost:,} attempts were lost, or failed"
+        sentences += [
+            f"Other nodes come first, because {share} although such tasks succeed elsewhere."
+        ]
     return " ".join(sentences)

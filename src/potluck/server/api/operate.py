@@ -289,7 +289,7 @@ async def readyz(services: Services) -> Response[ServerReadiness]:
     """Returns the state of each part as of the last check, about a second ago.
 
     The status is 503 only if requests would fail. `degraded` has status 200: requests work, perhaps
-    more slowly, and taking the server out of rotation would help nobody.
+    more slowly, and taking the server out of rotation would not help.
     """
     readiness = services.health.latest
     if readiness.status == "not ready":

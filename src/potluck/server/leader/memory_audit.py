@@ -67,7 +67,7 @@ class MemoryAudit:
     async def _in_line(self) -> bool:
         """No other task may be queued."""
         if self._task_ids is None:
-            self._task_ids = self._known.scheduler.task_ids()
+            self._task_ids = await self._memory.planner(self._known.scheduler.task_ids)
         ids, self._task_ids = self._task_ids[: self._most], self._task_ids[self._most :]
         queued = [task_id for task_id in ids if self._known.scheduler.task(task_id) is not None]
         async with self._services.database.transaction() as connection:

@@ -1,7 +1,8 @@
 """Runs what the leader decides, one call at a time: in a thread of its own, or inline.
 
-In a thread, requests are served meanwhile, however long a decision takes. Everything that reads or
-changes the scheduler goes through the same planner, so that no two calls overlap.
+In a thread, requests are served meanwhile, however long a decision takes. Everything that
+changes the scheduler, or reads more than one entry of it, goes through the same planner, so that no
+two calls overlap.
 """
 
 import asyncio

@@ -30,7 +30,7 @@ log = structlog.get_logger()
 
 class _Storage(Struct, frozen=True):
     blobs: str
-    free_bytes: int
+    free_bytes: int | None = None  # None until it was measured
 
 
 class HealthLoop:
@@ -39,7 +39,7 @@ class HealthLoop:
         self._schema_version = read_migrations()[-1].number
         self._previous: dict[str, str] = {}
         self._logged: dict[str, str] = {}
-        self._storage = _Storage(OK, 0)
+        self._storage = _Storage(OK)
         self._storage_check: asyncio.Task[_Storage] | None = None
         self._storage_due = 0.0
 
@@ -50,6 +50,8 @@ class HealthLoop:
                 await self.run_once()
             except Exception:
                 log.exception("health check failed")
+                failed = {"database": "the health check failed; see the log"}
+                self._services.health.latest = ServerReadiness("not ready", __version__, failed)
 
     async def run_once(self) -> None:
         database, live, storage = await asyncio.gather(
@@ -65,7 +67,7 @@ class HealthLoop:
             parts,
             instance=self._services.instance,
             leader=None if database is None else database.leader,
-            free_gib=storage.free_bytes // 2**30,
+            free_gib=(storage.free_bytes or 0) // 2**30,
             clock_skew_seconds=round(skew_seconds, 1),
         )
         self._log_changes(parts)
@@ -123,7 +125,8 @@ class HealthLoop:
         return _Storage(await _state(self._services.blobs.check()), free_bytes)
 
     def _storage_parts(self, storage: _Storage) -> dict[str, str]:
-        is_low = storage.free_bytes < self._services.settings.low_disk_bytes
+        least = self._services.settings.low_disk_bytes
+        is_low = storage.free_bytes is not None and storage.free_bytes < least
         disk = "almost full" if is_low else OK
         is_full = self._services.database.is_disk_full
         return {"blobs": storage.blobs, "disk": "the database's disk is full" if is_full else disk}
@@ -137,9 +140,9 @@ class HealthLoop:
             latest = self._services.health.latest
             facts = {"free_gib": latest.free_gib, "clock_skew_seconds": latest.clock_skew_seconds}
             if state == OK:
-                log.info("a part is well again", part=part)
+                log.info("part recovered", part=part)
             else:
-                log.warning("a part is not well", part=part, state=state, **facts)
+                log.warning("part failing", part=part, state=state, **facts)
         self._previous = parts
 
 

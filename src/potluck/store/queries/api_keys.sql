@@ -26,7 +26,7 @@ ORDER BY id DESC LIMIT :limit
 
 -- name: lock_account
 -- A separate statement: the next one sees what was committed while this one waited.
-SELECT FROM accounts WHERE id = :account_id FOR NO KEY UPDATE
+SELECT 1 FROM accounts WHERE id = :account_id FOR NO KEY UPDATE
 
 -- name: count
 SELECT count(*) FROM api_keys
