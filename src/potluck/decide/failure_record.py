@@ -7,14 +7,15 @@ same name end on nodes of other owners, and how often the account was already sp
 
 from msgspec import Struct
 
-# Uncharged failures of an account in 30 days. Without this bound, a search that prints nothing unless
-# it finds something would be free until it does.
+# Uncharged failures of an account in 30 days. Without this bound, a search that prints nothing
+# unless it finds something would be free until it does.
 MOST_SPARED = 10
 # How many of the newest ends elsewhere are compared, and the fewest that count.
 NEWEST_ENDS = 20
 FEWEST_ENDS = 5
 _OUTLIER_SHARE = 0.9
-# A node with at least this many losses and outliers, and this share of its attempts, gets work last.
+# A node with at least this many losses and outliers, and this share of its attempts, gets work
+# last.
 _DOUBTED_ENDS = 3
 _DOUBTED_SHARE = 0.25
 

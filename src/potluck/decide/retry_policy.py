@@ -68,8 +68,8 @@ def loss_bound(reason: EndReason, history: History) -> tuple[EndReason, str] | N
             return EndReason.TOO_MANY_LOSSES, f"It was lost {history.losses} times."
     if is_uncounted_loss(reason) and history.uncounted_losses >= MAX_UNCOUNTED_LOSSES:
         detail = (
-            f"It was sent back {history.uncounted_losses} times without a fault of its own; the last"
-            f" reason was {reason}."
+            f"It was sent back {history.uncounted_losses} times without a fault of its own;"
+            f" the last reason was {reason}."
         )
         return EndReason.TOO_MANY_LOSSES, detail
     return None

@@ -119,7 +119,8 @@ class EndFacts(Struct, frozen=True):
     attempt_state: AttemptState
     reporter: Reporter
     next_try: NextTry = NextTry.PAUSE
-    # As a failure or a loss; the server's SQL lists the exceptions. Ends that do not count have a bound of their own.
+    # As a failure or a loss; the server's SQL lists the exceptions. Ends that do not count have a
+    # bound of their own.
     is_counted: bool = True
     node_fault: NodeFault = NodeFault.NO
     has_value: bool = False  # a function may return or raise a value with it

@@ -107,10 +107,7 @@ def _selected(
     item: int | None,
     selection: LineSelection,
 ) -> Iterator[LogPage]:
-    if item is None:
-        pages = log_pages(potluck, task.id, attempt)
-    else:
-        pages = _of_item(potluck, task, item)
+    pages = log_pages(potluck, task.id, attempt) if item is None else _of_item(potluck, task, item)
     return select_lines(pages, LineSelector(selection)) if selection else pages
 
 

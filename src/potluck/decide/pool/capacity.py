@@ -93,8 +93,8 @@ class PoolCapacity:
         most_price_micro_per_hour: int | None = None,
         may_use: Callable[[NodeId], bool] | None = None,
     ) -> Fit | None:
-        """The best placement. Prefers owners none of whose nodes failed the task, then other nodes; a
-        node that failed it only if no other could take it."""
+        """The best placement. Prefers owners none of whose nodes failed the task, then other nodes;
+        takes a node that failed it only if no other could take it."""
         if self._placement.is_due or self._is_due:
             self._prepare()
         candidates = self._candidates_of(task)
