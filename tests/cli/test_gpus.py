@@ -1,5 +1,6 @@
 """`potluck gpus`: what is on offer, asked for as a task asks."""
 
+import re
 from typing import Any
 
 import pytest
@@ -52,6 +53,28 @@ def test_devices_of_one_make_and_price_are_one_line(user: CommandLine, server: F
     assert "fast" not in first, "only what all of them have"
     assert "0.25" in second and "0 of 1" in second
     assert "2 more take no work now" in shown.stderr
+
+
+def test_both_tables_agree_on_what_is_free(user: CommandLine, server: FakeServer) -> None:
+    found = [
+        a_device(1, free_milli=500),
+        a_device(2),
+        a_device(3, node_state=NodeState.SILENT),
+        a_device(4, availability=Availability.PAUSED),
+        a_device(5, own_tasks_only=True),
+    ]
+    server.plays("/v1/devices", says(DevicePage(found)))
+    _, offer = lines(user)
+    assert "1.5 of 2" in offer
+    each = {line.split()[0]: re.split(" {2,}", line) for line in lines(user, "--each")}
+    shares = {name: cells[4] for name, cells in each.items()}
+    assert list(map(shares.get, map("device_{}".format, range(1, 6)))) == [
+        "0.5",
+        "1",
+        "0",
+        "0",
+        "0",
+    ]
 
 
 def test_each_device_tells_what_it_serves(user: CommandLine, server: FakeServer) -> None:

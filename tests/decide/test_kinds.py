@@ -119,5 +119,22 @@ def test_a_function_wants_the_python_that_pickled_it() -> None:
     with pytest.raises(InvalidInput, match=r"pickled by Python 3\.11 but requires Python 3\.12"):
         derive_requirements(other, ME)
     odd = TaskRequest(ScriptSpec("a.py", ""), requirements=Requirements(python="3.11.2"))
-    with pytest.raises(InvalidInput, match="is not a Python version"):
+    with pytest.raises(InvalidInput, match="is not a version specifier"):
         derive_requirements(odd, ME)
+
+
+@pytest.mark.parametrize(
+    ("block", "asked", "derived"),
+    [
+        (">=3.12", None, ">=3.12"),
+        (">=3.12", ">=3.12", ">=3.12"),  # the derived requirement of a retried task
+        (">=3.10", "3.11", "==3.11.*,>=3.10"),
+        (None, "3.11", "==3.11.*"),
+    ],
+)
+def test_a_script_requires_the_python_of_its_block(
+    block: str | None, asked: str | None, derived: str
+) -> None:
+    lines = "" if block is None else f'# /// script\n# requires-python = "{block}"\n# ///\n'
+    asking = TaskRequest(ScriptSpec("a.py", lines), requirements=Requirements(python=asked))
+    assert derive_requirements(asking, ME).python == derived

@@ -201,11 +201,16 @@ def _own_pool() -> str | None:
 
     if os.environ.get("POTLUCK_URL") or load_url():
         return None
+    urls = own_pools()
+    return urls[0] if len(urls) == 1 else None
+
+
+def own_pools() -> list[str]:
+    """The servers that this machine provides to."""
     from potluck.cli.provider.local import provider_directory
     from potluck.provider.data_directory import known_urls
 
     try:
-        urls = known_urls(provider_directory(None))
+        return known_urls(provider_directory(None))
     except OSError:
-        return None
-    return urls[0] if len(urls) == 1 else None
+        return []

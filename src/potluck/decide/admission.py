@@ -11,6 +11,7 @@ from potluck.model.ids import TaskId
 from potluck.model.script import check_dependencies, read_metadata
 from potluck.model.task import HEARTBEATS_OF_SILENCE, TaskRequest, TaskState
 from potluck.model.task_spec import CommandSpec, ContainerSpec, FunctionSpec, ScriptSpec, TaskSpec
+from potluck.model.units import show_amount, show_credits
 
 # The limit of common file systems.
 LONGEST_FILENAME_BYTES = 255
@@ -237,7 +238,7 @@ def check_affordable(request: TaskRequest, available_micro: int, cheapest: int |
     if needed > available_micro:
         what = "Running" if request.items is None else "Running one item"
         raise UnaffordableTask(
-            f"{what} up to its time limit {cost} {needed / 1e6:.6f} credits;"
-            f" the account has {available_micro / 1e6:.6f}.",
-            f"Lower {option}, or ask the operator for credit.",
+            f"{what} up to its time limit {cost} {show_amount(needed)};"
+            f" the account has {show_credits(available_micro)}.",
+            f"Lower {option}, or ask the operator for credit (`potluck admin grant`).",
         )

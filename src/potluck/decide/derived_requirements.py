@@ -4,14 +4,14 @@ A provider can read everything that a task can read. So a task with secrets goes
 its own account and of the wallets that it trusts, unless it allows strangers explicitly.
 """
 
-import re
-
 from msgspec.structs import replace
 
+from potluck.decide.pool.python_versions import is_minor_version
 from potluck.model.bounded_types import MOST_SECRET_CHARACTERS
 from potluck.model.error import InvalidInput
+from potluck.model.script import check_specifier, read_metadata
 from potluck.model.task import Requirements, TaskRequest
-from potluck.model.task_spec import FunctionSpec
+from potluck.model.task_spec import FunctionSpec, ScriptSpec
 
 # The scheduler groups nodes by each named wallet.
 MOST_OWNERS = 100
@@ -63,7 +63,9 @@ def _plain(wallets: tuple[str, ...]) -> tuple[str, ...]:
 
 def _python(request: TaskRequest) -> str | None:
     asked = request.requirements.python
-    if asked is not None and not re.fullmatch(r"3\.[0-9]{1,3}", asked):
+    if isinstance(request.spec, ScriptSpec):
+        return _python_of_script(request.spec, asked)
+    if asked is not None and not is_minor_version(asked):
         raise InvalidInput(f"{asked!r} is not a Python version.", "Write it like 3.11.")
     if not isinstance(request.spec, FunctionSpec):
         return asked
@@ -74,3 +76,17 @@ def _python(request: TaskRequest) -> str | None:
             "Remove the requirement.",
         )
     return request.spec.python
+
+
+def _python_of_script(spec: ScriptSpec, asked: str | None) -> str | None:
+    """What the request asks for and what the script's block requires, as one specifier."""
+    needed = read_metadata(spec.source).requires_python if "requires-python" in spec.source else ""
+    if not needed or asked is None:
+        return needed or (None if asked is None else _specifier(asked))
+    return check_specifier(f"{_specifier(asked)},{needed}", "The Python version")
+
+
+def _specifier(asked: str) -> str:
+    return (
+        f"=={asked}.*" if is_minor_version(asked) else check_specifier(asked, "The required Python")
+    )

@@ -18,7 +18,7 @@ FEWEST_NODES = 3
 # A mass loss is one node in this many.
 _MASS = 3
 # In heartbeats: they come up to a fifth early or late, and take time to arrive.
-_LATEST_BEAT = 1.5
+LATEST_BEAT = 1.5
 # In heartbeats: nodes that fall silent within this time do so together.
 _TOGETHER_BEATS = 2.0
 # In leases: a mass loss is noticed before the first lease expires.
@@ -75,7 +75,7 @@ def for_gap(silence: HeartbeatGaps, times: HeartbeatTimes) -> Grace | None:
     if last is None or _is_forgiven(last, silence):
         return None
     gap = (silence.next_beat_at or silence.now) - last
-    if gap <= times.heartbeat * _LATEST_BEAT:
+    if gap <= times.heartbeat * LATEST_BEAT:
         return None
     return Grace(last - times.lease, None, last, min(gap, LONGEST))
 

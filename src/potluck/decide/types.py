@@ -75,7 +75,7 @@ class FreeNode(Struct, frozen=True):
     sandbox: SandboxStrength = SandboxStrength.NONE
     kinds: frozenset[str] = frozenset(TaskKind)  # of tasks that the sandbox runs
     containers: SandboxStrength | None = None  # of the sandbox for images, if it is another one
-    python: str = ""  # such as "3.11"
+    python: str = ""  # such as "3.11.2"
     wallet: str = ""  # of its owner, in lower case
     own_images_only: bool = False  # whether `containers` serves its owner only
 

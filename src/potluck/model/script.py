@@ -22,6 +22,7 @@ MAX_DEPENDENCIES = 200
 # Some TOML is slow to parse; a block of this size is always quick.
 MAX_BLOCK_CHARACTERS = 16_384
 MAX_REQUIREMENT_CHARACTERS = 500
+MAX_SPECIFIER_CHARACTERS = 100
 
 _OPENING = "# /// script"
 _CLOSING = "# ///"
@@ -106,13 +107,19 @@ def _requires_python(table: dict[str, Any]) -> str | None:
         return None
     if not isinstance(wanted, str):
         _refuse("`requires-python` in the script's block must be text.")
+    return check_specifier(wanted, "`requires-python` in the script's block")
+
+
+def check_specifier(text: str, where: str) -> str:
+    """The Python versions in a normal form. Raises InvalidInput."""
+    hint = "Write for example `>=3.11`."
+    if len(text) > MAX_SPECIFIER_CHARACTERS or not (text.isascii() and text.isprintable()):
+        limit = f"{MAX_SPECIFIER_CHARACTERS} plain characters"
+        raise InvalidInput(f"{where} has more than {limit}, or others.", hint)
     try:
-        return str(SpecifierSet(wanted))
+        return str(SpecifierSet(text))
     except InvalidSpecifier as error:
-        sentence = (
-            f"`requires-python` in the script's block is not a version specifier: {wanted!r}."
-        )
-        raise InvalidInput(sentence, 'Write for example `requires-python = ">=3.11"`.') from error
+        raise InvalidInput(f"{where} is not a version specifier: {text!r}.", hint) from error
 
 
 def _dependencies(table: dict[str, Any]) -> tuple[str, ...]:

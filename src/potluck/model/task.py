@@ -209,7 +209,7 @@ class Requirements(Struct, frozen=True):
     min_reliability: Annotated[float, Meta(ge=0, le=1)] | None = None
     sandbox: SandboxStrength | None = None  # the minimum strength
     owners: Wallets = ()  # only nodes of these wallets; empty: of all
-    python: ShortText | None = None  # the node's version, such as "3.11", for a pickled function
+    python: ShortText | None = None  # the node's version, such as "3.11" or ">=3.11,<3.14"
     shares_device: bool = False  # whether a fraction may share a device with another account
     cores: Annotated[int, Meta(ge=1, le=4096)] = 1
     memory_bytes: Annotated[int, Meta(ge=16 * MIB, le=2**50)] = GIB

@@ -55,6 +55,13 @@ class AttemptView(Struct, frozen=True):
     items: ItemRange | None = None  # of an array: the granted items
 
 
+class NodeSilence(Struct, frozen=True):
+    """The node that has a task missed a heartbeat."""
+
+    since: datetime  # its last contact
+    until: datetime  # the task goes elsewhere if the node stays silent
+
+
 class ItemCounts(Struct, frozen=True):
     """Progress of an array. Items in none of the other counts are in progress."""
 
@@ -94,6 +101,7 @@ class TaskView(Struct, frozen=True):
     items: ItemCounts | None = None
     kept_until: datetime | None = None  # of values, files and logs; None until the task has ended
     retry_of: TaskId | None = None  # the task that this one retries
+    silence: NodeSilence | None = None  # of the node of its live attempt; not for arrays
 
 
 class AttemptPage(Struct, frozen=True):

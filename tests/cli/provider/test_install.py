@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from potluck.model.ids import NodeId
+from potluck.provider.data_directory import save_node_id
 from potluck.provider.server.node_key import Authorised, ensure_key, save_delegation
 from potluck.provider.service.systemd import NAME, command_in
 from tests.cli.command_line import InProcess
@@ -84,6 +86,13 @@ def test_a_unit_is_written_and_enabled_and_with_now_started(owner: Owner) -> Non
     now = owner.run("provider", "install", URL, "--now", "--json", "--", "--name", "box")
     assert now.lines()[0]["is_active"]
     assert f"restart {NAME}" in owner.calls()
+
+
+def test_the_server_that_this_machine_provides_to_is_the_default(owner: Owner) -> None:
+    save_node_id(Path(owner.variables["POTLUCK_DATA_DIR"]) / "provider", URL, NodeId("node_1"))
+    done = owner.run("provider", "install", "--json", "--", "--name", "box")
+    assert (done.status, done.stderr) == (0, "")
+    assert done.lines()[0]["url"] == URL
 
 
 def test_once_more_changes_nothing_and_disturbs_nobody(owner: Owner) -> None:

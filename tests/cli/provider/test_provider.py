@@ -327,7 +327,9 @@ def test_whoever_only_provides_is_asked_to_sign_in_there(
     directory.mkdir(parents=True)
     assert "No server is configured" in refused(owner, "earnings").stderr
     save_node_id(directory, "http://127.0.0.1:1", NODE)
-    assert "potluck login http://127.0.0.1:1" in refused(owner, "earnings").stderr
+    for command in ("earnings", "keys"):
+        ended = refused(owner, command)
+        assert "potluck login http://127.0.0.1:1 --browser`" in ended.stderr, "no wallet is here"
 
 
 def test_where_nothing_runs_the_only_pool_is_left(owner: CommandLine, directory: Path) -> None:

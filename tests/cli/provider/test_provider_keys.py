@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from potluck.model.ids import NodeId
+from potluck.provider.data_directory import save_node_id
 from tests.cli.command_line import CommandLine, InProcess
 from tests.cli.pseudo_terminal import Terminal
 from tests.processes import (
@@ -31,6 +33,24 @@ def owner(tmp_path: Path, pool: ServerProcess) -> CommandLine:
     user.variables["POTLUCK_WALLET_KEY"] = pool.wallet.key.hex()
     assert user.run("login", pool.url).status == 0
     return user
+
+
+def test_the_wallet_of_a_providing_machine_signs_in_by_itself(
+    tmp_path: Path, pool: ServerProcess
+) -> None:
+    user = InProcess(tmp_path / "owner")
+    user.variables |= {
+        "POTLUCK_DATA_DIR": str(tmp_path / "data"),
+        "POTLUCK_WALLET_KEY": pool.wallet.key.hex(),
+    }
+    directory = tmp_path / "data" / "provider"
+    directory.mkdir(parents=True)
+    save_node_id(directory, pool.url, NodeId("node_1"))
+    first = user.run("provider", "earnings")
+    assert first.status == 0, first.stderr
+    assert f"Signed in to {pool.url}" in first.stderr
+    listed = user.run("provider", "keys", "--json")
+    assert listed.status == 0, listed.stderr
 
 
 def test_a_machine_is_listed_revoked_and_brought_back_by_the_wallet(

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
@@ -27,11 +28,14 @@ from potluck.wire.consumer import (
     FailedItem,
     FailedItemPage,
     ItemCounts,
+    NodeSilence,
     TaskPage,
     TaskView,
 )
+from potluck.wire.estimate import Estimate, Outlook
 from potluck.wire.files import TaskFiles
 from tests.cli.command_line import CommandLine
+from tests.cli.pool_fixture import an_attempt
 from tests.consumer.fake_server import (
     FakeServer,
     Scene,
@@ -85,6 +89,25 @@ def test_output_states_and_exit_status(user: CommandLine, server: FakeServer, sc
     assert lines[-1] == "✗ hello failed: exit status 3"
 
 
+def test_a_silent_node_is_shown_with_the_time_of_the_retry(
+    user: CommandLine, server: FakeServer, script: Path
+) -> None:
+    end = a_task(TaskState.SUCCEEDED, exit_code=0, reason=EndReason.COMPLETED)
+    since, until = datetime(2026, 1, 1, 12, tzinfo=UTC), datetime(2026, 1, 1, 12, 1, tzinfo=UTC)
+    running = replace(end, state=TaskState.RUNNING, phase="running", reason=None)
+    silent = replace(
+        running, attempts=[an_attempt("attic", "L4")], silence=NodeSilence(since, until)
+    )
+    server.plays("/v1/tasks", says(running, 201))
+    events = (state_event(1, silent), state_event(2, end))
+    server.plays(f"/v1/tasks/{end.id}/follow", streams(*events))
+    shown = user.run("run", script)
+    assert (
+        f"running on attic (L4): the node has been silent since {since.astimezone():%H:%M:%S};"
+        f" without it the task goes elsewhere at {until.astimezone():%H:%M:%S}"
+    ) in shown.stderr
+
+
 def test_a_directory_that_is_not_empty_is_told_before_the_work(
     user: CommandLine, server: FakeServer, script: Path
 ) -> None:
@@ -116,6 +139,22 @@ def test_a_taken_place_changes_no_exit_status_and_overwrite_takes_it(
         assert ("1 file did not replace what is in" in told) is (content == b"old")
     saved = tmp_path / "out" / f"potluck-{end.id[-8:]}" / "model.pt"
     assert saved.read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("command", [["run", "--detach"], ["submit"]])
+def test_a_task_that_no_node_can_take_waits_and_says_why(
+    user: CommandLine, server: FakeServer, script: Path, command: list[str]
+) -> None:
+    server.plays("/v1/tasks", says(a_task(), 201))
+    server.plays(
+        "/v1/tasks/estimate",
+        says(Estimate(Outlook.NEVER, "No node has a GPU.", nodes=2, changes=["Ask for a CPU."])),
+    )
+    shown = user.run(*command, script)
+    assert shown.status == 0
+    lines = shown.stderr.splitlines()
+    assert lines[-3:-1] == ["It waits and cannot start now. No node has a GPU.", "  Ask for a CPU."]
+    assert "potluck explain" in lines[-1] and "background" not in shown.stderr
 
 
 def test_json_is_a_stream_that_ends_with_the_task(

@@ -276,7 +276,7 @@ def some_task(chance: Random, number: int) -> WaitingTask:
         failed_on=frozenset(chance.choice([(), (), ("n0",), ("n0", "n1")])),
         kind=chance.choice(["script", "script", "container"]),
         owners=chance.choice([(), (), (), ("0xa",), ("0xa", "0xb"), ("0xd",)]),
-        python=chance.choice([None, None, "3.11"]),
+        python=chance.choice([None, None, "3.11", ">=3.12"]),
     )
 
 

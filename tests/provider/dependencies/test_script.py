@@ -97,7 +97,7 @@ def test_a_second_line_can_not_be_smuggled_into_a_requirement() -> None:
         (block("requires-python = 3.11"), "must be text"),
         (block("requires-python = 'new'"), "not a version specifier"),
         (block(f"dependencies = {['six'] * 201}"), "201 dependencies; 200 are allowed"),
-        (block("a = '" + "x" * 65_536 + "'"), "longer than 65536"),
+        (block("a = '" + "x" * 16_384 + "'"), "longer than 16384"),
         (block("a = 1") + "\n" + block("b = 2"), "2 `# /// script` blocks"),
         ("# /// script\n# dependencies = []\n", "starts in line 1 is never closed"),
     ],

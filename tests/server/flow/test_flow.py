@@ -220,6 +220,18 @@ async def test_a_deadline_ends_what_waits(pool: Pool) -> None:
     assert (await pool.task(task.id)).state is TaskState.EXPIRED
 
 
+async def test_a_node_that_gives_work_back_as_it_stops_does_not_get_it_again(pool: Pool) -> None:
+    node_id, grant = await pool.started()
+    assert await pool.report(node_id, done(grant, EndReason.NODE_LEFT)) == ["accepted"]
+    await pool.sql("UPDATE tasks SET not_before = NULL")
+    assert not (await pool.plan()).assigned, "the only node that suits is leaving"
+    given_back = (await pool.task(grant.task_id)).attempts[-1]
+    assert given_back.usage is None, "nothing was measured, so the server's times count"
+    await pool.fetch(node_id)
+    assert (await pool.plan()).assigned, "it stayed, and polls"
+    await pool.check()
+
+
 async def test_leaving_gives_back_at_once(pool: Pool) -> None:
     node_id, grant = await pool.started()
     await lease.leave(pool.services, pool.bobs, node_id)

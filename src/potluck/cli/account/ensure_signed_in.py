@@ -15,6 +15,7 @@ from potluck.cli.options import (
     InviteOption,
     KeyFileOption,
     connect,
+    own_pools,
     resolve_server_url,
 )
 from potluck.cli.terminal.screen import Screen, Tone
@@ -50,6 +51,28 @@ def signed_in_client(
         pin_ca(address, entry.ca_fingerprint, config_directory())
     if is_new:
         _sign_in(screen, address, entry)
+    return connect(address)
+
+
+def owner_client(screen: Screen, server: str | None) -> "Potluck":
+    """A client for the owner of this machine, whose node key alone cannot act for the account.
+
+    Without a profile it signs in where this machine provides, if the wallet opens without a prompt.
+    """
+    from potluck.consumer.identity.profile import choose_url
+    from potluck.consumer.identity.wallet import can_open_unattended, has_wallet
+
+    address = choose_url(resolve_server_url(server))
+    if address not in own_pools() or not _needs_sign_in(address, None):
+        return connect(server)
+    if not (has_wallet() and can_open_unattended()):
+        where = "" if has_wallet() else " --browser"
+        raise NotSignedIn(
+            f"This machine provides to {address}, but you are not signed in there: its key cannot"
+            " act for your account.",
+            f"Sign in with the wallet that authorised it: `potluck login {address}{where}`.",
+        )
+    _sign_in(screen, address, SignInOptions())
     return connect(address)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from potluck.model.device import WHOLE_DEVICE_MILLI, Availability, Standing
+from potluck.model.device import Availability, Standing
 from potluck.model.node import NodeState
 from potluck.wire.consumer import PoolDevice
 
@@ -32,8 +32,8 @@ class DeviceOffer(Struct, frozen=True):
         return self.devices[0]
 
     @property
-    def free(self) -> int:
-        return sum(device.free_milli == WHOLE_DEVICE_MILLI for device in self.devices)
+    def free_milli(self) -> int:
+        return sum(map(usable_milli, self.devices))
 
     @property
     def reliabilities(self) -> tuple[float, float]:
@@ -54,6 +54,11 @@ def is_offered(device: PoolDevice) -> bool:
         and device.availability is Availability.AVAILABLE
         and (device.is_mine or not device.own_tasks_only)
     )
+
+
+def usable_milli(device: PoolDevice) -> int:
+    """The share that a task of this account could use now."""
+    return device.free_milli if is_offered(device) else 0
 
 
 def group_offers(devices: Iterable[PoolDevice]) -> list[DeviceOffer]:
@@ -92,7 +97,7 @@ def _rank(offer: DeviceOffer, order: OfferOrder) -> Any:
     description = offer.first.description
     match order:
         case OfferOrder.FREE:
-            return -sum(device.free_milli for device in offer.devices)
+            return -offer.free_milli
         case OfferOrder.PRICE:
             return description.terms.price_micro_per_hour
         case OfferOrder.MEMORY:

@@ -1,7 +1,7 @@
 """Offers and devices as tables."""
 
 from potluck.cli.gpus.device_text import device_name, part_text, pool_state_cell, price_text
-from potluck.cli.gpus.offer import DeviceOffer
+from potluck.cli.gpus.offer import DeviceOffer, usable_milli
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.screen import Pane, Tone
 from potluck.cli.terminal.table import Cell, TableColumn, drop_empty_columns, show_table
@@ -28,12 +28,12 @@ def show_offers(pane: Pane, offers: list[DeviceOffer]) -> None:
 
 def _offer_cells(offer: DeviceOffer) -> list[Cell]:
     description = offer.first.description
-    free, total = offer.free, len(offer.devices)
+    free, total = offer.free_milli, len(offer.devices)
     return [
         Cell(device_name(description), Tone.STRONG),
         Cell(show_bytes(description.offered_bytes)),
         Cell(price_text(description.terms.price_micro_per_hour)),
-        Cell(f"{free} of {total}", Tone.GOOD if free else Tone.BUSY),
+        Cell(f"{show_milli(free)} of {total}", Tone.GOOD if free else Tone.BUSY),
         Cell(_reliability_text(*offer.reliabilities)),
         Cell(_node_names(offer.nodes)),
         Cell(_common_labels(offer), Tone.FAINT),
@@ -77,13 +77,14 @@ def show_devices(pane: Pane, devices: list[PoolDevice]) -> None:
 
 def _device_cells(device: PoolDevice, is_short: bool) -> list[Cell]:
     description = device.description
-    tone = Tone.GOOD if device.free_milli == WHOLE_DEVICE_MILLI else Tone.BUSY
+    free = usable_milli(device)
+    tone = Tone.GOOD if free == WHOLE_DEVICE_MILLI else Tone.BUSY
     return [
         Cell(short_id(device.id) if is_short else device.id, Tone.STRONG),
         Cell(device_name(description)),
         Cell(part_text(device.free_memory_bytes, description.offered_bytes)),
         Cell(price_text(description.terms.price_micro_per_hour)),
-        Cell(show_milli(device.free_milli), tone),
+        Cell(show_milli(free), tone),
         Cell(_reliability_text(device.reliability, device.reliability)),
         Cell(f"{device.node_name} (mine)" if device.is_mine else device.node_name),
         Cell(" ".join(device.labels), Tone.FAINT),

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from potluck.cli.options import JsonOption, ServerOption, connect
+from potluck.cli.account.ensure_signed_in import owner_client
+from potluck.cli.options import JsonOption, ServerOption
 from potluck.cli.results.usage import show_total_usage
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.screen import Pane, Screen, Tone
@@ -27,7 +28,7 @@ def earnings(
     """Show the credits my machines earned, by day and device."""
     screen = Screen(json)
     begin = parse_moment(since or "30d", "--since", datetime.now(UTC))
-    with connect(server) as potluck:
+    with owner_client(screen, server) as potluck:
         report = potluck.own_nodes.earnings(begin)
         models = {} if json else _models(potluck.resources.nodes())
     if json:

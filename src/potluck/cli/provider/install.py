@@ -19,6 +19,7 @@ from potluck.cli.options import (
     JsonOption,
     KeyFileOption,
     UrlArgument,
+    resolve_server_url,
 )
 from potluck.cli.provider.provide import provide
 from potluck.cli.terminal.prompt import confirm
@@ -62,7 +63,7 @@ def install(
     from potluck.provider.service.choose import find_manager
 
     screen, (url_argument, provide_options) = Screen(json), _split_arguments(url, options or [])
-    address = choose_url(url_argument)
+    address = choose_url(resolve_server_url(url_argument))
     if ca_fingerprint is not None and not show:
         pin_ca(address, ca_fingerprint, config_directory())
     settings, manager = _read_settings(address, data_dir), find_manager()

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import typer
 
-from potluck.cli.options import JsonOption, ServerOption, connect
+from potluck.cli.account.ensure_signed_in import owner_client
+from potluck.cli.options import JsonOption, ServerOption
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.screen import Pane, Screen
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
@@ -17,7 +18,7 @@ from potluck.wire.identity import NodeKeyView
 def list_node_keys(server: ServerOption = None, json: JsonOption = False) -> None:
     """Show the node keys that my wallet has authorised."""
     screen = Screen(json)
-    with connect(server) as potluck:
+    with owner_client(screen, server) as potluck:
         keys = potluck.account.node_keys()
     if json:
         screen.emit({"node_keys": keys})
@@ -34,7 +35,7 @@ def revoke_node_key(
 ) -> None:
     """Revoke a machine's key immediately; its provider stops."""
     screen = Screen(json)
-    with connect(server) as potluck:
+    with owner_client(screen, server) as potluck:
         potluck.account.revoke_node_key(key)
     if json:
         screen.emit({"revoked": key})

@@ -17,6 +17,7 @@ from potluck.cli.options import (
     KeyFileOption,
     UrlArgument,
     expand_option_groups,
+    resolve_server_url,
 )
 from potluck.cli.terminal.screen import Screen, silence_stdout
 from potluck.local.option_values import parse_labels
@@ -155,7 +156,7 @@ def provide(
     from potluck.provider.settings import read_settings
 
     options = {"name": name, "data_directory": data_dir, **offer.settings(), **running.settings()}
-    screen, address = Screen(json), choose_url(url)
+    screen, address = Screen(json), choose_url(resolve_server_url(url))
     ca_file = (
         None if ca_fingerprint is None else pin_ca(address, ca_fingerprint, config_directory())
     )

@@ -35,7 +35,7 @@ from potluck.cli.request.task_kind import STDIN
 from potluck.cli.results.collect_items import ItemCollector
 from potluck.cli.results.fetch import OutputDirectory, output_directory
 from potluck.cli.tasks.dry_run import dry_run as shown_dry
-from potluck.cli.tasks.submit import show_submitted
+from potluck.cli.tasks.submit import submit_and_show
 from potluck.cli.tasks.watch import watch
 from potluck.cli.terminal.screen import Screen, printable
 from potluck.model.error import InvalidInput
@@ -122,8 +122,7 @@ def map_items(
         request = prepare_request(potluck, draft, screen)
         if not detach:
             raise typer.Exit(watch(potluck, request, screen, None, at_the_end, collector))
-        submitted = potluck.tasks.submit(request)
-    show_submitted(submitted, screen)
+        submit_and_show(potluck, request, screen)
 
 
 def _check_script(items: str, script: str | None) -> None:

@@ -21,7 +21,7 @@ from potluck.cli.request.defaults import find_project_server, get_used_defaults
 from potluck.cli.request.options import TaskOptions, TaskWords, draft_task, prepare_request
 from potluck.cli.results.fetch import output_directory
 from potluck.cli.tasks.dry_run import dry_run as shown_dry
-from potluck.cli.tasks.submit import show_submitted
+from potluck.cli.tasks.submit import submit_and_show
 from potluck.cli.tasks.watch import watch
 from potluck.cli.terminal.screen import Screen
 
@@ -80,5 +80,4 @@ def run(
         request = prepare_request(potluck, draft, screen)
         if not detach:
             raise typer.Exit(watch(potluck, request, screen, results, at_the_end))
-        submitted = potluck.tasks.submit(request)
-    show_submitted(submitted, screen)
+        submit_and_show(potluck, request, screen)

@@ -22,6 +22,13 @@ TONES = {
 
 def describe_reason(task: TaskView) -> str:
     """Why it waits, or why it ended as it did; empty if there is nothing to explain."""
+    if task.silence is not None:
+        since, until = (
+            f"{moment.astimezone():%H:%M:%S}" for moment in (task.silence.since, task.silence.until)
+        )
+        return (
+            f"the node has been silent since {since}; without it the task goes elsewhere at {until}"
+        )
     if not task.state.is_final:
         return printable(task.waiting.sentence) if task.waiting is not None else ""
     if task.reason in (None, EndReason.COMPLETED, EndReason.CANCELLED):
@@ -71,7 +78,8 @@ def describe_stage(task: TaskView, is_live: bool = False) -> str:
         shown_phase = TaskState.RUNNING.value if percent_done(task.items) else phase
         return f"{shown_phase}: {describe_progress(task.items, is_live)}"
     if task.state is not TaskState.QUEUED and attempt is not None:
-        return f"{phase} on {describe_place(attempt)}"
+        place = f"{phase} on {describe_place(attempt)}"
+        return f"{place}: {reason}" if reason else place
     return f"{phase}: {reason}" if reason else phase
 
 

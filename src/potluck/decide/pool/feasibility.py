@@ -10,6 +10,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from potluck.decide.pool.model_patterns import matches_model
+from potluck.decide.pool.python_versions import suits_python
 from potluck.decide.types import DeviceShare, FreeDevice, FreeNode, WaitingTask
 from potluck.model.device import WHOLE_DEVICE_MILLI, Availability, DeviceKind
 from potluck.model.ids import AccountId, NodeId
@@ -113,7 +114,7 @@ def _node_refusal(task: WaitingTask, node: FreeNode) -> Refusal | None:
         return Refusal.KIND
     if requirements.sandbox is not None and not strength.is_at_least(requirements.sandbox):
         return Refusal.SANDBOX
-    if requirements.python not in (None, node.python):
+    if requirements.python is not None and not suits_python(requirements.python, node.python):
         return Refusal.PYTHON
     if not node.labels.issuperset(requirements.labels):
         return Refusal.LABELS

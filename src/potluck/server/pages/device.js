@@ -12,6 +12,8 @@ const MAY = {
   "pool:read": "see the pool's machines",
   "account:read": "see your account",
   "account:write": "manage your keys, sessions and roles",
+  "nodes:write": "change what your machines offer, and pause or drain them",
+  "node": "take tasks as this machine",
   "admin": "administer the pool, if you are an admin",
 };
 const VIEWS = ["enter", "ask", "signing", "done", "refused"];

@@ -116,6 +116,11 @@ async def mark_online(connection: Connection, node_id: NodeId, owner: Owner) -> 
     return bool(before == NodeState.SILENT)
 
 
+async def stop_polling(connection: Connection, node_id: NodeId, owner: Owner) -> None:
+    """Gives the node no work until it polls again."""
+    await connection.execute(*_sql.stop_polling(node_id=node_id, owner=owner))
+
+
 async def leave(connection: Connection, node_id: NodeId, owner: Owner) -> bool:
     """False if it had left before."""
     is_first = await connection.fetchval(*_sql.leave(node_id=node_id, owner=owner))

@@ -75,6 +75,12 @@ UPDATE nodes SET state = 'online', heartbeat_at = now()
 FROM before WHERE nodes.id = before.id
 RETURNING before.state AS state_before
 
+-- name: stop_polling
+-- Its next poll lets it get work again.
+UPDATE nodes SET is_polling = false
+WHERE id = :node_id AND account_id = :owner.account_id
+    AND node_key_id IS NOT DISTINCT FROM :owner.node_key_id AND is_polling
+
 -- name: leave
 WITH before AS (
     SELECT id, state FROM nodes

@@ -85,7 +85,8 @@ GROUP BY task_id
 
 -- name: attempts
 -- The newest few of each: an array may have thousands.
-SELECT attempts.*, nodes.name AS node_name,
+SELECT attempts.*, nodes.name AS node_name, nodes.heartbeat_at, now() AS read_at,
+    finished_at IS NULL AND fetched_at IS NOT NULL AND items IS NULL AS is_held,
     coalesce((
         SELECT jsonb_agg(jsonb_build_object('device_id', device_id, 'model', devices.model,
             'milli', milli, 'memory_bytes', attempt_devices.memory_bytes) ORDER BY devices.position)

@@ -142,7 +142,7 @@ class NodeFeed:
             kinds=frozenset(sandbox.kinds),
             containers=None if containers is None else containers.strength,
             own_images_only=containers is not None and not containers.is_safe_for_strangers,
-            python=".".join(row["python_version"].split(".")[:2]),
+            python=row["python_version"],
             wallet=row["wallet"].lower(),
         )
 

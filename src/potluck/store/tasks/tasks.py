@@ -7,7 +7,7 @@ the scheduler are in the clear.
 import hashlib
 import hmac
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from msgspec import Struct
@@ -82,12 +82,21 @@ class Allowance(Struct, frozen=True):
         return self.cheapest[_size(requirements)]
 
 
+class NodeContact(Struct, frozen=True):
+    """The last contact with the node of a live attempt."""
+
+    seen_at: datetime
+    lease_expires_at: datetime
+    read_at: datetime
+
+
 class TaskRecord(Struct, frozen=True):
     """A task as its owner sees it, without its waiting reason but with the data for it."""
 
     view: TaskView
     waits_for: int  # tasks that must succeed first
     is_put_off: bool  # its `not_before` is in the future
+    contact: NodeContact | None = None  # of its live attempt
 
 
 def request_hash(key: bytes, request: TaskRequest, origin: Origin | None = None) -> bytes:
@@ -269,12 +278,20 @@ async def _views(connection: Connection, rows: list[Any]) -> list[TaskRecord]:
     )
     for row in attempt_rows:
         attempts.setdefault(row["task_id"], []).append(attempt_view(row))
+    contacts = {row["task_id"]: _contact(row) for row in attempt_rows if row["is_held"]}
     return [
         TaskRecord(
-            _task_view(row, attempts.get(row["id"], [])), row["waits_for"], row["is_put_off"]
+            _task_view(row, attempts.get(row["id"], [])),
+            row["waits_for"],
+            row["is_put_off"],
+            contacts.get(row["id"]),
         )
         for row in rows
     ]
+
+
+def _contact(row: Any) -> NodeContact:
+    return NodeContact(row["heartbeat_at"], row["lease_expires_at"], row["read_at"])
 
 
 def _task_view(row: Any, attempts: list[AttemptView]) -> TaskView:

@@ -77,7 +77,7 @@ async def test_following_sees_every_state_and_every_piece_and_resumes(pool: Pool
     async for followed in stream:
         seen.append(_told(followed))
         position = followed.position
-        if seen[-1] == "running":
+        if seen[-1] == "one":
             break
     await stream.aclose()  # type: ignore[attr-defined]
     await pool.say(node_id, held, 1, "two")
@@ -85,7 +85,28 @@ async def test_following_sees_every_state_and_every_piece_and_resumes(pool: Pool
     position = task_stream.parse_position(str(position))
     async for followed in task_stream.follow(pool.services, pool.alice, grant.task_id, position):
         seen.append(_told(followed))
-    assert seen == ["one", "running", "two", "succeeded"]
+    assert seen == ["running", "one", "two", "succeeded"], "where it runs, before its output"
+
+
+async def test_a_follower_sees_that_the_node_is_silent_and_when_the_task_goes_elsewhere(
+    pool: Pool,
+) -> None:
+    _, grant = await pool.started()
+    view = await task_stream.view(pool.services, pool.alice, grant.task_id)
+    assert view.silence is None, "a beat is not due yet"
+    overdue = pool.services.settings.heartbeat_seconds * 1.6
+    await pool.sql("UPDATE nodes SET heartbeat_at = now() - make_interval(secs => $1)", overdue)
+    position = task_stream.StreamPosition(view.version)
+    stream = task_stream.follow(pool.services, pool.alice, grant.task_id, position)
+    followed = await anext(stream)
+    await stream.aclose()  # type: ignore[attr-defined]
+    assert isinstance(followed.event, FollowedState), "though its version is the same"
+    silence = followed.event.task.silence
+    assert silence is not None
+    assert silence.since == await pool.sql("SELECT heartbeat_at FROM nodes")
+    assert silence.until == await pool.sql("SELECT lease_expires_at FROM attempts")
+    await pool.sql("UPDATE nodes SET heartbeat_at = now()")
+    assert (await task_stream.view(pool.services, pool.alice, grant.task_id)).silence is None
 
 
 async def test_followers_are_woken_by_the_outbox(pool: Pool) -> None:

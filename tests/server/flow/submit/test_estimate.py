@@ -61,6 +61,17 @@ async def test_nothing_is_stored_and_its_files_need_not_be_there(pool: Pool) -> 
     assert [await pool.sql(f"SELECT count(*) FROM {each}") for each in tables] == before
 
 
+async def test_nodes_without_the_python_of_the_script_are_unsuitable(pool: Pool) -> None:
+    await pool.offer()
+    for required, outlook in ((">=3.99", Outlook.NEVER), (">=3.9", Outlook.NOW)):
+        source = f'# /// script\n# requires-python = "{required}"\n# ///\n'
+        async with leading(pool):
+            asked = replace(request(), spec=ScriptSpec("hello.py", source))
+            said = await estimate(pool.services, pool.alice, asked)
+        assert said.outlook is outlook
+    assert not said.refusals
+
+
 async def test_what_would_be_refused_is_refused(pool: Pool) -> None:
     with pytest.raises(InvalidInput, match="empty"):
         await estimate(pool.services, pool.alice, request(device_model="RTX|"))
@@ -121,7 +132,10 @@ async def test_what_suits_may_be_dearer_than_what_is_cheapest(pool: Pool) -> Non
     await pool.offer(price_micro_per_hour=900_000, cores=32)
     said = await estimated(pool, run_seconds=HOUR, cores=16)
     assert (said.outlook, said.can_pay) == (Outlook.NEVER, False)
-    assert "on the cheapest suitable node would cost 0.900000" in said.sentence
+    assert (
+        "on the cheapest suitable node would cost 0.9 credits; the account has 0.4."
+        in said.sentence
+    )
 
 
 async def test_who_would_wait_is_told_for_what(pool: Pool) -> None:

@@ -5,7 +5,7 @@ that was cut resumes exactly. Data always comes from the database; wake-ups only
 """
 
 import re
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from datetime import timedelta
 
 from msgspec import Struct
@@ -17,6 +17,7 @@ from potluck.decide.explain.sentences import (
     waits_for_start,
     waits_for_tasks,
 )
+from potluck.decide.lease_grace import LATEST_BEAT
 from potluck.model.error import InvalidInput
 from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
 from potluck.model.task import EndReason, TaskState, WaitingReason
@@ -27,7 +28,14 @@ from potluck.server.services import Services
 from potluck.store.tasks import tasks
 from potluck.store.tasks.tasks import TaskRecord
 from potluck.wire import codec
-from potluck.wire.consumer import FollowedLog, FollowedState, FollowEvent, TaskView
+from potluck.wire.consumer import (
+    AttemptView,
+    FollowedLog,
+    FollowedState,
+    FollowEvent,
+    NodeSilence,
+    TaskView,
+)
 
 # Numbers that fit their columns, and between them an attempt id, or nothing yet.
 _POSITION = re.compile(r"([0-9]{1,18})\.(attempt_[0-9a-z]{26})?\.([0-9]{1,9})")
@@ -74,14 +82,22 @@ async def view(services: Services, account_id: AccountId, task_id: TaskId) -> Ta
 async def to_task_views(
     services: Services, account_id: AccountId, records: list[TaskRecord]
 ) -> list[TaskView]:
-    """Adds waiting reasons and the time until which results are kept."""
+    """Adds waiting reasons, silence of nodes and the time until which results are kept."""
     kept = timedelta(seconds=services.settings.keep_results_seconds)
     return [
         task if task.finished_at is None else replace(task, kept_until=task.finished_at + kept)
         for task in await _with_reasons(
-            services, account_id, [add_pause_reason(record) for record in records]
+            services, account_id, [_with_silence(services, record) for record in records]
         )
     ]
+
+
+def _with_silence(services: Services, record: TaskRecord) -> TaskView:
+    task, contact = add_pause_reason(record), record.contact
+    overdue_after = timedelta(seconds=services.settings.heartbeat_seconds * LATEST_BEAT)
+    if contact is None or contact.read_at - contact.seen_at <= overdue_after:
+        return task
+    return replace(task, silence=NodeSilence(contact.seen_at, contact.lease_expires_at))
 
 
 def add_pause_reason(record: TaskRecord) -> TaskView:
@@ -147,19 +163,25 @@ async def follow(
     services: Services, account_id: AccountId, task_id: TaskId, position: StreamPosition
 ) -> AsyncIterator[TaskStreamItem]:
     """Ends after the final state, once the whole log was sent, or when the server stops."""
-    waiting: WaitingReason | None = None
+    shown: tuple[WaitingReason | None, NodeSilence | None] = None, None
     line = topics.line(_line(account_id, await view(services, account_id, task_id)))
     shutdown_topic = topics.shutdown(services.instance)
     async with services.live.listen(topics.task(task_id), line, shutdown_topic) as listener:
         while True:
             task = await view(services, account_id, task_id)
-            async for followed in _log(services, account_id, task, position):
+            # What ended attempts wrote, the state, then what the live one writes.
+            ended = [attempt for attempt in task.attempts if attempt.finished_at is not None]
+            live = [attempt for attempt in task.attempts if attempt.finished_at is None]
+            async for followed in _log(services, account_id, task, ended, position):
                 position = followed.position
                 yield followed
-            if task.version > position.version or task.waiting != waiting:
+            if task.version > position.version or (task.waiting, task.silence) != shown:
                 position = replace(position, version=task.version)
-                waiting = task.waiting
+                shown = task.waiting, task.silence
                 yield TaskStreamItem(position, FollowedState(task))
+            async for followed in _log(services, account_id, task, live, position):
+                position = followed.position
+                yield followed
             if task.state.is_final or services.stopping.is_set():
                 return
             if not await listener.wait(services.settings.follow_poll_seconds):
@@ -167,15 +189,19 @@ async def follow(
 
 
 async def _log(
-    services: Services, account_id: AccountId, task: TaskView, position: StreamPosition
+    services: Services,
+    account_id: AccountId,
+    task: TaskView,
+    attempts: Sequence[AttemptView],
+    position: StreamPosition,
 ) -> AsyncIterator[TaskStreamItem]:
-    """The logs of all attempts, one after the other, beyond the position.
+    """The logs of the attempts, one after the other, beyond the position.
 
     Not for arrays: their attempts run in parallel, and their logs are read one by one.
     """
     if task.items is not None:
         return
-    for attempt in task.attempts:
+    for attempt in attempts:
         # Ids sort by time: earlier attempts were sent before.
         if position.attempt_id is not None and attempt.id < position.attempt_id:
             continue

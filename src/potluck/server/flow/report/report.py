@@ -23,6 +23,7 @@ from potluck.model.error import Conflict, InvalidInput, PotluckError
 from potluck.model.ids import AttemptId, NodeId, TaskId
 from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason, Reporter, TaskState
+from potluck.model.usage import Usage
 from potluck.server import topics
 from potluck.server.auth.tokens import is_lease_token
 from potluck.server.flow.batch import try_batch_then_each
@@ -34,6 +35,7 @@ from potluck.server.flow.settle.settle import retry_wait, write_changes
 from potluck.server.services import Services
 from potluck.store.attempts import attempts
 from potluck.store.database import Connection
+from potluck.store.nodes import nodes
 from potluck.store.nodes.nodes import Owner
 from potluck.store.tasks import item_failures
 from potluck.wire import codec
@@ -57,6 +59,10 @@ async def report(
 ) -> ReportAnswers:
     await mark_node_seen(services, owner, node_id)
     items = reports.reports
+    if any(isinstance(item, Finished) and item.reason is EndReason.NODE_LEFT for item in items):
+        # First: a node that gives its work back as it stops would be assigned it again.
+        async with services.database.statement() as connection:
+            await nodes.stop_polling(connection, node_id, owner)
     answers: dict[int, ReportAnswer] = {}
 
     async def take_all(places: Sequence[int]) -> dict[int, ReportAnswer]:
@@ -335,6 +341,13 @@ def _finish(
     return _end(services, change, report, records)
 
 
+def _measured(report: Finished) -> Usage | None:
+    """None from a node that restarted or ended the attempt itself: it has measured nothing, which
+    differs from no usage."""
+    is_lost = report.reason.facts.attempt_state is AttemptState.LOST
+    return None if is_lost and report.usage == Usage() else report.usage
+
+
 def _end(
     services: Services, change: AttemptChange, report: Finished, records: _Records
 ) -> AttemptChange:
@@ -344,8 +357,7 @@ def _end(
         retry_wait(services),
         exit_code=report.exit_code,
         detail=report.detail,
-        # A restarted node has measured nothing, which differs from no usage.
-        usage=None if report.reason is EndReason.NODE_RESTARTED else report.usage,
+        usage=_measured(report),
         report_hash=_hash(report),
         value=report.value,
         record=records.get(change.attempt.id, NO_RECORD),

@@ -18,6 +18,7 @@ from potluck.model.error import UnaffordableTask, Unavailable
 from potluck.model.ids import AccountId, TaskId
 from potluck.model.task import ItemRange, TaskRequest, TaskState
 from potluck.model.task_spec import kind_of, name_of
+from potluck.model.units import show_amount, show_credits
 from potluck.server.flow.submit.submit import admit_task, load_allowance, make_new_task
 from potluck.server.leader import leader_rpc, scheduler_health
 from potluck.server.leader.leader_rpc import HypotheticalTask
@@ -160,8 +161,7 @@ def _too_dear(entry: _EstimatedTask, costs: CostEstimate) -> UnaffordableTask:
     what = "Running" if entry.request.items is None else "Running one item"
     return UnaffordableTask(
         f"{what} to its limit on the cheapest suitable node would cost"
-        f" {costs.hold_micro / 1e6:.6f} credits; the account has"
-        f" {entry.available_micro / 1e6:.6f}.",
+        f" {show_amount(costs.hold_micro)}; the account has {show_credits(entry.available_micro)}.",
         "Lower the time limit (--time), or ask the operator for credit.",
     )
 
