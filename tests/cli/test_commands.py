@@ -358,6 +358,7 @@ def test_result_of_an_ended_task(user: CommandLine, server: FakeServer) -> None:
     server.plays(f"/v1/tasks/{task.id}", says(task))
     pages = (log_page(0, ("stdout", b"42\n"), ("stderr", b"no\n")), log_page(2))
     server.plays(f"/v1/tasks/{task.id}/logs", *pages)
+    server.plays(f"/v1/tasks/{task.id}/logs?offset=-32", log_page(2))
     shown = user.run("result", task.id)
     assert (shown.status, shown.stdout) == (0, b"42\n")
     for words in ("failed", "exit status 3", "attic (CPU Ryzen)", "0.25 credits", "1 MiB"):

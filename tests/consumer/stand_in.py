@@ -19,7 +19,7 @@ from potluck.model.lease import Lease
 from potluck.model.task import EndReason
 from potluck.model.task_spec import FunctionSpec
 from potluck.wire import item_file, plain_values, routes
-from potluck.wire.codec import encode_json
+from potluck.wire.codec import encode_json, encode_packed
 from potluck.wire.provider import (
     AcquireLeases,
     Finished,
@@ -27,6 +27,7 @@ from potluck.wire.provider import (
     ItemOutcome,
     ItemsDone,
     LeasesGranted,
+    LogChunk,
     Report,
     Reports,
     ReturnedItems,
@@ -163,6 +164,13 @@ class StandIn:
         """What a task leaves, before its end is told."""
         path = routes.ADD_FILES.url(node_id=self.node_id)
         answer = self._api.call("POST", path, packed, **{"Content-Type": "application/msgpack"})
+        assert answer.status < 300, answer.data
+
+    def append_log(self, chunk: LogChunk) -> None:
+        """What a task writes, before its end is told."""
+        path = routes.APPEND_LOG.url(node_id=self.node_id)
+        packed = {"Content-Type": "application/msgpack"}
+        answer = self._api.call("POST", path, encode_packed(chunk), **packed)
         assert answer.status < 300, answer.data
 
     def _report(self, *reports: Report) -> None:

@@ -102,7 +102,7 @@ async def test_a_group_of_tasks(node: StandIn, remote: Any) -> None:
     with pytest.raises(ExceptionGroup) as caught:
         async with asyncio.TaskGroup() as group:
             group.create_task(ask(5))
-    assert [type(each) for each in caught.value.exceptions] == [RemoteError]
+    assert [isinstance(each, RemoteError) for each in caught.value.exceptions] == [True]
 
 
 async def test_a_cancelled_await_calls_off_and_a_shielded_one_does_not(

@@ -45,8 +45,9 @@ def test_the_options_of_a_task_are_pinned() -> None:
     assert sorted(FunctionOptions.__annotations__) == [
         *("after", "allow_pickle", "attempts", "capability", "checkpoint", "client", "cores"),
         *("deadline", "delay", "dependencies", "device_kind", "disk", "env", "environment"),
-        *("expected", "file", "files", "folder", "fraction", "from_wallets", "gpu", "label"),
+        *("expected", "file", "files", "folder", "fraction", "from_wallets", "gpu", "keep_running"),
         *(
+            "label",
             "labels",
             "log_limit",
             "max_price",
@@ -57,7 +58,15 @@ def test_the_options_of_a_task_are_pinned() -> None:
             "name",
         ),
         *("owner", "owners", "priority", "progress", "ram", "retries", "sandbox", "secret"),
-        *("secrets", "secrets_to_strangers", "share", "stop_after_silence", "time", "timeout"),
+        *(
+            "secrets",
+            "secrets_to_strangers",
+            "share",
+            "show_output",
+            "stop_after_silence",
+            "time",
+            "timeout",
+        ),
         *("trust", "vendor"),
     ]
 

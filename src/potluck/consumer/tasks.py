@@ -131,7 +131,8 @@ class Tasks:
         )
 
     def logs(self, task_id: str, attempt: int | None = None, offset: int | None = None) -> LogPage:
-        """A page of the log of an attempt; of the newest one by default."""
+        """A page of the log of an attempt; of the newest one by default. A negative offset counts
+        from the end of the log."""
         query = {"attempt": attempt, "offset": offset}
         return call_api(
             self._transport, routes.TASK_LOGS, LogPage, {"task_id": task_id}, query=query

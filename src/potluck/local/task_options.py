@@ -188,6 +188,10 @@ _PANELS: Final[dict[str, list[TaskOption]]] = {
              help="Load pickles from nodes of these wallets, besides my own."),
         _Row("progress", kinds.FLAG, "", _PYTHON,
              help="Maps show their progress, unless False."),
+        _Row("show-output", kinds.FLAG, "", _PYTHON,
+             help="Show what a call printed; default: in a terminal and a notebook."),
+        _Row("keep-running", kinds.FLAG, "", _PYTHON,
+             help="Ctrl-C or a timeout while waiting does not cancel the task."),
         _Row("max-result", kinds.SIZE, "", _PYTHON, "1GiB",
              help="Larger results are not read into memory."),
         _Row("client", kinds.OBJECT, "", _PYTHON,
@@ -242,6 +246,8 @@ class TaskKeywords(TypedDict, total=False):
     allow_pickle: bool
     from_wallets: Sequence[str]
     progress: bool
+    show_output: bool
+    keep_running: bool
     max_result: int | str
 
 

@@ -64,7 +64,8 @@ class PotluckError(Exception):
     exit_status: ClassVar[int] = 1
 
     def __init__(self, detail: str, hint: str = "", retry_after_seconds: float | None = None):
-        super().__init__(detail)
+        # Not of the next base: a subclass may be of a builtin type too, with its own arguments.
+        Exception.__init__(self, detail)
         self.detail = detail
         self.hint = hint
         self.retry_after_seconds = retry_after_seconds
@@ -312,7 +313,8 @@ class OutputLost(LocalError):
 
 
 class RemoteError(LocalError):
-    """An exception of a function, as text: the exception object never leaves the node."""
+    """An exception of a function, as text: the exception object never leaves the node. That of a
+    builtin type is of that type as well."""
 
     code = "remote_error"
     title = "The function raised an exception"
@@ -325,7 +327,10 @@ class RemoteError(LocalError):
         if traceback:
             self.add_note(f"Where it ran:\n{traceback.rstrip()}")
 
-    def __reduce__(self) -> tuple[type["RemoteError"], tuple[str, str, str]]:
+    def __str__(self) -> str:
+        return self.detail
+
+    def __reduce__(self) -> tuple[object, tuple[str, str, str]]:
         return type(self), (self.type_name, self.message, self.traceback)
 
 

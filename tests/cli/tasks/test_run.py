@@ -108,6 +108,19 @@ def test_a_silent_node_is_shown_with_the_time_of_the_retry(
     ) in shown.stderr
 
 
+def test_a_failure_with_a_known_cause_says_what_to_do(
+    user: CommandLine, server: FakeServer, script: Path
+) -> None:
+    detail = "it ended with exit status 1: ModuleNotFoundError: No module named 'yaml'"
+    end = a_task(TaskState.FAILED, exit_code=1, reason=EndReason.EXIT_STATUS, detail=detail)
+    plays_a_task(server, end)
+    lines = user.run("run", script).stderr.splitlines()
+    assert lines[-2] == f"✗ hello failed: {detail}"
+    assert lines[-1].startswith("Hint: ") and '`# dependencies = ["yaml"]`' in lines[-1]
+    plays_a_task(server, end)
+    assert '["yaml"]' in user.run("run", "--json", script).lines()[-1]["hint"]
+
+
 def test_a_directory_that_is_not_empty_is_told_before_the_work(
     user: CommandLine, server: FakeServer, script: Path
 ) -> None:
@@ -284,13 +297,17 @@ def test_an_array_ends_with_the_items_that_failed(
         ["ITEM", "TRIES", "WHY"],
         ["0", "1", "exit", "status", "3"],
     ]
-    assert lines[-1] == "… and 5 more"
+    assert lines[-2] == "… and 5 more"
+    assert lines[-1].endswith("--item 0` shows the output of an item.")
     server.plays(f"/v1/tasks/{end.id}", says(end))
     server.plays(f"/v1/tasks/{end.id}/items", says(FailedItemPage([again, last])))
     server.plays(f"/v1/tasks/{end.id}/attempts", says(AttemptPage([])))
     result = user.run("result", end.id)
     assert result.stdout == b"", "no attempt wrote anything"
-    assert result.stderr.splitlines()[-1].split() == ["999", "2", "too", "fat"]
+    *_, why, hint, command = result.stderr.splitlines()
+    assert why.split() == ["999", "2", "too", "fat"]
+    assert hint == "Hint: Request more memory with --ram, such as 4GiB."
+    assert "--item 999` shows" in command
     assert "1,000 of 1,000 items, 25 failed" in result.stderr
     as_json = user.run("result", end.id, "--json").lines()[0]
     assert [item["item"] for item in as_json["failed_items"]] == [999]

@@ -15,6 +15,8 @@ from potluck.wire.consumer import (
     AttemptView,
     Explanation,
     ItemCounts,
+    LogPage,
+    LogPiece,
     RetryTask,
     TaskPage,
     TaskView,
@@ -73,6 +75,36 @@ def test_a_task_that_runs(user: CommandLine, server: FakeServer) -> None:
         f"potluck result --wait {end}  waits until it ends",
         f"potluck cancel {end}         cancels it",
     ]
+
+
+def test_a_failed_task_shows_the_end_of_its_stderr_and_what_to_do(
+    user: CommandLine, server: FakeServer
+) -> None:
+    task = a_task(
+        TaskState.FAILED,
+        attempts=[an_attempt()],
+        attempt_count=1,
+        reason=EndReason.EXIT_STATUS,
+        detail="it ended with exit status 1: ModuleNotFoundError: No module named 'yaml'",
+        exit_code=1,
+    )
+    pieces = [
+        LogPiece("stderr", b"".join(b"line %d\n" % number for number in range(20))),
+        LogPiece("stdout", b"not this\n"),
+        LogPiece("stderr", b"\x1b]52;c;x\x07ModuleNotFoundError: No module named 'yaml'\n"),
+    ]
+    tail = says(LogPage(AttemptId("attempt_1"), 40, 43, pieces, complete=True))
+    server.plays(f"/v1/tasks/{task.id}/logs?offset=-32", tail)
+    shown = shown_of(user, server, task).stdout.decode()
+    end = task.id[-8:]
+    lines = shown.splitlines()
+    at = lines.index(f"The end of its stderr; `potluck logs {end}` shows all:")
+    assert lines[at + 1 : at + 10] == [f"  line {number}" for number in range(11, 20)]
+    assert lines[at + 10].endswith("ModuleNotFoundError: No module named 'yaml'")
+    assert "\x1b" not in shown
+    assert lines[at + 11].startswith("Hint: Declare it") and '["yaml"]' in lines[at + 11]
+    (answer,) = shown_of(user, server, task, "--json").lines()
+    assert answer["stderr_tail"][0] == "line 11" and '["yaml"]' in answer["hint"]
 
 
 def test_a_task_that_waits_says_why_and_until_when(user: CommandLine, server: FakeServer) -> None:

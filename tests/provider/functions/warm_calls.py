@@ -17,7 +17,7 @@ from potluck.model.task_spec import FunctionSpec
 from potluck.provider.attempt.kinds import PreparedAttempt
 from potluck.provider.attempt.log_buffer import LogBuffer, LogSpool
 from potluck.provider.attempt.log_limit import limited_log
-from potluck.provider.attempt.mask import LogWriter
+from potluck.provider.attempt.mask import Mask, MaskedLog
 from potluck.provider.attempt.runner import run_function
 from potluck.provider.attempt.unsent_results import UnsentResults
 from potluck.provider.dependencies.outcome import SYSTEM_PYTHON
@@ -82,7 +82,7 @@ def items_of(
 
 def key(grant: Grant) -> WarmKey:
     assert isinstance(grant.spec, FunctionSpec)
-    parts = (SYSTEM_PYTHON, Exposed(), InputFiles(), cast(LogWriter, None), print, StopRequest())
+    parts = (SYSTEM_PYTHON, Exposed(), InputFiles(), cast(MaskedLog, None), print, StopRequest())
     job = PreparedAttempt(grant, *parts, cast(AttemptTransfers, None))
     return make_warm_key(job, grant.spec, confine_function(job))
 
@@ -146,7 +146,7 @@ class Shop:
             SYSTEM_PYTHON,
             Exposed(),
             inputs or InputFiles(),
-            limited,
+            MaskedLog(limited, Mask(())),
             told.append,
             self.recall,
             freight,

@@ -18,6 +18,7 @@ from potluck.cli.options import (
     parse_directory,
 )
 from potluck.cli.results.collect_items import ItemCollector, numbered_items
+from potluck.cli.results.failure import explain_failed_items, read_failure
 from potluck.cli.results.fetch import (
     FetchedFiles,
     OutputDirectory,
@@ -93,16 +94,20 @@ def result(
         files = fetched.listing if fetched else _listed(potluck, view, screen)
         value = read_function_value(potluck, view)
         is_cleared = _is_cleared(potluck, view)
+        failure = read_failure(potluck, view)
         failed = list(iter_failed_items(potluck, view.id)) if view.items else []
         if not json:
             _show_facts(screen.err, _facts(view, files, is_cleared), value)
             if failed:  # stdout is free if there is no output of items
                 show_failed(screen.err if collector else screen.out, failed, len(failed))
+                explain_failed_items(screen.err, view.id, failed)
+            failure.show(screen.err, view)
         shown = _show_output(potluck, view, None if is_cleared else collector, screen)
     if json:
         returned = {} if value is None else value.for_programs()
         saved = {} if fetched is None else fetched.as_json()
         kept = {"cleared": is_cleared, **({"failed_items": failed} if view.items else {}), **shown}
+        kept |= failure.as_json()
         screen.emit({**msgspec.to_builtins(view), **kept, **saved, **returned})
 
 

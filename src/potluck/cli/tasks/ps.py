@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from potluck.consumer import Potluck
 
 _PAGE = 100
+_MOST_CHARACTERS = 160
 
 
 def ps(
@@ -120,8 +121,13 @@ def _row(task: TaskView, now: datetime, is_short: bool) -> list[Cell]:
         Cell(_phase(task), TONES[task.state]),
         Cell(show_age(task.created_at, now)),
         Cell("" if ran is None else show_seconds(ran)),
-        Cell(describe_reason(task), Tone.FAINT),
+        Cell(_shorten(describe_reason(task)), Tone.FAINT),
     ]
+
+
+def _shorten(reason: str) -> str:
+    """`potluck status` shows all of it."""
+    return reason if len(reason) <= _MOST_CHARACTERS else f"{reason[:_MOST_CHARACTERS]}…"
 
 
 def _phase(task: TaskView) -> str:

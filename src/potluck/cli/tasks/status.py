@@ -8,6 +8,7 @@ import msgspec
 import typer
 
 from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, connect
+from potluck.cli.results.failure import read_failure
 from potluck.cli.results.fetch import describe_retention, written_bytes
 from potluck.cli.tasks.explain import describe_start
 from potluck.cli.tasks.items import describe_counts, describe_progress
@@ -55,14 +56,16 @@ def task_status(
 
 def _refresh(potluck: "Potluck", task_id: str, screen: Screen, is_watched: bool) -> TaskView:
     task = potluck.tasks.get(task_id)
-    explanation = _explain(potluck, task)
+    explanation, failure = _explain(potluck, task), read_failure(potluck, task)
     if screen.json:
-        extra = {} if explanation is None else {"explanation": explanation}
+        extra = failure.as_json() if explanation is None else {"explanation": explanation}
         screen.emit({**msgspec.to_builtins(task), **extra})
         return task
     if is_watched and screen.out.is_live:
         screen.out.write_bytes(_HOME_AND_CLEAR)
     _show(screen.out, task, explanation, datetime.now(UTC))
+    failure.show(screen.out, task)
+    _show_next_commands(screen.out, task)
     return task
 
 
@@ -97,6 +100,9 @@ def _show(pane: Pane, task: TaskView, explanation: Explanation | None, now: date
             "kept": describe_retention(task, is_cleared=False),
         },
     )
+
+
+def _show_next_commands(pane: Pane, task: TaskView) -> None:
     pane.line()
     commands = _next_commands(task)
     size = max(map(len, commands)) + 2

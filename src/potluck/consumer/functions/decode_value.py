@@ -9,14 +9,12 @@ import pickle
 from msgspec import Struct
 
 from potluck.consumer.files.files import MOST_VALUE_BYTES
-from potluck.model.error import PotluckError, RemoteError, UntrustedResult
+from potluck.consumer.functions.remote_errors import remote_error
+from potluck.model.error import PotluckError, UntrustedResult
 from potluck.wire import plain_values
 from potluck.wire.results import ResultPiece
 
 _MOST_CHARACTERS = 100_000
-_HINTS = {
-    "ModuleNotFoundError": "Add the package to dependencies=[…], or send the module with folder=…."
-}
 
 
 class FailedValue(Struct, frozen=True):
@@ -58,9 +56,7 @@ class ValueDecoder(Struct, frozen=True):
             return _not_data(piece, str(error))
         if not isinstance(fields, dict):
             return _not_data(piece, "it does not describe an exception")
-        raised = RemoteError(*(_text(fields, name) for name in ("type", "message", "traceback")))
-        raised.hint = _HINTS.get(raised.type_name, "")
-        return raised
+        return remote_error(*(_text(fields, name) for name in ("type", "message", "traceback")))
 
     def _unpickled(self, data: bytes, piece: ResultPiece) -> object:
         if self.pickles_from is None or piece.wallet.lower() not in self.pickles_from:

@@ -179,7 +179,8 @@ class Dispatch:
             return f"{task_id}: {error.detail}"
         where = next((f" on {attempt.node_name}" for attempt in reversed(task.attempts)), "")
         why = "" if task.waiting is None else f": {task.waiting.sentence}"
-        return f"{task.name} ({task_id}): {task.phase}{why or where}"
+        stage = f"{task.name} ({task_id}): {task.phase}{why or where}"
+        return "".join(letter if letter.isprintable() else "?" for letter in stage)
 
     @property
     def wallet(self) -> str:

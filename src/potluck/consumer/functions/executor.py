@@ -5,8 +5,8 @@
         print([future.result() for future in futures])
 
 It takes any function: decorated or not, lambdas, partials, methods. Unlike the executors of the
-standard library, exceptions come back as `RemoteError`, since nothing from a
-node is executed here, and `cancel` also ends running tasks.
+standard library, exceptions come back as `RemoteError`, since nothing from a node is executed here;
+`cancel`, Ctrl-C and a timeout of `result` also end running tasks.
 """
 
 import os

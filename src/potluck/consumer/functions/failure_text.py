@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from potluck.consumer.tasks import Tasks
+from potluck.local.failure_hints import find_hint
 from potluck.model.error import PotluckError, TaskFailed
 from potluck.model.ids import TaskId
 from potluck.model.task import EndReason, TaskState
@@ -16,8 +17,10 @@ def task_error(result: TaskResult) -> TaskFailed:
     if result.state is TaskState.CANCELLED:
         return TaskFailed(f"The task {result.task_id} was cancelled.", "Submit it again.")
     why = result.detail or _meaning(result.reason)
-    return TaskFailed(
-        f"The task {result.task_id} {result.state.value}: {why}".rstrip(".") + ".",
+    return _failed(
+        f"The task {result.task_id} {result.state.value}: {why}",
+        result.reason,
+        why,
         f"`potluck logs {result.task_id}` shows what it wrote.",
     )
 
@@ -30,10 +33,20 @@ def item_error(result: TaskResult, item: int, failed: FailedItem | None) -> Task
         )
     end = result if failed is None else failed
     why = end.detail or _meaning(end.reason)
-    return TaskFailed(
-        f"Item {item} of the task {result.task_id} failed: {why}".rstrip(".") + ".",
-        f"`potluck result {result.task_id}` lists the items that failed.",
+    return _failed(
+        f"Item {item} of the task {result.task_id} failed: {why}",
+        end.reason,
+        why,
+        f"`potluck logs {result.task_id} --item {item}` shows what it wrote.",
     )
+
+
+def _failed(sentence: str, reason: EndReason | None, why: str, command: str) -> TaskFailed:
+    """Tracebacks show notes, and no hints."""
+    known = find_hint(reason, why, is_python=True)
+    error = TaskFailed(f"{sentence.rstrip('.')}.", f"{known} {command}".strip())
+    error.add_note(error.hint)
+    return error
 
 
 def fetch_failures(tasks: Tasks, task_id: TaskId, items: Sequence[int]) -> dict[int, FailedItem]:

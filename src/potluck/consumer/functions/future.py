@@ -3,11 +3,12 @@
 import reprlib
 import threading
 from collections.abc import Generator
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import Future, InvalidStateError, wait
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from potluck.consumer import notebook
+from potluck.consumer.functions.call_output import show_output
 from potluck.consumer.functions.decode_value import FailedValue, ValueDecoder
 from potluck.consumer.functions.event_loop import in_event_loop
 from potluck.consumer.functions.failure_text import task_error
@@ -24,40 +25,99 @@ T = TypeVar("T")
 
 
 class TaskFuture(Future[T]):
-    """Its result is the function's value; `task_id` is set once the server has the task.
+    """Its result is the function's value; `task_id` waits until the server has the task.
 
     It works with `concurrent.futures.wait` and `as_completed`. `cancel` cancels the task, also
-    while it runs.
+    while it runs. So do Ctrl-C and a timeout in `result` and `exception`, unless `keeps_running`.
     """
 
-    def __init__(self, dispatch: "Dispatch", opener: ValueDecoder | None = None):
+    def __init__(
+        self, dispatch: "Dispatch", shows_output: bool = False, keeps_running: bool = False
+    ):
         super().__init__()
-        self.task_id: TaskId | None = None
+        self._task_id: TaskId | None = None
         self._dispatch = dispatch
-        self._opener = opener or ValueDecoder()
+        self._opener = ValueDecoder()
+        self._is_output_due = shows_output
+        self._keeps_running = keeps_running
         self._is_cancelling = False
         self._ending = threading.RLock()
+        self._is_acknowledged = threading.Event()
+        self.add_done_callback(lambda _: self._is_acknowledged.set())
+
+    @property
+    def task_id(self) -> TaskId:
+        """Waits until the server has the task; raises its refusal, or that it was cancelled."""
+        self._dispatch.check_process()
+        self._is_acknowledged.wait()
+        if self._task_id is None:
+            super().result(0)
+        assert self._task_id is not None, "without one, it was refused or cancelled"
+        return self._task_id
 
     def result(self, timeout: float | None = None) -> T:
-        self._dispatch.check_process()
-        return super().result(timeout)
+        self._wait(timeout)
+        return super().result(0)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
+        self._wait(timeout)
+        return super().exception(0)
+
+    def _wait(self, timeout: float | None) -> None:
+        """Until it is done. Ctrl-C and a timeout cancel the task, in another thread."""
         self._dispatch.check_process()
-        return super().exception(timeout)
+        try:
+            is_done = bool(wait([self], timeout).done)
+        except KeyboardInterrupt:
+            if not self._keeps_running:
+                self._abandon()
+            raise
+        if not is_done:
+            stage = self._stage()
+            if self._keeps_running or self._abandon():
+                end = "it continues" if self._keeps_running else "it is cancelled"
+                raise TimeoutError(f"No result within {timeout:g} seconds; {end}: {stage}")
+        self._show_output()
+
+    def _abandon(self) -> bool:
+        """Cancels it without waiting for the server; false if it is done."""
+        self._is_cancelling = True
+        return not self.done() and self._leave(self._task_id)
+
+    def _stage(self) -> str:
+        task_id = self._task_id
+        return "it is being submitted" if task_id is None else self._dispatch.stage(task_id)
+
+    def _show_output(self) -> None:
+        """Once. Not in an event loop, which `await` keeps free, except in a cell of a notebook."""
+        if in_event_loop() and not notebook.in_kernel():
+            return
+        is_due, self._is_output_due = self._is_output_due, False
+        if is_due and self._task_id is not None and not self.cancelled():
+            show_output(self._dispatch.client.tasks, self._task_id)
 
     def __await__(self) -> Generator[Any, None, T]:
         """Awaits the result. A cancelled await cancels the task, unless the future is shielded."""
+        return self._awaited().__await__()
+
+    async def _awaited(self) -> T:
         import asyncio
 
-        return asyncio.wrap_future(self).__await__()
+        from potluck.consumer.aio import call
+
+        waiting = asyncio.wrap_future(self)
+        with suppress(Exception):  # raised below
+            await waiting
+        if self._is_output_due:
+            await call(self._show_output)
+        return await waiting
 
     def __repr__(self) -> str:
         return f"<TaskFuture {self._summary()}>"
 
     def _summary(self) -> str:
         """The state, without a request to the server."""
-        name = self.task_id or "being submitted"
+        name = self._task_id or "being submitted"
         if not self.done():
             return str(name)
         if self.cancelled():
@@ -71,7 +131,7 @@ class TaskFuture(Future[T]):
 
     def _view(self) -> notebook.NotebookView:
         if not self.done():
-            text = self._dispatch.stage(self.task_id) if self.task_id else "being submitted"
+            text = self._dispatch.stage(self._task_id) if self._task_id else "being submitted"
             return notebook.NotebookView(text, notebook.bar(text))
         text = self._summary()
         if not self.cancelled() and super().exception() is None:
@@ -84,7 +144,7 @@ class TaskFuture(Future[T]):
         if self.done():
             return self.cancelled()
         self._is_cancelling = True
-        task_id = self.task_id
+        task_id = self._task_id
         if in_event_loop():
             return self._leave(task_id)
         if self._dispatch.sender.take_back(self) or (task_id and self._dispatch.cancel(task_id)):
@@ -94,7 +154,7 @@ class TaskFuture(Future[T]):
 
     def cancel_waiting(self) -> None:
         """Cancels the task if it has not started."""
-        if self.task_id is None or self._dispatch.is_waiting(self.task_id):
+        if self._task_id is None or self._dispatch.is_waiting(self._task_id):
             self.cancel()
 
     def _leave(self, task_id: TaskId | None) -> bool:
@@ -111,7 +171,8 @@ class TaskFuture(Future[T]):
         self._opener = opener
 
     def submitted(self, task_id: TaskId) -> None:
-        self.task_id = task_id
+        self._task_id = task_id
+        self._is_acknowledged.set()
         if self._is_cancelling:
             self._dispatch.sender.call_off(task_id)
             self._end_as_cancelled()

@@ -102,7 +102,15 @@ class TaskMap(Generic[T]):
         return self.next()
 
     def next(self, timeout: float | None = None) -> T:
-        """The next result; raises TimeoutError."""
+        """The next result. Ctrl-C and a timeout cancel the rest, unless `keep_running`."""
+        try:
+            return self._next(timeout)
+        except KeyboardInterrupt:
+            if not self._order.options.keep_running:
+                self.close()
+            raise
+
+    def _next(self, timeout: float | None) -> T:
         self._dispatch.check_process()
         until = None if timeout is None else time.monotonic() + timeout
         ready = self._sequence.ready
@@ -114,7 +122,7 @@ class TaskMap(Generic[T]):
                 if self._delivered == self._sent:
                     self._watch.end(self.how_far(is_over=True))
                     raise StopIteration
-                self._wait(until)
+                self._wait(until, timeout)
             if self._watch.is_due:
                 self._watch.tell(self.how_far())
         self._delivered += 1
@@ -125,12 +133,18 @@ class TaskMap(Generic[T]):
             return cast(T, value.error)
         raise value.error
 
-    def _wait(self, until: float | None) -> None:
+    def _wait(self, until: float | None, timeout: float | None) -> None:
         """Waits for results, or until the progress display is due."""
         ends = [at for at in (until, self._watch.next_at) if at is not None]
         is_news = self._inbox.wait(min(ends, default=None))
         if not is_news and until is not None and time.monotonic() >= until:
-            raise TimeoutError("The next result has not arrived yet.")
+            stages = [self._dispatch.stage(task_id) for task_id in self.task_ids[:1]]
+            keeps_running = self._order.options.keep_running
+            if not keeps_running:
+                self.close()
+            end = "it continues" if keeps_running else "the rest is cancelled"
+            stage = "; ".join(stages) or "it is being submitted"
+            raise TimeoutError(f"No result within {timeout or 0:g} seconds; {end}: {stage}")
 
     def how_far(self, is_over: bool = False) -> MapProgress:
         """The number of finished items and of all items."""

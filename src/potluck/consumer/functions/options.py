@@ -54,6 +54,8 @@ class Options(Struct, frozen=True):
     from_wallets: tuple[str, ...] = ()
     max_result_bytes: int = MOST_VALUE_BYTES
     progress: bool | None = None
+    show_output: bool | None = None
+    keep_running: bool = False
     client: Potluck | None = None
     on_own_nodes: bool = False
 
@@ -98,6 +100,8 @@ def parse_options(wishes: FunctionOptions) -> Options:
         from_wallets=values.get("from-wallets", ()),
         max_result_bytes=values.get("max-result", MOST_VALUE_BYTES),
         progress=values.get("progress"),
+        show_output=values.get("show-output"),
+        keep_running=values.get("keep-running", False),
         client=values.get("client"),
         on_own_nodes=is_for_own_nodes(values),
     )

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from potluck.consumer.functions.call import FunctionOrder
+from potluck.consumer.functions.call_output import is_output_shown
 from potluck.consumer.functions.dispatch import Dispatch, get_dispatch
 from potluck.consumer.functions.event_loop import in_event_loop
 from potluck.consumer.functions.future import TaskFuture
@@ -19,7 +20,11 @@ def submit(
     """
     dispatch = get_dispatch(order.options.client)
     data = pickle_call(arguments, named, order.modules())
-    future: TaskFuture[object] = TaskFuture(dispatch)
+    future: TaskFuture[object] = TaskFuture(
+        dispatch,
+        shows_output=is_output_shown(order.options.show_output),
+        keeps_running=order.options.keep_running,
+    )
 
     def send() -> None:
         if not future.cancelled():

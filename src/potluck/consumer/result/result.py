@@ -217,7 +217,12 @@ class Result:
         while not self.is_over:
             rest = _POLL_SECONDS if until is None else until - time.monotonic()
             if rest <= 0:
-                raise TimeoutError(f"{self.name} has not ended within {timeout:g} seconds.")
+                self.refresh()
+                why = "" if self._task.waiting is None else f": {self._task.waiting.sentence}"
+                raise TimeoutError(
+                    f"{self.name} ({self.task_id}) has not ended within {timeout:g} seconds; it is"
+                    f" {self._task.phase}{why}"
+                )
             try:
                 is_over = self._pieces.is_over(self.task_id, min(rest, _POLL_SECONDS))
                 absence = TransferRetry(self._tasks.patience)

@@ -10,7 +10,7 @@ from potluck.model.error import InvalidInput
 from potluck.model.script import ScriptMetadata, read_metadata
 from potluck.model.task import EndReason
 from potluck.model.task_spec import CommandSpec, ContainerSpec, FunctionSpec, ScriptSpec, TaskSpec
-from potluck.provider.attempt.mask import LogWriter
+from potluck.provider.attempt.mask import MaskedLog
 from potluck.provider.dependencies.outcome import Environment, PrepareFailed
 from potluck.provider.event import CodeStarted, Event
 from potluck.provider.expose.exposed import Exposed
@@ -39,7 +39,7 @@ class PreparedAttempt(Struct, frozen=True):
     environment: Environment
     exposed: Exposed
     inputs: "InputFiles"
-    log: LogWriter
+    log: MaskedLog
     tell: Tell
     recall: StopRequest
     freight: AttemptTransfers

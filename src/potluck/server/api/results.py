@@ -25,7 +25,7 @@ from potluck.wire.consumer import FailedItem, FailedItemPage, LogPage, LogPiece
 from potluck.wire.files import TaskFiles
 from potluck.wire.results import AskResults, ResultPiece, Results, TaskResult, Wanted
 
-Offset = Annotated[int, QueryParameter(name="offset", ge=0, le=1_000_000)]
+Offset = Annotated[int, QueryParameter(name="offset", ge=-1_000_000, le=1_000_000)]
 AttemptNumber = Annotated[
     int | None, QueryParameter(name="attempt", ge=1, le=1_000_000, required=False)
 ]
@@ -55,7 +55,8 @@ async def task_logs(
     attempt: AttemptNumber = None,
     offset: Offset = 0,
 ) -> LogPage:
-    """Returns a page of the log of the newest attempt, or of the attempt with this number."""
+    """Returns a page of the log of the newest attempt, or of the attempt with this number. A
+    negative offset counts from the end: -10 begins with the tenth piece from the end."""
     valid_id = task_id_of(task_id)
     async with services.database.transaction() as connection:
         await tasks.get(connection, valid_id, request.user.id)

@@ -30,6 +30,10 @@ async def test_logs_are_idempotent_by_offset_and_capped(pool: Pool) -> None:
     page = await attempt_log.read_log(pool.services, pool.alice, grant.task_id, None, 1)
     assert [piece.text for piece in page.pieces] == ["b", "c"]
     assert (page.next_offset, page.complete) == (3, False)
+    for offset, text in ((-1, "c"), (-2, "bc"), (-9, "abc")):
+        page = await attempt_log.read_log(pool.services, pool.alice, grant.task_id, None, offset)
+        assert "".join(piece.text for piece in page.pieces) == text, "from the end"
+        assert (page.offset, page.next_offset) == (3 - len(text), 3)
     await pool.report(node_id, done(grant))
     assert (await attempt_log.read_log(pool.services, pool.alice, grant.task_id, None, 3)).complete
 

@@ -26,7 +26,7 @@ _SAID = {
     "min_reliability": "The minimum share of its node's attempts that were not lost.",
     "model": "A pattern, such as `RTX 40*|A100`; case does not matter.",
     "name": "Only this exact name.",
-    "offset": "The number of log pieces that you already have.",
+    "offset": "The number of log pieces that you already have; negative: from the end.",
     "since": "From this time on (RFC 3339, with an offset).",
     "state": "Only this state; can be repeated.",
     "task_id": "Only this task.",

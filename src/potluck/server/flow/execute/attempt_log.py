@@ -73,13 +73,15 @@ async def _log_state(
 async def read_log(
     services: Services, account_id: AccountId, task_id: TaskId, number: int | None, offset: int
 ) -> LogPage:
-    """A page of the log of the newest attempt, or of the numbered one."""
+    """A page of the log of the newest attempt, or of the numbered one. A negative offset counts
+    from the end."""
     async with services.database.transaction() as connection:
         log = await attempts.log_of_task(connection, task_id, account_id, number)
     if log is None and number is not None:
         raise NotFound(f"{task_id} has no attempt number {number}.")
     if log is None:
         return LogPage(None, 0, 0, [], complete=False)
+    offset = offset if offset >= 0 else max(0, log.pieces + offset)
     pieces = await _read_pieces(services, log, offset)
     end = offset + len(pieces)
     done = not log.is_live and end >= log.pieces
