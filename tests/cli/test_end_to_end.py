@@ -100,6 +100,20 @@ def test_run_ends_with_the_scripts_own_status(person: CommandLine, tmp_path: Pat
     assert (last["state"], last["exit_code"], last["reason"]) == ("failed", 7, "exit_status")
 
 
+def test_a_task_reads_what_is_piped_in_and_its_retry_does_too(
+    home: Path, up: Upped, tmp_path: Path
+) -> None:
+    person = CommandLine(home / "config")
+    script = write(tmp_path, "import sys; print('Hello', input()); sys.exit(3)")
+    ran = person.run("run", "-i", script, stdin=b"Bob\n")
+    assert (ran.status, ran.stdout) == (3, b"Hello Bob\n"), ran.stderr
+    again = person.run("retry")
+    assert again.status == 0, again.stderr
+    assert person.run("logs", "--follow").stdout == b"Hello Bob\n"
+    counted = person.run("run", "-i", "--command", "wc", "-c", stdin=b"")
+    assert (counted.status, counted.stdout.strip()) == (0, b"0"), counted.stderr
+
+
 def test_ps_logs_and_result_tell_the_same_story(person: CommandLine, tmp_path: Path) -> None:
     assert person.run("run", "--name", "story", write(tmp_path, "print('told')")).status == 0
     (listed,) = person.run("ps", "--limit", "1", "--json").lines()

@@ -63,6 +63,9 @@ BODIES: dict[str, Callable[[Person], Any]] = {
     "suspend_account": lambda _: {"reason": "a test"},
     "set_quota": lambda _: {"weight": 1},
     "grant_credit": lambda _: {"amount_micro": 1},
+    "set_label": lambda _: {"label": ""},
+    "take_credit": lambda _: {"amount_micro": 1, "reason": "a test"},
+    "cordon_node": lambda _: {"reason": "a test"},
     "make_invite": lambda _: {},
     "rotate_key": lambda _: {},
 }

@@ -276,8 +276,25 @@ GROUPS = (
                 "Suspend an account from its next request on: tasks are cancelled, machines leave.",
             ),
             ("resume", "admin.accounts:resume", "End the suspension of an account."),
+            (
+                "label",
+                "admin.accounts:label",
+                "Name an account for admins; its label works in place of its wallet.",
+            ),
             ("grant", "admin.accounts:grant", "Grant credits to an account."),
+            (
+                "take",
+                "admin.accounts:take",
+                "Take credits back from an account, at most what it has available.",
+            ),
             ("quota", "admin.quota:quota", "Show or change the limits of an account."),
+            (
+                "tasks",
+                "admin.tasks:tasks",
+                "List the tasks of all accounts, newest first, without their names and content.",
+            ),
+            ("cordon", "admin.cordon:cordon", "Stop new work on a node; running work finishes."),
+            ("uncordon", "admin.cordon:uncordon", "Allow new work on a node again."),
             ("invite", "admin.invites:invite", "Make an invite and show its code, once."),
             ("invites", "admin.invites:invites", "Show usable invites, or revoke one."),
             (

@@ -1,6 +1,7 @@
-"""Administration: accounts, invites, the audit log, the encryption key."""
+"""Administration: accounts, invites, all tasks, cordons, the audit log, the encryption key."""
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 
 from potluck.consumer.http.transport import (
     Transport,
@@ -10,7 +11,10 @@ from potluck.consumer.http.transport import (
     send_command,
 )
 from potluck.model.account import Quota, Role
+from potluck.model.task import TaskState
+from potluck.model.terms import TaskKind
 from potluck.wire import routes
+from potluck.wire.admin import Cordon, PoolTask, PoolTaskPage, SetLabel, TakeCredit
 from potluck.wire.identity import (
     AccountPage,
     AccountView,
@@ -66,6 +70,49 @@ class Admin:
         send_command(
             self._transport, routes.GRANT_CREDIT, names, body, headers=idempotency_header()
         )
+
+    def set_label(self, account_id: str, label: str) -> None:
+        """Sets what admins call the account; empty text removes it."""
+        send_command(self._transport, routes.SET_LABEL, _account(account_id), SetLabel(label))
+
+    def take(self, account_id: str, amount_micro: int, reason: str) -> None:
+        """Takes available credit back. Retried until the server answers, and counted once."""
+        body, names = TakeCredit(amount_micro, reason), _account(account_id)
+        send_command(self._transport, routes.TAKE_CREDIT, names, body, headers=idempotency_header())
+
+    def tasks(
+        self,
+        account_id: str | None = None,
+        states: Sequence[TaskState] = (),
+        kind: TaskKind | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> Iterator[PoolTask]:
+        """The tasks of one account or of all, newest first, without their names and content."""
+        cursor: str | None = None
+        while True:
+            query = {
+                "cursor": cursor,
+                "account": account_id,
+                "state": tuple(states) or None,
+                "kind": kind,
+                "since": None if since is None else since.isoformat(),
+                "until": None if until is None else until.isoformat(),
+            }
+            page = call_api(self._transport, routes.LIST_POOL_TASKS, PoolTaskPage, query=query)
+            yield from page.tasks
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    def cordon(self, node_id: str, reason: str = "") -> None:
+        """Stops new work on a node; running work finishes."""
+        names = {"node_id": node_id}
+        send_command(self._transport, routes.CORDON_NODE, names, Cordon(reason))
+
+    def uncordon(self, node_id: str) -> None:
+        """Allows new work on a node again."""
+        send_command(self._transport, routes.UNCORDON_NODE, {"node_id": node_id})
 
     def set_quota(self, account_id: str, quota: Quota) -> None:
         """Replaces the account's quota."""

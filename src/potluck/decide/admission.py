@@ -4,13 +4,20 @@ from collections.abc import Iterable, Mapping
 
 from potluck.decide.charges import hold_micro
 from potluck.decide.pool.model_patterns import MOST_MODELS
-from potluck.model.blob import NamedFile, Value, is_path
+from potluck.model.blob import MOST_STDIN_BYTES, BlobRef, NamedFile, Value, is_path
 from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
-from potluck.model.error import InvalidInput, QuotaExceeded, UnaffordableTask
+from potluck.model.error import InvalidInput, QuotaExceeded, TooLarge, UnaffordableTask
 from potluck.model.ids import TaskId
 from potluck.model.script import check_dependencies, read_metadata
 from potluck.model.task import HEARTBEATS_OF_SILENCE, TaskRequest, TaskState
-from potluck.model.task_spec import CommandSpec, ContainerSpec, FunctionSpec, ScriptSpec, TaskSpec
+from potluck.model.task_spec import (
+    CommandSpec,
+    ContainerSpec,
+    FunctionSpec,
+    ScriptSpec,
+    TaskSpec,
+    stdin_of,
+)
 from potluck.model.units import show_amount, show_credits
 
 # The limit of common file systems.
@@ -62,6 +69,14 @@ def _check_filename(filename: str, has_folder: bool) -> None:
         )
 
 
+def _check_stdin(stdin: BlobRef | None) -> None:
+    if stdin is not None and stdin.size_bytes > MOST_STDIN_BYTES:
+        raise TooLarge(
+            f"The task's stdin exceeds {MOST_STDIN_BYTES // 2**20} MiB.",
+            "Send it as a file, which may be larger.",
+        )
+
+
 def _check_value(name: str, value: Value) -> None:
     if value.blob is not None and value.data:
         raise InvalidInput(f"The function's `{name}` is both data and a blob.", "Send one of them.")
@@ -110,6 +125,7 @@ def admit(
 ) -> None:
     """Raises if the task is not valid. `cheapest_micro_per_hour` is the lowest price, if any."""
     check_spec(request.spec)
+    _check_stdin(stdin_of(request.spec))
     check_models(request.requirements.device_model)
     _check_fraction(request)
     _check_times(request)
@@ -212,6 +228,10 @@ def _check_array(request: TaskRequest) -> None:
             raise InvalidInput(
                 "Only an array may allow failures.", "Set the number of items (--array)."
             )
+    elif stdin_of(request.spec) is not None:
+        raise InvalidInput(
+            "An array cannot have a stdin.", "Send a file, and let each item read it by its name."
+        )
     elif request.allow_failures > request.items:
         raise InvalidInput(
             f"The array allows {request.allow_failures} failures but has {request.items} items.",

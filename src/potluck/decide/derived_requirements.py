@@ -1,4 +1,4 @@
-"""Requirements that follow from a request: the owners that may see its secrets, and its Python.
+"""Requirements that follow from a request: owners that may see its secrets, its Python, its stdin.
 
 A provider can read everything that a task can read. So a task with secrets goes only to nodes of
 its own account and of the wallets that it trusts, unless it allows strangers explicitly.
@@ -11,7 +11,7 @@ from potluck.model.bounded_types import MOST_SECRET_CHARACTERS
 from potluck.model.error import InvalidInput
 from potluck.model.script import check_specifier, read_metadata
 from potluck.model.task import Requirements, TaskRequest
-from potluck.model.task_spec import FunctionSpec, ScriptSpec
+from potluck.model.task_spec import FunctionSpec, ScriptSpec, stdin_of
 
 # The scheduler groups nodes by each named wallet.
 MOST_OWNERS = 100
@@ -19,7 +19,12 @@ MOST_OWNERS = 100
 
 def derive_requirements(request: TaskRequest, wallet: str) -> Requirements:
     """The effective requirements; wallets are unique and in lower case."""
-    return replace(request.requirements, owners=_owners(request, wallet), python=_python(request))
+    return replace(
+        request.requirements,
+        owners=_owners(request, wallet),
+        python=_python(request),
+        stdin=stdin_of(request.spec) is not None,
+    )
 
 
 def _owners(request: TaskRequest, wallet: str) -> tuple[str, ...]:

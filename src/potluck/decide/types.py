@@ -78,6 +78,8 @@ class FreeNode(Struct, frozen=True):
     python: str = ""  # such as "3.11.2"
     wallet: str = ""  # of its owner, in lower case
     own_images_only: bool = False  # whether `containers` serves its owner only
+    takes_stdin: bool = True
+    is_cordoned: bool = False  # by an admin: no new work
 
     def is_open_to(self, account_id: AccountId, kind: str) -> bool:
         """Whether its sandbox for this kind of task may run those of the account."""

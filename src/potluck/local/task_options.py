@@ -105,6 +105,8 @@ _PANELS: Final[dict[str, list[TaskOption]]] = {
              help="A file to send, read-only; DST is its name for the task; repeatable."),
         _Row("keep", kinds.PATTERNS, "limits.keep", _ALL & ~_PYTHON,
              help="New files of its directory to keep, such as 'ckpt/**'; repeatable."),
+        _Row("stdin", kinds.FLAG, "", _COMMAND,
+             help="Send stdin, up to its end; the task reads it as its own."),
         _Row("checkpoint", kinds.TIME, "limits.checkpoint_seconds", _ALL, "60s",
              help="How often $POTLUCK_CHECKPOINT is saved, for the next attempt."),
         _Row("secret", kinds.SECRETS, "secrets", _TYPED, aliases=("secrets",),

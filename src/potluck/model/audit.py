@@ -15,6 +15,10 @@ class AuditKind(StrEnum):
     ACCOUNT_SUSPENDED = "account_suspended"  # an admin suspended an account
     ACCOUNT_RESUMED = "account_resumed"  # an admin lifted the suspension
     CREDIT_GRANTED = "credit_granted"  # an admin granted credit
+    CREDIT_TAKEN = "credit_taken"  # an admin took credit back
+    ACCOUNT_LABELLED = "account_labelled"  # an admin set or removed the label of an account
+    NODE_CORDONED = "node_cordoned"  # an admin stopped new work on a node
+    NODE_UNCORDONED = "node_uncordoned"  # an admin allowed new work on a node again
     QUOTA_SET = "quota_set"  # an admin set the quota of an account
     INVITE_MADE = "invite_made"  # an admin created an invite
     INVITE_REVOKED = "invite_revoked"  # an admin revoked an invite

@@ -20,6 +20,7 @@ PathText = Annotated[str, Meta(min_length=1, max_length=500, pattern=PATH_PATTER
 # Larger values are blobs.
 INLINE_BYTES = 262_144
 MOST_INPUT_FILES = 256
+MOST_STDIN_BYTES = 67_108_864
 MOST_OUTPUT_FILES = 10_000
 
 

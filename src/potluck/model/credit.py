@@ -8,7 +8,7 @@ MICRO = 1_000_000
 class EntryKind(StrEnum):
     """The kind of a ledger entry."""
 
-    GRANT = "grant"  # an admin granted credit
+    GRANT = "grant"  # an admin granted credit, or took it back (negative)
     HOLD = "hold"  # credit reserved for one attempt
     CHARGE = "charge"  # the consumer's payment for finished work
     REWARD = "reward"  # the provider's payment for the same work

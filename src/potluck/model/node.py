@@ -53,6 +53,7 @@ class SandboxReport(Struct, frozen=True):
     syscalls: ShortText = "none"
     user: ShortText = "none"
     kinds: Kinds = (TaskKind.SCRIPT,)  # the kinds of tasks that it can run
+    takes_stdin: bool = False  # whether a task can have a stdin; older nodes would leave it empty
     notes: Annotated[tuple[LineText, ...], Meta(max_length=32)] = ()
 
     @property

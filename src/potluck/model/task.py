@@ -211,6 +211,7 @@ class Requirements(Struct, frozen=True):
     owners: Wallets = ()  # only nodes of these wallets; empty: of all
     python: ShortText | None = None  # the node's version, such as "3.11" or ">=3.11,<3.14"
     shares_device: bool = False  # whether a fraction may share a device with another account
+    stdin: bool = False  # the node must support stdin; the server sets it
     cores: Annotated[int, Meta(ge=1, le=4096)] = 1
     memory_bytes: Annotated[int, Meta(ge=16 * MIB, le=2**50)] = GIB
     disk_bytes: Annotated[int, Meta(ge=MIB, le=2**50)] = 256 * MIB

@@ -32,6 +32,7 @@ class ScriptSpec(Struct, frozen=True, tag_field="kind", tag="script"):
     folder: BlobRef | None = None  # an archive that is unpacked into the working directory
     files: InputFiles = ()  # read-only files in the working directory
     inputs: Value | None = None  # of an array: an item file of `ItemInputs`, as JSON
+    stdin: BlobRef | None = None  # read as its stdin; without it stdin is empty
 
 
 class FunctionSpec(Struct, frozen=True, tag_field="kind", tag="function"):
@@ -60,6 +61,7 @@ class CommandSpec(Struct, frozen=True, tag_field="kind", tag="command"):
     folder: BlobRef | None = None
     files: InputFiles = ()
     inputs: Value | None = None
+    stdin: BlobRef | None = None
 
 
 class ContainerSpec(Struct, frozen=True, tag_field="kind", tag="container"):
@@ -71,6 +73,7 @@ class ContainerSpec(Struct, frozen=True, tag_field="kind", tag="container"):
     folder: BlobRef | None = None
     files: InputFiles = ()
     inputs: Value | None = None
+    stdin: BlobRef | None = None
 
 
 TaskSpec = ScriptSpec | FunctionSpec | CommandSpec | ContainerSpec
@@ -99,5 +102,10 @@ def blobs_of(spec: TaskSpec) -> tuple[BlobRef, ...]:
     """All blobs that it names; the account must own or have access to each."""
     values = (spec.code, spec.inputs) if isinstance(spec, FunctionSpec) else (spec.inputs,)
     named = [value.blob for value in values if value is not None and value.blob is not None]
-    folder = [] if spec.folder is None else [spec.folder]
-    return (*named, *folder, *(file.blob for file in spec.files))
+    single = [blob for blob in (spec.folder, stdin_of(spec)) if blob is not None]
+    return (*named, *single, *(file.blob for file in spec.files))
+
+
+def stdin_of(spec: TaskSpec) -> BlobRef | None:
+    """A function has none: its arguments are its input."""
+    return None if isinstance(spec, FunctionSpec) else spec.stdin

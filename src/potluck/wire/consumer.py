@@ -234,6 +234,8 @@ class NodeView(Struct, frozen=True):
     own_tasks_only: bool = False
     wishes: list[Wish] = []  # pending requests of its owner; only the owner sees them
     python_version: str = ""  # functions are pickled for this version
+    cordoned_at: datetime | None = None  # since when an admin lets it have no new work
+    cordoned_for: str = ""  # the admin's reason
 
 
 class DeviceUse(Struct, frozen=True):

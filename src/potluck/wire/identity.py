@@ -254,6 +254,7 @@ class AccountView(Struct, frozen=True):
     suspended_at: datetime | None = None
     suspended_for: str = ""
     quota: Quota = Quota()  # without the server's defaults
+    label: str = ""  # what admins call it
 
 
 class AccountPage(Struct, frozen=True):
@@ -284,6 +285,7 @@ class NewInvite(Struct, frozen=True, forbid_unknown_fields=True):
     credit_micro: Annotated[int, Meta(ge=0, le=2**53)] = 0  # for each account that uses it
     uses: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
     expires_in: Lifetime = 7 * 86_400  # seconds
+    note: LineText = ""  # for admins, such as the invited person
 
 
 class InviteView(Struct, frozen=True):
@@ -293,6 +295,7 @@ class InviteView(Struct, frozen=True):
     uses_left: int
     created_at: datetime
     expires_at: datetime
+    note: str = ""
 
 
 class InviteMade(Struct, frozen=True):

@@ -2,7 +2,9 @@
 
 import hashlib
 import io
+import os
 import signal
+import subprocess
 import tarfile
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,10 +21,10 @@ from potluck.model.task_spec import CommandSpec, ContainerSpec, ScriptSpec
 from potluck.wire.consumer import TaskPage
 from potluck.wire.files import BeginUpload, TaskFiles, Upload
 from potluck.wire.identity import Me
-from tests.cli.command_line import CommandLine
+from tests.cli.command_line import PATIENCE_SECONDS, CommandLine
 from tests.cli.pseudo_terminal import Terminal
 from tests.consumer.fake_server import FakeServer, Scene, a_task, says, state_event, streams
-from tests.processes import await_true
+from tests.processes import await_true, potluck
 
 ANN, BEN = "0x" + "a" * 40, "0x" + "B" * 40
 T = TypeVar("T")
@@ -60,6 +62,61 @@ def test_a_command(user: CommandLine, server: FakeServer) -> None:
     assert user.run("run", "-d", "--command", "--env", "A=1", "--", "nvidia-smi", "-L").status == 0
     _, spec = sent(server, CommandSpec)
     assert (spec.command, spec.environment) == (("nvidia-smi", "-L"), {"A": "1"})
+
+
+@pytest.mark.parametrize("words", [("run", "-d"), ("submit",)], ids=["run", "submit"])
+def test_stdin_is_sent_as_an_input(
+    user: CommandLine, server: FakeServer, words: tuple[str, ...]
+) -> None:
+    takes_uploads(server)
+    ended = user.run(*words, "-i", "--command", "cat", stdin=b"Bob\n")
+    assert ended.status == 0, ended.stderr
+    blob = BlobRef(hashlib.sha256(b"Bob\n").hexdigest(), 4)
+    assert sent(server, CommandSpec)[1].stdin == blob
+
+
+def test_stdin_that_is_not_sent_is_mentioned(process_user: CommandLine, server: FakeServer) -> None:
+    user = process_user
+    ended = user.run("run", "-d", "--command", "cat", stdin=b"Bob\n")
+    assert (ended.status, ended.stderr.count("--stdin (-i)")) == (0, 1), ended.stderr
+    assert sent(server, CommandSpec)[1].stdin is None
+    assert "--stdin" not in user.run("run", "-d", "--command", "cat").stderr, "nothing was piped in"
+    assert "--stdin" not in user.run("run", "-d", "-", stdin=b"print(1)").stderr, "it is the script"
+
+
+def test_a_pipe_that_stays_open_is_not_waited_for(user: CommandLine, server: FakeServer) -> None:
+    waiting, writer = os.pipe()
+    try:
+        ended = subprocess.run(
+            potluck("run", "-d", "--command", "cat"),
+            stdin=waiting,
+            capture_output=True,
+            env=user.variables,
+            timeout=PATIENCE_SECONDS,
+        )
+    finally:
+        os.close(waiting)
+        os.close(writer)
+    assert ended.returncode == 0 and b"--stdin" not in ended.stderr
+
+
+def test_stdin_has_a_limit(
+    user: CommandLine, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("potluck.cli.request.inputs.MOST_STDIN_BYTES", 2**20)
+    ended = user.run("run", "-i", "--command", "cat", stdin=bytes(2**20 + 1))
+    assert ended.status != 0 and "1 MiB" in ended.stderr and "--file" in ended.stderr
+    assert not server.requests
+
+
+def test_stdin_is_not_for_many_items_nor_for_a_script_that_is_read_from_it(
+    user: CommandLine, server: FakeServer, tmp_path: Path
+) -> None:
+    (tmp_path / "items").write_text("1\n2\n")
+    ended = user.run("map", "-i", "--command", tmp_path / "items", "echo", stdin=b"Bob\n")
+    assert ended.status == 64 and "--file" in ended.stderr and not server.requests
+    assert "--file" in refused(user, server, "-i", "--array", "2", "--command", "cat")
+    assert "Name a file" in refused(user, server, "-i", "-")
 
 
 def test_an_image_with_and_without_a_command(user: CommandLine, server: FakeServer) -> None:

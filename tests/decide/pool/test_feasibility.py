@@ -31,6 +31,7 @@ REFUSED = [
     ({"python": ">=3.12"}, {"python": "unknown"}, Refusal.PYTHON),
     ({"sandbox": SandboxStrength.KERNEL}, {"sandbox": SandboxStrength.NAMESPACES}, Refusal.SANDBOX),
     ({"labels": ("region=eu",)}, {"labels": frozenset({"region=us"})}, Refusal.LABELS),
+    ({"stdin": True}, {"takes_stdin": False}, Refusal.STDIN),
     ({"min_reliability": 0.9}, {"reliability": 0.89}, Refusal.RELIABILITY),
     ({"device_kind": DeviceKind.CPU}, {}, Refusal.DEVICE_KIND),
     ({"device_vendor": "amd"}, {"devices": (gpu(vendor="NVIDIA"),)}, Refusal.DEVICE_VENDOR),
@@ -54,6 +55,7 @@ REFUSED = [
     ({"memory_bytes": 17 * GIB}, {"memory_bytes": 16 * GIB}, Refusal.MEMORY),
     ({"disk_bytes": 17 * GIB}, {"disk_bytes": 16 * GIB}, Refusal.DISK),
     ({}, {"devices": (gpu(availability=Availability.PAUSED),)}, Refusal.DEVICE_AWAY),
+    ({}, {"is_cordoned": True}, Refusal.CORDONED),
     # One of the two is there, and both are wanted.
     (
         {"device_count": 2},

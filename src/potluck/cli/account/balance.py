@@ -128,6 +128,8 @@ def _show_entries(pane: Pane, entries: list[LedgerEntry]) -> None:
 
 def _entry_cells(entry: LedgerEntry) -> list[Cell]:
     words, tone = _KIND_TEXTS[entry.kind]
+    if entry.kind is EntryKind.GRANT and entry.available_micro < 0:
+        words, tone = "taken back by an admin", Tone.WAITING
     what = f"{words} {_purpose(entry)}".rstrip()
     return [
         Cell(f"{entry.at.astimezone():%Y-%m-%d %H:%M}"),

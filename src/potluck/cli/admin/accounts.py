@@ -1,4 +1,4 @@
-"""`potluck admin accounts`, `roles`, `suspend`, `resume` and `grant`."""
+"""`potluck admin accounts`, `roles`, `label`, `suspend`, `resume`, `grant` and `take`."""
 
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated
@@ -7,7 +7,7 @@ import typer
 
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.terminal.screen import Screen, Tone
-from potluck.cli.terminal.table import Cell, TableColumn, show_table
+from potluck.cli.terminal.table import Cell, TableColumn, drop_empty_columns, show_table
 from potluck.model.account import Role
 from potluck.model.error import InvalidInput, NotFound
 from potluck.model.units import parse_credits, show_age, show_amount, show_credits
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 AccountArgument = Annotated[
     str,
-    typer.Argument(metavar="ACCOUNT", help="An account's id or its wallet.", show_default=False),
+    typer.Argument(metavar="ACCOUNT", help="An account's id, wallet or label.", show_default=False),
 ]
 
 
@@ -31,12 +31,14 @@ def accounts(server: ServerOption = None, json: JsonOption = False) -> None:
         screen.emit({"accounts": all_accounts})
         return
     columns = [
-        *(TableColumn("ID"), TableColumn("WALLET", shrinks=True), TableColumn("ROLES")),
+        *(TableColumn("ID"), TableColumn("LABEL"), TableColumn("WALLET", shrinks=True)),
+        TableColumn("ROLES"),
         *(TableColumn("CREDITS", is_number=True), TableColumn("WEIGHT", is_number=True)),
         *(TableColumn("DEVICES", is_number=True), TableColumn("WAITING", is_number=True)),
         *(TableColumn("AGE", is_number=True), TableColumn("SUSPENDED")),
     ]
-    show_table(screen.out, columns, [_row(account) for account in all_accounts])
+    rows = [_row(account) for account in all_accounts]
+    show_table(screen.out, *drop_empty_columns(columns, rows))
 
 
 def set_roles(
@@ -108,17 +110,55 @@ def grant(
         screen.out.line(f"Granted {show_amount(amount_micro)} to {account}.")
 
 
+def take(
+    account: AccountArgument,
+    amount: Annotated[
+        str, typer.Argument(metavar="CREDITS", help="Such as 25 or 0.5.", show_default=False)
+    ],
+    reason: Annotated[str, typer.Option(help="The reason, for the audit log.", show_default=False)],
+    server: ServerOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Take credits back from an account, at most what it has available."""
+    screen = Screen(json)
+    amount_micro = parse_credits(amount, "CREDITS")
+    with connect(server) as potluck:
+        account_id = find_account(potluck, account)
+        potluck.admin.take(account_id, amount_micro, reason)
+    if json:
+        screen.emit({"account_id": account_id, "amount_micro": -amount_micro})
+    else:
+        screen.out.line(f"Took {show_amount(amount_micro)} from {account}.")
+
+
+def label(
+    account: AccountArgument,
+    text: Annotated[str, typer.Argument(metavar="LABEL", help='Such as "Ada"; "" removes it.')],
+    server: ServerOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Name an account for admins; its label works in place of its wallet."""
+    screen = Screen(json)
+    with connect(server) as potluck:
+        account_id = find_account(potluck, account)
+        potluck.admin.set_label(account_id, text)
+    if json:
+        screen.emit({"account_id": account_id, "label": text})
+    else:
+        screen.out.line(f"{account} is now labelled {text}." if text else "Removed the label.")
+
+
 def find_account(potluck: "Potluck", name: str) -> str:
-    """The id of an account, given its id or its wallet."""
-    if not name.lower().startswith("0x"):
-        return name
-    address = name.lower()
+    """The id of an account, given its id, its wallet or its label."""
+    return name if name.startswith("account_") else find_account_view(potluck, name).id
+
+
+def find_account_view(potluck: "Potluck", name: str) -> AccountView:
+    lowered = name.strip().lower()
     for account in potluck.admin.accounts():
-        if account.address.lower() == address:
-            return account.id
-    raise NotFound(
-        f"The wallet {name} has no account here.", "`potluck admin accounts` lists them."
-    )
+        if lowered and lowered in (account.id, account.address.lower(), account.label.lower()):
+            return account
+    raise NotFound(f"There is no account {name!r} here.", "`potluck admin accounts` lists them.")
 
 
 def _parse_roles(words: list[str]) -> list[Role]:
@@ -139,7 +179,8 @@ def _limit_text(limit: int | None) -> str:
 def _row(account: AccountView) -> list[Cell]:
     suspended = "" if account.suspended_at is None else account.suspended_for or "yes"
     return [
-        *(Cell(account.id), Cell(account.address), Cell(", ".join(account.roles))),
+        *(Cell(account.id), Cell(account.label, Tone.STRONG), Cell(account.address)),
+        Cell(", ".join(account.roles)),
         *(Cell(show_credits(account.available_micro)), Cell(f"{account.quota.weight:g}")),
         Cell(_limit_text(account.quota.max_running_devices)),
         Cell(_limit_text(account.quota.max_queued_tasks)),

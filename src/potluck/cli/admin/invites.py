@@ -8,7 +8,7 @@ import typer
 from potluck.cli.account.lifetime import parse_lifetime
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.terminal.screen import Screen, Tone
-from potluck.cli.terminal.table import Cell, TableColumn, show_table
+from potluck.cli.terminal.table import Cell, TableColumn, drop_empty_columns, show_table
 from potluck.model.account import Role
 from potluck.model.error import NotFound
 from potluck.model.units import parse_credits, show_ahead, show_credits
@@ -32,6 +32,9 @@ def invite(
     expires: Annotated[
         str, typer.Option(metavar="TIME", help="Its lifetime, such as 12h or 7d.")
     ] = "7d",
+    note: Annotated[
+        str, typer.Option(help="For admins, such as the invited person.", show_default=False)
+    ] = "",
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -42,6 +45,7 @@ def invite(
         parse_credits(credit, "--credits"),
         uses,
         parse_lifetime(expires),
+        note,
     )
     with connect(server) as potluck:
         new, address, join = (
@@ -82,8 +86,9 @@ def invites(
     columns = [
         *(TableColumn("ID"), TableColumn("ROLES"), TableColumn("CREDITS", is_number=True)),
         *(TableColumn("USES LEFT", is_number=True), TableColumn("ENDS IN", is_number=True)),
+        TableColumn("NOTE", shrinks=True),
     ]
-    show_table(screen.out, columns, [_row(row) for row in usable])
+    show_table(screen.out, *drop_empty_columns(columns, [_row(row) for row in usable]))
 
 
 def _pinned_address(potluck: "Potluck") -> str:
@@ -110,4 +115,5 @@ def _row(invite: InviteView) -> list[Cell]:
     return [
         *(Cell(invite.id), Cell(", ".join(invite.roles)), Cell(show_credits(invite.credit_micro))),
         *(Cell(str(invite.uses_left)), Cell(show_ahead(invite.expires_at, datetime.now(UTC)))),
+        Cell(invite.note),
     ]

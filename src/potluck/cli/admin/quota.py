@@ -1,22 +1,18 @@
 """`potluck admin quota`: the limits of an account."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from msgspec import ValidationError, convert
 from msgspec.structs import replace
 
-from potluck.cli.admin.accounts import AccountArgument
+from potluck.cli.admin.accounts import AccountArgument, find_account_view
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.terminal.screen import Screen
 from potluck.model.account import Quota
-from potluck.model.error import InvalidInput, NotFound
+from potluck.model.error import InvalidInput
 from potluck.model.task import Priority
 from potluck.model.units import parse_bytes, show_bytes, show_count
-from potluck.wire.identity import AccountView
-
-if TYPE_CHECKING:
-    from potluck.consumer import Potluck
 
 # On the command line: use the pool's default.
 _DEFAULT = "default"
@@ -56,7 +52,7 @@ def quota(
     }
     given = {name: value for name, value in changes.items() if value is not None}
     with connect(server) as potluck:
-        row = _find_account(potluck, account)
+        row = find_account_view(potluck, account)
         limits = replace(row.quota, **{k: None if v == _DEFAULT else v for k, v in given.items()})
         if given:
             potluck.admin.set_quota(row.id, limits)
@@ -111,11 +107,3 @@ def _parse_priority(text: str | None) -> int | str | None:
             f"--priority {text!r} is not a number from -100 to 100.",
             f"Write --priority 0, or --priority {_DEFAULT} for the pool's default.",
         ) from error
-
-
-def _find_account(potluck: "Potluck", name: str) -> AccountView:
-    lowered = name.lower()
-    for account in potluck.admin.accounts():
-        if lowered in (account.id, account.address.lower()):
-            return account
-    raise NotFound(f"There is no account {name!r} here.", "`potluck admin accounts` lists them.")

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 from potluck.cli.gpus.device_text import device_name
 from potluck.cli.options import JsonOption, ServerOption, connect
-from potluck.cli.terminal.screen import Pane, Screen, Tone
+from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.model.device import WHOLE_DEVICE_MILLI, Availability
 from potluck.model.node import NodeState
@@ -29,7 +29,7 @@ def nodes(server: ServerOption = None, json: JsonOption = False) -> None:
 def _show(pane: Pane, nodes: list[NodeView]) -> None:
     columns = [
         TableColumn("NODE", shrinks=True),
-        TableColumn("STATE"),
+        TableColumn("STATE", wraps=True),
         TableColumn("DEVICES", shrinks=True, wraps=True),
         TableColumn("CORES", is_number=True),
         TableColumn("MEMORY", is_number=True),
@@ -44,13 +44,20 @@ def _row(node: NodeView, now: datetime) -> list[Cell]:
     tone = {NodeState.ONLINE: Tone.GOOD, NodeState.SILENT: Tone.WAITING, NodeState.LEFT: Tone.FAINT}
     return [
         Cell(f"{node.name} (mine)" if node.is_mine else node.name, Tone.STRONG),
-        Cell(node.state, tone[node.state]),
+        _state(node, tone[node.state]),
         Cell(_devices_text(node)),
         Cell(str(node.cores)),
         Cell(show_bytes(node.memory_bytes)),
         Cell(node.sandbox.driver),
         Cell(show_since(node.heartbeat_at, now)),
     ]
+
+
+def _state(node: NodeView, tone: Tone) -> Cell:
+    if node.cordoned_at is None:
+        return Cell(node.state, tone)
+    why = f" ({printable(node.cordoned_for)})" if node.cordoned_for else ""
+    return Cell(f"{node.state}, cordoned{why}", Tone.WAITING)
 
 
 def _devices_text(node: NodeView) -> str:

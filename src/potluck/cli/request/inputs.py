@@ -6,6 +6,9 @@ environment, or from a hidden prompt.
 
 import os
 import re
+import select
+import stat
+import sys
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
@@ -17,9 +20,16 @@ from msgspec.structs import replace
 from potluck.cli.terminal.live_line import LiveLine, report_progress, resumable_transfer
 from potluck.cli.terminal.prompt import ask_hidden
 from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
-from potluck.model.blob import MOST_INPUT_FILES, BlobRef, NamedFile, Value, is_path
+from potluck.model.blob import (
+    MOST_INPUT_FILES,
+    MOST_STDIN_BYTES,
+    BlobRef,
+    NamedFile,
+    Value,
+    is_path,
+)
 from potluck.model.bounded_types import LEAST_MASKED_CHARACTERS
-from potluck.model.error import InvalidInput
+from potluck.model.error import InvalidInput, TooLarge
 from potluck.model.task_spec import FunctionSpec, TaskSpec
 from potluck.model.units import show_count
 
@@ -86,6 +96,33 @@ class RequestInputs(Struct, frozen=True):
     files: tuple[InputFile, ...] = ()
     packed: tuple[InputFile, ...] = ()  # files of items, sent as one archive instead of a folder
     items: bytes = b""  # the packed inputs of an array's items
+    stdin: bytes | None = None
+
+
+def read_stdin() -> bytes:
+    content = sys.stdin.buffer.read(MOST_STDIN_BYTES + 1)
+    if len(content) > MOST_STDIN_BYTES:
+        raise TooLarge(
+            f"stdin has more than the {MOST_STDIN_BYTES >> 20} MiB that a task can read there.",
+            "Send it as a file with --file, and let the task open it by its name.",
+        )
+    return content
+
+
+def has_piped_input() -> bool:
+    """Whether stdin is a pipe or file with something to read at this moment; never waits."""
+    try:
+        descriptor = sys.stdin.fileno()
+        status = os.fstat(descriptor)
+        if stat.S_ISREG(status.st_mode):
+            return status.st_size > os.lseek(descriptor, 0, os.SEEK_CUR)
+        if not stat.S_ISFIFO(status.st_mode):
+            return False
+        poll = select.poll()
+        poll.register(descriptor, select.POLLIN)
+        return any(event & select.POLLIN for _, event in poll.poll(0))
+    except (AttributeError, OSError, ValueError):  # closed, or replaced
+        return False
 
 
 def add_item_files(inputs: RequestInputs, files: Sequence[InputFile]) -> RequestInputs:
@@ -126,7 +163,8 @@ def add_placeholder_inputs(spec: TaskSpec, inputs: RequestInputs) -> TaskSpec:
     )
     is_small = len(inputs.items) <= _INLINE_BYTES
     items = Value(inputs.items) if is_small else Value(blob=BlobRef(_NO_HASH, len(inputs.items)))
-    return _with(spec, folder, files, items if inputs.items else None)
+    stdin = None if inputs.stdin is None else BlobRef(_NO_HASH, len(inputs.stdin))
+    return _with(spec, folder, files, items if inputs.items else None, stdin)
 
 
 def upload_inputs(
@@ -143,15 +181,23 @@ def upload_inputs(
             folder = _upload_packed(potluck, inputs.packed, screen, line)
         files = tuple(_upload_file(potluck, file, screen, line) for file in inputs.files)
         items = _upload_items(potluck, inputs.items, line) if inputs.items else None
-    return _with(spec, folder, files, items)
+        stdin = None
+        if inputs.stdin is not None:
+            line.say("uploading stdin")
+            stdin = _emit(potluck.files.upload_bytes(inputs.stdin), "stdin", screen)
+    return _with(spec, folder, files, items, stdin)
 
 
 def _with(
-    spec: TaskSpec, folder: BlobRef | None, files: tuple[NamedFile, ...], items: Value | None
+    spec: TaskSpec,
+    folder: BlobRef | None,
+    files: tuple[NamedFile, ...],
+    items: Value | None,
+    stdin: BlobRef | None,
 ) -> TaskSpec:
     if isinstance(spec, FunctionSpec):  # has its inputs already
         return replace(spec, folder=folder, files=files)
-    return replace(spec, folder=folder, files=files, inputs=items)
+    return replace(spec, folder=folder, files=files, inputs=items, stdin=stdin)
 
 
 def _upload_items(potluck: "Potluck", packed: bytes, line: LiveLine) -> Value:

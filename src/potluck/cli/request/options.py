@@ -14,16 +14,19 @@ from potluck.cli.request.inputs import (
     RequestInputs,
     add_placeholder_inputs,
     check_inputs,
+    has_piped_input,
     read_secrets,
+    read_stdin,
     stub_secrets,
     upload_inputs,
 )
-from potluck.cli.request.task_kind import KindOptions, build_spec
+from potluck.cli.request.task_kind import STDIN, KindOptions, build_spec
 from potluck.cli.tasks.resolve_task import resolve_task_id
 from potluck.cli.terminal.screen import Screen, Tone
 from potluck.local.request_builder import build_request, is_for_own_nodes
 from potluck.local.task_options import OPTIONS, TaskOption
 from potluck.local.template import find_template as named_template
+from potluck.model.error import InvalidInput
 from potluck.model.ids import TaskId
 from potluck.model.task import TaskRequest
 
@@ -50,7 +53,7 @@ _TYPER: dict[str, dict[str, Any]] = {
     "after": {"autocompletion": complete_task_ids},
     "folder": {"parser": parse_directory},
 }
-_SHORT = {"parameter": "-p"}
+_SHORT = {"parameter": "-p", "stdin": "-i"}
 
 
 def option_info(name: str, panel: str | None = None) -> Any:
@@ -156,10 +159,13 @@ def draft_task(
     kind = KindOptions(
         values["command"], values.get("image"), template, values.get("parameter", ())
     )
+    _check_stdin(words, kind, values, screen)
     spec, folder = build_spec(words.all, kind, values.get("env", {}), values.get("folder"))
     inputs = check_inputs(folder, values.get("file", ()))
     secrets = list(values.pop("secret", ()))
     values["secret"] = stub_secrets(secrets) if is_dry_run else read_secrets(secrets, screen.err)
+    if values["stdin"]:  # last, since it may be typed
+        inputs = replace(inputs, stdin=b"" if is_dry_run else read_stdin())
     after = values.pop("after", ())
     if template is not None:
         values.setdefault("name", template.name)
@@ -167,6 +173,29 @@ def draft_task(
             screen.err.prose(f"potluck: {hint}", Tone.WAITING)
     request = build_request(spec, values, option_name)
     return TaskDraft(request, inputs, after, is_for_own_nodes(values))
+
+
+def _check_stdin(
+    words: TaskWords, kind: KindOptions, values: dict[str, Any], screen: Screen
+) -> None:
+    """Refuses --stdin where nothing could read it; without it, mentions input that is not sent."""
+    is_array = values.get("array") is not None
+    is_script = words.script == STDIN and kind == KindOptions()
+    if values["stdin"] and is_array:
+        raise InvalidInput(
+            "Many items cannot share one stdin.",
+            "Send a file with --file, and let each item open it by its name.",
+        )
+    if values["stdin"] and is_script:
+        raise InvalidInput(
+            "Both the script and its stdin would be read from stdin.", "Name a file as the script."
+        )
+    if not (values["stdin"] or is_array or is_script) and has_piped_input():
+        screen.err.prose(
+            "potluck: the piped input is not sent, and the task's stdin is empty. Send it with"
+            " --stdin (-i).",
+            Tone.WAITING,
+        )
 
 
 def prepare_request(potluck: "Potluck", draft: TaskDraft, screen: Screen) -> TaskRequest:

@@ -78,7 +78,9 @@ def fit_columns(columns: Columns, rows: Rows, room: int) -> tuple[Columns, Rows]
 
 
 def drop_empty_columns(columns: Columns, rows: Rows) -> tuple[Columns, Rows]:
-    """Drops columns without any text."""
+    """Drops columns without any text; without rows, none."""
+    if not rows:
+        return columns, rows
     return _select(
         columns, rows, [any(cell.text for cell in cells) for cells in zip(*rows, strict=True)]
     )

@@ -46,6 +46,9 @@ _WORDS = {
     Refusal.KIND: _OwnerSentence(
         "is of a kind that it cannot run ({asked})", "are of kinds that it cannot run ({asked})"
     ),
+    Refusal.STDIN: _OwnerSentence(
+        "has a stdin", "have a stdin", ", which needs a newer version of Potluck"
+    ),
     Refusal.SANDBOX: _OwnerSentence(
         "requires a sandbox of strength {asked}",
         "require a sandbox of strength {asked}",
@@ -108,6 +111,9 @@ _WORDS = {
     ),
     Refusal.DISK: _OwnerSentence(
         "needs {asked} of disk", "need {asked} of disk", ", but it offers {has}"
+    ),
+    Refusal.CORDONED: _OwnerSentence(
+        "fits", "fit", ", but an admin cordoned it: it gets no new work"
     ),
     Refusal.DEVICE_AWAY: _OwnerSentence(
         "could run on devices that take no new work now ({has})",

@@ -25,6 +25,10 @@ _SENTENCES = {
         "cannot run this kind of task (images need a container engine)",
         "cannot run this kind of task (images need a container engine)",
     ),
+    Refusal.STDIN: (
+        "runs an older Potluck, which cannot pass stdin to a task",
+        "run an older Potluck, which cannot pass stdin to a task",
+    ),
     Refusal.SANDBOX: (
         "has a weaker sandbox than the task requires",
         "have a weaker sandbox than the task requires",
@@ -75,6 +79,10 @@ _SENTENCES = {
     Refusal.CORES: ("has too few cores", "have too few cores"),
     Refusal.MEMORY: ("has too little memory", "have too little memory"),
     Refusal.DISK: ("has too little disk", "have too little disk"),
+    Refusal.CORDONED: (
+        "takes no new work because an admin cordoned it",
+        "take no new work because an admin cordoned them",
+    ),
     Refusal.DEVICE_AWAY: (
         "takes no new work now: paused, outside its hours, used by its owner, or faulty",
         "take no new work now: paused, outside their hours, used by their owners, or faulty",

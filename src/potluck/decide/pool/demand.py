@@ -35,7 +35,7 @@ class Needs(Struct, frozen=True):
 # Refusals that are checked before reliability.
 _BEFORE_RELIABILITY = {
     *(Refusal.OWN_TASKS_ONLY, Refusal.OWNER, Refusal.KIND, Refusal.SANDBOX, Refusal.PYTHON),
-    Refusal.LABELS,
+    *(Refusal.STDIN, Refusal.LABELS),
 }
 
 

@@ -27,6 +27,7 @@ class Refusal(StrEnum):
     )
     OWNER = "owner"  # the task does not allow its owner
     KIND = "kind"  # it cannot run this kind of task
+    STDIN = "stdin"  # its version of Potluck is too old for a task with stdin
     SANDBOX = "sandbox"  # its sandbox is weaker than the task requires
     PYTHON = "python"  # it runs another Python version than the task requires
     LABELS = "labels"  # it lacks a label that the task requires
@@ -44,6 +45,7 @@ class Refusal(StrEnum):
     CORES = "cores"  # it has fewer cores
     MEMORY = "memory"  # it has less memory
     DISK = "disk"  # it has less disk
+    CORDONED = "cordoned"  # an admin stopped new work on it
     DEVICE_AWAY = "device_away"  # its suitable devices take no new work now
     DEVICE_BUSY = "device_busy"  # its suitable devices are in use
     DEVICE_SHARED = "device_shared"  # its free shares are on devices that other accounts use
@@ -100,7 +102,9 @@ def suitable(task: WaitingTask, node: FreeNode) -> tuple[FreeDevice, ...] | Refu
         return Refusal.PRICE
     if len(devices) < requirements.device_count:
         return Refusal.DEVICE_COUNT
-    return _size_refusal(requirements, node) or _available(requirements, devices)
+    if (too_small := _size_refusal(requirements, node)) is not None:
+        return too_small
+    return Refusal.CORDONED if node.is_cordoned else _available(requirements, devices)
 
 
 def _node_refusal(task: WaitingTask, node: FreeNode) -> Refusal | None:
@@ -112,6 +116,8 @@ def _node_refusal(task: WaitingTask, node: FreeNode) -> Refusal | None:
     strength = node.strength_for(task.kind)
     if strength is None:
         return Refusal.KIND
+    if requirements.stdin and not node.takes_stdin:
+        return Refusal.STDIN
     if requirements.sandbox is not None and not strength.is_at_least(requirements.sandbox):
         return Refusal.SANDBOX
     if requirements.python is not None and not suits_python(requirements.python, node.python):

@@ -220,7 +220,10 @@ def profile_key(node: FreeNode, asked: Container[str]) -> ProfileKey:
     is_own = node.own_tasks_only or node.own_images_only
     owner = (node.account_id if is_own else None, node.is_doubted)
     totals = (node.cores, node.memory_bytes, node.disk_bytes)
-    runs = (node.sandbox, node.kinds, node.containers, node.python, node.own_tasks_only)
+    runs = (
+        *(node.sandbox, node.kinds, node.containers, node.python, node.own_tasks_only),
+        *(node.takes_stdin, node.is_cordoned),
+    )
     wallet = node.wallet if node.wallet in asked else ""
     return ProfileKey((owner, totals, node.labels, runs, devices), wallet)
 

@@ -1,6 +1,7 @@
 """An attempt that is ready to run; for each kind of task its dependencies and confinement."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
 from msgspec import Struct
@@ -9,7 +10,14 @@ from potluck.model.blob import is_path
 from potluck.model.error import InvalidInput
 from potluck.model.script import ScriptMetadata, read_metadata
 from potluck.model.task import EndReason
-from potluck.model.task_spec import CommandSpec, ContainerSpec, FunctionSpec, ScriptSpec, TaskSpec
+from potluck.model.task_spec import (
+    CommandSpec,
+    ContainerSpec,
+    FunctionSpec,
+    ScriptSpec,
+    TaskSpec,
+    stdin_of,
+)
 from potluck.provider.attempt.mask import MaskedLog
 from potluck.provider.dependencies.outcome import Environment, PrepareFailed
 from potluck.provider.event import CodeStarted, Event
@@ -78,6 +86,7 @@ def confine(job: PreparedAttempt, command: Sequence[str], image: str | None = No
         },
         mounts=(*job.environment.mounts, *exposed.mounts, *_files(job)),
         device_nodes=exposed.device_nodes,
+        stdin=_stdin(job),
         image=image,
         image_seconds=grant.limits.prepare_seconds,
     )
@@ -88,6 +97,11 @@ def _files(job: PreparedAttempt) -> list[Mount]:
     return [
         Mount(job.inputs.path_of(file.blob), f"{WORK}/{file.path}") for file in job.grant.spec.files
     ]
+
+
+def _stdin(job: PreparedAttempt) -> Path | None:
+    blob = stdin_of(job.grant.spec)
+    return None if blob is None else job.inputs.path_of(blob)
 
 
 def dependencies_of(spec: TaskSpec) -> ScriptMetadata:

@@ -63,6 +63,7 @@ WORK = "/work"
 OUTPUT = f"{WORK}/output"
 CHECKPOINT = f"{WORK}/checkpoint"
 ENVIRONMENT = "/environment"
+STDIN = "/stdin"  # a file that the command reads as its stdin, if it has one
 # Kinds of tasks that run on the node's own system, not in an image.
 PLAIN_KINDS = tuple(kind for kind in TaskKind if kind is not TaskKind.CONTAINER)
 # As the first word of a command: the sandbox's own Python interpreter.
@@ -92,8 +93,15 @@ class Confinement(Struct, frozen=True):
     mounts: tuple[Mount, ...] = ()
     device_nodes: tuple[Mount, ...] = ()  # all others are absent
     own_processes: int = 0  # processes or threads inside that are ours and do not count
+    stdin: Path | None = None  # read as its stdin, mounted read-only; None: nothing
     image: str | None = None  # container image; None: the node's own system
     image_seconds: float = 86_400.0  # time limit for pulling the image
+
+    @property
+    def all_mounts(self) -> tuple[Mount, ...]:
+        """With the stdin. An open file of the cache could be reopened for writing inside; a
+        read-only mount cannot."""
+        return self.mounts if self.stdin is None else (*self.mounts, Mount(self.stdin, STDIN))
 
 
 class RunOutcome(Struct, frozen=True):

@@ -1,7 +1,9 @@
-"""Runs inside the sandbox before the command, as the command's user: sets its variables.
+"""Runs inside the sandbox before the command, as the command's user: sets its variables and
+stdin.
 
-    exec_env.py VARIABLES PROGRAM [ARGUMENT …]
+    exec_env.py VARIABLES STDIN PROGRAM [ARGUMENT …]
 
+STDIN is a file that the command reads as its stdin; if it is empty text, stdin stays as it is.
 VARIABLES is a file of NUL-terminated `name=value` entries. They are set here because a loader obeys
 some of them and earlier steps may run as root; from a file because every user of the machine may
 read a command line; and not by a shell, which gives some names a special meaning. Imports only what
@@ -23,7 +25,15 @@ def read_variables(path: str) -> dict[bytes, bytes]:
     return {name: value for name, _, value in pairs}
 
 
-def run_command(variables: str, program: str, *arguments: str) -> int:
+def open_stdin(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    os.dup2(descriptor, 0)
+    os.close(descriptor)
+
+
+def run_command(variables: str, stdin: str, program: str, *arguments: str) -> int:
+    if stdin:
+        open_stdin(stdin)
     return become(program, arguments, read_variables(variables))
 
 

@@ -74,6 +74,7 @@ class UnconfinedDriver:
             processes="watchdog",
             disk="watchdog",
             kinds=PLAIN_KINDS,
+            takes_stdin=True,
             notes=("tasks run without a sandbox; only the owner's own tasks are accepted",),
         )
 
@@ -135,7 +136,8 @@ class UnconfinedRun:
                 stdout, stdout_theirs = _pipe(ours, theirs)
                 stderr, stderr_theirs = _pipe(ours, theirs)
                 try:
-                    process = await self._spawn(stdout_theirs, stderr_theirs)
+                    stdin = self._stdin(theirs)
+                    process = await self._spawn(stdin, stdout_theirs, stderr_theirs)
                 except OSError as failure:
                     return self._measured(RunOutcome(EndReason.SANDBOX_FAILED, str(failure)))
             return await self._live(process, started, (stdout, stderr), work)
@@ -182,13 +184,20 @@ class UnconfinedRun:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.symlink_to(mount.source)
 
-    async def _spawn(self, stdout: int, stderr: int) -> Process:
+    def _stdin(self, theirs: ExitStack) -> int:
+        if self._companion is not None:
+            return self._companion.stdin
+        if self._confinement.stdin is None:
+            return DEVNULL
+        return theirs.enter_context(self._confinement.stdin.open("rb")).fileno()
+
+    async def _spawn(self, stdin: int, stdout: int, stderr: int) -> Process:
         first, *rest = self._confinement.command
         program = _interpreter() if first == PYTHON else self._outside(first)
         process = await asyncio.create_subprocess_exec(
             program,
             *map(self._outside, rest),
-            stdin=self._companion.stdin if self._companion else DEVNULL,
+            stdin=stdin,
             stdout=stdout,
             stderr=stderr,
             cwd=self._work,

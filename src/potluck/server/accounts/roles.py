@@ -52,7 +52,7 @@ async def change_roles(
     async with services.database.transaction() as connection:
         if Role.ADMIN not in roles:
             await _keep_an_admin(connection, account_id)
-        changed = _found(await accounts.set_roles(connection, account_id, roles), account_id)
+        changed = check_found(await accounts.set_roles(connection, account_id, roles), account_id)
         await _tell_roles(connection, services, actor, changed)
 
 
@@ -64,7 +64,7 @@ async def grant(
     asked: IdempotentRequest | None = None,
 ) -> None:
     async with services.database.transaction() as connection:
-        _found(await accounts.by_id(connection, account_id), account_id)
+        check_found(await accounts.by_id(connection, account_id), account_id)
         if not await idempotent_secret.is_first(connection, asked):
             return
         try:
@@ -82,7 +82,7 @@ async def set_quota(
 ) -> None:
     """Applies from now on; running and waiting tasks stay."""
     async with services.database.transaction() as connection:
-        _found(await accounts.set_quota(connection, account_id, quota), account_id)
+        check_found(await accounts.set_quota(connection, account_id, quota), account_id)
         details = {name: str(value) for name, value in asdict(quota).items() if value is not None}
         await audit.append(
             connection, services.keys.audit, AuditKind.QUOTA_SET, actor, account_id, details
@@ -93,7 +93,7 @@ async def set_quota(
 async def suspend(services: Services, actor: AccountId, account_id: AccountId, reason: str) -> None:
     async with services.database.transaction() as connection:
         await _keep_an_admin(connection, account_id)
-        _found(await accounts.suspend(connection, account_id, reason), account_id)
+        check_found(await accounts.suspend(connection, account_id, reason), account_id)
         await audit.append(
             connection,
             services.keys.audit,
@@ -107,7 +107,7 @@ async def suspend(services: Services, actor: AccountId, account_id: AccountId, r
 
 async def resume(services: Services, actor: AccountId, account_id: AccountId) -> None:
     async with services.database.transaction() as connection:
-        _found(await accounts.resume(connection, account_id), account_id)
+        check_found(await accounts.resume(connection, account_id), account_id)
         await audit.append(
             connection, services.keys.audit, AuditKind.ACCOUNT_RESUMED, actor, account_id
         )
@@ -137,7 +137,7 @@ async def _tell_roles(
 
 
 async def _keep_an_admin(connection: Connection, account_id: AccountId) -> None:
-    found = _found(await accounts.by_id(connection, account_id), account_id)
+    found = check_found(await accounts.by_id(connection, account_id), account_id)
     if Role.ADMIN in found.roles and await accounts.is_last_admin(connection, account_id):
         raise Conflict(
             "This account is the pool's only admin.",
@@ -145,7 +145,7 @@ async def _keep_an_admin(connection: Connection, account_id: AccountId) -> None:
         )
 
 
-def _found(account: Account | None, account_id: AccountId) -> Account:
+def check_found(account: Account | None, account_id: AccountId) -> Account:
     if account is None:
         raise NotFound(f"There is no account {account_id!r}.", "Account ids start with account_.")
     return account

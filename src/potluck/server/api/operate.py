@@ -56,8 +56,12 @@ _ACCOUNT = AccountView(
     available_micro=4_250_000,
     held_micro=750_000,
     quota=Quota(2.0, 8),
+    label="Ada (robotics)",
 )
-_INVITE = InviteView(INVITE, [Role.CONSUMER], 5_000_000, 10, at(9, 0), at(9, 0).replace(day=23))
+_INVITE = InviteView(
+    *(INVITE, [Role.CONSUMER], 5_000_000, 10, at(9, 0), at(9, 0).replace(day=23)),
+    "the summer school",
+)
 _HEAD = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 
 AREA: Final = Area(
@@ -173,7 +177,7 @@ async def list_invites(services: Services, cursor: Cursor = None, limit: Limit =
     routes.MAKE_INVITE,
     Scope.ADMIN,
     "Make an invite",
-    request=NewInvite(credit_micro=5_000_000, uses=10),
+    request=NewInvite(credit_micro=5_000_000, uses=10, note="the summer school"),
     response=InviteMade("potluck_invite_not-a-real-one", _INVITE),
     errors=(Conflict,),
 )
@@ -309,12 +313,14 @@ async def _add_invite(
     lasting = timedelta(seconds=data.expires_in)
     with idempotent_secret.once("invite"):
         invite = await invites.add(
-            connection, secret_hash(code), data.roles, data.credit_micro, data.uses, actor, lasting
+            *(connection, secret_hash(code), data.roles, data.credit_micro, data.uses, actor),
+            *(lasting, data.note),
         )
     told = {
         "roles": " ".join(invite.roles),
         "credit_micro": str(invite.credit_micro),
         "uses": str(data.uses),
+        **({"note": data.note} if data.note else {}),
     }
     await audit_log.append(
         connection, services.keys.audit, AuditKind.INVITE_MADE, actor, invite.id, told

@@ -9,6 +9,7 @@ from typing import Final
 
 from potluck.server.api import (
     account,
+    administer,
     notify,
     operate,
     own_machines,
@@ -34,6 +35,7 @@ AREAS: Final[tuple[Area, ...]] = (
     settle.AREA,
     own_machines.AREA,
     notify.AREA,
+    administer.AREA,
     operate.AREA,
     pages.AREA,
 )

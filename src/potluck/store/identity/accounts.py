@@ -4,6 +4,7 @@ from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 
+from asyncpg import UniqueViolationError
 from msgspec import Struct
 
 from potluck.model.account import Quota, Role
@@ -25,6 +26,10 @@ class Account(Struct, frozen=True):
     roles: frozenset[Role]
     suspended_at: datetime | None = None
     suspended_for: str = ""
+
+
+class LabelTaken(Exception):
+    """Another account has this label."""
 
 
 class AccountBalance(Struct, frozen=True):
@@ -105,6 +110,7 @@ async def page(connection: Connection, after: str, limit: int) -> list[AccountVi
             row["suspended_at"],
             row["suspended_for"],
             _quota(row),
+            row["label"],
         )
         for row in rows
     ]
@@ -123,6 +129,21 @@ async def quota(connection: Connection, account_id: AccountId) -> Quota:
 async def set_quota(connection: Connection, account_id: AccountId, quota: Quota) -> Account | None:
     changed = await connection.fetchrow(*_sql.set_quota(account_id=account_id, quota=quota))
     return account(changed)
+
+
+async def set_label(connection: Connection, account_id: AccountId, label: str) -> Account | None:
+    """Raises LabelTaken if another account has it, in whatever case."""
+    try:
+        row = await connection.fetchrow(*_sql.set_label(account_id=account_id, label=label))
+    except UniqueViolationError as error:
+        raise LabelTaken from error
+    return account(row)
+
+
+async def lock_available(connection: Connection, account_id: AccountId) -> int:
+    """The available credit, which nothing else changes until the transaction ends."""
+    available: int = await connection.fetchval(*_sql.lock_balance(account_id=account_id))
+    return available
 
 
 async def tasks_of_suspended(connection: Connection) -> list[tuple[AccountId, TaskId]]:

@@ -22,6 +22,7 @@ async def add(
     uses: int,
     made_by: AccountId,
     lifetime: timedelta,
+    note: str = "",
 ) -> InviteView:
     row = await connection.fetchrow(
         *_sql.add(
@@ -32,6 +33,7 @@ async def add(
             uses=uses,
             made_by=made_by,
             lifetime=lifetime,
+            note=note,
         )
     )
     return _view(row)
@@ -88,4 +90,5 @@ def _view(row: Any) -> InviteView:
         row["uses_left"],
         row["created_at"],
         row["expires_at"],
+        row["note"],
     )

@@ -31,6 +31,8 @@ class OwnNode(Struct, frozen=True):
     lost_attempts: int
     outlier_attempts: int
     devices: list[OwnDevice]
+    is_cordoned: bool = False
+    cordoned_for: str = ""
 
 
 async def own_node(connection: Connection, node_id: NodeId, account_id: AccountId) -> OwnNode:
@@ -47,6 +49,8 @@ async def own_node(connection: Connection, node_id: NodeId, account_id: AccountI
         row["lost_attempts"],
         row["outlier_attempts"],
         devices,
+        row["is_cordoned"],
+        row["cordoned_for"],
     )
 
 

@@ -154,7 +154,7 @@ async def get(
     rows = await connection.fetch(*_sql.get(node_id=node_id, include_left=also_left))
     views = await _views(connection, rows, viewer_id)
     if not views:
-        raise NotFound(f"There is no node {node_id} here.", "`potluck nodes` lists them.")
+        raise _unknown_node(node_id)
     return views[0]
 
 
@@ -168,6 +168,16 @@ async def page(
     views = await _views(connection, rows, viewer_id)
     is_full = sum(len(view.devices) for view in views) >= _PAGE_DEVICES
     return views, is_full or len(views) == limit
+
+
+async def cordon(connection: Connection, node_id: NodeId, reason: str) -> None:
+    if await connection.fetchval(*_sql.cordon(node_id=node_id, reason=reason)) is None:
+        raise _unknown_node(node_id)
+
+
+async def uncordon(connection: Connection, node_id: NodeId) -> None:
+    if await connection.fetchval(*_sql.uncordon(node_id=node_id)) is None:
+        raise _unknown_node(node_id)
 
 
 async def _views(connection: Connection, rows: list[Any], viewer_id: AccountId) -> list[NodeView]:
@@ -215,6 +225,8 @@ def _view(row: Any, devices: list[DeviceView], is_mine: bool, pending: list[Wish
         own_tasks_only=row["own_tasks_only"],
         wishes=pending,
         python_version=node.python_version,
+        cordoned_at=row["cordoned_at"],
+        cordoned_for=row["cordoned_for"],
     )
 
 
@@ -224,6 +236,10 @@ def _too_many(most: int) -> Conflict:
         "Revoke the keys of machines that are gone (`potluck provider keys`),"
         " or ask the operator to raise POTLUCK_NODES_PER_ACCOUNT.",
     )
+
+
+def _unknown_node(node_id: str) -> NotFound:
+    return NotFound(f"There is no node {node_id} here.", "`potluck nodes` lists them.")
 
 
 def no_such_node(node_id: str) -> NotFound:

@@ -56,6 +56,12 @@ UPDATE accounts SET weight = :quota.weight, max_running_devices = :quota.max_run
     max_blob_bytes = :quota.max_blob_bytes
 WHERE id = :account_id RETURNING *
 
+-- name: set_label
+UPDATE accounts SET label = :label WHERE id = :account_id RETURNING *
+
+-- name: lock_balance
+SELECT available_micro FROM balances WHERE account_id = :account_id FOR UPDATE
+
 -- name: page
 SELECT accounts.*, available_micro, held_micro
 FROM accounts JOIN balances ON account_id = accounts.id

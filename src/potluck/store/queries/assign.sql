@@ -44,7 +44,7 @@ WITH term AS (
     FOR UPDATE
 ), node AS (
     SELECT id, account_id FROM nodes
-    WHERE id = :assignment.node_id AND state = 'online' AND is_polling
+    WHERE id = :assignment.node_id AND state = 'online' AND is_polling AND cordoned_at IS NULL
         -- Without a sandbox that limits memory and processes a node runs only its owner's code.
         AND (account_id = (SELECT account_id FROM task) OR NOT (own_tasks_only OR (
             (SELECT kind FROM task) = 'container'

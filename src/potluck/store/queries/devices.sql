@@ -2,7 +2,10 @@
 -- In the order of ids. With a minimum free share, only devices that can get work count. Memory,
 -- price and the rest are compared as for a task; reliability as in failure_record.py.
 SELECT devices.id, node_id, nodes.name AS node_name, nodes.state AS node_state,
-    devices.description, standing, availability, why, free_milli,
+    devices.description, standing, free_milli,
+    -- A cordoned node's devices are away like paused ones, by an admin.
+    CASE WHEN cordoned_at IS NULL THEN availability ELSE 'paused' END AS availability,
+    CASE WHEN cordoned_at IS NULL THEN why ELSE 'An admin has cordoned its node.' END AS why,
     nodes.account_id = :viewer_id AS is_mine,
     greatest(devices.memory_bytes - devices.used_memory_bytes, 0) AS free_memory_bytes,
     (greatest(finished_attempts - outlier_attempts, 0) + 2)::float8
@@ -12,7 +15,7 @@ FROM devices JOIN nodes ON nodes.id = node_id
 WHERE devices.id > :after_id AND is_present AND nodes.state <> 'left'
     AND devices.kind = ANY(:kinds::text[]) AND model ILIKE ANY(:models::text[])
     AND (:filter.free_milli = 0 OR free_milli >= :filter.free_milli AND nodes.state = 'online'
-        AND standing = 'bound' AND availability = 'available')
+        AND cordoned_at IS NULL AND standing = 'bound' AND availability = 'available')
     AND devices.memory_bytes >= :filter.memory_bytes
         AND price_micro_per_hour <= :max_price_micro_per_hour
     AND coalesce(devices.description ->> 'vendor', '') ILIKE :vendor

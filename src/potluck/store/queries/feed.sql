@@ -118,7 +118,7 @@ LEFT JOIN LATERAL (
         greatest(cores - used_cores, 0) AS free_cores,
         greatest(memory_bytes - used_memory_bytes, 0) AS free_memory_bytes,
         greatest(disk_bytes - used_disk_bytes, 0) AS free_disk_bytes,
-        finished_attempts, lost_attempts, outlier_attempts,
+        finished_attempts, lost_attempts, outlier_attempts, cordoned_at IS NOT NULL AS is_cordoned,
         coalesce(description -> 'labels', '[]') AS labels,
         description -> 'sandbox' AS sandbox,
         nullif(description -> 'containers', 'null') AS containers,

@@ -1,6 +1,7 @@
 -- name: add
-INSERT INTO invites (id, hash, roles, credit_micro, uses_left, made_by, expires_at)
-VALUES (:invite_id, :code_hash, :roles, :credit_micro, :uses, :made_by, now() + :lifetime::interval)
+INSERT INTO invites (id, hash, roles, credit_micro, uses_left, made_by, note, expires_at)
+VALUES (:invite_id, :code_hash, :roles, :credit_micro, :uses, :made_by, :note,
+    now() + :lifetime::interval)
 RETURNING *
 
 -- name: by_hash

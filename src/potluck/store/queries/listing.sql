@@ -22,3 +22,24 @@ FROM unnest(:keys::text[]) AS keys (key) CROSS JOIN LATERAL (
     ORDER BY id COLLATE "POSIX" DESC LIMIT :limit
 ) AS newest
 ORDER BY newest.id DESC LIMIT :limit
+
+-- name: newest_in_pool
+SELECT newest.id
+FROM unnest(:keys::text[]) AS keys (key) CROSS JOIN LATERAL (
+    SELECT id FROM tasks
+    WHERE state || '/' || kind = keys.key
+        AND id COLLATE "POSIX" >= :first_id AND id COLLATE "POSIX" < :before_id
+    ORDER BY id COLLATE "POSIX" DESC LIMIT :limit
+) AS newest
+ORDER BY newest.id DESC LIMIT :limit
+
+-- name: pool_tasks
+-- What admins may see of them; not what they are.
+SELECT tasks.id, account_id, address, label, kind, state, reason, tasks.created_at, started_at,
+    finished_at, charge_micro, items, ARRAY(
+        SELECT DISTINCT node_id FROM attempts
+        WHERE task_id = tasks.id AND attempts.finished_at IS NULL ORDER BY node_id LIMIT 10
+    ) AS node_ids
+FROM tasks JOIN accounts ON accounts.id = account_id
+WHERE tasks.id = ANY(:task_ids)
+ORDER BY tasks.id DESC

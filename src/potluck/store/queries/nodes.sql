@@ -103,6 +103,15 @@ WITH quiet AS (
 UPDATE nodes SET state = 'silent' FROM quiet WHERE nodes.id = quiet.id
 RETURNING nodes.id, account_id
 
+-- name: cordon
+-- The first time stays.
+UPDATE nodes SET cordoned_at = coalesce(cordoned_at, now()), cordoned_for = :reason
+WHERE id = :node_id AND state <> 'left' RETURNING id
+
+-- name: uncordon
+UPDATE nodes SET cordoned_at = NULL, cordoned_for = ''
+WHERE id = :node_id AND state <> 'left' RETURNING id
+
 -- name: lock_own
 SELECT id, name FROM nodes
 WHERE id = :node_id AND account_id = :account_id AND (:include_left OR state <> 'left') FOR UPDATE

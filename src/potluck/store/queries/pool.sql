@@ -6,7 +6,8 @@ SELECT devices.kind,
     count(*) FILTER (WHERE free_milli = 1000 AND NOT is_there) AS away
 FROM devices JOIN nodes ON nodes.id = node_id
 CROSS JOIN LATERAL (
-    SELECT nodes.state = 'online' AND standing = 'bound' AND availability = 'available'
+    SELECT nodes.state = 'online' AND cordoned_at IS NULL AND standing = 'bound'
+        AND availability = 'available'
 ) AS standing_now (is_there)
 WHERE is_present AND nodes.state <> 'left'
 GROUP BY devices.kind

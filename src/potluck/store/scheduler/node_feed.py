@@ -140,6 +140,8 @@ class NodeFeed:
             is_doubted=is_doubted(*ends),
             sandbox=sandbox.strength,
             kinds=frozenset(sandbox.kinds),
+            takes_stdin=sandbox.takes_stdin,
+            is_cordoned=row["is_cordoned"],
             containers=None if containers is None else containers.strength,
             own_images_only=containers is not None and not containers.is_safe_for_strangers,
             python=row["python_version"],

@@ -5,14 +5,17 @@ is the cursor of the next.
 """
 
 from datetime import datetime
+from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from potluck.model.ids import AccountId, TaskId, first_id_at
-from potluck.model.task import TaskState
+from potluck.model.task import EndReason, TaskState
 from potluck.model.terms import TaskKind
 from potluck.store.database import Connection
 from potluck.store.sql_files import load
+from potluck.wire.admin import PoolTask
 
 _sql = load("listing")
 # All values of the column.
@@ -30,6 +33,29 @@ class TaskFilter(Struct, frozen=True):
     until: datetime | None = None  # submitted before
 
 
+async def pool_page(
+    connection: Connection,
+    account_id: AccountId | None,
+    selection: TaskFilter,
+    before: TaskId | None,
+    limit: int,
+) -> list[PoolTask]:
+    """Tasks of one account or of all, newest first, as admins see them; names are not compared."""
+    query = _query(account_id, replace(selection, name=None), before, limit)
+    ids = [row["id"] for row in await connection.fetch(*query)]
+    rows = await connection.fetch(*_sql.pool_tasks(task_ids=ids))
+    return [_pool_task(row) for row in rows]
+
+
+def _pool_task(row: Any) -> PoolTask:
+    return PoolTask(
+        *(row["id"], row["account_id"], row["address"], TaskKind(row["kind"])),
+        *(TaskState(row["state"]), row["created_at"], row["started_at"], row["finished_at"]),
+        None if row["reason"] is None else EndReason(row["reason"]),
+        *(row["charge_micro"], row["items"], row["node_ids"], row["label"]),
+    )
+
+
 async def page(
     connection: Connection,
     account_id: AccountId,
@@ -43,20 +69,27 @@ async def page(
 
 
 def _query(
-    account_id: AccountId, selection: TaskFilter, before: TaskId | None, limit: int
+    account_id: AccountId | None, selection: TaskFilter, before: TaskId | None, limit: int
 ) -> tuple[object, ...]:
-    """The statement and its values: each state and kind of the account is its own key."""
+    """The statement and its values: each state and kind of the account is its own key.
+
+    Without an account, those of all.
+    """
     first = _FIRST if selection.since is None else first_id_at("task", selection.since)
     until = _AFTER_ALL if selection.until is None else first_id_at("task", selection.until)
     # Each state once: a repeated one would show its tasks twice.
     states = dict.fromkeys(selection.states or TaskState)
     kinds = [selection.kind] if selection.kind else KINDS
     ends = [f"{state}/{kind}" for state in states for kind in kinds]
-    query = _sql.newest_by_state if selection.name is None else _sql.newest_by_name
-    start = account_id if selection.name is None else f"{account_id}/{selection.name}"
+    query = (
+        _sql.newest_in_pool
+        if account_id is None
+        else (_sql.newest_by_state if selection.name is None else _sql.newest_by_name)
+    )
+    start = [part for part in (account_id, selection.name) if part is not None]
     return query(
         first_id=first,
         before_id=min(until, before or until),
         limit=limit,
-        keys=[f"{start}/{end}" for end in ends],
+        keys=["/".join([*start, end]) for end in ends],
     )

@@ -7,5 +7,6 @@ import pytest
 
 from tests.provider.sandbox.test_ends import *  # noqa: F403
 from tests.provider.sandbox.test_opencl import *  # noqa: F403
+from tests.provider.sandbox.test_stdin import *  # noqa: F403
 
 pytestmark = pytest.mark.long

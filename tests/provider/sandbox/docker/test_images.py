@@ -72,6 +72,12 @@ async def test_a_command_takes_the_place_of_the_images_and_has_the_same_walls(bo
     assert "checked" not in told, "no health check of the image's is run"
 
 
+async def test_an_image_reads_its_stdin(box: Box, tmp_path: Path) -> None:
+    (tmp_path / "given").write_text("Bob\n")
+    ended = await box.run("read name; echo hello $name; cat", stdin=tmp_path / "given")
+    assert (ended.reason, box.said) == (EndReason.COMPLETED, b"hello Bob\n"), ended
+
+
 async def test_an_image_without_a_command_needs_one(box: Box) -> None:
     ended = await box.run(image=BARE)
     assert (ended.reason, box.said) == (EndReason.INPUT_FAILED, b"")

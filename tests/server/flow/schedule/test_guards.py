@@ -15,6 +15,7 @@ _SAYS = "UPDATE devices SET description = jsonb_set(description, '{{terms}}', '{
 CHANGES = {
     "it runs its owner's tasks alone": "UPDATE nodes SET own_tasks_only = true",
     "it is silent": "UPDATE nodes SET state = 'silent'",
+    "an admin cordoned it": "UPDATE nodes SET cordoned_at = now()",
     "its price is another": "UPDATE devices SET price_micro_per_hour = price_micro_per_hour + 1",
     "its device is another wallet's": "UPDATE devices SET standing = 'foreign'",
     "its device is gone": "UPDATE devices SET is_present = false",

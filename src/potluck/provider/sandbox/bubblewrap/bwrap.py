@@ -116,6 +116,7 @@ class BubblewrapDriver:
             syscalls="seccomp",
             user=user_mechanism(),
             kinds=PLAIN_KINDS,
+            takes_stdin=True,
             notes=() if groups else (_SCOPE_HINT,),
         )
 

@@ -25,7 +25,7 @@ from msgspec import Struct
 
 from potluck.provider.sandbox import exec_env
 from potluck.provider.sandbox.bubblewrap.root_filesystem import VARIABLES, InjectedFiles, Python
-from potluck.provider.sandbox.driver import PYTHON, Confinement, wait_readable
+from potluck.provider.sandbox.driver import PYTHON, STDIN, Confinement, wait_readable
 from potluck.provider.sandbox.pidfd import HeldProcess, can_list_children, first_child
 
 _ENV = "/usr/bin/env"
@@ -59,14 +59,15 @@ def make_launch_command(python: Python, confinement: Confinement) -> LaunchComma
     program = python.path if first == PYTHON else first
     variables = {**VARIABLES, **python.environment, **confinement.environment}
     # exec_env.py reports a missing program in a sentence; the interpreter always exists.
-    if first == PYTHON and _are_harmless(variables):
+    if first == PYTHON and confinement.stdin is None and _are_harmless(variables):
         options = [word for pair in variables.items() for word in ("--setenv", *pair)]
         # bwrap adds PWD.
         return LaunchCommand([_ENV, "-u", "PWD", program, *rest], options)
     needed = [f"{name}={value}" for name, value in python.environment.items()]
     start = [_ENV, "-i", *needed, python.path, "-I", "-S"]
     files = {_EXEC_ENV: Path(exec_env.__file__).read_bytes(), _VARIABLES: _encode(variables)}
-    return LaunchCommand([*start, _EXEC_ENV, _VARIABLES, program, *rest], files=files)
+    stdin = "" if confinement.stdin is None else STDIN
+    return LaunchCommand([*start, _EXEC_ENV, _VARIABLES, stdin, program, *rest], files=files)
 
 
 def _are_harmless(variables: dict[str, str]) -> bool:

@@ -177,7 +177,7 @@ def write_run_options(injected: InjectedFiles, confinement: Confinement, uid: in
     for name, content in confinement.files.items():
         assert "/" not in name and name not in {"", ".", ".."}
         injected.put(f"{WORK}/{name}", content, "0666")
-    for mount in confinement.mounts:
+    for mount in confinement.all_mounts:
         injected.options += mount_options(mount)
     for node in confinement.device_nodes:
         injected.options += [

@@ -46,10 +46,12 @@ class Bridge:
         await self._changed.wait()
         return self._is_ready
 
-    def begin(self, command: list[str], variables: dict[str, str]) -> None:
-        """Starts the command."""
+    def begin(
+        self, command: list[str], variables: dict[str, str], stdin: str | None = None
+    ) -> None:
+        """Starts the command; it reads `stdin`, a file inside, if it has no companion."""
         lines = "".join(f"{name}={value}\0" for name, value in variables.items())
-        words = [self._stdin_kind(), *map(_encode, command)]
+        words = [self._stdin_kind(stdin), *map(_encode, command)]
         self._attachment.write(frame(container_init.VARIABLES, _encode(lines)))
         self._attachment.write(frame(container_init.COMMAND, b"\0".join(words)))
         if self._companion is not None:
@@ -79,9 +81,9 @@ class Bridge:
         if self._companion is not None:
             self._companion.close()
 
-    def _stdin_kind(self) -> bytes:
+    def _stdin_kind(self, file: str | None) -> bytes:
         if self._companion is None:
-            return container_init.NOTHING
+            return container_init.NOTHING if file is None else _encode(file)
         kind = self._companion.getsockopt(socket.SOL_SOCKET, socket.SO_TYPE)
         return container_init.PACKETS if kind == socket.SOCK_SEQPACKET else container_init.STREAM
 

@@ -153,7 +153,7 @@ class ContainerConfig(Struct, frozen=True):
     def _mounts(self) -> list[Mount]:
         work = self.work
         excluded = _IMAGE_DIRECTORIES if self.confinement.image else _NOT_MOUNTED
-        mounts = self.confinement.mounts
+        mounts = self.confinement.all_mounts
         return [
             *self.init.mounts,
             *self._hidden(),

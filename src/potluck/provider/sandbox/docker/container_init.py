@@ -25,7 +25,7 @@ HEADER = struct.Struct(">cI")  # kind, payload size
 VARIABLES, CROWD, COMMAND, MESSAGE, SILENCE, TERMINATE = b"v", b"p", b"c", b"m", b"s", b"t"
 # From inside, besides CROWD, MESSAGE and SILENCE.
 READY, STDOUT, STDERR, EXIT = b"r", b"1", b"2", b"x"
-# The first word of COMMAND: the type of its stdin.
+# The first word of COMMAND: the type of its stdin, or the path of a file.
 NOTHING, STREAM, PACKETS = b"nothing", b"stream", b"packets"
 
 _SOCKETS = {STREAM: socket.SOCK_STREAM, PACKETS: socket.SOCK_SEQPACKET}
@@ -167,7 +167,8 @@ class ContainerInit:
             self._channel.setblocking(False)
         self._command = os.fork()
         if self._command == 0:
-            os.dup2(os.open(os.devnull, os.O_RDONLY) if theirs is None else theirs.fileno(), 0)
+            file = os.devnull if stdin == NOTHING else os.fsdecode(stdin)
+            os.dup2(os.open(file, os.O_RDONLY) if theirs is None else theirs.fileno(), 0)
             os.dup2(stdout_theirs, 1)
             os.dup2(stderr_theirs, 2)
             os._exit(_execute(words, self._variables))

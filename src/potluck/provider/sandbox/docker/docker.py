@@ -238,6 +238,7 @@ class DockerDriver:
             syscalls=_syscall_mechanism(inside, is_gvisor),
             user="user namespace" if facts.is_rootless else own,
             kinds=tuple(TaskKind),
+            takes_stdin=True,
             notes=(f"containers by {facts.name} {facts.version}", *_advice(inside, is_gvisor)),
         )
 

@@ -25,6 +25,7 @@ from potluck.provider.sandbox.docker.work_directory import ContainerWork
 from potluck.provider.sandbox.driver import (
     NO_ERRAND,
     PYTHON,
+    STDIN,
     WORK,
     Companion,
     Confinement,
@@ -227,7 +228,8 @@ class ContainerRun:
         assert self._bridge is not None and self._prepared_work is not None
         began = time.monotonic()
         self._checks = self._limits(self._bridge)
-        self._bridge.begin(self._command(), self._variables())
+        stdin = None if self._confinement.stdin is None else STDIN
+        self._bridge.begin(self._command(), self._variables(), stdin)
         await started()
         self._pumping = asyncio.create_task(
             self._log.pump(self._bridge.stdout, self._bridge.stderr)

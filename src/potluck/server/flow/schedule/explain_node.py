@@ -61,6 +61,9 @@ def _unplanned(node: OwnNode) -> str | None:
     """Why the scheduler does not plan with the node, if it does not."""
     if node.state in _UNREACHABLE:
         return _UNREACHABLE[node.state]
+    if node.is_cordoned:
+        why = f" ({node.cordoned_for.rstrip('.')})" if node.cordoned_for else ""
+        return f"An admin cordoned it{why}: it gets no new work, and running work finishes."
     if not node.is_polling:
         return _NOT_POLLING
     if not node.devices:

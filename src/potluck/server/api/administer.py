@@ -1,0 +1,137 @@
+"""Administration of what others own: labels, credit taken back, all tasks, cordoned nodes."""
+
+from typing import Annotated, Final
+
+from litestar.params import QueryParameter
+
+from potluck.model.account import Scope
+from potluck.model.error import Conflict
+from potluck.model.ids import TaskId
+from potluck.model.task import TaskState
+from potluck.model.terms import TaskKind
+from potluck.server.accounts import administration
+from potluck.server.api.area import Area
+from potluck.server.api.examples.names import ACCOUNT, NODE, TASK, WALLET, at
+from potluck.server.api.http.pagination import Cursor, Limit, check_cursor
+from potluck.server.api.http.parameters import CallerRequest, IdempotencyKey, node_id_of
+from potluck.server.api.http.time_params import Since, Until, moment
+from potluck.server.api.operate import account_id_of
+from potluck.server.api.queue import States
+from potluck.server.auth import idempotent_secret
+from potluck.server.services import Services
+from potluck.store.tasks import task_list
+from potluck.store.tasks.task_list import TaskFilter
+from potluck.wire import routes
+from potluck.wire.admin import Cordon, PoolTask, PoolTaskPage, SetLabel, TakeCredit
+
+OfAccount = Annotated[
+    str | None,
+    QueryParameter(
+        name="account", max_length=64, required=False, description="Only tasks of this account."
+    ),
+]
+OfKind = Annotated[TaskKind | None, QueryParameter(name="kind", required=False)]
+
+AREA: Final = Area(
+    "administer",
+    "For admins: labels of accounts, taking credit back, all tasks of the pool, and nodes that get "
+    "no new work. An admin sees whose a task is, where it is and what it cost; not its name or "
+    "content.",
+)
+
+
+@AREA.operation(
+    routes.SET_LABEL,
+    Scope.ADMIN,
+    "Label an account",
+    request=SetLabel("Ada (robotics)"),
+    errors=(Conflict,),
+    status_code=204,
+)
+async def set_label(
+    account_id: str, data: SetLabel, request: CallerRequest, services: Services
+) -> None:
+    """Sets what admins call an account. Only admins see it; empty text removes it."""
+    named = account_id_of(account_id)
+    await administration.set_label(services, request.user.id, named, data.label)
+
+
+@AREA.operation(
+    routes.TAKE_CREDIT,
+    Scope.ADMIN,
+    "Take credit back",
+    request=TakeCredit(5_000_000, "granted twice"),
+    errors=(Conflict,),
+    status_code=204,
+)
+async def take_credit(
+    account_id: str,
+    data: TakeCredit,
+    request: CallerRequest,
+    services: Services,
+    idempotency_key: IdempotencyKey = None,
+) -> None:
+    """Takes available credit back, as a negative grant; credit that is held for running tasks
+    stays. With an Idempotency-Key it is counted once."""
+    named, actor = account_id_of(account_id), request.user.id
+    asked = idempotent_secret.idempotent_request(
+        services, actor, "take_credit", idempotency_key, (named, data)
+    )
+    await administration.take(services, actor, named, data, asked)
+
+
+@AREA.operation(
+    routes.LIST_POOL_TASKS,
+    Scope.ADMIN,
+    "List the tasks of all accounts",
+    response=PoolTaskPage(
+        [
+            PoolTask(
+                *(TASK, ACCOUNT, WALLET, TaskKind.SCRIPT, TaskState.RUNNING, at(9, 40), at(9, 41)),
+                node_ids=[NODE],
+                label="Ada (robotics)",
+            )
+        ],
+        TASK,
+    ),
+)
+async def list_pool_tasks(
+    services: Services,
+    cursor: Cursor = None,
+    of_account: OfAccount = None,
+    states: States = None,
+    of_kind: OfKind = None,
+    since: Since = None,
+    until: Until = None,
+    limit: Limit = 50,
+) -> PoolTaskPage:
+    """Lists tasks, newest first, filtered by account, state, kind and submission time. Names,
+    arguments, logs, files and results are not shown."""
+    first, last = (None if each is None else moment(each) for each in (since, until))
+    filters = TaskFilter(tuple(states or ()), None, of_kind, first, last)
+    check_cursor(cursor, "task")
+    before = None if cursor is None else TaskId(cursor)
+    account_id = None if of_account is None else account_id_of(of_account)
+    async with services.database.transaction() as connection:
+        found = await task_list.pool_page(connection, account_id, filters, before, limit)
+    return PoolTaskPage(found, found[-1].id if len(found) == limit else None)
+
+
+@AREA.operation(
+    routes.CORDON_NODE,
+    Scope.ADMIN,
+    "Cordon a node",
+    request=Cordon("its disk is failing"),
+    status_code=204,
+)
+async def cordon_node(
+    node_id: str, data: Cordon, request: CallerRequest, services: Services
+) -> None:
+    """Stops new work on a node; running work finishes. Everyone in the pool sees it."""
+    await administration.cordon(services, request.user.id, node_id_of(node_id), data.reason)
+
+
+@AREA.operation(routes.UNCORDON_NODE, Scope.ADMIN, "Uncordon a node", status_code=204)
+async def uncordon_node(node_id: str, request: CallerRequest, services: Services) -> None:
+    """Allows new work on a node again."""
+    await administration.uncordon(services, request.user.id, node_id_of(node_id))

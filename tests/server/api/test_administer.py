@@ -1,0 +1,82 @@
+"""Labels, notes, credit taken back, and all tasks: what admins do, and what they do not see."""
+
+import json
+from typing import Any
+
+from potluck.wire.admin import PoolTask
+from tests.processes import Api, ServerProcess
+from tests.server.api.test_accounts import signed_in, status
+
+
+def audited(operator: Api, kind: str, subject: str) -> list[dict[str, Any]]:
+    entries = operator.get("/v1/audit")["entries"]
+    return [
+        entry["detail"] for entry in entries if (entry["kind"], entry["subject"]) == (kind, subject)
+    ]
+
+
+def account(operator: Api, account_id: str) -> dict[str, Any]:
+    listed = operator.get("/v1/accounts?limit=1000")["accounts"]
+    return next(row for row in listed if row["id"] == account_id)
+
+
+def test_an_account_has_a_label_that_is_unique_and_for_admins(server: ServerProcess) -> None:
+    operator, (ann, ann_id) = server.client(), signed_in(server, "labelled")
+    _, ben_id = signed_in(server, "labelled too")
+    path = f"/v1/accounts/{ann_id}/label"
+    assert status(operator, "PUT", path, b'{"label":" Ada (robotics) "}') == 204
+    assert account(operator, ann_id)["label"] == "Ada (robotics)"
+    assert "Ada" not in json.dumps(ann.get("/v1/me"))
+    taken = b'{"label":"ADA (robotics)"}'
+    assert status(operator, "PUT", f"/v1/accounts/{ben_id}/label", taken) == 409
+    for refused in (b'{"label":"0xAda"}', b'{"label":"account_1"}', b'{"label":"a\\u0007"}'):
+        assert status(operator, "PUT", path, refused) == 400, refused
+    assert status(ann, "PUT", path, b'{"label":"me"}') == 403
+    assert status(operator, "PUT", path, b'{"label":""}') == 204
+    assert account(operator, ann_id)["label"] == ""
+    assert audited(operator, "account_labelled", ann_id)[1] == {"label": "Ada (robotics)"}
+
+
+def test_an_invite_has_a_note(server: ServerProcess) -> None:
+    operator = server.client()
+    made = operator.post("/v1/invites", {"note": "for Ben"})["invite"]
+    listed = {row["id"]: row["note"] for row in operator.get("/v1/invites")["invites"]}
+    assert listed[made["id"]] == made["note"] == "for Ben"
+    assert audited(operator, "invite_made", made["id"])[0]["note"] == "for Ben"
+
+
+def test_credit_is_taken_back_up_to_what_is_available(server: ServerProcess) -> None:
+    operator, (ann, ann_id) = server.client(), signed_in(server, "granted twice")
+    before = ann.get("/v1/me")["available_micro"]
+    assert status(operator, "POST", f"/v1/accounts/{ann_id}/grants", b'{"amount_micro":500}') == 204
+    path = f"/v1/accounts/{ann_id}/takes"
+    beyond = json.dumps({"amount_micro": before + 501, "reason": "all"}).encode()
+    refused = operator.call("POST", path, beyond)
+    assert refused.status == 409 and "available" in refused.json()["detail"]
+    assert status(operator, "POST", path, b'{"amount_micro":500}') == 400, "a reason is needed"
+    body = b'{"amount_micro":500,"reason":"granted twice"}'
+    assert status(operator, "POST", path, body) == 204
+    assert ann.get("/v1/me")["available_micro"] == before
+    newest = ann.get("/v1/me/ledger")["entries"][0]
+    assert (newest["kind"], newest["available_micro"]) == ("grant", -500)
+    details = {"amount_micro": "500", "reason": "granted twice"}
+    assert audited(operator, "credit_taken", ann_id) == [details]
+    assert status(ann, "POST", path, body) == 403
+
+
+def test_an_admin_sees_whose_tasks_there_are_and_not_what_they_are(server: ServerProcess) -> None:
+    operator, (ann, ann_id) = server.client(), signed_in(server, "with tasks")
+    ids = [ann.submit("print('private')", name="private.py") for _ in range(3)]
+    ann.post(f"/v1/tasks/{ids[0]}/cancel", {})
+    page = operator.get(f"/v1/pool/tasks?account={ann_id}&limit=2")
+    assert [task["id"] for task in page["tasks"]] == ids[:0:-1]
+    rest = operator.get(f"/v1/pool/tasks?account={ann_id}&cursor={page['next_cursor']}")
+    assert [task["id"] for task in rest["tasks"]] == ids[:1]
+    assert "private" not in json.dumps([page, rest])
+    assert set(PoolTask.__struct_fields__) == set(rest["tasks"][0])
+    ended = operator.get("/v1/pool/tasks?state=cancelled&kind=script")["tasks"]
+    assert ids[0] in [task["id"] for task in ended]
+    assert {task["state"] for task in ended} == {"cancelled"}
+    assert operator.get("/v1/pool/tasks?kind=dance")["status"] == 400
+    assert operator.get("/v1/pool/tasks?account=nobody")["status"] == 404
+    assert ann.get("/v1/pool/tasks")["status"] == 403
