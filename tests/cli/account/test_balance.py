@@ -61,7 +61,7 @@ def test_balance_days_and_movements(user: CommandLine, server: FakeServer) -> No
         ["+10", "-", "granted"],
     ]
     assert "spent on train.py (00000abc) on barn" in shown
-    assert "earned by attic with (00000abc)" in shown
+    assert "earned by attic with task 00000abc" in shown
     assert "free of charge" not in shown
 
 

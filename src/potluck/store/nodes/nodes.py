@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from potluck.model.bounded_types import ShortText
 from potluck.model.device import DeviceDescription, Standing
 from potluck.model.error import Conflict, NotFound
 from potluck.model.ids import AccountId, DeviceId, NodeId
@@ -45,9 +46,9 @@ class SilentNode(Struct, frozen=True):
 class _ShownDescription(Struct, frozen=True):
     """What a view shows of a node's description; its devices have rows of their own."""
 
-    platform: str
-    potluck_version: str
-    python_version: str
+    platform: ShortText
+    potluck_version: ShortText
+    python_version: ShortText
     sandbox: SandboxReport
 
 

@@ -272,7 +272,7 @@ async def _views(connection: Connection, rows: list[Any]) -> list[TaskRecord]:
     attempts: dict[str, list[AttemptView]] = {}
     # A task that has not changed since its submission has no attempts.
     task_ids = [row["id"] for row in rows if row["version"] > 1]
-    most = max(2, min(_NEWEST_ATTEMPTS, _PAGE_ATTEMPTS // max(1, len(task_ids))))
+    most = max(1, min(_NEWEST_ATTEMPTS, _PAGE_ATTEMPTS // max(1, len(task_ids))))
     attempt_rows = (
         await connection.fetch(*_sql.attempts(task_ids=task_ids, limit=most)) if task_ids else []
     )
