@@ -92,7 +92,9 @@ SELECT * FROM lock_attempts(:attempt_ids::text[])
 SELECT attempts.id,
     (SELECT count(*) FROM attempts AS other
         WHERE other.consumer_id = attempts.consumer_id AND other.is_spared
-            AND other.finished_at > now() - interval '30 days') AS spared,
+            AND other.finished_at > now() - interval '30 days')
+        -- Those that end together may all be spared.
+        + row_number() OVER (PARTITION BY attempts.consumer_id ORDER BY attempts.id) - 1 AS spared,
     elsewhere.ended, elsewhere.succeeded, finished_attempts, lost_attempts, outlier_attempts
 FROM attempts JOIN tasks ON tasks.id = task_id JOIN nodes ON nodes.id = node_id, LATERAL (
     SELECT count(*) AS ended, count(*) FILTER (WHERE newest.state = 'succeeded') AS succeeded
