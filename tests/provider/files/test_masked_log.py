@@ -7,11 +7,9 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from potluck.model.task import EndReason
 from potluck.provider.attempt.log_buffer import LogBuffer, LogSpool
 from potluck.provider.attempt.log_limit import LimitedLog
 from potluck.provider.attempt.mask import Mask, MaskedLog
-from potluck.provider.sandbox.driver import RunOutcome
 from tests.provider.build import a_lease
 
 SECRETS = ("swordfish", "fishbone", "fishbone123", "tiny")
@@ -55,22 +53,6 @@ async def test_what_only_begins_like_a_secret_is_not_lost() -> None:
     await masked.write("stderr", b"swor")
     await masked.close()
     assert log.text == {"stdout": b"a swords", "stderr": b"swor"}
-
-
-async def test_the_last_line_of_stderr_explains_a_failure_without_secrets() -> None:
-    masked = MaskedLog(Noted(), Mask(SECRETS))
-    failed = RunOutcome(EndReason.EXIT_STATUS, "it ended with exit status 1", 1)
-    assert masked.explain(failed) == failed, "it wrote nothing"
-    await masked.write("stderr", b"Traceback\n" + b"x" * 10_000 + b"\nKeyError: 'swordfish'\n \n")
-    await masked.write("stdout", b"not this\n")
-    assert masked.explain(failed).detail == "it ended with exit status 1: KeyError: '***'"
-    await masked.write("stderr", b"50 %\r100 % of sword")
-    assert masked.explain(failed).detail == "it ended with exit status 1: 100 % of sword"
-    slow = RunOutcome(EndReason.TIME_LIMIT, "it ran longer than its 2 s")
-    assert masked.explain(slow) == slow, "the limit says it all"
-    await masked.write("stderr", b"\n")
-    await masked.begin_item(1)
-    assert masked.explain(failed) == failed, "the next item wrote nothing"
 
 
 SAID = b"so: swordfish! and swordswordfish fishbone123 fishbone12, swordfishbone"

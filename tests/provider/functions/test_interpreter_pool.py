@@ -10,6 +10,7 @@ import threading
 import time
 import tracemalloc
 from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -560,4 +561,8 @@ def _sandboxes() -> set[int]:
 
 def _bwraps() -> set[int]:
     ours = psutil.Process().children(recursive=True)
-    return {each.pid for each in ours if each.name() == "bwrap"}
+    names = {}
+    for each in ours:
+        with suppress(psutil.NoSuchProcess):  # it has just ended
+            names[each.pid] = each.name()
+    return {pid for pid, name in names.items() if name == "bwrap"}

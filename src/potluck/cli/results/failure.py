@@ -55,10 +55,9 @@ def read_failure(potluck: "Potluck", task: TaskView) -> TaskFailure:
     return TaskFailure([] if is_known else lines, hint)
 
 
-def explain_failure(task: TaskView) -> TaskFailure:
+def explain_failure(potluck: "Potluck", task: TaskView) -> TaskFailure:
     """Without its output, which has just been shown."""
-    is_failed = task.state is TaskState.FAILED and task.items is None
-    return TaskFailure(hint=find_hint(task.reason, task.detail) if is_failed else "")
+    return TaskFailure(hint=read_failure(potluck, task).hint if task.items is None else "")
 
 
 def explain_failed_items(pane: Pane, task_id: str, failed: Sequence[FailedItem]) -> None:

@@ -242,14 +242,14 @@ class TaskWatcher:
             elif output is not None:
                 files = fetch_files(self._potluck, self._task, output, self._screen)
                 self._screen.emit({"event": "files", **files.as_json()})
-            hint = explain_failure(self._task).as_json()
+            hint = explain_failure(self._potluck, self._task).as_json()
             self._screen.emit({"event": "finished", **msgspec.to_builtins(self._task), **hint})
             return exit_status(self._task)
         self._output.finish_line()
         mark, tone = _MARKS.get(self._task.state, ("✗", Tone.BAD))
         pane = self._screen.err
         pane.line(f"{pane.paint(mark, tone)} {summarize_task(self._task, datetime.now(UTC))}")
-        explain_failure(self._task).show_hint(pane)
+        explain_failure(self._potluck, self._task).show_hint(pane)
         notifier.tell(self._task, self._screen)
         self._tell_failed(pane, () if collector is None else collector.values)
         if collector is not None:

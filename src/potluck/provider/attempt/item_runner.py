@@ -260,8 +260,7 @@ class RangeRun:
 
     def _conclude(self, outcome: RunOutcome) -> None:
         assert self._began is not None
-        ended = self._log.explain(outcome)
-        detail = "" if ended.reason is EndReason.COMPLETED else ended.detail
+        detail = "" if outcome.reason is EndReason.COMPLETED else outcome.detail
         seconds = time.monotonic() - self._began
         item = self._left.popleft()
         self._record(

@@ -8,16 +8,10 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Protocol
 
-from msgspec.structs import replace
-
 from potluck.model.bounded_types import LEAST_MASKED_CHARACTERS
-from potluck.model.task import EndReason
 from potluck.provider.attempt.log_limit import LimitedLog
-from potluck.provider.sandbox.driver import RunOutcome
 
 _STARS = b"***"
-_TAIL_BYTES = 4_096
-_EXPLAINED_BY_STDERR = (EndReason.EXIT_STATUS, EndReason.SIGNAL)
 
 
 class Mask:
@@ -119,33 +113,19 @@ class MaskedLog:
         self._log = log
         self._mask = mask
         self._waiting: dict[str, bytes] = {}
-        self._tail = b""  # the last bytes of stderr, masked
 
     async def write(self, stream: str, data: bytes) -> None:
         data = self._waiting.pop(stream, b"") + data
         settled = self._mask.settled(data)
         if waiting := data[settled:]:
             self._waiting[stream] = waiting
-        masked = self._mask.data(data[:settled])
-        if stream == "stderr":
-            self._tail = (self._tail + masked)[-_TAIL_BYTES:]
-        await self._log.write(stream, masked)
-
-    def explain(self, outcome: RunOutcome) -> RunOutcome:
-        """Adds the last line of stderr, which mostly says why code failed."""
-        if outcome.reason not in _EXPLAINED_BY_STDERR:
-            return outcome
-        tail = self._tail + self._mask.data(self._waiting.get("stderr", b""))
-        lines = [line.strip() for line in tail.decode("utf-8", "replace").splitlines()]
-        last = next(filter(None, reversed(lines)), "")
-        return replace(outcome, detail=f"{outcome.detail}: {last}") if last else outcome
+        await self._log.write(stream, self._mask.data(data[:settled]))
 
     async def remark(self, sentence: str) -> None:
         await self._log.remark(self._mask.text(sentence))
 
     async def begin_item(self, item: int) -> None:
         await self._flush()
-        self._tail = b""  # of the item before
         await self._log.begin_item(item)
 
     async def close(self) -> None:

@@ -120,7 +120,7 @@ class Runner:
             meter = DeviceMeter(self._read_spent, grant.devices)
             outcome = await self._run_job(job)
             usage = usage_of(job, outcome, ready.prepare_seconds, meter.spent())
-            return _finished(grant, masked.explain(outcome), usage)
+            return _finished(grant, outcome, usage)
         except _Declined as declined:
             return _failed(grant, EndReason.DECLINED, str(declined), 0.0)
         except PrepareFailed as failure:

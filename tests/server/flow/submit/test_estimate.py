@@ -104,7 +104,7 @@ async def test_a_cheap_device_of_another_kind_makes_nothing_affordable(pool: Poo
     wanted: dict[str, Any] = {"device_kind": DeviceKind.GPU, "run_seconds": HOUR}
     with pytest.raises(UnaffordableTask) as refused:
         await pool.submit(**wanted)
-    assert "at least 0.500000" in refused.value.detail
+    assert "at least 0.5 credits" in refused.value.detail
     said = await estimated(pool, **wanted)
     assert (said.outlook, said.can_pay) == (Outlook.NEVER, False)
     assert refused.value.detail in said.sentence
