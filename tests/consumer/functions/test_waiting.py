@@ -50,7 +50,7 @@ def test_a_timeout_cancels_the_task_and_says_why_it_waits(
 ) -> None:
     future = remote.submit()
     task_id = future.task_id
-    with pytest.raises(TimeoutError, match=rf"it is cancelled: call \({task_id}\): queued: ."):
+    with pytest.raises(TimeoutError, match=rf"it is cancelled: call \({task_id}\): queued"):
         future.result(0.01)
     assert future.cancelled() and potluck.flush(30)
     assert state_of(client, task_id) is TaskState.CANCELLED
