@@ -5,7 +5,7 @@ VENV := .venv
 RUN := $(VENV)/bin
 
 .DEFAULT_GOAL := help
-.PHONY: help up test check format test-long verify verify-long play fuzz fuzz-cost bench-junk bench-queue bench-take-over bench-scheduler bench-idle bench-map bench-start bench-commands bench-join bench-first captures house sentences docs lock clean
+.PHONY: help up test check format test-long verify verify-long play fuzz fuzz-cost bench-junk bench-queue bench-take-over bench-scheduler bench-idle bench-map bench-start bench-commands bench-join bench-first bench-failover bench-alerts bench-metrics dashboard bench-gas contract captures house sentences docs lock release clean
 
 help:  ## this list
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -13,11 +13,11 @@ help:  ## this list
 up: $(VENV)/.run  ## start the whole platform on this machine (ARGS="--port 9000" passes options on)
 	@exec $(RUN)/potluck up $(ARGS)
 
-# Three on two cores: tests wait for much of their time.
+# Four on two cores: tests wait for much of their time.
 test:  ## every check and every test but the long ones
 	@./scripts/test-needs.sh
 	@$(MAKE) --no-print-directory check
-	@$(RUN)/python -m pytest -n 3 --dist worksteal -m "not long" $(ARGS)
+	@$(RUN)/python -m pytest -n 4 --dist worksteal -m "not long" $(ARGS)
 
 check: $(VENV)/.dev  ## format, lint, types and the import contract
 	@$(RUN)/ruff format --check .
@@ -79,6 +79,24 @@ bench-join: $(VENV)/.dev  ## from nothing to registered with one command, as JSO
 bench-first: $(VENV)/.dev  ## from nothing to a first result with two commands, as JSON
 	@$(RUN)/python -m bench.first $(ARGS)
 
+bench-failover: $(VENV)/.dev  ## what is lost when servers, the primary or Redis are killed under load (ARGS="--json")
+	@$(RUN)/python -m bench.failover $(ARGS)
+
+bench-alerts: $(VENV)/.dev  ## how soon each alert arrives after its fault, as a table
+	@$(RUN)/python -m bench.alerts
+
+bench-metrics: $(VENV)/.dev  ## what metrics cost a request, and a scrape the event loop, as JSON
+	@$(RUN)/python -m bench.metrics $(ARGS)
+
+dashboard: $(VENV)/.dev  ## write the Grafana dashboard in deploy/grafana/
+	@$(RUN)/python -m scripts.dashboard
+
+bench-gas: $(VENV)/.dev  ## gas of each transaction of the rewards contract, as a table (ARGS=--json)
+	@$(RUN)/python -m bench.gas $(ARGS)
+
+contract: $(VENV)/.dev  ## compile the rewards contract
+	@$(RUN)/python -m scripts.contract
+
 captures: $(VENV)/.dev  ## take the pictures of docs/terminal.md anew, in tmux
 	@$(RUN)/python -m tests.captures.run $(ARGS)
 
@@ -94,11 +112,14 @@ docs: $(VENV)/.dev  ## write the pages that are made from the code
 lock: $(VENV)/.dev  ## pin the newest dependencies that pyproject.toml allows
 	@./scripts/environment.sh lock
 
+release: $(VENV)/.dev  ## wheel, sdist, list of parts and checksums of the last commit, in dist/
+	@./scripts/release.sh
+
 clean:  ## remove the environment; data and profiles stay
 	rm -rf $(VENV) .mypy_cache .ruff_cache .hypothesis
 
 $(VENV)/.run: pyproject.toml locks/run.txt scripts/environment.sh
 	@./scripts/environment.sh run
 
-$(VENV)/.dev: pyproject.toml locks/dev.txt locks/generator.txt scripts/environment.sh
+$(VENV)/.dev: pyproject.toml locks/dev.txt locks/generator.txt locks/release.txt scripts/environment.sh
 	@./scripts/environment.sh dev

@@ -13,11 +13,20 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from potluck.cli.main import build_program
 from potluck.decide.lifecycle import ATTEMPT_TRANSITIONS, TASK_TRANSITIONS
 from potluck.decide.pool.feasibility import Refusal
 from potluck.model.account import Credential, Registration, Role, Scope
+from potluck.model.alert import (
+    ALERTS,
+    AlertAudience,
+    AlertFacts,
+    AlertName,
+    AlertSeverity,
+    AlertState,
+)
 from potluck.model.audit import AuditKind
 from potluck.model.credit import EntryKind, Purse
 from potluck.model.device import Availability, DeviceKind, Health, Standing
@@ -26,10 +35,14 @@ from potluck.model.lease import AttemptState
 from potluck.model.node import NodeState, SandboxStrength
 from potluck.model.task import END_REASONS, EndFacts, TaskState
 from potluck.model.terms import Order, TaskKind
+from potluck.model.units import show_seconds
 from potluck.model.webhook import DeliveryState, PauseReason
+from potluck.provider.service.service import describe
+from potluck.provider.service.systemd import system_unit
 from potluck.provider.settings import ProviderSettings
 from potluck.server.api.document.types import remarks
 from potluck.server.settings import ServerSettings
+from scripts.metrics_page import metrics_page
 from scripts.options_page import options_page
 from scripts.permissions_page import permissions_page
 
@@ -37,7 +50,7 @@ ROOT = Path(__file__).parent.parent
 ENUMS: tuple[type[StrEnum], ...] = (
     *(Refusal, NodeState, DeviceKind, SandboxStrength, Availability, Health, TaskKind, Order),
     *(Standing, EntryKind, Purse, EventKind, Role, Registration, Credential, Scope),
-    *(PauseReason, DeliveryState, AuditKind),
+    *(PauseReason, DeliveryState, AuditKind, AlertName, AlertSeverity, AlertState, AlertAudience),
 )
 # Given by the command line, and not by a variable of this pattern.
 GIVEN_OTHERWISE = {"url", "ca_file", "data_directory", "name"}
@@ -86,11 +99,23 @@ def members(kind: type[StrEnum]) -> str:
     return table(("value", "meaning"), rows)
 
 
+def alerts() -> str:
+    rows = [
+        (f"[{name}](#{name.lower()})", facts.severity.value, _after(facts), facts.audience.value)
+        for name, facts in ALERTS.items()
+    ]
+    return table(("alert", "severity", "fires after", "told to"), rows)
+
+
+def _after(facts: AlertFacts) -> str:
+    return show_seconds(facts.for_seconds) if facts.for_seconds else "at once"
+
+
 def settings(prefix: str, kind: type[msgspec.Struct]) -> str:
     """The variables of a settings struct, each with its default and its comment in the source."""
     meanings = field_comments(kind)
     rows = [
-        (f"`{prefix}{field.name.upper()}`", _default(field.default), _cell(meanings[field.name]))
+        (f"`{prefix}{field.name.upper()}`", _default(field), _cell(meanings[field.name]))
         for field in msgspec.structs.fields(kind)
         if field.name not in GIVEN_OTHERWISE
     ]
@@ -125,7 +150,10 @@ def _comment(lines: Sequence[str], first: int, last: int) -> str:
     return " ".join(above)
 
 
-def _default(value: Any) -> str:
+def _default(field: msgspec.structs.FieldInfo) -> str:
+    value: Any = field.default
+    if field.default_factory is not msgspec.NODEFAULT:
+        value = field.default_factory()
     if value is None or value in ("", ()) or isinstance(value, Mapping):
         return "none"
     if isinstance(value, bool):
@@ -201,14 +229,29 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
         partial(transitions, ATTEMPT_TRANSITIONS),
     ),
     **{_key(kind): ("docs/lifecycle.md", partial(members, kind)) for kind in ENUMS},
+    "alerts": ("docs/alerts.md", alerts),
     "server settings": ("docs/operations.md", partial(settings, "POTLUCK_", ServerSettings)),
     "provider settings": (
         "docs/operations.md",
         partial(settings, "POTLUCK_PROVIDER_", ProviderSettings),
     ),
 }
+
+
+def provider_unit() -> str:
+    """The unit of `deploy/systemd/`, for a user of its own and a pool that has to be named."""
+    command = ("/opt/potluck/bin/potluck", "provide", "https://pool.example.org")
+    config, data = Path("/etc/potluck"), Path("/var/lib/potluck")
+    grace_seconds = inspect.signature(ProviderSettings).parameters["stop_grace_seconds"].default
+    service = describe(command, {}, config, data, grace_seconds)
+    # The user's own directory for the node key, which the user can write to.
+    return system_unit(replace(service, variables={}), "potluck-provider")
+
+
 PAGES: dict[str, Callable[[], str]] = {
+    "deploy/systemd/potluck-provider.service": provider_unit,
     "docs/commands.md": commands_page,
+    "docs/metrics.md": metrics_page,
     "docs/options.md": options_page,
     "docs/permissions.md": permissions_page,
 }

@@ -52,25 +52,27 @@ find_uv() {
 install() {
   "$uv" pip install --quiet --python "$venv/bin/python" --compile-bytecode --require-hashes -r "locks/$1.txt"
   "$uv" pip install --quiet --python "$venv/bin/python" --no-deps --editable .
-  [ "$1" = run ] || install_generator
+  [ "$1" = run ] || { install_apart generator && install_apart release; }
   touch "$venv/.$1"
 }
 
-# A generator of API clients, which a test tries on our document. It wants an older typer than we
-# do, so it has an environment of its own.
-install_generator() {
-  local own=$venv/generator
+# Tools in an environment of their own: a generator of API clients, which wants an older typer than
+# we do, and what makes a release.
+install_apart() {
+  local own=$venv/$1
   [ -x "$own/bin/python" ] || "$uv" venv --quiet --python "$venv/bin/python" "$own"
-  "$uv" pip install --quiet --python "$own/bin/python" --require-hashes -r locks/generator.txt
+  "$uv" pip install --quiet --python "$own/bin/python" --require-hashes -r "locks/$1.txt"
 }
 
 lock() {
   "$uv" pip compile --quiet --universal --generate-hashes --upgrade --no-header --python-version 3.11 \
     --extra server --extra opencl pyproject.toml -o locks/run.txt
   "$uv" pip compile --quiet --universal --generate-hashes --upgrade --no-header --python-version 3.11 \
-    --extra server --extra opencl --extra notify --group dev -c locks/run.txt pyproject.toml -o locks/dev.txt
+    --extra server --extra opencl --extra notify --extra sentry --extra tracing --extra chain --group dev -c locks/run.txt pyproject.toml -o locks/dev.txt
   "$uv" pip compile --quiet --universal --generate-hashes --upgrade --no-header --python-version 3.11 \
     --group generator -o locks/generator.txt
+  "$uv" pip compile --quiet --universal --generate-hashes --upgrade --no-header --python-version 3.11 \
+    --group release -o locks/release.txt
 }
 
 make_venv

@@ -25,6 +25,12 @@ needs_on_linux() {
   need "command -v runc" runc
   need "! has_package runsc || command -v runsc" runsc
   need "command -v busybox" busybox-static
+  need "command -v haproxy" haproxy
+  need "command -v nginx" nginx-light
+  need "command -v pgbouncer" pgbouncer
+  need "command -v docker-compose" docker-compose
+  need "command -v prometheus && command -v promtool" prometheus
+  need "command -v prometheus-alertmanager && command -v amtool" prometheus-alertmanager
   need "[ -e /usr/include/stdlib.h ]" libc6-dev
 }
 
@@ -121,8 +127,10 @@ keep_services_from_the_next_boot() {
   [ -d /run/systemd/system ] || return 0
   for package in "${missing[@]}"; do
     case $package in
-      redis-server | postgresql) "${as_root[@]}" systemctl disable "$package" >>"$log" 2>&1 || true ;;
+      redis-server | postgresql | haproxy | pgbouncer | prometheus | prometheus-alertmanager)
+        "${as_root[@]}" systemctl disable "$package" >>"$log" 2>&1 || true ;;
       docker.io) "${as_root[@]}" systemctl disable docker.service docker.socket containerd >>"$log" 2>&1 || true ;;
+      nginx-light) "${as_root[@]}" systemctl disable nginx >>"$log" 2>&1 || true ;;
       podman) "${as_root[@]}" systemctl disable podman.socket >>"$log" 2>&1 || true ;;
     esac
   done

@@ -3,6 +3,7 @@
 Everything started here ends with the tests, also when they fail, and by its own pid.
 """
 
+import gc
 import os
 import shutil
 import signal
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 
 import hypothesis
 import pytest
+import structlog
 
 from tests.clusters import CLUSTERS
 from tests.databases import (
@@ -20,6 +22,7 @@ from tests.databases import (
     remove_what_the_dead_left,
     system_databases,
 )
+from tests.log_scanner import SCANNER
 from tests.redis_server import RedisServer
 from tests.shared import add_option
 from tests.tally import show_tallies
@@ -32,10 +35,22 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # How long an example takes depends on what else the machine does.
 hypothesis.settings.register_profile("any machine", deadline=None)
 hypothesis.settings.load_profile("any machine")
+# Plain tracebacks, as in the product: one with the values of variables takes a second.
+structlog.configure(
+    processors=[
+        *structlog.get_config()["processors"][:-1],
+        structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback),
+    ]
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     add_option(parser)
+
+
+def pytest_collection_finish() -> None:
+    """Half a million objects stay until the end; each look through them takes a quarter second."""
+    gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
@@ -57,6 +72,22 @@ def database_url(databases: Databases) -> Iterator[str]:
 @pytest.fixture(scope="session", autouse=True)
 def _memory() -> None:
     remove_what_the_dead_left()
+
+
+@pytest.fixture(autouse=True)
+def _logs_without_secrets() -> Iterator[None]:
+    """What servers and providers have logged contains no token, key, signature or secret."""
+    yield
+    found = SCANNER.scan()
+    assert not found, f"secrets are in logs: {found}"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _last_logs_without_secrets() -> Iterator[None]:
+    """Of processes that ended after the last test that used them."""
+    yield
+    found = SCANNER.scan()
+    assert not found, f"secrets are in logs: {found}"
 
 
 @pytest.fixture(scope="session", autouse=True)

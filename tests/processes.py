@@ -21,9 +21,12 @@ import urllib3
 from tests.clusters import CLUSTERS
 from tests.databases import SHARED
 from tests.groups import remove_groups
+from tests.log_scanner import SCANNER
 from tests.wallets import Wallet
 
 T = TypeVar("T")
+_ENCRYPTION_KEY = "5e" * 32
+SCANNER.plant("the encryption key", _ENCRYPTION_KEY)
 
 # Times in tenths of seconds, so that a test sees in a moment what takes minutes in production.
 FAST = {
@@ -88,6 +91,7 @@ class PotluckProcess:
 
     def __init__(self, arguments: Sequence[str], environment: dict[str, str], log: Path) -> None:
         self._log = log
+        SCANNER.watch(log)
         with log.open("ab") as stderr:
             self.process = subprocess.Popen(
                 [*self.prefix, *potluck(*arguments, "--json")],
@@ -118,6 +122,11 @@ class PotluckProcess:
     def stop(self) -> int:
         """As a person does; answers the exit status."""
         self.process.send_signal(signal.SIGTERM)
+        self._close()
+        return self.process.returncode
+
+    def wait(self) -> int:
+        """Until it has ended by itself, or by an earlier signal; answers the exit status."""
         self._close()
         return self.process.returncode
 
@@ -154,7 +163,7 @@ class ServerProcess(PotluckProcess):
             given["POTLUCK_DATABASE_URL"] = SHARED.of(directory)
         elif "POTLUCK_ENCRYPTION_KEY_FILE" not in environment:
             # Instances that share a database share its key, and a data directory need not.
-            given["POTLUCK_ENCRYPTION_KEY"] = "5e" * 32
+            given["POTLUCK_ENCRYPTION_KEY"] = _ENCRYPTION_KEY
         super().__init__(arguments, {**given, **environment}, directory / "server.log")
         self.url: str = self.first["url"]
 

@@ -15,6 +15,7 @@ from potluck.wire.signing.device_statement import statement_digest
 from potluck.wire.signing.sign_in_answer import NODE_STATEMENT
 from potluck.wire.signing.sign_in_message import SignIn, write
 from potluck.wire.signing.signature import address_of, sign, text_digest
+from tests.log_scanner import SCANNER
 
 
 class Wallet:
@@ -23,6 +24,7 @@ class Wallet:
     def __init__(self, name: str) -> None:
         self.key = hashlib.sha256(f"a test wallet: {name}".encode()).digest()
         self.address = address_of(self.key)
+        SCANNER.plant(f"the key of the wallet {name!r}", self.key.hex())
 
     def sign_text(self, text: str) -> str:
         return sign(self.key, text_digest(text))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from potluck.model.error import TaskFailed as TaskFailed
     from potluck.model.error import UntrustedResult as UntrustedResult
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 _MODULES = {
     "Executor": "potluck.consumer.functions.executor",
     "Potluck": "potluck.consumer",

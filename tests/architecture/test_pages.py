@@ -39,7 +39,7 @@ def test_commands_exist(page: Path) -> None:
             continue
         # What follows a script's name belongs to the script.
         options = {word.split("=")[0] for word in words if re.match(r"--?[a-z]", word)}
-        known |= _subcommand_words(*words[:2])
+        known |= _subcommand_words(*words[:2]) | _subcommand_words(*words[:3])
         assert options <= known, f"{named(page)}: `potluck {rest}` has unknown options"
 
 
@@ -131,12 +131,13 @@ def _potluck_words(command: str) -> set[str]:
 
 
 @cache
-def _subcommand_words(group: str, command: str = "") -> set[str]:
-    """The options of a command in a group; empty if it is none."""
-    named = re.findall(r"^. (\w[\w-]*) {2,}", _help(group), re.MULTILINE)
-    if command not in named:
-        return set()
-    return set(re.findall(r"(?<!\w)--?[a-z][a-z-]*", _help(group, command)))
+def _subcommand_words(*words: str) -> set[str]:
+    """The options of a command in a group, or in a group of a group; empty if it is none."""
+    for place, word in enumerate(words[1:], 1):
+        named = re.findall(r"^. (\w[\w-]*) {2,}", _help(*words[:place]), re.MULTILINE)
+        if word not in named:
+            return set()
+    return set(re.findall(r"(?<!\w)--?[a-z][a-z-]*", _help(*words)))
 
 
 @cache

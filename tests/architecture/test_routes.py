@@ -16,7 +16,7 @@ from tests.architecture.places import DOCS, SOURCE
 
 ROUTES = {name: value for name, value in vars(routes).items() if isinstance(value, Route)}
 # For load balancers and people, and for pip; no client of ours asks.
-FOR_OTHERS = {"READYZ", "PACKAGE_FILE"}
+FOR_OTHERS = {"READYZ", "PACKAGE_FILE", "METRICS"}
 # For browsers: `NAME: ["METHOD", "path"]` in the scripts of the pages.
 IN_A_SCRIPT = re.compile(r"^ *([A-Z_]+): \[\"([A-Z]+)\", \"([^\"]+)\"\]", re.MULTILINE)
 

@@ -6,6 +6,7 @@ from enum import StrEnum
 import asyncpg
 import pytest
 
+from potluck.model.alert import AlertState
 from potluck.model.credit import EntryKind, Purse
 from potluck.model.device import DeviceKind, Standing
 from potluck.model.lease import AttemptState
@@ -14,6 +15,7 @@ from potluck.model.task import TaskState
 from potluck.model.webhook import DeliveryState, PauseReason
 
 LISTS: dict[str, type[StrEnum]] = {
+    "alerts_state_check": AlertState,
     "attempts_state_check": AttemptState,
     "deliveries_state_check": DeliveryState,
     "devices_kind_check": DeviceKind,

@@ -8,6 +8,7 @@ import pytest
 from potluck.decide.lifecycle import ATTEMPT_TRANSITIONS, TASK_TRANSITIONS
 from potluck.decide.pool.feasibility import Refusal
 from potluck.model.account import Credential, Registration, Role, Scope
+from potluck.model.alert import AlertAudience, AlertName, AlertSeverity, AlertState
 from potluck.model.audit import AuditKind
 from potluck.model.credit import EntryKind, Purse
 from potluck.model.device import Availability, DeviceKind, Health, Standing
@@ -24,6 +25,7 @@ ENUMS: list[type[StrEnum]] = [
     *(TaskState, AttemptState, EndReason, EntryKind, Purse, EventKind, NodeState, DeviceKind),
     *(Refusal, SandboxStrength, Standing, Role, Registration, Credential, Scope, AuditKind),
     *(Availability, Health, TaskKind, Order, PauseReason, DeliveryState),
+    *(AlertName, AlertSeverity, AlertState, AlertAudience),
 ]
 
 

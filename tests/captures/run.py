@@ -1,7 +1,8 @@
 """Takes the pictures of docs/terminal.md anew: `make captures`.
 
 The commands are ours and real, the terminal is tmux; the pool is played by the tests' fake server,
-so that there are GPUs on every machine, and nothing of that machine is in a picture.
+so that there are GPUs on every machine, and nothing of that machine is in a picture. For the
+operator's screen it is a real one, under load.
 """
 
 import sys
@@ -9,6 +10,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.captures.busy_pool import busy_pool
 from tests.captures.played import PORT, Played
 from tests.captures.svg import DARK, LIGHT, Look, drawn
 from tests.captures.tmux import Tmux
@@ -18,6 +20,7 @@ from tests.consumer.fake_server import FakeServer
 CAPTURES = Path(__file__).resolve().parents[2] / "docs" / "captures"
 _LOOKS = {"dark": DARK, "light": LIGHT}
 Act = Callable[[Tmux, Played], None]
+Take = tuple[int, int, Look, bool]  # columns, lines, look, colours
 
 
 def top(terminal: Tmux, _: Played) -> None:
@@ -45,6 +48,14 @@ def run(terminal: Tmux, played: Played) -> None:
     terminal.until("122 of 200")
 
 
+def status(terminal: Tmux) -> None:
+    terminal.type("potluck admin status")
+    terminal.until("ledger")
+    terminal.prompt()
+
+
+# The operator's screen.
+STATUS = ("status-100-dark", 100, 24, "dark", True)
 # name, what is done, columns, lines, look, colours
 PICTURES: list[tuple[str, Act, int, int, str, bool]] = [
     ("top-80-dark", top, 80, 24, "dark", True),
@@ -64,22 +75,39 @@ PICTURES: list[tuple[str, Act, int, int, str, bool]] = [
 def main(wanted: list[str]) -> None:
     CAPTURES.mkdir(exist_ok=True)
     for name, act, columns, lines, look, has_colours in PICTURES:
-        if not wanted or any(name.startswith(each) for each in wanted):
+        if _is_wanted(name, wanted):
             with FakeServer(PORT).running() as server:
-                picture = taken(server, act, columns, lines, _LOOKS[look], has_colours)
-            (CAPTURES / f"{name}.svg").write_text(picture)
-            print(name)
+                picture = taken(server, act, (columns, lines, _LOOKS[look], has_colours))
+            _keep(name, picture)
+    name, columns, lines, look, has_colours = STATUS
+    if _is_wanted(name, wanted):
+        with busy_pool() as pool:
+            take = (columns, lines, _LOOKS[look], has_colours)
+            _keep(name, _taken_at(pool.url, pool.token, status, take))
 
 
-def taken(
-    server: FakeServer, act: Act, columns: int, lines: int, look: Look, has_colours: bool
-) -> str:
+def _is_wanted(name: str, wanted: list[str]) -> bool:
+    return not wanted or any(name.startswith(each) for each in wanted)
+
+
+def _keep(name: str, picture: str) -> None:
+    (CAPTURES / f"{name}.svg").write_text(picture)
+    print(name)
+
+
+def taken(server: FakeServer, act: Act, take: Take) -> str:
+    played = Played(server)
+    return _taken_at(server.url, "secret", lambda terminal: act(terminal, played), take)
+
+
+def _taken_at(url: str, token: str, act: Callable[[Tmux], None], take: Take) -> str:
+    columns, lines, look, has_colours = take
     # A shell that ends may write its history while all of it is removed.
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as held:
         directory = Path(held)
         for script in ("train.py", "sweep.py"):
             (directory / script).write_text("print('hello')\n")
-        user = CommandLine(directory / "config", server.url)
+        user = CommandLine(directory / "config", url, token)
         variables = {
             **{name: value for name, value in user.variables.items() if name != "NO_COLOR"},
             **({} if has_colours else {"NO_COLOR": "1"}),
@@ -90,11 +118,10 @@ def taken(
             "LANG": "C.UTF-8",
             "BASH_SILENCE_DEPRECATION_WARNING": "1",
         }
-        played = Played(server)
         with Tmux(directory, columns, lines, variables) as terminal:
             terminal.type(f"cd '{held}' && clear")
             terminal.prompt()
-            act(terminal, played)
+            act(terminal)
             screen = terminal.seen()
     used = max(row for row in range(lines) if screen.display[row].strip()) + 1
     return drawn(screen, used, look)

@@ -9,7 +9,7 @@ import pyte
 import pytest
 
 from tests.architecture.places import DOCS
-from tests.captures.run import CAPTURES, PICTURES, ps, taken
+from tests.captures.run import CAPTURES, PICTURES, STATUS, ps, taken
 from tests.captures.svg import DARK, LIGHT, drawn
 from tests.consumer.fake_server import FakeServer
 
@@ -22,8 +22,8 @@ def words(picture: str) -> str:
 
 def test_every_picture_is_taken_and_shown() -> None:
     names = [path.stem for path in SHOWN]
-    assert names == sorted(name for name, *_ in PICTURES)
-    page = (DOCS / "terminal.md").read_text()
+    assert names == sorted([*(name for name, *_ in PICTURES), STATUS[0]])
+    page = (DOCS / "terminal.md").read_text() + (DOCS / "operations.md").read_text()
     assert all(f"captures/{name}.svg" in page for name in names)
 
 
@@ -47,5 +47,5 @@ def test_text_stands_where_it_stood() -> None:
 
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not here")
 def test_a_picture_is_taken_of_a_real_terminal(server: FakeServer) -> None:
-    told = words(taken(server, ps, 80, 24, DARK, has_colours=False))
+    told = words(taken(server, ps, (80, 24, DARK, False)))
     assert "$ potluck ps ID NAME STATE" in told and "GeForce RTX 4090 24 GiB" in told

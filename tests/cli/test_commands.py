@@ -76,6 +76,38 @@ def test_ps(user: CommandLine, server: FakeServer) -> None:
     assert [task["name"] for task in answer["tasks"]] == ["hello", "old"]
 
 
+def test_ps_and_attempts_show_what_a_failed_task_wrote_last(
+    user: CommandLine, server: FakeServer
+) -> None:
+    end = {"reason": EndReason.EXIT_STATUS, "exit_code": 1, "detail": "it ended with status 1"}
+    lines = "Traceback:\nValueError: \x1b]52;no luck"
+    attempt = replace(an_ended_task().attempts[0], last_lines=lines, **end)
+    task = a_task(TaskState.FAILED, attempts=[attempt], last_lines=lines, **end)
+    server.plays("/v1/tasks", says(TaskPage([task])))
+    (_, row) = user.run("ps").stdout.decode().splitlines()
+    assert "it ended with status 1: ValueError: " in row and row.endswith("no luck")
+    assert "\x1b" not in row
+    server.plays(f"/v1/tasks/{task.id}/attempts", says(AttemptPage([attempt])))
+    assert "ValueError" in user.run("attempts", task.id).stdout.decode()
+
+
+def test_an_attempt_that_its_node_did_not_measure_shows_how_long_it_ran(
+    user: CommandLine, server: FakeServer
+) -> None:
+    stopped = replace(
+        an_ended_task().attempts[0],
+        state=AttemptState.LOST,
+        reason=EndReason.NODE_LEFT,
+        started_at=NOW - timedelta(seconds=6),
+        finished_at=NOW,
+        usage=Usage(prepare_seconds=0.1),
+    )
+    task = a_task(attempts=[stopped])
+    server.plays(f"/v1/tasks/{task.id}/attempts", says(AttemptPage([stopped])))
+    row = user.run("attempts", task.id).stdout.decode().splitlines()[1]
+    assert "6.0 s  -  " in row and row.endswith("node left"), row
+
+
 def test_ps_asks_page_after_page(user: CommandLine, server: FakeServer) -> None:
     pages = [TaskPage([a_task()], "older"), TaskPage([a_task(), a_task()])]
     server.plays("/v1/tasks", *(says(page) for page in pages))
@@ -338,11 +370,16 @@ def test_what_waits_again_or_is_over_shows_no_progress(
 
 @pytest.mark.parametrize("part", ["beginning", "end"])
 def test_a_part_of_an_id_is_enough(user: CommandLine, server: FakeServer, part: str) -> None:
-    task = a_task(TaskState.CANCELLED)
+    task = a_task()
+    cancelled = replace(task, state=TaskState.CANCELLED)
     server.plays("/v1/tasks", says(TaskPage([task])))
-    server.plays(f"/v1/tasks/{task.id}/cancel", says(task))
+    server.plays(f"/v1/tasks/{task.id}/cancel", says(cancelled))
     named = task.id[:20] if part == "beginning" else task.id[-6:].upper()
     assert f"Cancelled hello ({task.id})" in user.run("cancel", named).stdout.decode()
+    server.plays("/v1/tasks", says(TaskPage([cancelled])))
+    server.plays(f"/v1/tasks/{task.id}/cancel", says(cancelled))
+    shown = user.run("cancel", named).stdout.decode()
+    assert shown == f"hello ({task.id}) was already cancelled.\n"
 
 
 def test_a_part_of_two_ids_is_not(user: CommandLine, server: FakeServer) -> None:
@@ -379,6 +416,7 @@ def test_result_of_a_task_that_runs_says_how_to_wait(user: CommandLine, server: 
 
 def test_cancel_passes_the_servers_refusal_on(user: CommandLine, server: FakeServer) -> None:
     task = a_task()
+    server.plays(f"/v1/tasks/{task.id}", says(task))
     refusal = refuses(Conflict("It has succeeded.", "There is nothing left to cancel."))
     server.plays(f"/v1/tasks/{task.id}/cancel", refusal)
     told = user.run("cancel", task.id)

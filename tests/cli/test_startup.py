@@ -67,7 +67,8 @@ def test_summaries_are_those_of_the_functions() -> None:
     program = build_program()
     commands = [part for part in program.commands.values() if isinstance(part, DeferredCommand)]
     for group in GROUPS:
-        parts = program.commands[group.name].commands.values()  # type: ignore[attr-defined]
+        place = program if group.parent is None else program.commands[group.parent]
+        parts = place.commands[group.name].commands.values()  # type: ignore[attr-defined]
         commands += [part for part in parts if isinstance(part, DeferredCommand)]
     rows = [row for rows in COMMANDS.values() for row in rows]
     assert len(commands) == len([*rows, *ALIASES]) + sum(len(group.commands) for group in GROUPS)

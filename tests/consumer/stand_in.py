@@ -102,9 +102,9 @@ def raises_items(error: bytes) -> Answers:
     return _ends_items(EndReason.EXCEPTION, error=error)
 
 
-def fails_items(reason: EndReason, detail: str) -> Answers:
+def fails_items(reason: EndReason, detail: str, last_lines: str = "") -> Answers:
     """Nothing is raised: it ends at one of its walls."""
-    return _ends_items(reason, detail=detail)
+    return _ends_items(reason, detail=detail, last_lines=last_lines)
 
 
 def _ends_items(reason: EndReason, **told: Any) -> Answers:

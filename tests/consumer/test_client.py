@@ -234,8 +234,8 @@ def test_results_of_a_task_that_has_given_none_yet(server: FakeServer, potluck: 
     server.plays(f"/v1/tasks/{running.id}", says(running))
     server.plays(f"/v1/tasks/{over.id}", says(over))
     server.plays("/v1/results", nothing, nothing, something)
-    assert potluck.results.told(running.id) == TaskResult(running.id, TaskState.RUNNING, 0)
-    assert potluck.results.told(over.id) == gave, "it ended between the two questions"
+    assert potluck.results.raw(running.id) == TaskResult(running.id, TaskState.RUNNING, 0)
+    assert potluck.results.raw(over.id) == gave, "it ended between the two questions"
 
 
 def test_an_id_can_not_leave_its_place_in_the_path(server: FakeServer, potluck: Potluck) -> None:
@@ -302,6 +302,19 @@ def test_follow_gives_up(server: FakeServer, potluck: Potluck) -> None:
     assert gaps
 
 
+@pytest.mark.parametrize("refusal", [error.InvalidInput, error.NotFound, error.MethodNotAllowed])
+def test_a_refusal_by_a_server_of_another_version_says_so(
+    server: FakeServer, potluck: Potluck, refusal: type[error.PotluckError]
+) -> None:
+    server.plays("/healthz", says(ServerHealth("ok", "0.0.9")))
+    server.plays("/v1/tasks/task_1", refuses(refusal("There is no field `colour`.", "Fix it.")))
+    for _ in range(2):
+        with pytest.raises(refusal) as raised:
+            potluck.tasks.get("task_1")
+        assert raised.value.hint.startswith("Fix it. The server runs an earlier version")
+    assert [each.path for each in server.requests].count("/healthz") == 1
+
+
 @pytest.mark.parametrize(
     ("scene", "expected"),
     [
@@ -316,7 +329,7 @@ def test_follow_does_not_repeat_what_can_not_get_better(
     server.plays(follow_path("task_1"), scene)
     with pytest.raises(expected):
         list(potluck.tasks.follow("task_1"))
-    assert len(server.requests) == 1
+    assert [each.path for each in server.requests].count(follow_path("task_1")) == 1
 
 
 def test_wait_returns_the_final_task(server: FakeServer, potluck: Potluck) -> None:

@@ -45,7 +45,17 @@ def test_the_options_of_a_task_are_pinned() -> None:
     assert sorted(FunctionOptions.__annotations__) == [
         *("after", "allow_pickle", "attempts", "capability", "checkpoint", "client", "cores"),
         *("deadline", "delay", "dependencies", "device_kind", "disk", "env", "environment"),
-        *("expected", "file", "files", "folder", "fraction", "from_wallets", "gpu", "keep_running"),
+        *(
+            "expected",
+            "file",
+            "files",
+            "folder",
+            "fraction",
+            "from_wallets",
+            "gpu",
+            "keep",
+            "keep_running",
+        ),
         *(
             "label",
             "labels",
@@ -90,8 +100,11 @@ PARTS = {
     ],
     "admin": [
         "accounts()",
+        "alerts(before?, limit?)",
         "audit(before?, limit?)",
         "cordon(node_id, reason?)",
+        "end_silence(silence_id)",
+        "errors(limit?)",
         "grant(account_id, amount_micro)",
         "invite(wanted)",
         "invites()",
@@ -101,9 +114,12 @@ PARTS = {
         "set_label(account_id, label)",
         "set_quota(account_id, quota)",
         "set_roles(account_id, roles)",
+        "silence_alerts(wanted)",
+        "status()",
         "suspend(account_id, reason?)",
         "take(account_id, amount_micro, reason)",
         "tasks(account_id?, states?, kind?, since?, until?)",
+        "test_alerts()",
         "uncordon(node_id)",
         "verify_audit()",
     ],
@@ -145,7 +161,7 @@ PARTS = {
     ],
     "results": [
         "get(task_id, *, allow_pickle?, from_wallets?, max_result_bytes?)",
-        "told(task_id, behind?)",
+        "raw(task_id, behind?)",
     ],
     "tasks": [
         "attempts(task_id, cursor?, *, item?, limit?)",

@@ -4,6 +4,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from potluck.decide.charges import SettleTimes
 from potluck.decide.order import ORDERS
 from potluck.decide.placement import PLACEMENTS
 from potluck.decide.scheduler import Scheduler
@@ -16,7 +17,8 @@ NOW = 1_000_000.0
 
 
 def scheduler(order: str = "fair", **changes: Any) -> Scheduler:
-    return Scheduler(ORDERS[order](), PLACEMENTS["fragmentation"](), **changes)
+    whole: dict[str, Any] = {"settle_times": SettleTimes(slice_seconds=10.0**9)}
+    return Scheduler(ORDERS[order](), PLACEMENTS["fragmentation"](), **{**whole, **changes})
 
 
 def node_with(name: str, gpus: int, **changes: Any) -> FreeNode:

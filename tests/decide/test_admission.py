@@ -71,7 +71,10 @@ def test_a_maximum_price_below_all_offers_is_the_most_that_the_task_pays() -> No
     admit(request(**ceiling, **limit), 1_000, cheapest, 60)
     with pytest.raises(UnaffordableTask) as refused:
         admit(request(**ceiling, **limit), 999, cheapest, 60)
-    assert "at its maximum price would cost 0.001 credits" in refused.value.detail
+    assert (
+        "needs 0.001 credits to start, for its first 10 s at its maximum price"
+        in refused.value.detail
+    )
     assert "--max-price" in refused.value.hint
     # It is the price of the whole task, and of a fraction too.
     admit(request(device_milli=500, **ceiling, **limit), 1_000, cheapest, 60)
@@ -79,7 +82,11 @@ def test_a_maximum_price_below_all_offers_is_the_most_that_the_task_pays() -> No
     admit(request(max_price_micro_per_hour=10**12, **limit), 10_000, cheapest, 60)
     with pytest.raises(UnaffordableTask) as refused:
         admit(request(max_price_micro_per_hour=10**12, **limit), 9_999, cheapest, 60)
-    assert "at least 0.01 credits" in refused.value.detail and "price" not in refused.value.hint
+    assert (
+        "needs 0.01 credits to start, for its first 10 s at the lowest price"
+        in refused.value.detail
+        and "price" not in refused.value.hint
+    )
     admit(request(**ceiling, **limit), 0, None, 60)
 
 

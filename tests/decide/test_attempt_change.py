@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from potluck.decide.attempt_change import AttemptChange, LockedAttempt, cancel, end
+from potluck.decide.attempt_change import AttemptChange, cancel, end
 from potluck.decide.charges import Billable
 from potluck.decide.failure_record import (
     FEWEST_ENDS,
@@ -17,6 +17,7 @@ from potluck.decide.failure_record import (
     is_doubted,
     node_reliability,
 )
+from potluck.decide.locked_attempt import LockedAttempt
 from potluck.decide.retry_policy import History, Wait
 from potluck.model.backoff import BackOff
 from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
@@ -67,6 +68,7 @@ def locked(
         "is_reclaimable": False,
         "is_available": True,
         "has_output": True,
+        "is_unfunded": False,
         "was_in_contact": False,
         "has_failed_before": failures > 0,
         "taken_at": NOW,

@@ -36,12 +36,14 @@ ATTEMPT = AttemptFact(
     charge_micro=0,
     held_micro=100,
     charged_micro=0,
+    held_back_micro=0,
+    entries_held_back_micro=0,
     lives=1,
     settled=0,
 )
 NODE = NodeFact("node_1", 2, 3, 4, 2, 3, 4)
 DEVICE = DeviceFact("device_1", 500, 7, 500, 7, accounts=1, may_serve_several=False)
-PURSE = PurseFact("account_1", 900, 100, 900, 100)
+PURSE = PurseFact("account_1", 900, 100, 50, 900, 100, 50)
 
 
 def array(**changes: Any) -> TaskFact:

@@ -148,7 +148,7 @@ def test_a_wrong_clock_is_shown_and_logged_and_nothing_else_is_wrong(pair: Pair)
     assert {part for part, state in seen["parts"].items() if state != "ok"} == {"clock"}
     assert seen["parts"]["clock"] == "differs from the database's"
     await_true(
-        lambda: '"part": "clock"' in (wrong.directory / "server.log").read_text(), "it is logged"
+        lambda: '"part":"clock"' in (wrong.directory / "server.log").read_text(), "it is logged"
     )
 
 

@@ -9,6 +9,7 @@ from potluck.model.task import TaskRequest
 from potluck.model.task_spec import ScriptSpec
 from potluck.wire.events import EventView
 from tests.processes import FAST_PROVIDER, ProviderProcess, ServerProcess, await_true
+from tests.redis_server import RedisServer
 from tests.server.api.hooked import hooked
 
 
@@ -51,3 +52,27 @@ def test_what_happens_on_one_instance_is_told_on_the_other(
             told = next(stream)
             assert isinstance(told, EventView) and told.task_id == task.id
         await_true(lambda: len(receiver.got) == 2, "the webhook is told too")
+
+
+def test_what_one_instance_revokes_the_other_refuses(
+    tmp_path: Path, database_url: str, shared_redis: RedisServer, redis_url: str
+) -> None:
+    """The other has kept the callers. Redis brings it the word, and holds nothing of them."""
+    shared = {"POTLUCK_DATABASE_URL": database_url, "POTLUCK_REDIS_URL": redis_url}
+    with ExitStack() as stack:
+        first = stack.enter_context(ServerProcess(tmp_path / "one", 0, **shared))
+        second = stack.enter_context(ServerProcess(tmp_path / "two", 0, **shared))
+        for _ in range(3):
+            key = first.client().post("/v1/me/keys", {"name": "ci", "scopes": ["pool:read"]})
+            clients = [server.client(key["secret"]) for server in (first, second)]
+            for client in clients:
+                assert client.call("GET", "/v1/pool").status == 200
+            shared_redis.flush()
+            assert clients[1].call("GET", "/v1/pool").status == 200
+            first.client().call("DELETE", f"/v1/me/keys/{key['key']['id']}")
+            assert clients[0].call("GET", "/v1/pool").status == 401, "at once, where it was revoked"
+            await_true(
+                lambda: clients[1].call("GET", "/v1/pool").status == 401,  # noqa: B023
+                "the other instance refuses it, too",
+                seconds=10,
+            )

@@ -2,13 +2,13 @@
 
 import asyncio
 import json
-import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import asyncpg
+import psutil
 import pytest
 
 from tests.databases import Databases
@@ -81,18 +81,30 @@ def test_without_the_database_it_is_not_ready_until_it_is_back(
     server = stack.enter_context(WholeServerProcess(tmp_path, 0, **OFTEN))
     await_ill(server)
     (pid_file,) = (tmp_path / "server" / "postgres").rglob("postmaster.pid")
-    postmaster = pid_file.read_text().split()[0]
-    children = Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
-    subprocess.run(["kill", "-STOP", postmaster, *children], check=True)
-    try:
+    postmaster = psutil.Process(int(pid_file.read_text().split()[0]))
+    with frozen(postmaster):
         await_true(lambda: server.client("").call("GET", "/readyz").status == 503, "it is told")
         answer = server.client("").call("GET", "/readyz")
         assert (answer.headers["Retry-After"], answer.json()["status"]) == ("1", "not ready")
         assert answer.json()["parts"]["database"] == "does not answer"
         assert answer.json()["parts"]["leader"] == "unknown"
-    finally:
-        subprocess.run(["kill", "-CONT", postmaster, *children], check=True)
     await_ill(server)
+
+
+@contextmanager
+def frozen(parent: psutil.Process) -> Iterator[None]:
+    """With its children, of which a stopped one makes no more."""
+    stopped = [parent]
+    try:
+        parent.suspend()
+        await_true(lambda: parent.status() == psutil.STATUS_STOPPED, "it is stopped")
+        stopped += parent.children()
+        for child in stopped[1:]:
+            child.suspend()
+        yield
+    finally:
+        for process in stopped:
+            process.resume()
 
 
 def test_asking_costs_the_database_nothing(
@@ -112,7 +124,9 @@ def test_a_schema_of_another_version_is_shown(
 ) -> None:
     url = stack.enter_context(databases.fresh())
     server = stack.enter_context(ServerProcess(tmp_path, 0, POTLUCK_DATABASE_URL=url, **OFTEN))
+    # Within a minor version, as `tests/store/test_upgrade.py` says, the server works with it.
     execute(url, "UPDATE schema_version SET version_num = '9999'")
+    execute(url, "UPDATE applied_migrations SET compatible_since = '9999' WHERE number = '0018'")
     assert "the schema is 9999" in await_ill(server, "migrations")["migrations"]
 
 

@@ -117,6 +117,8 @@ def run_tasks(server: ServerProcess) -> None:
     assert client.log(done) == f"{len(ENVIRONMENT)} {len(SOURCE)}\n", "the task itself saw it"
     assert client.finished(failed)["state"] == "failed"
     assert FAILURE in client.log(failed), "its owner reads it; it is in a blob"
+    assert client.finished(failed)["last_lines"] == FAILURE
+    assert client.finished(raise_exception(client))["last_lines"].endswith(FAILURE)
 
 
 def call_function(client: Api) -> None:
@@ -139,6 +141,22 @@ def call_function(client: Api) -> None:
     (found,) = client.post(routes.ASK_RESULTS.path, {"tasks": [{"task_id": task_id}]})["results"]
     data = base64.b64decode(found["pieces"][0]["value"]["data"])
     assert plain_values.decode(data) == RESULT
+
+
+def raise_exception(client: Api) -> str:
+    def fail(text: str) -> None:
+        raise ValueError(text)
+
+    code = base64.b64encode(cloudpickle.dumps(fail)).decode()
+    spec = {
+        "kind": "function",
+        "name": "fail",
+        "code": {"data": code},
+        "inputs": {"data": base64.b64encode(pickle.dumps((FAILURE,))).decode()},
+        "python": f"{sys.version_info.major}.{sys.version_info.minor}",
+    }
+    task_id: str = client.post(routes.SUBMIT_TASK.path, {"spec": spec})["id"]
+    return task_id
 
 
 def dumped(tmp_path: Path) -> bytes:

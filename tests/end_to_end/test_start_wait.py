@@ -15,6 +15,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 import redis
 
+from tests.log_scanner import SCANNER
 from tests.processes import FAST, PotluckProcess, await_true, free_port, potluck
 from tests.redis_server import RedisServer
 
@@ -163,6 +164,7 @@ def test_a_redis_that_refuses_ends_the_start_at_once(
 
 def test_up_shows_what_is_waited_for(late: LatePostgres, tmp_path: Path) -> None:
     log = tmp_path / "up.log"
+    SCANNER.watch(log)
     with log.open("wb") as stderr:
         process = subprocess.Popen(
             potluck("up", "--no-provider", "--port", "0", "--data-dir", tmp_path / "data"),

@@ -22,7 +22,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("reason", "text", "on_command_line", "in_python"),
     [
-        (EXIT, "ModuleNotFoundError: No module named 'yaml.x'", '["yaml"]', '=["yaml"]'),
+        (EXIT, "ModuleNotFoundError: No module named 'yaml.x'", '["pyyaml"]', '=["pyyaml"]'),
         (EXIT, "python: No module named numpy", '["numpy"]', "dependencies="),
         (EXIT, "[Errno -3] Temporary failure in name resolution", "no network", "no network"),
         (EXIT, "curl: (6) Could not resolve host: x", "no network", "no network"),

@@ -70,3 +70,84 @@ def test_a_terminal_obeys_nothing_of_what_is_logged() -> None:
     told = logged(in_a_terminal=True, program=_HOSTILE)
     assert "\x1b]" not in told and "\a" not in told and "\x9b" not in told
     assert told.count("]52;c;QUJD") == 2, told
+
+
+_TWICE = """
+import logging, structlog
+from potluck.local.log import configure_logs
+seen = []
+configure_logs(
+    observers=[lambda event, exception, _: seen.append((event, type(exception).__name__))]
+)
+log = structlog.get_logger()
+try:
+    try:
+        {}["a"]
+    except KeyError as error:
+        log.error("inside", exc_info=error)
+        raise
+except KeyError as error:
+    log.exception("outside")
+    logging.getLogger("a.library").error("a library", exc_info=error)
+log.error("without an exception")
+assert seen == [("inside", "KeyError"), ("without an exception", "NoneType")], seen
+"""
+
+
+def test_an_exception_is_logged_and_told_once_however_many_places_log_it() -> None:
+    told = logged(in_a_terminal=False, program=_TWICE)
+    assert told.count("Traceback") == 1 and "outside" not in told and "a library" not in told
+    assert "without an exception" in told
+
+
+_ORIGINS = """
+import logging, structlog
+from potluck.local.log import configure_logs
+seen = []
+configure_logs(observers=[lambda event, _, origin: seen.append((event, origin))])
+structlog.get_logger().error("it failed", task_id="task_1")
+logging.getLogger("a.library").error("%s failed", "task_1")
+assert seen == [("it failed", "it failed"), ("task_1 failed", "a.library: %s failed")], seen
+"""
+
+
+def test_an_error_of_a_library_is_told_with_its_format() -> None:
+    assert "task_1 failed" in logged(in_a_terminal=False, program=_ORIGINS)
+
+
+_SECRET = """
+import logging, sys, structlog
+from potluck.local.log import LogLevel, LogStyle, configure_logs
+configure_logs(LogLevel.DEBUG, LogStyle("STYLE"))
+key = "potluck_key_" + "x" * 43
+structlog.get_logger().debug("a request", key=key, nothing=None)
+logging.getLogger("a.library").warning("a request with %s", key)
+"""
+
+
+@pytest.mark.parametrize("style", ["json", "text"])
+def test_what_looks_like_a_secret_is_masked_in_every_style(style: str) -> None:
+    told = logged(in_a_terminal=False, program=_SECRET.replace("STYLE", style))
+    assert "x" * 43 not in told and told.count("[secret]") == 2
+    assert told.startswith("{") is (style == "json"), told
+
+
+_TEXT = """
+import structlog
+from potluck.local.log import LogStyle, configure_logs
+
+configure_logs(style=LogStyle.TEXT)
+structlog.get_logger().info("it works", tasks=3)
+"""
+
+
+@pytest.mark.parametrize(
+    ("in_a_terminal", "no_color", "has_colours"),
+    [(True, "", True), (True, "1", False), (False, "", False)],
+)
+def test_colours_are_for_terminals_that_want_them(
+    in_a_terminal: bool, no_color: str, has_colours: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", no_color)
+    told = logged(in_a_terminal, _TEXT)
+    assert "it works" in told and ("\x1b" in told) is has_colours

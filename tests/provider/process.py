@@ -13,6 +13,7 @@ import msgspec
 
 from potluck.provider.server.node_key import Authorised, ensure_key, save_delegation
 from potluck.wire.signing.sign_in_answer import origin_of
+from tests.log_scanner import SCANNER
 from tests.processes import FAST_PROVIDER, potluck
 
 PATIENCE_SECONDS = 30.0
@@ -84,4 +85,5 @@ async def provider_process(
     finally:
         with suppress(ProcessLookupError):
             process.kill()
-        await process.communicate()
+        _, logged = await process.communicate()
+        assert not SCANNER.find(logged.decode("utf-8", "replace")), "a secret is in its log"

@@ -67,6 +67,7 @@ BODIES: dict[str, Callable[[Person], Any]] = {
     "take_credit": lambda _: {"amount_micro": 1, "reason": "a test"},
     "cordon_node": lambda _: {"reason": "a test"},
     "make_invite": lambda _: {},
+    "silence_alerts": lambda _: {"seconds": 1},
     "rotate_key": lambda _: {},
 }
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from urllib.parse import urlsplit
 
+import asyncpg
 import pytest
 
 from potluck.model.error import BadSettings, Unavailable
@@ -84,3 +85,22 @@ async def test_an_address_that_is_away_is_told_from_one_that_refuses(database_ur
     ):
         with pytest.raises(BadSettings, match=words):
             await check_address(url)
+
+
+async def test_a_column_that_a_later_server_adds_costs_a_retry_at_most(database_url: str) -> None:
+    """A prepared statement then has another result, which a transaction cannot survive."""
+    database = await Database.connect(database_url, 2)
+    try:
+        read = "SELECT * FROM accounts WHERE id = $1"
+        async with database.transaction() as connection:
+            await connection.fetch(read, "account_1")
+        other = await asyncpg.connect(database_url)
+        await other.execute("ALTER TABLE accounts ADD COLUMN later text")
+        await other.close()
+        with pytest.raises(Unavailable):
+            async with database.transaction() as connection:
+                await connection.fetch(read, "account_1")
+        async with database.transaction() as connection:
+            await connection.fetch(read, "account_1")
+    finally:
+        await database.close()

@@ -166,14 +166,39 @@ async def test_a_migration_that_fails_leaves_the_database_as_it_was(
     assert [row["relname"] for row in tables] == ["webhooks"]
 
 
-async def test_a_server_older_than_its_database_says_so(database_url: str) -> None:
-    await _execute(
-        database_url,
-        "INSERT INTO applied_migrations (number, checksum) VALUES ('9000', sha256('newer'))",
-    )
+@pytest.mark.parametrize("compatible_since", ["NULL", "'8999'"])
+async def test_a_server_older_than_its_database_says_so(
+    database_url: str, compatible_since: str
+) -> None:
+    await _add_later_migration(database_url, compatible_since)
     with pytest.raises(StartFailed) as raised:
         await schema.migrate(database_url)
     assert "migration 9000" in raised.value.detail and "newer version" in raised.value.detail
+
+
+async def test_a_server_starts_with_what_a_later_one_of_its_minor_version_has_added(
+    database_url: str,
+) -> None:
+    newest = schema.read_migrations()[-1].number
+    await _add_later_migration(database_url, f"'{newest}'")
+    before = await catalogue(database_url)
+    await schema.migrate(database_url)
+    assert await catalogue(database_url) == before, "nor is the version of the schema set back"
+
+
+async def _add_later_migration(url: str, compatible_since: str) -> None:
+    await _execute(
+        url,
+        "INSERT INTO applied_migrations (number, checksum, compatible_since)"
+        f" VALUES ('9000', sha256('later'), {compatible_since})",
+    )
+    await _execute(url, "UPDATE schema_version SET version_num = '9000'")
+
+
+async def test_a_database_that_recorded_no_compatibility_is_upgraded(database_url: str) -> None:
+    await _execute(database_url, "ALTER TABLE applied_migrations DROP COLUMN compatible_since")
+    await schema.migrate(database_url)
+    await schema.migrate(database_url)
 
 
 def test_a_server_does_not_start_with_a_migration_that_was_edited_after_it_was_applied(

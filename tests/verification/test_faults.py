@@ -144,8 +144,9 @@ def test_a_report_that_frees_its_devices_twice_is_noticed(
         vault: Vault,
         written: Sequence[AttemptChange],
         told: Sequence[Event],
+        slice_seconds: float,
     ) -> None:
-        await honest(connection, vault, written, told)
+        await honest(connection, vault, written, told, slice_seconds)
         for change in written:
             await connection.execute(
                 "UPDATE nodes SET used_cores = greatest(0, used_cores - attempts.cores)"

@@ -18,6 +18,7 @@ from verification.faults.sessions import LOCK_SECONDS, Sessions
 from verification.faults.virtual_loop import VirtualLoop
 
 T = TypeVar("T")
+_CONNECTIONS = 4
 _TIMES = "SELECT now(), clock_timestamp() AS wall, transaction_timestamp() AS begun"
 
 
@@ -36,9 +37,9 @@ async def _run(sessions: Sessions, work: Callable[[HistoryDatabase], Coroutine[A
     loop = asyncio.get_running_loop()
     sessions.reset(Chance(1))
     schedule = Schedule(
-        lambda: BEGINNING + timedelta(seconds=loop.time()), wait, wait, lambda: None
+        lambda: BEGINNING + timedelta(seconds=loop.time()), lambda: 0, wait, wait, lambda _: None
     )
-    return await work(HistoryDatabase(sessions, schedule))
+    return await work(HistoryDatabase(sessions, schedule, _CONNECTIONS))
 
 
 def test_now_is_fixed_in_a_transaction_and_the_wall_clock_is_not(sessions: Sessions) -> None:
@@ -119,6 +120,30 @@ def test_a_blocked_statement_lets_others_go_on_and_continues_after_them(sessions
     first, second, third = (line[0] for line in order if line.endswith("writes"))
     assert sorted([first, second, third]) == ["a", "b", "c"]
     assert order.index(f"{first} ends") < order.index(f"{third} writes")
+
+
+def test_a_server_waits_for_one_of_its_connections_as_the_product_does(sessions: Sessions) -> None:
+    open_now: list[int] = []
+    counts: list[int] = []
+
+    async def hold(database: HistoryDatabase, number: int) -> None:
+        async with database.transaction():
+            open_now.append(number)
+            counts.append(len(open_now))
+            await asyncio.sleep(3)
+            open_now.remove(number)
+
+    async def work(database: HistoryDatabase) -> list[BaseException | None]:
+        lives = [asyncio.create_task(hold(database, n)) for n in range(5 * _CONNECTIONS)]
+        await asyncio.sleep(1)
+        async with database.kept_transaction() as connection:
+            assert await connection.fetchval("SELECT term FROM leader") == 0, "it does not wait"
+        assert asyncio.get_running_loop().time() == 1
+        return await asyncio.gather(*lives, return_exceptions=True)
+
+    ends = run(sessions, work)
+    assert max(counts) == _CONNECTIONS
+    assert [type(end) for end in ends] == [type(None)] * 16 + [Unavailable] * 4
 
 
 def test_a_lock_that_is_held_for_too_long_is_given_up(sessions: Sessions) -> None:

@@ -80,6 +80,7 @@ def test_if_every_failure_were_charged_a_provider_would_gain(
 
 
 @pytest.mark.long
+@pytest.mark.timeout(1_800)
 def test_nobody_gains_in_a_month() -> None:
     command = [sys.executable, "-m", "verification.play"]
     played = subprocess.run(command, stdout=subprocess.PIPE, check=False)

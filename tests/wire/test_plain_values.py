@@ -253,12 +253,12 @@ _HOSTILE = {
 
 @pytest.mark.parametrize("data", _HOSTILE.values(), ids=_HOSTILE)
 def test_hostile_bytes_are_refused_at_once(data: bytes) -> None:
-    began, most = time.monotonic(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    began, most = time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
     with pytest.raises(PlainError):
         decode(data)
 
-    assert time.monotonic() - began < 1
+    assert time.process_time() - began < 1
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - most < 64_000  # KiB
 
 

@@ -176,9 +176,10 @@ def _quiet_database(world: World) -> HistoryDatabase:
     async def wait(*_: object) -> None:
         """Nothing happens before it."""
 
-    return HistoryDatabase(
-        world.sessions, Schedule(lambda: world.database_time, wait, wait, lambda: None)
+    schedule = Schedule(
+        lambda: world.database_time, lambda: world.steps, wait, wait, lambda _: None
     )
+    return HistoryDatabase(world.sessions, schedule, connections=1)
 
 
 def _gpus(world: World, place: int) -> int:

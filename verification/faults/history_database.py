@@ -1,5 +1,6 @@
 """The product's `Database` on the sessions of a history, with faults between its statements."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
@@ -18,10 +19,12 @@ class Schedule(Struct, frozen=True):
     """Hooks around statements. Each may raise the errors of an unreachable database."""
 
     now: Callable[[], datetime]
+    step: Callable[[], int]  # how many transactions are done
     before_transaction: Callable[[], Awaitable[None]]
     # Its argument ends the transaction, as PostgreSQL does if it is idle for too long.
     before_statement: Callable[[Callable[[], None]], Awaitable[None]]
-    after_transaction: Callable[[], None]
+    # Its argument is the step at which the transaction began.
+    after_transaction: Callable[[int], None]
 
 
 class HistoryConnection:
@@ -106,35 +109,39 @@ class HistoryConnection:
 
 
 class HistoryDatabase(Database):
-    """The database of one server instance."""
+    """The database of one server instance, which waits for one of its connections as the product
+    does: so the size of a pool does not decide how many sessions PostgreSQL needs."""
 
-    def __init__(self, sessions: Sessions, schedule: Schedule) -> None:
+    def __init__(self, sessions: Sessions, schedule: Schedule, connections: int) -> None:
         self._sessions = sessions
         self._schedule = schedule
+        self._shared = asyncio.Semaphore(connections)
+        self._observer = None
 
     async def close(self) -> None:
         """The sessions belong to the history."""
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
+        async with self._share(), self.kept_transaction() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def statement(self) -> AsyncIterator[Connection]:
+        async with self._share(), self._connected() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def kept_transaction(self) -> AsyncIterator[Connection]:
         async with self._connected() as connection:
             connection.begin()
             yield connection
             await connection.commit()
 
     @asynccontextmanager
-    async def statement(self) -> AsyncIterator[Connection]:
-        async with self._connected() as connection:
-            yield connection
-
-    @asynccontextmanager
-    async def kept_transaction(self) -> AsyncIterator[Connection]:
-        async with self.transaction() as connection:
-            yield connection
-
-    @asynccontextmanager
     async def _connected(self) -> AsyncIterator[HistoryConnection]:
         await self._schedule.before_transaction()
+        begun_at = self._schedule.step()
         with self._sessions.session() as session:
             connection = HistoryConnection(self._sessions, session, self._schedule)
             try:
@@ -143,4 +150,4 @@ class HistoryDatabase(Database):
                 raise unavailable() from error
             finally:
                 connection.roll_back()
-        self._schedule.after_transaction()
+        self._schedule.after_transaction(begun_at)

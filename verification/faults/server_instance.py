@@ -67,9 +67,15 @@ class ServerInstance:
         self._awake.set()
         self._tasks: dict[asyncio.Task[Any], None] = {}  # in order, unlike a set
         schedule = Schedule(
-            lambda: world.database_time, self._turn, self._before_statement, world.done
+            now=lambda: world.database_time,
+            step=lambda: world.steps,
+            before_transaction=self._turn,
+            before_statement=self._before_statement,
+            after_transaction=world.done,
         )
-        self.services = _services(world, name, HistoryDatabase(world.sessions, schedule))
+        connections = SETTINGS.database_connections
+        database = HistoryDatabase(world.sessions, schedule, connections)
+        self.services = _services(world, name, database)
         self.spawn(_Lead(self.services, SOON if world.has_large_tasks else None).run())
 
     @property

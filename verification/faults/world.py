@@ -13,7 +13,7 @@ from verification.faults.cluster import BEGINNING
 from verification.faults.history_plan import HistoryPlan, has_large_tasks
 from verification.faults.invariant_check import find_violations
 from verification.faults.lossy_live import LossyLive
-from verification.faults.owner_invariants import find_owner_violations
+from verification.faults.owner_invariants import AvailabilityHistory, find_owner_violations
 from verification.faults.row_changes import take_row_changes
 from verification.faults.sessions import Sessions
 
@@ -38,6 +38,7 @@ class World:
         sessions.reset(self.chance)
         self.live = LossyLive(lambda: self.now, lambda: self.chance.strikes("wake_lost"))
         self.steps = 0
+        self._availability = AvailabilityHistory()
         self.addresses: list[str] = []  # of all accounts
         self.broken: list[str] = []
         self.over = asyncio.Event()  # all steps with faults are done, or there was a violation
@@ -69,12 +70,14 @@ class World:
         if self.chance.strikes("database_away"):
             raise unavailable()
 
-    def done(self) -> None:
-        """After each transaction."""
+    def done(self, begun_at: int) -> None:
+        """After each transaction; `begun_at` is the step at which it began."""
         self.steps += 1
         changes = take_row_changes(self.sessions)
+        self._availability.note(changes, self.steps)
+        racing = self._availability.changed_since(begun_at)
         self.fail(find_violations(self.sessions, changes))
-        self.fail(find_owner_violations(self.sessions, changes))
+        self.fail(find_owner_violations(self.sessions, changes, racing))
         if self.steps >= self.plan.steps:
             self.over.set()
         if self.chance.strikes("commit_unheard"):

@@ -9,9 +9,10 @@ from datetime import UTC, datetime, timedelta
 from msgspec import Struct
 
 from potluck.decide import attempt_change
-from potluck.decide.attempt_change import AttemptChange, LockedAttempt
-from potluck.decide.charges import Billable, settle_entries
+from potluck.decide.attempt_change import AttemptChange
+from potluck.decide.charges import Billable, hold_micro, settle_entries
 from potluck.decide.failure_record import NEWEST_ENDS, FailureRecord, is_doubted, node_reliability
+from potluck.decide.locked_attempt import LockedAttempt
 from potluck.decide.order import ORDERS
 from potluck.decide.placement import PLACEMENTS
 from potluck.decide.retry_policy import History, Wait, is_counted_loss, is_uncounted_loss
@@ -204,7 +205,8 @@ class Market:
                 consumer_id=task.account_id,
                 provider_id=_owner(attempt.node_id),
                 price_micro_per_hour=assignment.price_micro_per_hour,
-                hold_micro=assignment.hold_micro,
+                # As a whole: no attempt of this market is charged in slices.
+                hold_micro=hold_micro(assignment.price_micro_per_hour, LIMIT_SECONDS),
                 run_seconds_limit=LIMIT_SECONDS,
                 started_at=_START + timedelta(seconds=started_at) if conduct.has_started else None,
                 reported_run_seconds=None,
@@ -225,6 +227,7 @@ class Market:
             is_reclaimable=True,
             is_available=True,
             has_output=conduct.has_output,
+            is_unfunded=False,
             was_in_contact=conduct.is_in_contact,
             has_failed_before=task.failures > 0,
             taken_at=at,
@@ -246,7 +249,7 @@ class Market:
 
     def _settle(self, change: AttemptChange, conduct: Conduct, now: float) -> None:
         billable = change.attempt.billable
-        sides = settle_entries(billable, change.charge_micro)
+        sides = settle_entries(billable, change.settlement)
         assert sum(side.amount_micro for side in sides) == 0
         consumer, provider = self.totals[billable.consumer_id], self.totals[billable.provider_id]
         consumer.paid_micro += change.charge_micro

@@ -1,4 +1,4 @@
-"""Blobs as files in a directory, which belongs to one server.
+"""Blobs as files in a directory, which belongs to one server; others may read it.
 
 A blob is written to a temporary file, synced and renamed; the rename is synced too. (obstore's
 LocalStore renames likewise, but does not sync.) All of it happens off the event loop.
@@ -30,13 +30,15 @@ T = TypeVar("T")
 
 
 class DirectoryBlobs:
-    def __init__(self, directory: Path):
+    def __init__(self, directory: Path, *, is_owner: bool = True):
+        """Only the owner may write: it removes what a killed one has left half-written."""
         self._root = directory
         self._unfinished = directory / _UNFINISHED
         # A put creates directories that a delete removes when they are empty.
         self._tree = threading.Lock()
-        shutil.rmtree(self._unfinished, ignore_errors=True)  # left by a killed server
-        self._unfinished.mkdir(mode=0o700, parents=True)
+        if is_owner:
+            shutil.rmtree(self._unfinished, ignore_errors=True)
+            self._unfinished.mkdir(mode=0o700, parents=True)
 
     async def put(self, key: str, data: bytes) -> None:
         path = self._path(key)

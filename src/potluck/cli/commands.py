@@ -14,9 +14,10 @@ class CommandGroup(NamedTuple):
 
     name: str
     summary: str
-    panel: str
+    panel: str | None
     commands: tuple[Row, ...]
     default: str | None = None  # the command that runs if none is named; None: the help is shown
+    parent: str | None = None  # the group that it is in
 
 
 # The help panels, in order.
@@ -29,7 +30,7 @@ _MACHINES = "My machines"
 _OWN_POOL = "Run a pool"
 
 # Other names of commands, which the help does not list.
-ALIASES: tuple[Row, ...] = (("stop", "tasks.cancel:cancel", "Cancel a task that waits or runs."),)
+ALIASES = {"stop": "cancel"}
 
 # The commands that take a script, and their defaults from it.
 SENDING = ("run", "submit", "map")
@@ -303,11 +304,62 @@ GROUPS = (
                 "Show the audit log, newest first, or verify that it was not changed.",
             ),
             (
+                "errors",
+                "admin.errors:errors",
+                "Show the server's errors by kind and place: how often, and when last.",
+            ),
+            (
                 "rotate-key",
                 "admin.rotate_key:rotate_key",
                 "Change the encryption key of sensitive data, without downtime.",
             ),
+            (
+                "status",
+                "admin.status:pool_status",
+                "Show the pool on one screen: parts, queue, nodes, ends, sizes, backup, ledger.",
+            ),
+            (
+                "backup",
+                "admin.backup:backup",
+                "Back up the database and the files, also while the server runs.",
+            ),
+            (
+                "restore",
+                "admin.restore:restore",
+                "Restore a backup into an empty database and data directory.",
+            ),
+            (
+                "migrate",
+                "admin.migrate:migrate_database",
+                "Bring the database to the schema of this version, or show what that would do.",
+            ),
+            (
+                "support-bundle",
+                "admin.support_bundle:support_bundle",
+                "Collect what helps to find a fault into one archive, without secrets.",
+            ),
         ),
+    ),
+    CommandGroup(
+        "alerts",
+        "What is wrong with the pool, and who is told.",
+        None,
+        (
+            ("list", "admin.alerts:list_alerts", "Show firing and recent alerts, and silences."),
+            (
+                "test",
+                "admin.alerts:test_alerts",
+                "Send a test message to each destination, and show which arrived.",
+            ),
+            (
+                "silence",
+                "admin.alerts:silence",
+                "Send no messages about an alert for a while, of one node or of all.",
+            ),
+            ("unsilence", "admin.alerts:unsilence", "End a silence."),
+        ),
+        default="list",
+        parent="admin",
     ),
     CommandGroup(
         "simulate",

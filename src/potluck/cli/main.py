@@ -11,7 +11,7 @@ from typer.main import get_command, get_command_from_info
 from typer.models import CommandInfo
 
 from potluck.cli.command import Command
-from potluck.cli.commands import ALIASES, COMMANDS, GROUPS, SENDING, Row
+from potluck.cli.commands import ALIASES, COMMANDS, GROUPS, SENDING, CommandGroup, Row
 from potluck.cli.completion import use_named_shell
 from potluck.cli.terminal.error_output import report_error, usage_error
 from potluck.cli.terminal.help_text import HelpGroup, ListingGroup, PlainGroup
@@ -57,15 +57,25 @@ def build_program() -> TyperGroup:
     for panel, rows in COMMANDS.items():
         for row in rows:
             program.add_command(DeferredCommand(row, panel))
-    for alias in ALIASES:
-        program.add_command(DeferredCommand(alias, hidden=True))
+    by_name = {row[0]: row for rows in COMMANDS.values() for row in rows}
+    for alias, name in ALIASES.items():
+        program.add_command(DeferredCommand((alias, *by_name[name][1:]), hidden=True))
     for group in GROUPS:
         kind = HelpGroup if group.default is None else ListingGroup
         parts = [DeferredCommand(row) for row in group.commands]
-        program.add_command(
-            kind(name=group.name, help=group.summary, commands=parts, rich_help_panel=group.panel)
+        made = kind(
+            name=group.name, help=group.summary, commands=parts, rich_help_panel=group.panel
         )
+        _parent_of(group, program).add_command(made)
     return program
+
+
+def _parent_of(group: CommandGroup, program: TyperGroup) -> TyperGroup:
+    if group.parent is None:
+        return program
+    parent = program.commands[group.parent]
+    assert isinstance(parent, TyperGroup)
+    return parent
 
 
 def _show_version(is_set: bool) -> None:

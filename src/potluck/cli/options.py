@@ -59,6 +59,9 @@ OverwriteOption = Annotated[
         rich_help_panel="Files and secrets",
     ),
 ]
+LimitOption = Annotated[
+    int, typer.Option("--limit", "-n", min=1, max=10_000, help="Show at most N, the newest.")
+]
 DetachOption = Annotated[
     bool, typer.Option("--detach", "-d", help="Print the task's id and return immediately.")
 ]

@@ -1,4 +1,4 @@
-"""Administration: accounts, invites, all tasks, cordons, the audit log, the encryption key."""
+"""Administration: status, accounts, invites, tasks, cordons, the audit log, the encryption key."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -15,6 +15,7 @@ from potluck.model.task import TaskState
 from potluck.model.terms import TaskKind
 from potluck.wire import routes
 from potluck.wire.admin import Cordon, PoolTask, PoolTaskPage, SetLabel, TakeCredit
+from potluck.wire.alerts import AlertPage, AlertTest, ErrorGroup, ErrorPage, NewSilence, SilenceView
 from potluck.wire.identity import (
     AccountPage,
     AccountView,
@@ -30,6 +31,7 @@ from potluck.wire.identity import (
     SetRoles,
     Suspend,
 )
+from potluck.wire.status import PoolStatus
 
 
 class Admin:
@@ -40,15 +42,8 @@ class Admin:
 
     def accounts(self) -> Iterator[AccountView]:
         """All accounts, oldest first."""
-        cursor: str | None = None
-        while True:
-            page = call_api(
-                self._transport, routes.LIST_ACCOUNTS, AccountPage, query={"cursor": cursor}
-            )
+        for page in iter_pages(self._transport, routes.LIST_ACCOUNTS, AccountPage):
             yield from page.accounts
-            cursor = page.next_cursor
-            if cursor is None:
-                return
 
     def set_roles(self, account_id: str, roles: Sequence[Role]) -> None:
         """Replaces the roles of an account; admin is one of them."""
@@ -80,6 +75,10 @@ class Admin:
         body, names = TakeCredit(amount_micro, reason), _account(account_id)
         send_command(self._transport, routes.TAKE_CREDIT, names, body, headers=idempotency_header())
 
+    def status(self) -> PoolStatus:
+        """The whole pool as of now: readiness, queue, nodes, recent ends, sizes, backup, ledger."""
+        return call_api(self._transport, routes.POOL_STATUS, PoolStatus)
+
     def tasks(
         self,
         account_id: str | None = None,
@@ -89,21 +88,15 @@ class Admin:
         until: datetime | None = None,
     ) -> Iterator[PoolTask]:
         """The tasks of one account or of all, newest first, without their names and content."""
-        cursor: str | None = None
-        while True:
-            query = {
-                "cursor": cursor,
-                "account": account_id,
-                "state": tuple(states) or None,
-                "kind": kind,
-                "since": None if since is None else since.isoformat(),
-                "until": None if until is None else until.isoformat(),
-            }
-            page = call_api(self._transport, routes.LIST_POOL_TASKS, PoolTaskPage, query=query)
+        query = {
+            "account": account_id,
+            "state": tuple(states) or None,
+            "kind": kind,
+            "since": None if since is None else since.isoformat(),
+            "until": None if until is None else until.isoformat(),
+        }
+        for page in iter_pages(self._transport, routes.LIST_POOL_TASKS, PoolTaskPage, query):
             yield from page.tasks
-            cursor = page.next_cursor
-            if cursor is None:
-                return
 
     def cordon(self, node_id: str, reason: str = "") -> None:
         """Stops new work on a node; running work finishes."""
@@ -142,6 +135,28 @@ class Admin:
     def verify_audit(self) -> AuditVerdict:
         """Whether any audit entry was changed or removed."""
         return call_api(self._transport, routes.VERIFY_AUDIT, AuditVerdict)
+
+    def alerts(self, before: int | None = None, limit: int | None = None) -> AlertPage:
+        """Alerts, newest first, and the silences in effect."""
+        query = {"cursor": before, "limit": limit}
+        return call_api(self._transport, routes.LIST_ALERTS, AlertPage, query=query)
+
+    def test_alerts(self) -> AlertTest:
+        """Sends a test message to each destination that the operator configured."""
+        return call_api(self._transport, routes.TEST_ALERTS, AlertTest)
+
+    def silence_alerts(self, wanted: NewSilence) -> SilenceView:
+        """Stops messages about matching alerts for a while."""
+        return call_api(self._transport, routes.SILENCE_ALERTS, SilenceView, body=wanted)
+
+    def end_silence(self, silence_id: str) -> None:
+        """Lets messages be sent again."""
+        send_command(self._transport, routes.END_SILENCE, {"silence_id": silence_id})
+
+    def errors(self, limit: int | None = None) -> list[ErrorGroup]:
+        """The server's errors by kind and place, the latest first."""
+        query = {"limit": limit}
+        return call_api(self._transport, routes.LIST_ERRORS, ErrorPage, query=query).errors
 
     def rotate_key(self, new_key: bool = False) -> RotationProgress:
         """Re-encrypts a batch of values; call it until none remain."""

@@ -43,6 +43,6 @@ class TaskResults:
         opener = ValueDecoder(trusted, max_result_bytes)
         return Result(self._tasks, self._files, self._pieces, task, opener)
 
-    def told(self, task_id: str, behind: int = 0) -> TaskResult:
+    def raw(self, task_id: str, behind: int = 0) -> TaskResult:
         """The value of a function task, exactly as the nodes reported it; see `has_more`."""
         return self._pieces.get(task_id, behind)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from potluck.decide.charges import hold_micro
+from potluck.decide.charges import DEFAULT_TIMES, SettleTimes, hold_micro
 from potluck.decide.pool.model_patterns import MOST_MODELS
 from potluck.model.blob import MOST_STDIN_BYTES, BlobRef, NamedFile, Value, is_path
 from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
@@ -18,7 +18,7 @@ from potluck.model.task_spec import (
     TaskSpec,
     stdin_of,
 )
-from potluck.model.units import show_amount, show_credits
+from potluck.model.units import show_amount, show_credits, show_seconds
 
 # The limit of common file systems.
 LONGEST_FILENAME_BYTES = 255
@@ -122,6 +122,7 @@ def admit(
     available_micro: int,
     cheapest_micro_per_hour: int | None,
     least_silence_seconds: float,
+    settle_times: SettleTimes = DEFAULT_TIMES,
 ) -> None:
     """Raises if the task is not valid. `cheapest_micro_per_hour` is the lowest price, if any."""
     check_spec(request.spec)
@@ -133,7 +134,7 @@ def admit(
     _check_array(request)
     if len(set(request.after)) < len(request.after):
         raise InvalidInput("`after` names a task twice.", "Name each task once.")
-    check_affordable(request, available_micro, cheapest_micro_per_hour)
+    check_affordable(request, available_micro, cheapest_micro_per_hour, settle_times)
 
 
 def admit_after(after: Iterable[TaskId], states: Mapping[TaskId, TaskState]) -> None:
@@ -239,8 +240,10 @@ def _check_array(request: TaskRequest) -> None:
         )
 
 
-def check_affordable(request: TaskRequest, available_micro: int, cheapest: int | None) -> None:
-    """Checks that the account can pay for one attempt, or for one item of an array.
+def check_affordable(
+    request: TaskRequest, available_micro: int, cheapest: int | None, settle_times: SettleTimes
+) -> None:
+    """Checks that the account can hold enough to start one attempt, or one item of an array.
 
     At the lowest price that is offered; where all offers exceed the task's maximum price, it would
     wait for another one, and pays at most that price. Without an offer no price is known.
@@ -250,15 +253,16 @@ def check_affordable(request: TaskRequest, available_micro: int, cheapest: int |
     requirements = request.requirements
     price = cheapest * (requirements.device_milli or WHOLE_DEVICE_MILLI) // WHOLE_DEVICE_MILLI
     ceiling = requirements.max_price_micro_per_hour
-    cost, option = "would cost at least", "the time limit (--time)"
+    cost, option = "at the lowest price", "the time limit (--time)"
     if ceiling is not None and ceiling < price:
-        price, cost = ceiling, "at its maximum price would cost"
+        price, cost = ceiling, "at its maximum price"
         option += " or the maximum price (--max-price)"
-    needed = hold_micro(price, request.limits.run_seconds)
+    seconds = settle_times.funded_seconds(request.limits.run_seconds)
+    needed = hold_micro(price, seconds)
     if needed > available_micro:
-        what = "Running" if request.items is None else "Running one item"
+        what = "The task" if request.items is None else "One item"
         raise UnaffordableTask(
-            f"{what} up to its time limit {cost} {show_amount(needed)};"
-            f" the account has {show_credits(available_micro)}.",
+            f"{what} needs {show_amount(needed)} to start, for its first {show_seconds(seconds)}"
+            f" {cost}; the account has {show_credits(available_micro)}.",
             f"Lower {option}, or ask the operator for credit (`potluck admin grant`).",
         )

@@ -13,14 +13,14 @@ from msgspec.structs import replace
 from potluck.decide.arrays.items import (
     Accepted,
     ArrayPart,
-    HeldRange,
     ItemFailure,
     RangeEnd,
     decide_after_range,
 )
-from potluck.decide.charges import Billable, charge_micro
+from potluck.decide.charges import Settlement, cost_micro, secured_micro, settle
 from potluck.decide.failure_record import NO_RECORD, FailureRecord
 from potluck.decide.lifecycle import attempt_may_become, is_nodes_fault, task_may_become
+from potluck.decide.locked_attempt import LockedAttempt
 from potluck.decide.retry_policy import (
     History,
     Wait,
@@ -29,40 +29,13 @@ from potluck.decide.retry_policy import (
     is_uncounted_loss,
 )
 from potluck.model.blob import Value
-from potluck.model.ids import AttemptId, NodeId, TaskId
+from potluck.model.ids import AttemptId, TaskId
 from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason, ItemRange, TaskState
 from potluck.model.terms import TaskKind
 from potluck.model.usage import Usage
 
 NONE_ACCEPTED = Accepted((), 0, (), (), 0.0)
-
-
-class LockedAttempt(Struct, frozen=True):
-    """An attempt under lock, with everything that decides its end or any other report."""
-
-    id: AttemptId
-    task_id: TaskId
-    node_id: NodeId
-    state: AttemptState
-    reason: EndReason | None
-    task_state: TaskState
-    kind: TaskKind
-    billable: Billable
-    adoption: int
-    history: History  # before this end
-    array: ArrayPart | None
-    held: HeldRange | None  # of an array: to judge outcomes of its items
-    report_hash: bytes | None
-    is_expired: bool
-    was_fetched: bool
-    is_reclaimable: bool  # its owner had reserved the right to stop it
-    is_available: bool  # each of its devices takes new work now
-    has_output: bool  # a log, files, a checkpoint or finished items
-    was_in_contact: bool  # heartbeats came for longer than the task's limit of silence
-    has_failed_before: bool  # its task has, or the one that the task repeats
-    taken_at: datetime  # the time that this transaction writes
-    now: datetime
 
 
 class NewResult(Struct, frozen=True):
@@ -114,9 +87,10 @@ class AttemptChange(Struct, frozen=True):
     reason: EndReason | None = None
     exit_code: int | None = None
     detail: str = ""
+    last_lines: str = ""  # what it wrote last to stderr, and its exception
     usage: Usage | None = None
     report_hash: bytes | None = None
-    charge_micro: int = 0
+    settlement: Settlement = Settlement()
     is_nodes_loss: bool = False
     is_outlier: bool = False  # it failed, and such tasks succeed on nodes of other owners
     is_spared: bool = False  # it failed without output, and is not charged
@@ -125,6 +99,14 @@ class AttemptChange(Struct, frozen=True):
     @property
     def state(self) -> AttemptState:
         return self.attempt.state if self.reason is None else self.reason.facts.attempt_state
+
+    @property
+    def charge_micro(self) -> int:
+        return self.settlement.cost_micro
+
+    @property
+    def held_back_micro(self) -> int:
+        return self.attempt.billable.held_back_micro - self.settlement.resolved_micro
 
     @property
     def is_over(self) -> bool:
@@ -220,6 +202,7 @@ def end(
     *,
     exit_code: int | None = None,
     detail: str = "",
+    last_lines: str = "",
     usage: Usage | None = None,
     report_hash: bytes | None = None,
     value: Value | None = None,
@@ -239,8 +222,8 @@ def end(
         change = _judged(change, record, is_empty=is_empty, is_retried=is_retried)
     elif _is_false_silence(attempt, reason):
         # An outlier too: the server's own heartbeats contradict it.
-        charge = 0 if record.is_node_doubted else change.charge_micro
-        change = replace(change, charge_micro=charge, is_outlier=True)
+        change = replace(change, is_outlier=True)
+        change = _uncharged(change) if record.is_node_doubted else change
     assert state is attempt.task_state or task_may_become(attempt.task_state, state)
     task = TaskChange(
         state=state,
@@ -258,6 +241,7 @@ def end(
         change,
         exit_code=exit_code,
         detail=detail,
+        last_lines=last_lines,
         report_hash=report_hash,
         results=(*change.results, *_given(attempt, reason, value, task)),
         task=task,
@@ -285,7 +269,7 @@ def _ended(change: AttemptChange, reason: EndReason, usage: Usage | None = None)
         change,
         reason=reason,
         usage=usage,
-        charge_micro=_charge(attempt, reason, usage),
+        settlement=_settlement(attempt, reason, usage),
         is_nodes_loss=state is AttemptState.LOST
         and (
             _is_false_silence(attempt, reason)
@@ -310,26 +294,36 @@ def _judged(
     """
     is_unbelieved = record.is_outlier and record.is_node_doubted
     is_spared = is_empty and (is_retried or record.is_outlier) and record.may_be_spared
+    judged = _uncharged(change) if is_spared or is_unbelieved else change
     return replace(
-        change,
-        charge_micro=0 if is_spared or is_unbelieved else change.charge_micro,
+        judged,
         is_outlier=record.is_outlier,
-        is_spared=is_spared and not is_unbelieved and change.charge_micro > 0,
+        is_spared=is_spared and not is_unbelieved and judged.settlement != change.settlement,
     )
 
 
-def _charge(attempt: LockedAttempt, reason: EndReason, usage: Usage | None) -> int:
-    """Lost work is not charged, except for accepted items.
+def _uncharged(change: AttemptChange) -> AttemptChange:
+    """What the provider was paid already stays paid."""
+    return replace(change, settlement=settle(change.attempt.billable, 0))
 
-    An end by the task's own limit of silence is charged like a cancellation if heartbeats came
-    meanwhile and there is output: the node ran it, and the server was there.
+
+def _settlement(attempt: LockedAttempt, reason: EndReason, usage: Usage | None) -> Settlement:
+    """Lost work is not charged, except for accepted items and what a checkpoint secured.
+
+    While an attempt may be re-adopted, rewards that were held back stay so. An end by the task's
+    own limit of silence is charged like a cancellation if heartbeats came meanwhile and there is
+    output: the node ran it, and the server was there.
     """
     billable = attempt.billable
-    reported = usage.run_seconds if usage else None
     is_own_doing = _is_false_silence(attempt, reason) and attempt.has_output
-    if reason.facts.attempt_state is AttemptState.LOST and not is_own_doing:
-        reported = billable.items_seconds
-    return charge_micro(replace(billable, reported_run_seconds=reported), attempt.now)
+    if reason.facts.attempt_state is not AttemptState.LOST or is_own_doing:
+        reported = usage.run_seconds if usage else None
+        billable = replace(billable, reported_run_seconds=reported)
+        return settle(billable, cost_micro(billable, attempt.now))
+    settlement = settle(billable, secured_micro(billable, attempt.now))
+    if reason is EndReason.LEASE_EXPIRED:
+        return Settlement(settlement.charge_micro)
+    return settlement
 
 
 def _is_false_silence(attempt: LockedAttempt, reason: EndReason) -> bool:

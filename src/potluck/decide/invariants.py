@@ -52,8 +52,10 @@ class AttemptFact(Struct, frozen=True):
     charge_micro: int
     held_micro: int  # still held for it by the ledger
     charged_micro: int  # charged for it by the ledger, in all its lives
+    held_back_micro: int  # of that, the part that was not paid yet
+    entries_held_back_micro: int
     lives: int  # how often it was granted or adopted
-    settled: int  # the last life with a charge or refund; 0 if none
+    settled: int  # the last life with a refund; 0 if none
 
 
 class NodeFact(Struct, frozen=True):
@@ -82,8 +84,10 @@ class PurseFact(Struct, frozen=True):
     account_id: str
     available_micro: int
     held_micro: int
+    held_back_micro: int
     entries_available_micro: int
     entries_held_micro: int
+    entries_held_back_micro: int
 
 
 class InvariantSnapshot(Struct, frozen=True):
@@ -95,12 +99,34 @@ class InvariantSnapshot(Struct, frozen=True):
     entries_sum_micro: int = 0
 
 
+class Violation(Struct, frozen=True):
+    subject: str  # the id of what contradicts itself
+    sentence: str
+    is_of_ledger: bool = False
+
+
+# The subject of a sum that is not zero.
+LEDGER = "ledger"
+
+
 def check_invariants(picture: InvariantSnapshot) -> list[str]:
+    return [violation.sentence for violation in find_violations(picture)]
+
+
+def find_violations(picture: InvariantSnapshot) -> list[Violation]:
     return [
-        *(broken for task in picture.tasks for broken in _task_violations(task)),
-        *(broken for attempt in picture.attempts for broken in _attempt_violations(attempt)),
-        *(broken for node in picture.nodes for broken in _node_violations(node)),
-        *(broken for device in picture.devices for broken in _device_violations(device)),
+        *(Violation(task.id, found) for task in picture.tasks for found in _task_violations(task)),
+        *(
+            Violation(attempt.id, found, is_of_ledger=True)
+            for attempt in picture.attempts
+            for found in _attempt_violations(attempt)
+        ),
+        *(Violation(node.id, found) for node in picture.nodes for found in _node_violations(node)),
+        *(
+            Violation(device.id, found)
+            for device in picture.devices
+            for found in _device_violations(device)
+        ),
         *_ledger_violations(picture),
     ]
 
@@ -180,7 +206,10 @@ def _attempt_violations(attempt: AttemptFact) -> Iterator[str]:
     expected = attempt.hold_micro if attempt.state.is_live else 0
     if attempt.held_micro != expected:
         yield f"{attempt.id} is {attempt.state}, and {attempt.held_micro} is held for it"
-    if not attempt.state.is_live and attempt.charged_micro != attempt.charge_micro:
+    if attempt.held_back_micro != attempt.entries_held_back_micro:
+        entries = attempt.entries_held_back_micro
+        yield f"{attempt.id} has {attempt.held_back_micro} held back, but {entries} by its entries"
+    if attempt.charged_micro != attempt.charge_micro:
         yield f"{attempt.id} cost {attempt.charge_micro}, but {attempt.charged_micro} was charged"
     if attempt.state.is_live and attempt.settled >= attempt.lives:
         yield f"{attempt.id} is {attempt.state}, and settled already"
@@ -204,15 +233,25 @@ def _device_violations(device: DeviceFact) -> Iterator[str]:
         yield f"{device.id} serves {device.accounts} accounts at a time"
 
 
-def _ledger_violations(picture: InvariantSnapshot) -> Iterator[str]:
+def _ledger_violations(picture: InvariantSnapshot) -> Iterator[Violation]:
     if picture.entries_sum_micro != 0:
-        yield f"all entries sum to {picture.entries_sum_micro}"
+        sentence = f"all entries sum to {picture.entries_sum_micro}"
+        yield Violation(LEDGER, sentence, is_of_ledger=True)
     for purse in picture.purses:
-        if min(purse.available_micro, purse.held_micro) < 0:
-            yield f"{purse.account_id} has a negative balance"
-        rows = (purse.available_micro, purse.held_micro)
-        if rows != (purse.entries_available_micro, purse.entries_held_micro):
-            yield f"{purse.account_id} has balances {rows} that its entries do not explain"
+        for sentence in _purse_violations(purse):
+            yield Violation(purse.account_id, sentence, is_of_ledger=True)
+
+
+def _purse_violations(purse: PurseFact) -> Iterator[str]:
+    rows = (purse.available_micro, purse.held_micro, purse.held_back_micro)
+    if min(rows) < 0:
+        yield f"{purse.account_id} has a negative balance"
+    if rows != (
+        purse.entries_available_micro,
+        purse.entries_held_micro,
+        purse.entries_held_back_micro,
+    ):
+        yield f"{purse.account_id} has balances {rows} that its entries do not explain"
 
 
 def _size(spans: Spans) -> int:

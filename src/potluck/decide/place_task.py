@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from potluck.decide.account import SchedulerAccount
 from potluck.decide.arrays.node_speed import NodeSpeeds
 from potluck.decide.arrays.ranges import affordable_items, next_range, remove_range
-from potluck.decide.charges import hold_micro
+from potluck.decide.charges import SettleTimes, hold_micro
 from potluck.decide.pool.capacity import PoolCapacity
 from potluck.decide.pool.feasibility import Fit
 from potluck.decide.queue.task_groups import BlockReason
@@ -37,12 +37,14 @@ class TaskPlacer:
         timetable: Timetable,
         speeds: NodeSpeeds,
         aligns: bool,
+        settle_times: SettleTimes,
     ) -> None:
         self._capacity = capacity
         self._reservations = reservations
         self._timetable = timetable
         self._speeds = speeds
         self._aligns = aligns  # whether tasks that end together are put on the same node
+        self._settle_times = settle_times
 
     def find(
         self, task: WaitingTask, account: SchedulerAccount, now: float
@@ -124,7 +126,8 @@ class TaskPlacer:
         fit = fit or self._capacity.find(task, None, may_use)
         if fit is None:
             return BlockReason.NO_CAPACITY
-        price, seconds = fit.price_micro_per_hour, task.limits.run_seconds
+        price = fit.price_micro_per_hour
+        seconds = self._settle_times.funded_seconds(task.limits.run_seconds)
         if price and hold_micro(price, seconds) > account.available_micro:
             fit = self._capacity.find(task, account.dearest_price(seconds), may_use)
         if fit is None:
@@ -141,30 +144,32 @@ class TaskPlacer:
         self, task: WaitingTask, account: SchedulerAccount, fits: list[Fit]
     ) -> TaskPlacement:
         if not task.pending:
-            return TaskPlacement([_assignment(task, fit) for fit in fits], None)
+            return TaskPlacement([self._assignment(task, fit) for fit in fits], None)
         fit = fits[0]
-        seconds = task.limits.run_seconds
+        seconds = self._settle_times.funded_seconds(task.limits.run_seconds)
         most = affordable_items(account.available_micro, fit.price_micro_per_hour, seconds)
         slots = self._capacity.slots(task.requirements)
         items = next_range(task, self._speeds.speed(task, fit.node_id, slots), most)
         pending = remove_range(task, items)
         left = replace(task, pending=pending) if pending else None
-        return TaskPlacement([_assignment(task, fit, items)], left)
+        return TaskPlacement([self._assignment(task, fit, items)], left)
 
-
-def _assignment(task: WaitingTask, fit: Fit, items: ItemRange | None = None) -> Assignment:
-    count = 1 if items is None else len(items)
-    return Assignment(
-        task_id=task.id,
-        node_id=fit.node_id,
-        shares=fit.shares,
-        requirements=task.requirements,
-        limits=task.limits,
-        price_micro_per_hour=fit.price_micro_per_hour,
-        hold_micro=hold_micro(fit.price_micro_per_hour, task.limits.run_seconds * count),
-        items=items,
-        expected_seconds=run_seconds(task) * count,
-    )
+    def _assignment(
+        self, task: WaitingTask, fit: Fit, items: ItemRange | None = None
+    ) -> Assignment:
+        count = 1 if items is None else len(items)
+        seconds = self._settle_times.funded_seconds(task.limits.run_seconds * count)
+        return Assignment(
+            task_id=task.id,
+            node_id=fit.node_id,
+            shares=fit.shares,
+            requirements=task.requirements,
+            limits=task.limits,
+            price_micro_per_hour=fit.price_micro_per_hour,
+            hold_micro=hold_micro(fit.price_micro_per_hour, seconds),
+            items=items,
+            expected_seconds=run_seconds(task) * count,
+        )
 
 
 def _except(taken: set[NodeId], may_use: MayUse | None) -> MayUse:

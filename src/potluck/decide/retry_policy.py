@@ -91,6 +91,8 @@ def decide_next(
     match reason.facts.attempt_state:
         case AttemptState.SUCCEEDED:
             return Next(TaskState.SUCCEEDED, reason)
+        case AttemptState.CANCELLED if reason.facts.next_try is NextTry.PAUSE:
+            return Next(TaskState.QUEUED, reason)
         case AttemptState.CANCELLED:
             return Next(TaskState.CANCELLED, reason)
         case AttemptState.LOST if not is_failure:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from potluck.decide.account import SchedulerAccount
 from potluck.decide.arrays.node_speed import ArrayProgress, NodeSpeeds
+from potluck.decide.charges import DEFAULT_TIMES, SettleTimes
 from potluck.decide.explain.explain import Explainer
 from potluck.decide.explain.node import NodeExplained
 from potluck.decide.explain.reason_updates import ReasonUpdates, WaitingUpdate
@@ -24,6 +25,7 @@ from potluck.decide.placement.interface import Placement
 from potluck.decide.pool.capacity import PoolCapacity
 from potluck.decide.pool.suitable_devices import Suitability, UsableDevices
 from potluck.decide.queue.blocked import BlockedGroups
+from potluck.decide.queue.queue_depth import QueueDepth, measure_queue
 from potluck.decide.queue.ready_groups import ReadyGroups
 from potluck.decide.queue.task_groups import BlockReason, GroupKey, Shape, TaskGroup, TaskGroups
 from potluck.decide.reservations.forecast import StartForecaster, StartRates
@@ -45,6 +47,7 @@ def _never() -> bool:
 
 class SchedulerPlan(Struct, frozen=True):
     assignments: tuple[Assignment, ...]
+    prompt: frozenset[TaskId]  # assigned tasks that nothing but the scheduler let wait
     waiting: dict[GroupKey, WaitingUpdate]  # groups whose waiting reason has changed
     emptied: tuple[GroupKey, ...]  # groups that had a reason and are empty now
     is_complete: bool  # False if there is more to decide immediately
@@ -58,6 +61,7 @@ class Scheduler:
         placement: Placement,
         reserve: ReserveSettings | None = None,
         reason_seconds: float = 5.0,
+        settle_times: SettleTimes = DEFAULT_TIMES,
     ) -> None:
         self._order = order
         self._accounts: dict[AccountId, SchedulerAccount] = {}
@@ -73,6 +77,7 @@ class Scheduler:
         self._to_try: OrderedDict[Shape, None] = OrderedDict()  # these may fit now
         self._rates = StartRates()
         self._turns = 0
+        self._prompt: set[TaskId] = set()
         reservations = Reservations(self._timetable, self._suitable, self._suitability.on)
         self._reservation_policy = ReservationPolicy(
             order,
@@ -83,12 +88,19 @@ class Scheduler:
             settings,
         )
         self._placer = TaskPlacer(
-            self._capacity, reservations, self._timetable, self._speeds, order.promises
+            self._capacity,
+            reservations,
+            self._timetable,
+            self._speeds,
+            order.promises,
+            settle_times,
         )
         forecaster = StartForecaster(reservations, self._rates, self._timetable)
         pool = (self._capacity, self._suitability)
         self._explainer = Explainer(order, self._groups, self._accounts, pool, forecaster)
-        self._estimator = Estimator(self._groups, self._capacity, reservations, forecaster)
+        self._estimator = Estimator(
+            self._groups, self._capacity, reservations, forecaster, settle_times
+        )
         self._reason_updates = ReasonUpdates(self._groups, self._explainer.reason, reason_seconds)
 
     def put_task(self, task: WaitingTask) -> None:
@@ -99,6 +111,8 @@ class Scheduler:
         known = self._groups.task(task.id)
         before = None if known is None else self._groups.group_of(known)
         group = self._groups.put(task)
+        if group.block_reason is not BlockReason.NONE:
+            group.waited_until = max(group.waited_until, task.submitted_at)
         if before is not None and before is not group:
             self._forget_if_empty(before)
         entry = self._groups.first(group)
@@ -125,6 +139,10 @@ class Scheduler:
     @property
     def waiting_count(self) -> int:
         return len(self._groups)
+
+    def queue_depth(self) -> dict[tuple[int, str], QueueDepth]:
+        """The waiting tasks by priority and waiting reason."""
+        return measure_queue(self._groups, self._reason_updates.code_of)
 
     def put_node(self, node: FreeNode) -> None:
         if self._capacity.put_node(node):
@@ -196,9 +214,9 @@ class Scheduler:
             self._reason_updates.take_changed(now),
             self._reason_updates.take_emptied(),
         )
-        return SchedulerPlan(
-            tuple(assignments), waiting, emptied, is_complete, self._reason_updates.is_done
-        )
+        prompt, self._prompt = frozenset(self._prompt), set()
+        is_told = self._reason_updates.is_done
+        return SchedulerPlan(tuple(assignments), prompt, waiting, emptied, is_complete, is_told)
 
     def explain(self, task_id: TaskId, now: float) -> Explained | None:
         """Why a task waits; None if it is not in the queue."""
@@ -235,9 +253,12 @@ class Scheduler:
         )
         if isinstance(found, BlockReason):
             self._blocked.add(group, found)
+            group.waited_until = now
             self._reason_updates.note(group)
             self._offer_next(group)
             return []
+        if task.submitted_at > group.waited_until:
+            self._prompt.add(task.id)
         self._groups.serve(group, found.left)
         self._rates.count(group.shape, task.submitted_at, now)
         if self._ready.offer(group):

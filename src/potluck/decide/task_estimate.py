@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from potluck.decide.account import SchedulerAccount
 from potluck.decide.arrays.ranges import pending_items
+from potluck.decide.charges import SettleTimes
 from potluck.decide.explain.sentences import waiting_reason
 from potluck.decide.explain.suggestions import suggest_changes
 from potluck.decide.place_task import is_at_quota
@@ -47,11 +48,13 @@ class Estimator:
         capacity: PoolCapacity,
         reservations: Reservations,
         forecaster: StartForecaster,
+        settle_times: SettleTimes,
     ) -> None:
         self._groups = groups
         self._capacity = capacity
         self._reservations = reservations
         self._forecaster = forecaster
+        self._settle_times = settle_times
 
     def estimate(self, task: WaitingTask, account: SchedulerAccount, now: float) -> Estimated:
         look = DryRun(self._capacity.pool, task)
@@ -84,7 +87,8 @@ class Estimator:
         if not chances:
             return BlockReason.KEPT if look.free else BlockReason.NO_CAPACITY
         cheapest = chances[0]
-        if cheapest.price_micro_per_hour > account.dearest_price(task.limits.run_seconds):
+        seconds = self._settle_times.funded_seconds(task.limits.run_seconds)
+        if cheapest.price_micro_per_hour > account.dearest_price(seconds):
             return BlockReason.CREDIT
         most = account.most_running_milli
         if most is None or account.running_milli + cheapest.milli <= most:

@@ -20,6 +20,10 @@ class Listener(Protocol):
         """True when one of the topics was woken since the last wait; many wakes count as one."""
         ...
 
+    def take_wake(self) -> bool:
+        """The same without waiting."""
+        ...
+
 
 class Live(Protocol):
     """Shared by all instances of one server, or private to the only one."""

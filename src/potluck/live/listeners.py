@@ -48,5 +48,9 @@ class _Woken:
                 await self.event.wait()
         except TimeoutError:
             return False
+        return self.take_wake()
+
+    def take_wake(self) -> bool:
+        is_woken = self.event.is_set()
         self.event.clear()
-        return True
+        return is_woken

@@ -10,20 +10,16 @@ from contextlib import AbstractAsyncContextManager
 from typing import cast
 
 from redis import AuthenticationError, RedisError, ResponseError
-from redis.asyncio import BlockingConnectionPool, Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
 
 from potluck.live.interface import MOST_MESSAGES, Listener
 from potluck.live.listeners import Listeners
+from potluck.live.redis_client import ANSWER_SECONDS, CONNECTIONS, RedisClient, make_client
 from potluck.live.redis_outage import Outage
 from potluck.live.token_buckets import Buckets
 from potluck.live.wake_channel import WakeChannel
 from potluck.model.error import BadSettings, Unavailable
 
 _PREFIX = "potluck:"
-_ANSWER_SECONDS = 1.0
-_CONNECTIONS = 32
 _MESSAGE_SECONDS = 60
 # Buckets.take and peek, atomically for all instances and by the clock of Redis.
 _TAKE = """
@@ -46,18 +42,19 @@ return '0'
 class RedisLive:
     """Created by `connect`, ended by `close`."""
 
-    def __init__(self, client: Redis):
-        self._client = client
+    def __init__(self, client: RedisClient):
+        self._redis = client
+        self._client = client.primary
         self._listeners = Listeners()
-        self._outage = Outage(_CONNECTIONS)
+        self._outage = Outage(CONNECTIONS)
         self._buckets = Buckets()  # during an outage
-        self._bucket = client.register_script(_TAKE)
-        self._channel = WakeChannel(client, self._listeners, self._outage)
+        self._bucket = self._client.register_script(_TAKE)
+        self._channel = WakeChannel(self._client, self._listeners, self._outage)
 
     @classmethod
     async def connect(cls, url: str) -> "RedisLive":
-        live = cls(_client(url))
-        await live._channel.open(2 * _ANSWER_SECONDS)
+        live = cls(make_client(url))
+        await live._channel.open(2 * ANSWER_SECONDS)
         return live
 
     async def wake(self, topic: str) -> None:
@@ -147,14 +144,14 @@ class RedisLive:
 
     async def close(self) -> None:
         await self._channel.close()
-        await self._client.aclose()
+        await self._redis.close()
 
 
 async def check_redis(url: str) -> None:
     """Raises Unavailable if Redis is away, and BadSettings if it refuses this address."""
-    client = _client(url)
+    client = make_client(url)
     try:
-        await client.ping()
+        await client.primary.ping()
     except (RedisError, OSError) as error:
         # The client makes a connection error of what a new connection is refused for.
         if isinstance(error.__cause__ or error, AuthenticationError | ResponseError):
@@ -167,25 +164,4 @@ async def check_redis(url: str) -> None:
             "Start Redis or Valkey there, or omit the option to run a single instance.",
         ) from error
     finally:
-        await client.aclose()
-
-
-def _client(url: str) -> Redis:
-    try:
-        pool = BlockingConnectionPool.from_url(
-            url,
-            max_connections=_CONNECTIONS + 1,  # and the subscription's
-            timeout=_ANSWER_SECONDS,
-            socket_timeout=_ANSWER_SECONDS,
-            socket_connect_timeout=_ANSWER_SECONDS,
-            # A pooled connection may have died with an earlier Redis: retry once on a new one.
-            retry=Retry(NoBackoff(), 1),
-        )
-    except ValueError:
-        # Its text may have a piece of the password in it.
-        raise BadSettings(
-            "The Redis address is not valid.",
-            "Write it like redis://host:6379/0, rediss://… for TLS, or unix:///path/to/socket, and"
-            " special characters of the password percent-encoded.",
-        ) from None
-    return Redis.from_pool(pool)
+        await client.close()

@@ -21,6 +21,21 @@ _NO_NAME: Final = (
 _PATH: Final = r"No such file or directory: '([^'\n]{1,300})'"
 
 
+# Packages that are installed under another name than they are imported.
+_PACKAGES: Final = {
+    "bs4": "beautifulsoup4",
+    "cv2": "opencv-python-headless",
+    "dateutil": "python-dateutil",
+    "dotenv": "python-dotenv",
+    "fitz": "pymupdf",
+    "PIL": "pillow",
+    "skimage": "scikit-image",
+    "sklearn": "scikit-learn",
+    "umap": "umap-learn",
+    "yaml": "pyyaml",
+}
+
+
 # Before and after the code runs, the texts are the platform's.
 _ENDS_OF_CODE: Final = (EndReason.EXIT_STATUS, EndReason.SIGNAL, EndReason.EXCEPTION)
 
@@ -83,6 +98,16 @@ CAUSES: Final = (
 )
 
 
+def last_line(text: str) -> str:
+    """Mostly the message of an exception."""
+    return text.rpartition("\n")[2].strip()
+
+
+def is_of_code(reason: EndReason | None) -> bool:
+    """Whether what the code wrote last says why it ended."""
+    return reason in _ENDS_OF_CODE
+
+
 def find_hint(reason: EndReason | None, text: str, *, is_python: bool = False) -> str:
     """What to do about a failure with this reason and this text; empty if the cause is unknown."""
     for cause in CAUSES:
@@ -92,7 +117,8 @@ def find_hint(reason: EndReason | None, text: str, *, is_python: bool = False) -
         name = match[1] if match is not None and match.re.groups else ""
         if cause.is_of_local_file and not _is_local_file(name):
             continue
-        return (cause.for_python if is_python else cause.for_command).format(name)
+        hint = cause.for_python if is_python else cause.for_command
+        return hint.format(_PACKAGES.get(name, name) if cause.pattern == _MODULE else name)
     return ""
 
 

@@ -29,6 +29,15 @@ def server_part_missing(module: str | None) -> PartMissing:
     )
 
 
+def check_chain_part() -> None:
+    """Raises PartMissing if the library for EVM chains is not installed."""
+    if importlib.util.find_spec("web3") is None:
+        raise PartMissing(
+            "The part of Potluck for EVM chains is not installed (web3 is missing).",
+            install_hint("chain"),
+        )
+
+
 def install_hint(extra: str) -> str:
     """A hint, with the command where it is known."""
     wheel = _wheel()

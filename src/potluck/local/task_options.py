@@ -103,7 +103,7 @@ _PANELS: Final[dict[str, list[TaskOption]]] = {
              help="A folder to send, without the files in its .gitignore; the task runs in it."),
         _Row("file", kinds.FILES, "spec.files", _TYPED | _PROJECT, aliases=("files",),
              help="A file to send, read-only; DST is its name for the task; repeatable."),
-        _Row("keep", kinds.PATTERNS, "limits.keep", _ALL & ~_PYTHON,
+        _Row("keep", kinds.PATTERNS, "limits.keep", _ALL,
              help="New files of its directory to keep, such as 'ckpt/**'; repeatable."),
         _Row("stdin", kinds.FLAG, "", _COMMAND,
              help="Send stdin, up to its end; the task reads it as its own."),
@@ -216,6 +216,7 @@ class TaskKeywords(TypedDict, total=False):
     attempts: int
     folder: str | Path
     file: Mapping[str, str | Path] | Sequence[str | Path]  # the task's name for it: where it is
+    keep: Sequence[str]
     checkpoint: float | str
     secret: Sequence[str] | Mapping[str, str]  # names of variables here, or with their values
     trust: Sequence[str]

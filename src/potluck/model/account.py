@@ -39,6 +39,8 @@ class Scope(StrEnum):
     ACCOUNT_WRITE = "account:write"
     # change the terms of one's own nodes, and give them orders; requires the role provider
     NODES_WRITE = "nodes:write"
+    # read the metrics of the server and the pool; requires the role admin
+    METRICS_READ = "metrics:read"
     NODE = "node"  # act as one node; only node keys have it
     ADMIN = "admin"  # administer the pool; requires a wallet's session and the role admin
 
@@ -72,6 +74,7 @@ SCOPES: dict[Credential, frozenset[Scope]] = {
             Scope.POOL_READ,
             Scope.ACCOUNT_READ,
             Scope.NODES_WRITE,
+            Scope.METRICS_READ,
         }
     ),
     Credential.NODE: frozenset({Scope.NODE}),
@@ -83,5 +86,6 @@ ROLE_FOR: dict[Scope, Role] = {
     Scope.TASKS_WRITE: Role.CONSUMER,
     Scope.NODES_WRITE: Role.PROVIDER,
     Scope.NODE: Role.PROVIDER,
+    Scope.METRICS_READ: Role.ADMIN,
     Scope.ADMIN: Role.ADMIN,
 }

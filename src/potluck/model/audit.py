@@ -40,4 +40,6 @@ class AuditKind(StrEnum):
     WEBHOOK_CHANGED = "webhook_changed"  # the address, name or events of a webhook changed
     WEBHOOK_ROTATED = "webhook_rotated"  # a webhook got a new secret
     WEBHOOK_REMOVED = "webhook_removed"  # a webhook was removed
+    ALERT_SILENCED = "alert_silenced"  # an admin silenced alerts
+    ALERT_UNSILENCED = "alert_unsilenced"  # an admin ended a silence
     ENCRYPTION_KEY_ROTATED = "encryption_key_rotated"  # a new encryption key is in use

@@ -65,6 +65,8 @@ VARIABLE_PATTERN = f"^[A-Za-z_][A-Za-z0-9_]*{END}"
 SOURCE_CHARACTERS = 524_288
 # Shorter secrets occur in ordinary words, so logs do not mask them.
 LEAST_MASKED_CHARACTERS = 6
+# Of the end of an output, which explains a failure.
+MOST_LAST_CHARACTERS = 1_000
 # Of one node: no machine has more, not even eight cards in seven partitions each.
 MOST_DEVICES = 64
 # Of one task in total: its log is searched for them.
@@ -72,6 +74,8 @@ MOST_SECRET_CHARACTERS = 65_536
 
 ShortText = Annotated[str, Meta(min_length=1, max_length=200, pattern=PRINTABLE)]
 LineText = Annotated[str, Meta(max_length=1_000, pattern=PRINTABLE)]
+# The end of an output: printed only after it was made printable.
+LastLines = Annotated[str, Meta(max_length=MOST_LAST_CHARACTERS)]
 ArgumentText = Annotated[str, Meta(max_length=32_768, pattern=NO_NUL)]
 SourceText = Annotated[str, Meta(max_length=SOURCE_CHARACTERS, pattern=NO_NUL)]
 VariableName = Annotated[str, Meta(max_length=128, pattern=VARIABLE_PATTERN)]

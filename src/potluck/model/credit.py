@@ -13,11 +13,16 @@ class EntryKind(StrEnum):
     CHARGE = "charge"  # the consumer's payment for finished work
     REWARD = "reward"  # the provider's payment for the same work
     REFUND = "refund"  # the unused part of a hold
+    RELEASE = "release"  # a reward that was held back is paid
+    REVERSAL = "reversal"  # a charge whose reward was held back goes back to the consumer
+    FEE = "fee"  # the operator's part of a reward
 
 
 class Purse(StrEnum):
-    """The two parts of an account's balance, and the platform's counterpart."""
+    """The parts of an account's balance, and the platform's own."""
 
     AVAILABLE = "available"  # can be spent
     HELD = "held"  # reserved for live attempts
+    HELD_BACK = "held_back"  # earned by attempts that still run, and not secured
     ISSUED = "issued"  # the platform's counterpart of all grants; negative
+    FEES = "fees"  # the fees of the platform's operator

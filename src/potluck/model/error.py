@@ -24,7 +24,7 @@
     ├── Conflict              409 conflict             the state of the object has changed
     │   ├── StaleLease        409 stale_lease          the attempt is no longer yours
     │   └── DeviceBound       409 device_bound         the device is bound to another wallet
-    ├── UpgradeRequired       426 upgrade_required     node and server have different protocols
+    ├── UpgradeRequired       426 upgrade_required     client and server have different protocols
     ├── RateLimited           429 rate_limited         too many requests; retry later
     ├── Unavailable           503 unavailable          the server or its database is not ready
     ├── Unopenable            500 unopenable           encrypted with a missing key, or damaged
@@ -41,6 +41,9 @@
         ├── NotInstalled          not_installed        no service is installed for the provider
         ├── PartMissing           part_missing         an optional dependency is not installed
         ├── OutputLost            output_lost          the output cannot be written
+        ├── BackupDamaged         backup_damaged       a backup is not as it was written
+        ├── ChainUnreachable      chain_unreachable    the RPC of an EVM chain does not respond
+        ├── TransactionRefused    transaction_refused  a contract or its chain refused it
         ├── RemoteError           remote_error         a remote function raised an exception
         ├── TaskFailed            task_failed          a function's task ended without a result
         ├── UntrustedResult       untrusted_result     a result that is not safe to decode
@@ -210,7 +213,7 @@ class DeviceBound(Conflict):
 class UpgradeRequired(PotluckError):
     code = "upgrade_required"
     status = 426
-    title = "Node and server have different protocol versions"
+    title = "Client and server have different protocol versions"
     exit_status = 76
 
 
@@ -312,6 +315,24 @@ class OutputLost(LocalError):
     exit_status = 74
 
 
+class BackupDamaged(LocalError):
+    code = "backup_damaged"
+    title = "The backup is damaged"
+    exit_status = 76
+
+
+class ChainUnreachable(LocalError):
+    code = "chain_unreachable"
+    title = "The RPC of the chain does not respond"
+    retryable = True
+    exit_status = 69
+
+
+class TransactionRefused(LocalError):
+    code = "transaction_refused"
+    title = "The transaction was refused"
+
+
 class RemoteError(LocalError):
     """An exception of a function, as text: the exception object never leaves the node. That of a
     builtin type is of that type as well."""
@@ -319,19 +340,22 @@ class RemoteError(LocalError):
     code = "remote_error"
     title = "The function raised an exception"
 
-    def __init__(self, type_name: str, message: str = "", traceback: str = ""):
+    def __init__(self, type_name: str, message: str = "", traceback: str = "", stderr: str = ""):
         super().__init__(f"{type_name}: {message}" if message else type_name)
         self.type_name = type_name
         self.message = message
         self.traceback = traceback
+        self.stderr = stderr  # the end of what the call wrote there
+        if stderr:
+            self.add_note(f"The end of its stderr:\n{stderr.rstrip()}")
         if traceback:
             self.add_note(f"Where it ran:\n{traceback.rstrip()}")
 
     def __str__(self) -> str:
         return self.detail
 
-    def __reduce__(self) -> tuple[object, tuple[str, str, str]]:
-        return type(self), (self.type_name, self.message, self.traceback)
+    def __reduce__(self) -> tuple[object, tuple[str, str, str, str]]:
+        return type(self), (self.type_name, self.message, self.traceback, self.stderr)
 
 
 class TaskFailed(LocalError):

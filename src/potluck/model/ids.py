@@ -28,7 +28,10 @@ TaskIdText = Annotated[TaskId, Meta(pattern=TASK_PATTERN)]
 AttemptIdText = Annotated[AttemptId, Meta(pattern=ATTEMPT_PATTERN)]
 
 ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-_KINDS = "account|node|device|task|attempt|session|key|nodekey|invite|upload|event|webhook|delivery"
+_KINDS = (
+    "account|node|device|task|attempt|session|key|nodekey|invite|upload|event|webhook|delivery"
+    "|silence"
+)
 _SHAPE = re.compile(f"({_KINDS})_[0-7][0-9a-hjkmnp-tv-z]{{25}}")
 
 

@@ -66,6 +66,13 @@ class SandboxReport(Struct, frozen=True):
         return self.driver != "none" and not self.unlimited
 
     @property
+    def weakness(self) -> str:
+        """Why it is not safe for tasks of other accounts, as a verb phrase; empty if it is."""
+        if self.driver == "none":
+            return "does not isolate tasks"
+        return f"does not limit {' and '.join(self.unlimited)}" if self.unlimited else ""
+
+    @property
     def strength(self) -> SandboxStrength:
         return _STRENGTHS.get(self.driver, SandboxStrength.NAMESPACES)
 

@@ -99,6 +99,7 @@ class EndReason(StrEnum):
     DECLINED = "declined"
     WITHDRAWN = "withdrawn"
     CANCELLED = "cancelled"
+    CREDIT = "credit"
     DEADLINE = "deadline"
     DEPENDENCY = "dependency"
     SILENCE = "silence"
@@ -167,7 +168,7 @@ END_REASONS: Final = {
         reporter=Reporter.SERVER,
     ),
     EndReason.NODE_RESTARTED: _loss("the provider restarted during the attempt"),
-    EndReason.NODE_LEFT: _uncounted("the owner removed the node during the attempt"),
+    EndReason.NODE_LEFT: _uncounted("the node stopped, or left the pool, during the attempt"),
     EndReason.DEVICE_LOST: _loss("the device failed during the attempt"),
     EndReason.RECLAIMED: _uncounted(
         "the owner reclaimed the device", node_fault=NodeFault.UNLESS_AGREED
@@ -181,6 +182,11 @@ END_REASONS: Final = {
         node_fault=NodeFault.IF_OPEN,
     ),
     EndReason.CANCELLED: _cancellation("the task's owner cancelled it"),
+    EndReason.CREDIT: _cancellation(
+        "the credit of the task's owner ran out; it waits for more",
+        reporter=Reporter.NODE,
+        next_try=NextTry.PAUSE,
+    ),
     EndReason.DEADLINE: _cancellation("it was not started in time"),
     EndReason.DEPENDENCY: _cancellation("a task that it depends on did not succeed"),
     EndReason.SILENCE: _uncounted(

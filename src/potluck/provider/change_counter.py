@@ -13,7 +13,7 @@ class ChangeCounter:
         self.changes += 1
         self._moved.set()
 
-    def heard(self, changes: int) -> None:
+    def acknowledge(self, changes: int) -> None:
         """The server knows this many changes: the count when the message to it was built."""
         self._known = max(self._known, changes)
         self._moved.set()

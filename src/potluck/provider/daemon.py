@@ -19,6 +19,7 @@ from pathlib import Path
 import structlog
 from msgspec import Struct
 
+from potluck.local.tracing import start_tracing, stop_tracing
 from potluck.model.error import BadSettings, PotluckError, Unavailable
 from potluck.model.ids import AccountId, NodeId
 from potluck.provider.announcement import (
@@ -48,6 +49,7 @@ from potluck.provider.devices.offer import NodeOffer, measure_devices, offer_for
 from potluck.provider.effects import AttemptEffects
 from potluck.provider.event import ShutdownAsked
 from potluck.provider.execution import Execution, choose_sandbox_name, open_execution
+from potluck.provider.metrics.metering import Metering
 from potluck.provider.owner.file import terms_file
 from potluck.provider.owner.live_rules import OwnerRules
 from potluck.provider.owner.observations import Observations
@@ -77,7 +79,11 @@ _INTERRUPTED_STATUS = 130
 
 def run_provider(settings: ProviderSettings, announce: Announce) -> None:
     """Provides until SIGTERM or SIGINT; a second one stops it immediately."""
-    asyncio.run(_run(settings, announce))
+    start_tracing("provider")
+    try:
+        asyncio.run(_run(settings, announce))
+    finally:
+        stop_tracing()
 
 
 async def _run(settings: ProviderSettings, announce: Announce) -> None:
@@ -108,7 +114,10 @@ async def provide(settings: ProviderSettings, announce: Announce, stop: asyncio.
         tidy(settings.data_directory)
         rules = OwnerRules(terms_file(settings.data_directory), settings)
         throttle = Throttle(rules.limits.bandwidth_bytes_per_second)
-        open_named = partial(open_execution, settings, throttle, lambda: rules.limits.pulls_images)
+        metering = Metering(settings)
+        announce = metering.count_announced(announce)
+        may_pull, observe_start = lambda: rules.limits.pulls_images, metering.observe_start
+        open_named = partial(open_execution, settings, throttle, may_pull, observe_start)
         workshop, detection = await asyncio.gather(
             open_named(choose_sandbox_name(settings, rules.limits.sandbox)),
             detect_devices(settings.data_directory, settings.detect_seconds),
@@ -116,7 +125,10 @@ async def provide(settings: ProviderSettings, announce: Announce, stop: asyncio.
         await workshop.reap()
         rules.know(detection.devices)
         await _serve(
-            _LocalFacts(settings, announce, rules, throttle, workshop, detection, open_named), stop
+            _LocalFacts(
+                settings, announce, rules, throttle, workshop, detection, open_named, metering
+            ),
+            stop,
         )
     announce(Stopped())
 
@@ -131,6 +143,7 @@ class _LocalFacts(Struct, frozen=True):
     workshop: Execution
     detection: Detection
     open_named: Callable[[str], Awaitable[Execution]]
+    metering: Metering
 
 
 async def _serve(local: _LocalFacts, stop: asyncio.Event) -> None:
@@ -150,6 +163,7 @@ async def _serve(local: _LocalFacts, stop: asyncio.Event) -> None:
         async with (
             _sampling(parts),
             listening(settings.data_directory, CommandHandler(parts.office).handle),
+            local.metering.serving(parts.office, local.detection.devices),
         ):
             local.announce(_registered(settings, offer, answer.node_id))
             _introduce(local, parts, answer)
@@ -192,7 +206,13 @@ def _assemble(
     devices = DeviceWatch(link, local.detection.found, announce)
     seen = Observations(local.detection.devices, sampler)
     doings = ProviderHooks(
-        bench.busy, bench.used, bench.tell, announce, news, offer.told, local.throttle.limit
+        bench.busy,
+        bench.used,
+        bench.tell,
+        announce,
+        news,
+        offer.change_counter,
+        local.throttle.limit,
     )
     watch = AvailabilityDuty(local.detection.devices, rules, seen, doings)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import structlog
 from msgspec import Struct
+from structlog.contextvars import bound_contextvars
 
 from potluck.local.shielded import finish_despite_cancel
 from potluck.model.ids import AttemptId, TaskId
@@ -163,6 +164,14 @@ class AttemptEffects:
             for uuid in holding.devices_milli
         }
 
+    def spooled_bytes(self) -> tuple[int, int]:
+        """The disk that logs and output files take until the server has them."""
+        shipments = self._shipments.values()
+        return (
+            sum(each.log.spool.size_bytes for each in shipments),
+            sum(each.freight.outbox.kept_bytes for each in shipments),
+        )
+
     def used(self) -> set[str]:
         """The devices that were busy at any time since the last call."""
         used, self._used = self._used | self.busy(), set()
@@ -271,10 +280,13 @@ class AttemptEffects:
         shipment = self._open(Lease(grant.attempt_id, grant.token))
         progress = partial(self._progress, grant.task_id)
         recall = self._recalls[grant.attempt_id] = StopRequest()
-        self._runs[grant.attempt_id] = asyncio.create_task(
-            self._runner.run(grant, shipment.log, progress, shipment.freight, recall)
-        )
-        self._duties.create_task(self._attend(grant, shipment))
+        # Whatever these tasks log has the ids.
+        with bound_contextvars(task_id=grant.task_id, attempt_id=grant.attempt_id):
+            log.info("attempt starts")
+            self._runs[grant.attempt_id] = asyncio.create_task(
+                self._runner.run(grant, shipment.log, progress, shipment.freight, recall)
+            )
+            self._duties.create_task(self._attend(grant, shipment))
 
     async def _attend(self, grant: Grant, shipment: Shipment) -> None:
         """Waits for the end of a run; a duty, so that a failed record stops the provider."""
@@ -285,6 +297,7 @@ class AttemptEffects:
         parcels = len(shipment.freight.outbox)
         self.tell([RunEnded(grant.attempt_id, finished, shipment.log.pieces, parcels)])
         await self._all_done()
+        log.info("attempt ended", reason=None if finished is None else finished.reason)
         self._announce(_announcement(grant, finished))
 
     def _progress(self, task_id: TaskId, event: Event) -> None:
@@ -313,9 +326,9 @@ class AttemptEffects:
             ship_log(self._link, lease, attempt_log, self.tell, self._throttle),
             upload_outputs(freight, lease.attempt_id, attempt_log, self.tell),
         )
-        shipment = Shipment(
-            attempt_log, freight, tuple(self._duties.create_task(duty) for duty in duties)
-        )
+        with bound_contextvars(attempt_id=lease.attempt_id):
+            running = tuple(self._duties.create_task(duty) for duty in duties)
+        shipment = Shipment(attempt_log, freight, running)
         self._shipments[lease.attempt_id] = shipment
         return shipment
 

@@ -102,6 +102,13 @@ class LeaseLost(Struct, frozen=True):
     attempt_id: AttemptId
 
 
+class CreditEnded(Struct, frozen=True):
+    """The consumer's credit for the attempt ran out: it has a grace for a last checkpoint."""
+
+    attempt_id: AttemptId
+    grace_seconds: float
+
+
 class SilenceLasted(Struct, frozen=True):
     """The last heartbeat that the server answered was sent this long ago."""
 
@@ -147,6 +154,7 @@ Event = (
     | LogCut
     | FinishAccepted
     | LeaseLost
+    | CreditEnded
     | SilenceLasted
     | DevicesClosed
     | DevicesWanted

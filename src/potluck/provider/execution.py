@@ -18,7 +18,8 @@ from potluck.provider.devices.offer import MEMORY_SHARE, usable_memory_bytes
 from potluck.provider.expose.expose import ExposeFunctions, asks_drivers, expose
 from potluck.provider.files.cache import FileCache
 from potluck.provider.functions.interpreter_pool import WarmSettings
-from potluck.provider.sandbox.choose import DriverSite, choose
+from potluck.provider.metrics.sandbox_times import ObserveStart, TimedDriver
+from potluck.provider.sandbox.choose import ChosenSandbox, DriverSite, choose
 from potluck.provider.sandbox.driver import Driver
 from potluck.provider.server.throttle import Throttle
 from potluck.provider.settings import ProviderSettings
@@ -70,9 +71,9 @@ class Execution(Struct, frozen=True):
         report = self.containers if has_engine else self.report
         if grant.account_id == owner_id or report is None or report.is_safe_for_strangers:
             return None
-        missing = " and ".join(report.unlimited)
-        why = f"does not limit {missing}" if missing else "does not isolate tasks"
-        return f"The node's sandbox {why}, so it runs only tasks of its owner's account."
+        return (
+            f"The node's sandbox {report.weakness}, so it runs only tasks of its owner's account."
+        )
 
 
 def choose_sandbox_name(settings: ProviderSettings, sandbox: str | None) -> str:
@@ -81,13 +82,18 @@ def choose_sandbox_name(settings: ProviderSettings, sandbox: str | None) -> str:
 
 
 async def open_execution(
-    settings: ProviderSettings, throttle: Throttle, may_pull: Callable[[], bool], sandbox: str
+    settings: ProviderSettings,
+    throttle: Throttle,
+    may_pull: Callable[[], bool],
+    observe: ObserveStart | None,
+    sandbox: str,
 ) -> Execution:
     directory = settings.data_directory / "sandbox"
     site = DriverSite(directory, settings.name, settings.docker_url, may_pull)
     chosen = await choose(site, sandbox)
+    driver = chosen.driver if observe is None else _timed(chosen, observe)
     preparer = Preparer(
-        chosen.driver,
+        driver,
         settings.data_directory / "environments",
         PackageIndex(settings.index_url, parse_hosts(settings.index_hosts)),
         throttle,
@@ -96,4 +102,9 @@ async def open_execution(
         ),
     )
     cache = FileCache(settings.data_directory / "files", settings.files_bytes)
-    return Execution(chosen.driver, preparer, cache, chosen.report, chosen.containers)
+    return Execution(driver, preparer, cache, chosen.report, chosen.containers)
+
+
+def _timed(chosen: ChosenSandbox, observe: ObserveStart) -> TimedDriver:
+    images = chosen.containers or chosen.report
+    return TimedDriver(chosen.driver, chosen.report.driver, images.driver, observe)

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from potluck.local import settings
 from potluck.local.data_directory import part_directory
+from potluck.local.log import LogLevel, LogStyle
 from potluck.model.bounded_types import Count, ShortText
 from potluck.model.error import BadSettings
 from potluck.model.task import HEARTBEATS_OF_SILENCE
@@ -76,6 +77,13 @@ class ProviderSettings(Struct, frozen=True, kw_only=True):
     # so; by default they run to their limit (`--stop-after-silence`).
     stop_after_silence_seconds: Annotated[float, Meta(ge=0.1, le=30 * 86_400)] | None = None
     stop_grace_seconds: Interval = 5.0  # how long outcomes may still be sent at shutdown
+    # `auto`: readable lines in a terminal, else JSON; or `json`, or `text`.
+    log_style: LogStyle = LogStyle.AUTO
+    # `debug`, `info`, `warning` or `error`. `info` has the start and end of each attempt.
+    log_level: LogLevel = LogLevel.WARNING
+    # The port of `/metrics` on 127.0.0.1, for a Prometheus on this machine (`--metrics-port`); 0:
+    # none.
+    metrics_port: Annotated[int, Meta(ge=0, le=65_535)] = 0
     detect_seconds: Interval = 20.0  # how long device detection may take
     terms_seconds: Interval = 1.0  # how often the owner's file and the clock are checked
     sample_seconds: Interval = 5.0  # how often the devices' state is sampled
@@ -122,4 +130,5 @@ _SPELLED = {
     "disk_bytes": "--disk",
     "stop_after_silence_seconds": "--stop-after-silence",
     "environments_bytes": "--environments",
+    "metrics_port": "--metrics-port",
 }

@@ -28,6 +28,7 @@ from potluck.model.lease import Lease
 from potluck.model.task import EndReason
 from potluck.provider.event import (
     CodeStarted,
+    CreditEnded,
     DevicesClosed,
     DevicesWanted,
     Event,
@@ -119,6 +120,8 @@ class Attempts:
                 return self._finish_accepted(attempt_id)
             case LeaseLost(attempt_id):
                 return self._lease_lost(attempt_id)
+            case CreditEnded(attempt_id, grace_seconds):
+                return self._credit_ended(attempt_id, grace_seconds)
             case SilenceLasted(seconds):
                 return self._silence_lasted(seconds)
             case DevicesClosed(refusals):
@@ -280,15 +283,26 @@ class Attempts:
             is_concerned = holding.is_reclaimable or not event.is_by_terms
             if not graces or not holding.is_stoppable or not is_concerned:
                 continue
-            if holding.recall_seconds is None:
-                holding.stopped_by = event.reason
-            if holding.phase is AttemptPhase.WAITING:
-                instructions += self._give_back(holding)
-            elif holding.recall_seconds is None or max(graces) < holding.recall_seconds:
-                holding.recall_seconds = max(graces)
-                attempt_id = holding.lease.attempt_id
-                instructions.append(RecallAttempt(attempt_id, holding.stopped_by, max(graces)))
+            instructions += self._end_after(holding, event.reason, max(graces))
         return instructions
+
+    def _credit_ended(self, attempt_id: AttemptId, grace_seconds: float) -> list[Instruction]:
+        holding = self._holdings.get(attempt_id)
+        if holding is None or not holding.is_stoppable or not holding.is_leased:
+            return []
+        return self._end_after(holding, EndReason.CREDIT, grace_seconds)
+
+    def _end_after(
+        self, holding: Holding, reason: EndReason, grace_seconds: float
+    ) -> list[Instruction]:
+        if holding.recall_seconds is None:
+            holding.stopped_by = reason
+        if holding.phase is AttemptPhase.WAITING:
+            return self._give_back(holding)
+        if holding.recall_seconds is not None and grace_seconds >= holding.recall_seconds:
+            return []
+        holding.recall_seconds = grace_seconds
+        return [RecallAttempt(holding.lease.attempt_id, holding.stopped_by, grace_seconds)]
 
     def _silence_seconds(self, grant: Grant) -> float | None:
         """The shorter of the task's limit and the owner's."""

@@ -1,5 +1,5 @@
-"""Wires the server together. The only file that names concrete services, and it owns their
-lifetime: everything that was started is stopped in reverse order on every orderly exit.
+"""Wires the server together. Only this file and `stored_data.py` name concrete services. It owns
+their lifetime: everything that was started is stopped in reverse order on every orderly exit.
 """
 
 import asyncio
@@ -7,7 +7,7 @@ import secrets
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,31 +15,42 @@ import structlog
 from msgspec import Struct
 from uvicorn._types import ASGI3Application
 
-from potluck.blobs.directory import DirectoryBlobs
 from potluck.blobs.interface import Blobs
 from potluck.live.in_process import InProcessLive
 from potluck.live.interface import Live
 from potluck.local.data_directory import held
-from potluck.model.error import DataDirectoryInUse, PortTaken, Unavailable
+from potluck.local.error_tally import ErrorTally
+from potluck.model.error import PortTaken, Unavailable
 from potluck.server import topics
 from potluck.server.accounts.first_admin import install_operator
+from potluck.server.alerts.destinations import AlertDestinations
 from potluck.server.api.app import make_app
+from potluck.server.api.http.request_context import RequestContext
+from potluck.server.caches import open_caches
 from potluck.server.contract_wallet import ContractWallets
 from potluck.server.egress.allow_list import read_allowed
 from potluck.server.egress.send import GuardedSender
 from potluck.server.encryption.open_vault import open_vault
-from potluck.server.http.server import http_server, wait_for_first
+from potluck.server.http.server import RunningHttp, http_server, wait_for_first
 from potluck.server.http.tls import Tls, open_tls
+from potluck.server.loops.alert_delivery import AlertDeliveryLoop
+from potluck.server.loops.alert_watch import AlertWatchLoop
+from potluck.server.loops.error_log import ErrorLogLoop
 from potluck.server.loops.health import HealthLoop
 from potluck.server.loops.leadership import LeadershipLoop
+from potluck.server.loops.loop_lag import measure_loop_lag
+from potluck.server.metrics.metrics import ServerMetrics
+from potluck.server.metrics.requests import RequestMetrics
 from potluck.server.origins import certificate_names, origins
 from potluck.server.package_wheel import build_own_wheel
 from potluck.server.policies import order_by_name, placement_by_name
 from potluck.server.postgres import embedded_postgres
 from potluck.server.rate_limiter import Limiter
+from potluck.server.request_tally import RequestTally
 from potluck.server.services import Services
 from potluck.server.settings import ServerSettings
 from potluck.server.start_wait import StartWait, StoppedWaiting
+from potluck.server.stored_data import blobs_of, in_use
 from potluck.store.database import Database
 from potluck.store.new_ids import clock_source, use_id_source
 from potluck.store.schema import check_address, migrate
@@ -61,23 +72,23 @@ async def serve(
     settings: ServerSettings,
     ready: Callable[[RunningServer], None],
     waiting: Callable[[str, str], None],
+    errors: ErrorTally,
 ) -> None:
     """Runs until SIGTERM or SIGINT. Raises if the server cannot start.
 
-    `waiting` gets the name of a service that does not answer yet, and why.
+    `waiting` gets the name of a service that does not answer yet, and why. `errors` are those that
+    were logged; they are stored.
     """
-    stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    stop, stop_now = _stop_signals()
     order_by_name(settings.order_policy)
     placement_by_name(settings.placement_policy)
     wait = StartWait(settings.start_wait_seconds, stop, waiting)
     async with AsyncExitStack() as stack:
-        stack.enter_context(held(settings.data_directory, _in_use(settings.data_directory)))
+        stack.enter_context(held(settings.data_directory, in_use(settings.data_directory)))
         listener = stack.enter_context(_bind(settings))
         host, port = listener.getsockname()[:2]
         tls = open_tls(settings, settings.data_directory, lambda: certificate_names(settings))
-        blobs = await stack.enter_async_context(_blobs(settings))
+        blobs = await stack.enter_async_context(blobs_of(settings, is_owner=True))
         try:
             await _wait_for_services(settings, blobs, wait)
         except StoppedWaiting:
@@ -88,25 +99,45 @@ async def serve(
         health = HealthLoop(services)
         await health.run_once()
         await stack.enter_async_context(_background(health.run()))
+        if settings.metrics:
+            await stack.enter_async_context(_background(measure_loop_lag(services)))
         admin_invite = await install_operator(services)
+        # It ends after those that follow, and stores errors of their end.
+        await stack.enter_async_context(_background(ErrorLogLoop(services, errors).run()))
         await stack.enter_async_context(_background(LeadershipLoop(services).run()))
-        server = await stack.enter_async_context(_http(services, listener, tls))
+        await stack.enter_async_context(_background(AlertWatchLoop(services, tls).run()))
+        await stack.enter_async_context(_background(AlertDeliveryLoop(services).run()))
+        http = await stack.enter_async_context(_http(services, listener, tls))
         if tls is not None:
             duty = tls.keep_fresh(settings.tls_reload_seconds)
             await stack.enter_async_context(_background(duty))
+            services.metrics.watch_certificate(tls.ends_at)
         fingerprint = None if tls is None else tls.fingerprint
         package = None if services.wheel is None else services.wheel.package
         ready(RunningServer(services.origins[0], fingerprint, admin_invite, package))
         log.info("ready", host=host, port=port, instance=services.instance)
-        await wait_for_first(server, stop)
+        await wait_for_first(http.task, stop)
         log.info("stopping")
+        await _drain(services, http, stop_now)
 
 
-def _in_use(directory: Path) -> DataDirectoryInUse:
-    return DataDirectoryInUse(
-        f"Another Potluck server uses {directory}.",
-        "Stop it first, or choose another directory with --data-dir.",
-    )
+def _stop_signals() -> tuple[asyncio.Event, asyncio.Event]:
+    """Set by the first signal, and by the second."""
+    stop, stop_now = asyncio.Event(), asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(
+            number, lambda: (stop_now if stop.is_set() else stop).set()
+        )
+    return stop, stop_now
+
+
+async def _drain(services: Services, http: RunningHttp, stop_now: asyncio.Event) -> None:
+    """Continues to serve, while load balancers notice that they should send requests elsewhere."""
+    services.health.stop()
+    http.drain()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(services.settings.drain_seconds):
+            await wait_for_first(http.task, stop_now)
 
 
 @contextmanager
@@ -145,6 +176,9 @@ async def _wait_for_services(settings: ServerSettings, blobs: Blobs, wait: Start
     """Waits for those of other machines; the embedded PostgreSQL starts with the server."""
     if (database_url := settings.database_url) is not None:
         await wait.until_available("PostgreSQL", lambda: check_address(database_url))
+    if (direct_url := settings.database_direct_url) is not None:
+        source = "POTLUCK_DATABASE_DIRECT_URL"
+        await wait.until_available("PostgreSQL", lambda: check_address(direct_url, source))
     if settings.blobs_url is not None:
         await wait.until_available("the object store", blobs.check)
     if (redis_url := settings.redis_url) is not None:
@@ -160,6 +194,7 @@ async def _wait_for_services(settings: ServerSettings, blobs: Blobs, wait: Start
 async def _services(
     settings: ServerSettings, blobs: Blobs, port: int, tls: Tls | None
 ) -> AsyncIterator[Services]:
+    destinations = await asyncio.to_thread(AlertDestinations, settings.alert_urls)
     async with AsyncExitStack() as stack:
         wheel = asyncio.create_task(
             asyncio.to_thread(build_own_wheel)
@@ -169,10 +204,16 @@ async def _services(
             url = await stack.enter_async_context(
                 embedded_postgres(settings.data_directory / "postgres")
             )
-        await migrate(url)
+        await migrate(settings.database_direct_url or url, settings.migration_lock_seconds)
+        metrics = ServerMetrics()
         database = await Database.connect(
-            url, settings.database_connections, settings.idle_transaction_seconds
+            url,
+            settings.database_connections,
+            settings.idle_transaction_seconds,
+            is_pooled=settings.database_pooler is not None,
+            observer=metrics.database if settings.metrics else None,
         )
+        metrics.database.watch(database)
         stack.push_async_callback(database.close)
         live = await _live(settings)
         stack.push_async_callback(live.close)
@@ -193,22 +234,14 @@ async def _services(
             outward=outward,
             instance=secrets.token_hex(8),
             stopping=asyncio.Event(),
+            requests=RequestTally(
+                settings.alert_window_seconds, slow_seconds=settings.alert_latency_seconds
+            ),
+            alert_destinations=destinations,
+            metrics=metrics,
+            caches=await stack.enter_async_context(open_caches(live, settings)),
             wheel=await wheel,
         )
-
-
-@asynccontextmanager
-async def _blobs(settings: ServerSettings) -> AsyncIterator[Blobs]:
-    if settings.blobs_url is None:
-        yield DirectoryBlobs(settings.data_directory / "blobs")
-        return
-    from potluck.blobs.object_store import ObjectStoreBlobs  # a large import that few servers need
-
-    store = ObjectStoreBlobs(settings.blobs_url, settings.data_directory / "spool")
-    try:
-        yield store
-    finally:
-        store.close()
 
 
 async def _live(settings: ServerSettings) -> Live:
@@ -232,7 +265,7 @@ async def _background(duty: Any) -> AsyncIterator[None]:
 @asynccontextmanager
 async def _http(
     services: Services, listener: socket.socket, tls: Tls | None
-) -> AsyncIterator[asyncio.Task[None]]:
+) -> AsyncIterator[RunningHttp]:
     async def end_waits() -> None:
         """Ends long polls and streams now, before their timeout."""
         services.stopping.set()
@@ -240,6 +273,9 @@ async def _http(
 
     settings = services.settings
     app = cast(ASGI3Application, make_app(services))
+    if settings.metrics:
+        app = RequestMetrics(app, services.metrics)
+    app = RequestContext(app, services.requests)
     seconds = settings.shutdown_seconds
     async with http_server(
         app, listener, settings, tls, seconds, services.clock.now, end_waits

@@ -3,7 +3,7 @@
 It is assembled from the installed package (a wheel or a checkout) and needs no build tools. The
 same code gives the same bytes on every machine: names are sorted, times are fixed, and nothing is
 compressed, since compressors differ. The version ends with a hash of the content, such as
-0.1.0+h3f2a9c0b71d4: installers skip a package that is present in the same version, and a pool's
+0.2.0+h3f2a9c0b71d4: installers skip a package that is present in the same version, and a pool's
 code may change between releases.
 """
 
@@ -30,7 +30,20 @@ _NAME: Final = "potluck"
 _TAG: Final = "py3-none-any"
 # Only these file types belong to the package; other files of a checkout stay out.
 _SUFFIXES: Final = frozenset(
-    (".cl", ".css", ".html", ".js", ".mako", ".py", ".sql", ".svg", ".toml", ".typed")
+    (
+        ".cl",
+        ".css",
+        ".html",
+        ".js",
+        ".json",
+        ".mako",
+        ".py",
+        ".sql",
+        ".svg",
+        ".toml",
+        ".typed",
+        ".vy",
+    )
 )
 _WHEEL: Final = f"Wheel-Version: 1.0\nGenerator: potluck\nRoot-Is-Purelib: true\nTag: {_TAG}\n"
 _ZIP_EPOCH: Final = (1980, 1, 1, 0, 0, 0)  # the earliest time that a zip can store

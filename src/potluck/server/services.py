@@ -6,14 +6,18 @@ from msgspec import Struct, field
 
 from potluck.blobs.interface import Blobs
 from potluck.live.interface import Live
+from potluck.server.alerts.destinations import AlertDestinations
+from potluck.server.caches import Caches
 from potluck.server.contract_wallet import ContractWallets
 from potluck.server.database_clock import DatabaseClock
 from potluck.server.derived_keys import Keys
 from potluck.server.egress.types import EgressSender
 from potluck.server.health import HealthRecord
+from potluck.server.metrics.metrics import ServerMetrics
 from potluck.server.package_wheel import OwnWheel
 from potluck.server.rate_limiter import Limiter
 from potluck.server.recently_seen import RecentlySeen
+from potluck.server.request_tally import RequestTally
 from potluck.server.settings import ServerSettings
 from potluck.server.upload_assembly import Assemblies
 from potluck.store.database import Database
@@ -38,4 +42,8 @@ class Services(Struct, frozen=True):
     health: HealthRecord = field(default_factory=HealthRecord)  # as the last check found it
     assemblies: Assemblies = field(default_factory=Assemblies)  # uploads being assembled
     recently_seen: RecentlySeen = field(default_factory=RecentlySeen)
+    requests: RequestTally = field(default_factory=RequestTally)  # of the last minutes
+    alert_destinations: AlertDestinations = field(default_factory=AlertDestinations)
+    metrics: ServerMetrics = field(default_factory=ServerMetrics)
+    caches: Caches = field(default_factory=Caches)  # keep nothing unless they are opened
     wheel: OwnWheel | None = None  # of the running code, for clients to install

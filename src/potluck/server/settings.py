@@ -7,21 +7,24 @@ that tests can use tenths of a second.
 import os
 from collections.abc import Mapping, Set
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from msgspec import Meta
 from msgspec.structs import replace
 
+from potluck.decide.charges import SettleTimes
 from potluck.local import settings
 from potluck.local.data_directory import part_directory
+from potluck.local.log import LogLevel, LogStyle
 from potluck.model.account import Registration
 from potluck.model.bounded_types import SmallCount
 from potluck.model.error import BadSettings, InvalidInput
+from potluck.model.hours import parse_hours
 from potluck.model.task import HEARTBEATS_OF_SILENCE, Priority
+from potluck.server.alerts.settings import AlertSettings
 from potluck.server.egress.allow_list import read_allowed
 from potluck.server.http import exposure
-from potluck.server.http.settings import HttpSettings
 from potluck.wire.routes import DEFAULT_PORT
 from potluck.wire.signing.address import checksummed
 
@@ -29,7 +32,7 @@ Duration = Annotated[float, Meta(gt=0, le=86_400)]
 Lifetime = Annotated[float, Meta(gt=0, le=10 * 366 * 86_400)]
 
 
-class ServerSettings(HttpSettings, frozen=True, kw_only=True):
+class ServerSettings(AlertSettings, frozen=True, kw_only=True):
     data_directory: Path
     host: str = "127.0.0.1"  # the address to listen on; any but loopback needs TLS or a proxy
     port: Annotated[int, Meta(ge=0, le=65_535)] = DEFAULT_PORT  # the port; 0: any free port
@@ -44,11 +47,18 @@ class ServerSettings(HttpSettings, frozen=True, kw_only=True):
     chain_rpc_urls: Mapping[int, str] = {}
 
     database_url: str | None = None  # your own PostgreSQL, version 15 or later
+    # `transaction` if that is the address of PgBouncer in transaction mode. See
+    # [scaling.md](scaling.md#pgbouncer).
+    database_pooler: Literal["transaction"] | None = None
+    # The address of PostgreSQL itself, for migrations, if that is the address of a pooler.
+    database_direct_url: str | None = None
     # The encryption keys, the current one first. Only a variable; there is no option.
     encryption_key: str | None = None
     encryption_key_file: Path | None = None  # a file that contains them
     encryption_key_command: str | None = None  # a command that prints them
-    redis_url: str | None = None  # Redis or Valkey, for several instances
+    # Redis or Valkey, for several instances; `redis+sentinel://…` asks Sentinels for the primary.
+    # See [scaling.md](scaling.md#redis-sentinel).
+    redis_url: str | None = None
     # An object store for files and logs: `s3://…`, `gs://…`, `az://…`, `file://…`; required for
     # several instances. See [below](#files).
     blobs_url: str | None = None
@@ -60,9 +70,20 @@ class ServerSettings(HttpSettings, frozen=True, kw_only=True):
     # How long a starting server waits for each of PostgreSQL, Redis and the object store if it does
     # not answer yet; 0: not at all. Then it ends; without Redis it starts, more slowly.
     start_wait_seconds: Annotated[float, Meta(ge=0, le=86_400)] = 120.0
+    # How long a migration waits for a table that requests use. Then it lets the requests that queue
+    # behind it pass, and tries again.
+    migration_lock_seconds: Duration = 3.0
     # PostgreSQL ends a transaction that is idle for this time; less than `POTLUCK_LEADER_SECONDS`,
     # so that a stalled leader does not delay the next one.
     idle_transaction_seconds: Duration = 3.0
+
+    # `auto`: readable lines in a terminal, else JSON; or `json`, or `text`.
+    log_style: LogStyle = LogStyle.AUTO
+    # `debug`, `info`, `warning` or `error`. `debug` has a line for each step of each task.
+    log_level: LogLevel = LogLevel.INFO
+    # Sends errors to Sentry; needs `potluck[sentry]`. Only a variable, since it contains a key.
+    sentry_dsn: str | None = None
+    error_log_seconds: Duration = 5.0  # how often errors are stored for `potluck admin errors`
 
     lease_seconds: Duration = 90.0  # how long a lease is valid without a heartbeat
     # How often a provider sends a heartbeat; less than `POTLUCK_LEASE_SECONDS` and
@@ -152,6 +173,21 @@ class ServerSettings(HttpSettings, frozen=True, kw_only=True):
     # How long the delivery log is kept (7 days).
     keep_deliveries_seconds: Lifetime = 7 * 86_400.0
 
+    # How long an instance keeps what it knows of a caller if it does not hear of a change, of which
+    # other instances tell it through Redis. Operations that change rights always read the database.
+    # Zero keeps nothing.
+    caller_cache_seconds: Annotated[float, Meta(ge=0, le=2)] = 2.0
+    # The same for the numbers of the whole pool.
+    pool_cache_seconds: Annotated[float, Meta(ge=0, le=60)] = 1.0
+
+    # The operator's part of each reward, in hundredths of a percent.
+    fee_basis_points: Annotated[int, Meta(ge=0, le=10_000)] = 0
+    # How often an attempt that has a price is charged while it runs.
+    settle_seconds: Duration = 300.0
+    settle_poll_seconds: Duration = 5.0  # how often the leader looks for such attempts
+    # How long a task has for its last checkpoint when its account's credit runs out; held for it.
+    checkpoint_seconds: Duration = 60.0
+
     health_seconds: Duration = 1.0  # how often `/readyz` is updated, and the clock is compared
     storage_check_seconds: Duration = 30.0  # how often the disk and the object store are checked
     # With less free space in the data directory than this, `/readyz` and the log warn.
@@ -159,6 +195,10 @@ class ServerSettings(HttpSettings, frozen=True, kw_only=True):
     # If this machine's clock differs from the database's by more than this, `/readyz` and the log
     # warn. Instances agree nevertheless: they use the database's time.
     clock_skew_seconds: Duration = 5.0
+
+    metrics: bool = True  # measure requests and statements, and serve `/metrics`
+    # How often the leader counts the queue, nodes, devices and the ledger for `/metrics`.
+    metrics_seconds: Duration = 15.0
 
     leader_seconds: Duration = 4.0  # how long leadership is valid without renewal
     leader_renew_seconds: Duration = 1.0  # how often it is renewed
@@ -170,6 +210,8 @@ class ServerSettings(HttpSettings, frozen=True, kw_only=True):
     # How often the leader checks the invariants of a sample of nodes, attempts and accounts; a
     # violation is logged as an error.
     watch_seconds: Duration = 60.0
+    # How often the sum of all entries of the ledger is checked, which reads all of them.
+    ledger_check_seconds: Duration = 3_600.0
     # How often the leader's complete memory is compared with the database.
     sweep_seconds: Duration = 60.0
     # How long an instance waits for the leader to explain why a task waits.
@@ -192,12 +234,26 @@ class ServerSettings(HttpSettings, frozen=True, kw_only=True):
     )
 
     max_body_bytes: Annotated[int, Meta(ge=1024)] = 2**20  # the largest request body
-    shutdown_seconds: Duration = 10.0  # how long open requests may take at shutdown
+    # How long a stopping server continues to serve, and `/readyz` says `stopping`, so that load
+    # balancers send requests elsewhere. The default is 0 if only this machine can reach the server.
+    drain_seconds: Annotated[float, Meta(ge=0, le=300)] = 3.0
+    # How long open requests may take after that; long polls and streams end at once.
+    shutdown_seconds: Duration = 5.0
+
+    @property
+    def is_private(self) -> bool:
+        """Whether only this machine can reach the server, as far as it knows."""
+        is_behind = self.public_url is not None or bool(self.behind_proxy)
+        return exposure.is_loopback(self.host) and not is_behind
 
     @property
     def least_silence_seconds(self) -> float:
         """The shortest time without heartbeats that means anything."""
         return HEARTBEATS_OF_SILENCE * self.heartbeat_seconds
+
+    @property
+    def settle_times(self) -> SettleTimes:
+        return SettleTimes(self.settle_seconds, self.checkpoint_seconds)
 
 
 def read_settings(
@@ -213,8 +269,10 @@ def read_settings(
         {"data_directory": "--data-dir"},
     )
     read_allowed(chosen.webhook_allow)
+    _check_hours(chosen.alert_quiet_hours)
     exposure.check(chosen.host, chosen, chosen.public_url)
     _check_times(chosen)
+    _check_database(chosen)
     explicit = {
         name for name in ServerSettings.__struct_fields__ if _is_explicit(name, options, variables)
     }
@@ -223,7 +281,10 @@ def read_settings(
         operator=_operator(chosen.operator),
         public_url=_public_url(chosen.public_url),
         registration=_registration(chosen, explicit),
-        address_requests_per_second=_address_rate(chosen, explicit),
+        address_requests_per_second=_unless_private(
+            "address_requests_per_second", chosen, explicit
+        ),
+        drain_seconds=_unless_private("drain_seconds", chosen, explicit),
     )
 
 
@@ -251,6 +312,23 @@ def _check_times(chosen: ServerSettings) -> None:
                 f" POTLUCK_{longer.upper()} is {seconds[1]:g}: {consequence}.",
                 "Make the first much shorter than the second.",
             )
+
+
+def _check_database(chosen: ServerSettings) -> None:
+    """Rejects what only your own PostgreSQL can have."""
+    for name in ("database_pooler", "database_direct_url"):
+        if getattr(chosen, name) is not None and chosen.database_url is None:
+            raise BadSettings(
+                f"POTLUCK_{name.upper()} is set, but --database-url is not.",
+                "Give the address of the pooler as POTLUCK_DATABASE_URL.",
+            )
+
+
+def _check_hours(hours: str) -> None:
+    try:
+        parse_hours(hours, "POTLUCK_ALERT_QUIET_HOURS")
+    except InvalidInput as error:
+        raise BadSettings(error.detail, error.hint) from error
 
 
 def _operator(address: str | None) -> str | None:
@@ -284,14 +362,11 @@ def _registration(chosen: ServerSettings, explicit: Set[str]) -> Registration:
     """Open on a server private to its machine; invite-only elsewhere."""
     if "registration" in explicit:
         return chosen.registration
-    return Registration.OPEN if _is_private(chosen) else Registration.INVITE
+    return Registration.OPEN if chosen.is_private else Registration.INVITE
 
 
-def _address_rate(chosen: ServerSettings, explicit: Set[str]) -> float:
-    """No limit on a server private to its machine: all callers share one address."""
-    name = "address_requests_per_second"
-    return 0.0 if _is_private(chosen) and name not in explicit else getattr(chosen, name)
-
-
-def _is_private(chosen: ServerSettings) -> bool:
-    return exposure.is_loopback(chosen.host) and chosen.public_url is None
+def _unless_private(name: str, chosen: ServerSettings, explicit: Set[str]) -> float:
+    """Zero on a server private to its machine: all callers share one address, and no load balancer
+    is in front of it."""
+    value: float = getattr(chosen, name)
+    return 0.0 if chosen.is_private and name not in explicit else value

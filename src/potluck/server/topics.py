@@ -10,8 +10,15 @@ from potluck.wire import codec
 SCHEDULE = "schedule"  # a task may have become placeable
 OUTBOX = "outbox"  # there are new events
 WEBHOOKS = "webhooks"  # there may be deliveries to send
+CALLERS = "callers"  # an account, a session or a key has changed
 QUESTIONS = "questions"  # there is a question for the leader
+ALERTS = "alerts"  # there may be messages about alerts to send
 TROUBLE = "trouble"  # present while the scheduler fails
+
+
+def outage(latest_id: int) -> str:
+    """The rate of messages about a database that is away, after this alert about the last time."""
+    return f"outage:{latest_id}"
 
 
 def node(node_id: NodeId) -> str:

@@ -1,8 +1,9 @@
 """Connects to PostgreSQL by the address that an operator has configured.
 
-asyncpg reads the address as libpq does. Two things are done here: `connect_timeout`, which asyncpg
-would send to the server as a setting, and several hosts, which it would try within one timeout, so
-that a host that is switched off uses up the time of the next.
+asyncpg reads the address as libpq does. Three things are done here: `connect_timeout`, which
+asyncpg would send to the server as a setting; several hosts, which it would try within one timeout,
+so that a host that is switched off uses up the time of the next; and among several hosts only one
+that takes writes is used, unless the address says otherwise.
 """
 
 from typing import Any
@@ -12,6 +13,7 @@ import asyncpg
 
 from potluck.model.error import BadSettings
 
+DATABASE_OPTION = "--database-url"
 # A request waits this long for a connection, so by then every host has been tried.
 CONNECT_SECONDS = 10.0
 
@@ -27,16 +29,28 @@ _FORM = (
 )
 
 
-class DatabaseConnector:
-    """Connects to the first host of an address that answers; the next time, to that one first."""
+class _Unreadable(ValueError):
+    """Why an address cannot be read."""
 
-    def __init__(self, url: str) -> None:
-        parts = _split(url)
-        query = _query(parts)
-        self._passwords = _passwords(parts, query)
-        timeout = query.pop("connect_timeout", None)
-        self._urls = _one_url_for_each_host(parts, query)
-        self._seconds = _timeout(timeout, len(self._urls))
+
+class DatabaseConnector:
+    """Connects to the first host of an address that answers; the next time, to that one first.
+
+    `source` is the option or variable that has the address.
+    """
+
+    def __init__(self, url: str, source: str = DATABASE_OPTION) -> None:
+        self.source = source
+        try:
+            parts = _split(url)
+            query = _query(parts)
+            self._passwords = _passwords(parts, query)
+            timeout = query.pop("connect_timeout", None)
+            self._urls = _one_url_for_each_host(parts, query)
+            self._seconds = _timeout(timeout, len(self._urls))
+        except _Unreadable as error:
+            why = f"The address in {source} cannot be read: {error}."
+            raise BadSettings(why, _FORM) from None
 
     async def connect(self, **options: Any) -> "asyncpg.Connection[Any]":
         failure: Exception | None = None
@@ -61,10 +75,6 @@ class DatabaseConnector:
         return text.rstrip(".")
 
 
-def bad_address(why: str) -> BadSettings:
-    return BadSettings(f"The address in --database-url cannot be read: {why}.", _FORM)
-
-
 def _split(url: str) -> SplitResult:
     """Refuses what would be read in another way than it was meant. No part of the address is in a
     sentence: any of them may be a piece of the password.
@@ -72,12 +82,12 @@ def _split(url: str) -> SplitResult:
     try:
         parts = urlsplit(url)
     except ValueError:
-        raise bad_address("it is not a URL") from None
+        raise _Unreadable("it is not a URL") from None
     if parts.scheme not in ("postgresql", "postgres"):
-        raise bad_address("it does not start with postgresql:// or postgres://")
+        raise _Unreadable("it does not start with postgresql:// or postgres://")
     # A special character of the password that is not encoded ends the host part early.
     if parts.netloc.count("@") > 1 or "@" in parts.path + parts.query or parts.fragment:
-        raise bad_address("it has an @ or a # that is not percent-encoded")
+        raise _Unreadable("it has an @ or a # that is not percent-encoded")
     return parts
 
 
@@ -87,7 +97,7 @@ def _query(parts: SplitResult) -> dict[str, str]:
     try:
         return dict(parse_qsl(parts.query, strict_parsing=True))
     except ValueError:
-        raise bad_address("what follows the ? is not a list of name=value, joined by &") from None
+        raise _Unreadable("what follows the ? is not a list of name=value, joined by &") from None
 
 
 def _passwords(parts: SplitResult, query: dict[str, str]) -> list[str]:
@@ -102,10 +112,13 @@ def _one_url_for_each_host(parts: SplitResult, query: dict[str, str]) -> list[st
     ports = [port for port in query.pop("port", "").split(",") if port]
     if ports:
         if len(ports) not in (1, len(hosts)):
-            raise bad_address("it has another number of ports than of hosts")
+            raise _Unreadable("it has another number of ports than of hosts")
         hosts = [(host, ports[min(index, len(ports) - 1)]) for index, (host, _) in enumerate(hosts)]
     if not all(_is_port(port) for _, port in hosts if port):
-        raise bad_address("a port is not a number from 1 to 65535")
+        raise _Unreadable("a port is not a number from 1 to 65535")
+    if len(hosts) > 1:
+        # A standby also answers, and refuses every write.
+        query = {"target_session_attrs": "read-write"} | query
     urls = []
     for host, port in hosts:
         place = {name: value for name, value in (("host", host), ("port", port)) if value}
@@ -125,7 +138,7 @@ def _hosts(before_path: str, in_query: str) -> list[tuple[str, str]]:
         host, bracket, rest = text.rpartition("]")
         name, colon, port = rest.partition(":")
         if (colon and not port) or not (host + bracket + name):
-            raise bad_address("a host or a port is empty")
+            raise _Unreadable("a host or a port is empty")
         hosts.append((unquote(host + bracket + name), unquote(port)))
     return hosts
 
@@ -146,5 +159,5 @@ def _timeout(text: str | None, hosts: int) -> float | None:
     try:
         seconds = int(text)
     except ValueError:
-        raise bad_address("connect_timeout is not a number of seconds") from None
+        raise _Unreadable("connect_timeout is not a number of seconds") from None
     return float(seconds) if seconds > 0 else None

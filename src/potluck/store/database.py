@@ -6,9 +6,10 @@ translated here: what PostgreSQL cannot answer now becomes `Unavailable`.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Any, TypeAlias
+from functools import wraps
+from typing import Any, Protocol, TypeAlias
 
 import asyncpg
 
@@ -34,11 +35,31 @@ NOT_NOW = (
     asyncpg.LockNotAvailableError,
     asyncpg.IdleInTransactionSessionTimeoutError,  # this process was stopped during a transaction
     asyncpg.SerializationError,
+    asyncpg.ReadOnlySQLTransactionError,  # a primary that became a standby
+    asyncpg.InvalidCachedStatementError,  # a newer server has just added columns; works next time
+    asyncpg.OutdatedSchemaCacheError,
 )
+# For cut connections. PgBouncer has the same for the connections of its own.
+_TCP_TIMEOUTS = {
+    "tcp_user_timeout": "10s",
+    "tcp_keepalives_idle": "10s",
+    "tcp_keepalives_interval": "3s",
+    "tcp_keepalives_count": "3",
+}
+# Statements then have no name, and are sent again each time.
+_NO_STATEMENT_CACHE = {"statement_cache_size": 0}
 # Connections for the leader's row and for health checks.
 _RESERVED = 2
 # Duties write every second, so a disk that is still full is noticed again before this time ends.
 _DISK_FULL_SECONDS = 10.0
+
+
+class DatabaseObserver(Protocol):
+    """Learns how long statements and waits for a connection take."""
+
+    def observe_statement(self, text: str, seconds: float) -> None: ...
+
+    def observe_wait(self, seconds: float) -> None: ...
 
 
 class Database:
@@ -48,16 +69,35 @@ class Database:
     other may occupy all others for longer than a term lasts.
     """
 
-    def __init__(self, connections: "asyncpg.Pool[Any]") -> None:
+    def __init__(
+        self,
+        connections: "asyncpg.Pool[Any]",
+        transaction_timeouts: str,
+        observer: DatabaseObserver | None = None,
+    ) -> None:
         self._pool = connections
+        self._transaction_timeouts = transaction_timeouts
+        self._observer = observer
         self._shared = asyncio.Semaphore(connections.get_max_size() - _RESERVED)
         self._disk_full_until = 0.0
 
     @classmethod
     async def connect(
-        cls, url: str, max_connections: int = 16, idle_transaction_seconds: float = 3.0
+        cls,
+        url: str,
+        max_connections: int = 16,
+        idle_transaction_seconds: float = 3.0,
+        is_pooled: bool = False,
+        observer: DatabaseObserver | None = None,
     ) -> "Database":
+        """`is_pooled`: the address is that of PgBouncer in transaction mode.
+
+        Then a session may be another one after each transaction. So nothing is prepared, only what
+        PgBouncer keeps for its clients is sent at the start, and timeouts are set in transactions.
+        """
         connector = DatabaseConnector(url)
+        timeouts = _timeouts(idle_transaction_seconds)
+        at_start = {} if is_pooled else timeouts | _TCP_TIMEOUTS
         try:
             connections = await asyncpg.create_pool(
                 connect=lambda _, **options: connector.connect(**options),
@@ -65,16 +105,14 @@ class Database:
                 max_size=max_connections + _RESERVED,
                 command_timeout=30,
                 init=prepare_connection,
+                connection_class=_connection_class(observer),
                 reset=_skip_reset,
-                server_settings={
-                    "application_name": "potluck",
-                    "timezone": "UTC",
-                    **_timeouts(idle_transaction_seconds),
-                },
+                server_settings={"application_name": "potluck", "timezone": "UTC", **at_start},
+                **(_NO_STATEMENT_CACHE if is_pooled else {}),
             )
         except NOT_NOW as error:
             raise unavailable() from error
-        return cls(connections)
+        return cls(connections, _local(timeouts) if is_pooled else "", observer)
 
     async def close(self) -> None:
         try:
@@ -100,6 +138,8 @@ class Database:
     async def kept_transaction(self) -> AsyncIterator[Connection]:
         """On the reserved connection; only for renewing the leader's row."""
         async with self._connection() as connection, connection.transaction():
+            if self._transaction_timeouts:
+                await connection.execute(self._transaction_timeouts)
             yield connection
 
     @asynccontextmanager
@@ -107,6 +147,16 @@ class Database:
         """On a reserved connection; only for health checks."""
         async with self._connection() as connection:
             yield connection
+
+    @property
+    def size(self) -> int:
+        """The maximum number of connections."""
+        return int(self._pool.get_max_size())
+
+    @property
+    def used(self) -> int:
+        """The number of connections in use."""
+        return int(self._pool.get_size() - self._pool.get_idle_size())
 
     @property
     def is_disk_full(self) -> bool:
@@ -125,12 +175,16 @@ class Database:
             self._shared.release()
 
     async def _wait_for_slot(self) -> None:
+        began = time.monotonic()
         try:
             # In Python 3.11 wait_for may lose a cancellation, and a duty would not end.
             async with asyncio.timeout(10):
                 await self._shared.acquire()
         except TimeoutError as error:
             raise unavailable() from error
+        finally:
+            if self._observer is not None:
+                self._observer.observe_wait(time.monotonic() - began)
 
     @asynccontextmanager
     async def _connection(self) -> AsyncIterator[Connection]:
@@ -141,7 +195,39 @@ class Database:
             self._disk_full_until = time.monotonic() + _DISK_FULL_SECONDS
             raise _disk_full() from error
         except NOT_NOW as error:
+            if isinstance(error, asyncpg.ReadOnlySQLTransactionError):
+                await self._pool.expire_connections()  # the next ones find the new primary
             raise unavailable() from error
+
+
+_OBSERVED = ("execute", "executemany", "fetch", "fetchmany", "fetchrow", "fetchval")
+
+
+def _connection_class(observer: DatabaseObserver | None) -> type[Connection]:
+    """One whose statements are timed, if somebody observes them.
+
+    asyncpg's own query loggers cost several times as much. The arguments are not passed on: some
+    are secrets.
+    """
+    plain: type[Connection] = asyncpg.Connection
+    if observer is None:
+        return plain
+
+    def timed(method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
+        observe = observer.observe_statement
+
+        @wraps(method)
+        async def run(self: Connection, query: str, *arguments: Any, **options: Any) -> Any:
+            began = time.perf_counter()
+            try:
+                return await method(self, query, *arguments, **options)
+            finally:
+                observe(query, time.perf_counter() - began)
+
+        return run
+
+    methods = {name: timed(getattr(plain, name)) for name in _OBSERVED}
+    return type("ObservedConnection", (plain,), {"__slots__": (), **methods})
 
 
 def unavailable() -> Unavailable:
@@ -165,11 +251,15 @@ def _timeouts(idle_transaction_seconds: float) -> dict[str, str]:
     return {
         "idle_in_transaction_session_timeout": str(max(1, round(idle_transaction_seconds * 1000))),
         "lock_timeout": "10s",
-        "tcp_user_timeout": "10s",
-        "tcp_keepalives_idle": "10s",
-        "tcp_keepalives_interval": "3s",
-        "tcp_keepalives_count": "3",
     }
+
+
+def _local(settings: dict[str, str]) -> str:
+    """Sets them until the end of a transaction.
+
+    Not by a query: the isolation level could not be set after one.
+    """
+    return "; ".join(f"SET LOCAL {name} = '{value}'" for name, value in settings.items())
 
 
 async def _skip_reset(_: Connection) -> None:

@@ -13,9 +13,12 @@ _sql = load("health")
 class DatabaseHealth(Struct, frozen=True):
     read_at: datetime
     schema_version: str | None
+    compatible_since: str | None  # the newest migration that a server must know
     leader: str | None  # the instance; None if no term runs
 
 
 async def read(connection: Connection) -> DatabaseHealth:
     row = await connection.fetchrow(*_sql.read())
-    return DatabaseHealth(row["read_at"], row["schema_version"], row["leader"])
+    return DatabaseHealth(
+        row["read_at"], row["schema_version"], row["compatible_since"], row["leader"]
+    )

@@ -89,5 +89,13 @@ def new_delivery_id() -> str:
     return _new_id("delivery")
 
 
+def new_backup_id() -> str:
+    return _new_id("backup")
+
+
+def new_silence_id() -> str:
+    return _new_id("silence")
+
+
 def _new_id(kind: str) -> str:
     return f"{kind}_{ulid(*_source.get()())}"

@@ -2,24 +2,35 @@
 
 A database knows which migrations were applied to it, and the checksum of each. It is changed in one
 transaction, or not at all.
+
+Within a minor version migrations only add, so that servers can be upgraded one after the other: one
+that lacks the newest migrations goes on working with the database, and starts with it.
 """
 
+import asyncio
 import hashlib
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Container, Iterable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import asyncpg
+import structlog
 from msgspec import Struct
 
 from potluck.model.error import BadSettings, StartFailed, Unavailable
-from potluck.store.connector import DatabaseConnector
+from potluck.store.connector import DATABASE_OPTION, DatabaseConnector
 from potluck.store.database import NOT_NOW, Connection, unavailable
 
 OLDEST_POSTGRES = 15
+_LOCK_TRIES = 20
+_LONGEST_PAUSE_SECONDS = 5.0
 # The first with checksums. What earlier ones were when they were applied is not known: many were
 # edited. This one makes all of their forms equal, so it comes before those that are still missing.
 REPAIR = "0016"
+# Servers that know the migrations up to this one work with the schema of this version: later ones
+# only add to it. Raised only together with the minor version; then servers are stopped first.
+COMPATIBLE_SINCE = "0018"
 
 _MIGRATIONS = Path(__file__).parent / "migrations" / "versions"
 # Any constant, the same on every instance.
@@ -28,14 +39,35 @@ _APPLIED = """
 CREATE TABLE applied_migrations (
     number     text COLLATE "C" PRIMARY KEY,
     checksum   bytea NOT NULL CHECK (length(checksum) = 32),
-    applied_at timestamptz NOT NULL DEFAULT now()
+    applied_at timestamptz NOT NULL DEFAULT now(),
+    -- The oldest migration that a server must know to work with this one; NULL for the first ones.
+    compatible_since text COLLATE "C"
 )
 """
-_SET_VERSION = "UPDATE schema_version SET version_num = $1 WHERE version_num <> $1"
+# Also from a database that has no compatibility yet.
+_READ_APPLIED = """
+SELECT number, checksum, to_jsonb(applied) ->> 'compatible_since' AS compatible_since
+FROM applied_migrations AS applied
+"""
+_IS_EMPTY = """
+SELECT NOT EXISTS (
+    SELECT FROM pg_class
+    WHERE relkind = 'r' AND relnamespace = current_schema()::text::regnamespace)
+"""
+_SET_LOCK_TIMEOUT = "SELECT set_config('lock_timeout', $1, true)"
+_SET_VERSION = "UPDATE schema_version SET version_num = $1 WHERE version_num < $1"
+_HAS_COMPATIBILITY = """
+SELECT EXISTS (SELECT FROM pg_attribute
+    WHERE attrelid = 'applied_migrations'::regclass AND attname = 'compatible_since')
+"""
+_ADD_COMPATIBILITY = 'ALTER TABLE applied_migrations ADD COLUMN compatible_since text COLLATE "C"'
+
+log = structlog.get_logger()
 
 
 class Migration(Struct, frozen=True):
     number: str
+    name: str
     text: str
 
     @property
@@ -43,74 +75,171 @@ class Migration(Struct, frozen=True):
         return hashlib.sha256(self.text.encode()).digest()
 
 
+class AppliedMigration(Struct, frozen=True):
+    checksum: bytes
+    compatible_since: str | None = None
+
+
 def read_migrations() -> tuple[Migration, ...]:
     """All that this version has, in their order."""
     files = sorted(_MIGRATIONS.glob("[0-9]*.sql"))
-    return tuple(Migration(file.name.split("_", 1)[0], file.read_text()) for file in files)
+    return tuple(map(_read, files))
 
 
+def _read(file: Path) -> Migration:
+    number, _, name = file.stem.partition("_")
+    return Migration(number, name, file.read_text())
+
+
+# Requests hold locks that a migration needs, and one of them may wait for the migration's.
+_BLOCKED = (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError)
 # An invalid address, an untrusted certificate, a socket of another user: waiting changes nothing.
 _REFUSED = (ValueError, ssl.SSLError, PermissionError, asyncpg.InterfaceError)
 
 
-async def migrate(url: str) -> None:
-    """Safe when several instances start at once."""
-    try:
-        connection = await DatabaseConnector(url).connect()
+async def migrate(url: str, lock_seconds: float = 3.0) -> list[Migration]:
+    """Returns what was applied. Safe when several instances start at once: one applies, and the
+    others wait for it. Safe through PgBouncer too: the lock is the transaction's, and no statement
+    has a name that another session could find in use.
+
+    A statement that changes a table waits for the requests that use it, and further requests wait
+    behind it. So after `lock_seconds` everything is rolled back, they pass, and it tries again.
+    """
+    for attempt in range(_LOCK_TRIES):
+        await asyncio.sleep(min(attempt, _LONGEST_PAUSE_SECONDS))
         try:
-            await _upgrade(connection, read_migrations())
+            async with _connection(url) as connection:
+                return await _upgrade(connection, read_migrations(), lock_seconds)
+        except _BLOCKED:
+            log.warning("a migration waits for a lock", tried=attempt + 1)
+    raise Unavailable(
+        f"The database's schema could not be changed: a transaction holds a lock, {_LOCK_TRIES}"
+        " times in a row.",
+        "End long transactions (pg_stat_activity shows them), and try again.",
+    )
+
+
+async def list_pending(url: str) -> list[Migration]:
+    """Those that `migrate` would apply, in their order."""
+    known = read_migrations()
+    async with _connection(url) as connection, connection.transaction(readonly=True):
+        if await _has_table(connection, "applied_migrations"):
+            applied = await _read_applied(connection)
+            _check(known, applied)
+            return [each for each in known if each.number not in applied]
+        newest = ""
+        if await _has_table(connection, "schema_version"):
+            newest = await connection.fetchval("SELECT max(version_num) FROM schema_version") or ""
+        repair = [each for each in known if each.number == REPAIR] if newest else []
+        return repair + [each for each in known if each.number > newest and each not in repair]
+
+
+@asynccontextmanager
+async def _connection(url: str) -> AsyncIterator[Connection]:
+    try:
+        connection = await DatabaseConnector(url).connect(statement_cache_size=0)
+        try:
+            yield connection
         finally:
             await connection.close()
+    except _BLOCKED:
+        raise
     except NOT_NOW as error:
         raise unavailable() from error
 
 
-async def check_address(url: str) -> None:
+async def _has_table(connection: Connection, name: str) -> bool:
+    return await connection.fetchval("SELECT to_regclass($1)", name) is not None
+
+
+async def check_address(url: str, source: str = DATABASE_OPTION) -> None:
     """Raises Unavailable if the configured database is away or starting, and BadSettings if it
     refuses this address or is too old."""
-    connector = DatabaseConnector(url)
+    connector = DatabaseConnector(url, source)
     try:
         connection = await connector.connect()
     # Not `from error`, which may have the password in it.
     except _REFUSED as error:
-        raise _bad_database(f"cannot be used: {connector.explain(error)}") from None
+        raise _bad_database(source, f"cannot be used: {connector.explain(error)}") from None
     except NOT_NOW as error:
         raise Unavailable(
-            f"The PostgreSQL in --database-url does not answer: {connector.explain(error)}.",
+            f"The PostgreSQL in {source} does not answer: {connector.explain(error)}.",
             "Make sure that it runs, and that host and port are right.",
         ) from None
     except asyncpg.PostgresError as error:
-        raise _bad_database(f"refuses the connection: {connector.explain(error)}") from None
+        raise _bad_database(source, f"refuses the connection: {connector.explain(error)}") from None
     version = connection.get_server_version()
     await connection.close()
     if version.major < OLDEST_POSTGRES:
-        raise _bad_database(f"is version {version.major}; Potluck needs {OLDEST_POSTGRES} or later")
+        needed = f"Potluck needs {OLDEST_POSTGRES} or later"
+        raise _bad_database(source, f"is version {version.major}; {needed}")
 
 
-def _bad_database(why: str) -> BadSettings:
+async def is_empty(connection: Connection) -> bool:
+    """Whether the schema has no table."""
+    found: bool = await connection.fetchval(_IS_EMPTY)
+    return found
+
+
+async def set_aside(connection: Connection, name: str) -> str | None:
+    """Renames the schema, if it has tables, and makes an empty one. Returns its new name."""
+    if await is_empty(connection):
+        return None
+    # The name is ours, and that of the schema is quoted by PostgreSQL.
+    quoted = await connection.fetchval("SELECT quote_ident(current_schema())")
+    await connection.execute(f"ALTER SCHEMA {quoted} RENAME TO {name}")
+    await connection.execute(f"CREATE SCHEMA {quoted}")
+    return name
+
+
+async def install(connection: Connection, numbers: Container[str]) -> None:
+    """Makes the tables in an empty schema, as these migrations left them."""
+    await connection.execute(_APPLIED)
+    chosen = [each for each in read_migrations() if each.number in numbers]
+    await _apply(connection, chosen)
+    await connection.execute(_SET_VERSION, chosen[-1].number)
+
+
+def _bad_database(source: str, why: str) -> BadSettings:
     return BadSettings(
-        f"The PostgreSQL in --database-url {why}.",
+        f"The PostgreSQL in {source} {why}.",
         "Use the form postgresql://user:password@host:5432/potluck, and make sure that it runs.",
     )
 
 
-async def _upgrade(connection: Connection, known: tuple[Migration, ...]) -> None:
+async def _upgrade(
+    connection: Connection, known: tuple[Migration, ...], lock_seconds: float
+) -> list[Migration]:
     async with connection.transaction():
+        # Without a timeout: another instance may be migrating.
         await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
+        await connection.execute(_SET_LOCK_TIMEOUT, f"{lock_seconds * 1000:.0f}ms")
         applied = await _applied(connection, known)
         _check(known, applied)
-        await _apply(connection, [each for each in known if each.number not in applied])
+        missing = [each for each in known if each.number not in applied]
+        await _apply(connection, missing)
         await connection.execute(_SET_VERSION, known[-1].number)
+    return missing
 
 
-async def _applied(connection: Connection, known: tuple[Migration, ...]) -> Mapping[str, bytes]:
-    """The checksums of the migrations that the database has."""
-    if await connection.fetchval("SELECT to_regclass('applied_migrations')") is None:
+async def _applied(
+    connection: Connection, known: tuple[Migration, ...]
+) -> Mapping[str, AppliedMigration]:
+    """The migrations that the database has, by number."""
+    if not await _has_table(connection, "applied_migrations"):
         await connection.execute(_APPLIED)
-        if await connection.fetchval("SELECT to_regclass('schema_version')") is not None:
+        if await _has_table(connection, "schema_version"):
             await _repair(connection, known)
-    rows = await connection.fetch("SELECT number, checksum FROM applied_migrations")
-    return {row["number"]: row["checksum"] for row in rows}
+    elif not await connection.fetchval(_HAS_COMPATIBILITY):
+        await connection.execute(_ADD_COMPATIBILITY)
+    return await _read_applied(connection)
+
+
+async def _read_applied(connection: Connection) -> Mapping[str, AppliedMigration]:
+    rows = await connection.fetch(_READ_APPLIED)
+    return {
+        row["number"]: AppliedMigration(row["checksum"], row["compatible_since"]) for row in rows
+    }
 
 
 async def _repair(connection: Connection, known: tuple[Migration, ...]) -> None:
@@ -121,15 +250,27 @@ async def _repair(connection: Connection, known: tuple[Migration, ...]) -> None:
     await _record(connection, earlier)
 
 
-def _check(known: tuple[Migration, ...], applied: Mapping[str, bytes]) -> None:
-    if newer := sorted(applied.keys() - {each.number for each in known}):
+def is_compatible(newest_known: str, schema_version: str, compatible_since: str | None) -> bool:
+    """Whether a server works with a schema that has migrations which it does not know."""
+    if schema_version <= newest_known:
+        return schema_version == newest_known
+    return compatible_since is not None and compatible_since <= newest_known
+
+
+def _check(known: tuple[Migration, ...], applied: Mapping[str, AppliedMigration]) -> None:
+    newer = sorted(applied.keys() - {each.number for each in known})
+    if any(
+        not is_compatible(known[-1].number, number, applied[number].compatible_since)
+        for number in newer
+    ):
         raise StartFailed(
             f"The database has migration {newer[-1]}, which this version of Potluck does not have:"
-            " a newer version has upgraded the database.",
+            " a newer version has upgraded the database, and changed what this one relies on.",
             "Start the newer version, or restore a backup from before the upgrade.",
         )
     for each in known:
-        if applied.get(each.number, each.checksum) != each.checksum:
+        found = applied.get(each.number)
+        if found is not None and found.checksum != each.checksum:
             raise StartFailed(
                 f"Migration {each.number} in the database differs from the one in this version of"
                 " Potluck.",
@@ -155,6 +296,6 @@ async def _apply(connection: Connection, migrations: Iterable[Migration]) -> Non
 
 async def _record(connection: Connection, migrations: Iterable[Migration]) -> None:
     await connection.executemany(
-        "INSERT INTO applied_migrations (number, checksum) VALUES ($1, $2)",
-        [(each.number, each.checksum) for each in migrations],
+        "INSERT INTO applied_migrations (number, checksum, compatible_since) VALUES ($1, $2, $3)",
+        [(each.number, each.checksum, COMPATIBLE_SINCE) for each in migrations],
     )

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
-_QUERIES = Path(__file__).parent / "queries"
+QUERIES = Path(__file__).parent / "queries"
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 # A parameter outside of comments, strings, quoted names and casts.
 _PARAMETER = re.compile(r"--[^\n]*|'[^']*'|\"[^\"]*\"|::|:([a-z]\w*(?:\[\])?(?:\.[a-z]\w*)*)")
@@ -76,6 +76,14 @@ def load(file: str) -> Queries:
     return Queries({name: compile_query(f"{file}.{name}", source) for name, source in blocks})
 
 
+@cache
+def statement_names() -> dict[str, str]:
+    """The name of each statement, such as `tasks.insert`, by its text."""
+    files = sorted(path.stem for path in QUERIES.glob("*.sql"))
+    queries = [query for file in files for query in load(file).blocks.values()]
+    return {query.text: query.__qualname__ for query in queries}
+
+
 def read_sources(file: str) -> dict[str, str]:
-    pieces = _NAME.split((_QUERIES / f"{file}.sql").read_text())
+    pieces = _NAME.split((QUERIES / f"{file}.sql").read_text())
     return dict(zip(pieces[1::2], pieces[2::2], strict=True))

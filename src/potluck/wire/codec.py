@@ -6,9 +6,12 @@ bytes without escaping.
 
 import json
 import re
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
+from msgspec import NODEFAULT, UNSET, Struct
+from msgspec.structs import FieldInfo
 
 from potluck.model.bounded_types import DECEIVING
 from potluck.model.decode_errors import plain_message
@@ -24,6 +27,54 @@ def encode_json(value: Any) -> bytes:
     except UnicodeEncodeError as error:
         # Python represents bytes of a command line that are not UTF-8 as lone surrogates.
         raise InvalidInput("A text is not valid UTF-8.", "Write it in UTF-8.") from error
+
+
+def encode_request(value: Struct) -> bytes:
+    """Encodes without fields that have their default.
+
+    Servers refuse fields that they do not know. So an earlier one takes the request of a later
+    client as long as it uses nothing new.
+    """
+    return encode_json(_without_defaults(value))
+
+
+def _without_defaults(value: Any) -> Any:
+    if isinstance(value, Struct) and value.__struct_config__.array_like:
+        return _without_last_defaults(value)
+    if isinstance(value, Struct):
+        return _tag(value) | {
+            field.encode_name: _without_defaults(given)
+            for field in _fields(type(value))
+            if (given := getattr(value, field.name)) is not UNSET and not _is_default(field, given)
+        }
+    if isinstance(value, list | tuple):
+        return [_without_defaults(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _without_defaults(item) for name, item in value.items()}
+    return value
+
+
+def _without_last_defaults(value: Struct) -> list[Any]:
+    """For a struct that is a list, where only the end can be omitted."""
+    fields = [*_fields(type(value))]
+    while fields and _is_default(fields[-1], getattr(value, fields[-1].name)):
+        fields.pop()
+    return [_without_defaults(getattr(value, field.name)) for field in fields]
+
+
+_fields = cache(msgspec.structs.fields)
+
+
+def _tag(value: Struct) -> dict[str, Any]:
+    config = value.__struct_config__
+    return {} if config.tag_field is None else {config.tag_field: config.tag}
+
+
+def _is_default(field: FieldInfo, given: object) -> bool:
+    default = field.default
+    if field.default_factory is not NODEFAULT:
+        default = field.default_factory()
+    return type(given) is type(default) and given == default
 
 
 def decode_json(body: bytes | str, kind: type[T]) -> T:

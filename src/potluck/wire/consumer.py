@@ -53,6 +53,8 @@ class AttemptView(Struct, frozen=True):
     usage: Usage | None = None
     charge_micro: int = 0
     items: ItemRange | None = None  # of an array: the granted items
+    is_on_own_node: bool = False  # of the task's account, which pays the charge to itself
+    last_lines: str = ""  # of a failed one: the end of its stderr, and the exception of a function
 
 
 class NodeSilence(Struct, frozen=True):
@@ -102,6 +104,7 @@ class TaskView(Struct, frozen=True):
     kept_until: datetime | None = None  # of values, files and logs; None until the task has ended
     retry_of: TaskId | None = None  # the task that this one retries
     silence: NodeSilence | None = None  # of the node of its live attempt; not for arrays
+    last_lines: str = ""  # of a failed task that is no array: those of its newest attempt
 
 
 class AttemptPage(Struct, frozen=True):
@@ -119,6 +122,7 @@ class FailedItem(Struct, frozen=True):
     reason: EndReason
     exit_code: int | None = None
     detail: str = ""
+    last_lines: str = ""  # the end of what it wrote to stderr, and the exception of a function
 
 
 class FailedItemPage(Struct, frozen=True):

@@ -83,7 +83,7 @@ class NodeExplanation(Struct, frozen=True):
     away: list[AwayDevice] = []
     # Attempts that failed here, while such tasks succeed on nodes of other owners.
     outlier_attempts: int = 0
-    standing: str = ""  # what follows from them, in a sentence
+    reliability: str = ""  # what follows from them, in a sentence
     at: datetime | None = None  # when the scheduler wrote this
 
 

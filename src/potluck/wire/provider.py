@@ -3,9 +3,18 @@
 from typing import Annotated
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from potluck.model.blob import BlobRef, Value
-from potluck.model.bounded_types import END, MOST_DEVICES, Count, LineText, Seconds, SmallCount
+from potluck.model.bounded_types import (
+    END,
+    MOST_DEVICES,
+    Count,
+    LastLines,
+    LineText,
+    Seconds,
+    SmallCount,
+)
 from potluck.model.device import Standing
 from potluck.model.ids import AttemptId, DeviceId, NodeId, NodeIdText, TaskId
 from potluck.model.lease import Lease, LeaseToken
@@ -17,9 +26,7 @@ from potluck.wire.device_challenge import DeviceChallenge
 from potluck.wire.device_status import DeviceStatus
 from potluck.wire.owner_request import Wish
 from potluck.wire.signing.device_statement import DeviceStatement
-
-# Raised for incompatible changes only; additions do not raise it.
-PROTOCOL = 1
+from potluck.wire.version import FIRST_PROTOCOL
 
 DeviceStatuses = Annotated[tuple[DeviceStatus, ...], Meta(max_length=MOST_DEVICES)]
 HeldLeases = Annotated[tuple[Lease, ...], Meta(max_length=10_000)]
@@ -35,7 +42,7 @@ class RegisterNode(Struct, frozen=True, forbid_unknown_fields=True):
     node_id: NodeIdText | None = None
     own_tasks_only: bool = False
     statements: Annotated[tuple[DeviceStatement, ...], Meta(max_length=MOST_DEVICES)] = ()
-    protocol: SmallCount = PROTOCOL
+    protocol: SmallCount = FIRST_PROTOCOL
     contest: bool = False  # contest devices of other wallets; otherwise they are refused
     statuses: DeviceStatuses = ()  # of its devices; without one a device takes work unless paused
     wish: Count = 0  # as in a heartbeat
@@ -90,6 +97,7 @@ class Grant(Struct, frozen=True):
     is_reclaimable: bool = False  # whether the owner's terms allowed stopping it at assignment
     secrets: dict[str, str] = {}  # sent here only; the node keeps them in memory
     checkpoint: BlobRef | None = None  # an archive from an earlier attempt to resume from
+    traceparent: str | None = None  # of its trace, if the task was submitted with one
 
 
 class LeasesGranted(Struct, frozen=True):
@@ -118,6 +126,8 @@ class HeartbeatAnswer(Struct, frozen=True):
     challenges: list[DeviceChallenge] = []
     unbound: list[UnboundDevice] = []
     wishes: list[Wish] = []
+    unfunded: list[AttemptId] = []  # to stop with a checkpoint: the credit for them ran out
+    checkpoint_seconds: float = 60.0  # the time for that
 
 
 class Preparing(
@@ -143,6 +153,7 @@ class Finished(Struct, frozen=True, forbid_unknown_fields=True, tag_field="event
     detail: LineText = ""
     usage: Usage = Usage()
     value: Value | None = None  # of a function: its return value or exception
+    last_lines: LastLines = ""  # what failed code wrote last to stderr, and its exception
 
 
 class ItemOutcome(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
@@ -154,6 +165,7 @@ class ItemOutcome(Struct, frozen=True, forbid_unknown_fields=True, array_like=Tr
     exit_code: Annotated[int, Meta(ge=-255, le=255)] | None = None
     detail: LineText = ""
     error: Annotated[bytes, Meta(max_length=65_536)] = b""  # of a function: its exception
+    last_lines: LastLines = ""  # as in `Finished`
 
 
 class ReturnedItems(Struct, frozen=True, forbid_unknown_fields=True, array_like=True):
@@ -212,3 +224,26 @@ class LogChunk(Struct, frozen=True, forbid_unknown_fields=True):
 
 class LogAppended(Struct, frozen=True):
     next_offset: int
+
+
+def for_earlier_server(message: Struct) -> Struct:
+    """A provider's message without what servers of the last minor version do not know."""
+    match message:
+        case RegisterNode(description=node):
+            sandbox = replace(node.sandbox, takes_stdin=False)
+            return replace(message, description=replace(node, sandbox=sandbox))
+        case Reports(reports=reports):
+            return Reports(tuple(map(_earlier_report, reports)))
+        case _:
+            return message
+
+
+def _earlier_report(report: Report) -> Report:
+    match report:
+        case Finished():
+            return replace(report, last_lines="")
+        case ItemsDone(outcomes=outcomes):
+            earlier = tuple(replace(outcome, last_lines="") for outcome in outcomes)
+            return replace(report, outcomes=earlier)
+        case _:
+            return report

@@ -49,6 +49,7 @@ class TaskResult(Struct, frozen=True):
     reason: EndReason | None = None
     detail: str = ""
     has_more: bool = False  # more results are already available
+    last_lines: str = ""  # of a failed call, as in `AttemptView`
 
 
 class Results(Struct, frozen=True):

@@ -74,7 +74,7 @@ def test_a_variable_that_names_another_server_is_told(
     [
         ({"driver": "none"}, "no sandbox: takes only your own tasks"),
         ({"driver": "runsc", "cpu": "cgroup v2"},
-         "sandbox: runsc, no limit of memory and processes: takes only your own tasks"),
+         "sandbox: runsc, which does not limit memory and processes: takes only your own tasks"),
         ({"driver": "bwrap", "memory": "cgroup v1", "processes": "cgroup v1", "cpu": "cgroup v1"},
          "sandbox: bwrap, limits by cgroup v1"),
         ({"driver": "bwrap", "memory": "rlimits and watchdog", "processes": "watchdog",

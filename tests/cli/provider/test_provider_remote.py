@@ -135,7 +135,7 @@ def test_what_is_wanted_is_sent_as_it_is_said(user: CommandLine, pool: FakeServe
         {"order": "reclaim", "devices": ["GPU-2"]},
     )
     assert "It will finish running tasks" in told(user, "drain", "--node", "attic")
-    assert sent(pool)[2] == {"order": "drain", "devices": []}
+    assert sent(pool)[2] == {"order": "drain"}
 
 
 def test_set_alone_shows_what_the_pool_was_told(user: CommandLine, pool: FakeServer) -> None:

@@ -20,7 +20,7 @@ from potluck.model.blob import BlobRef, NamedFile
 from potluck.model.error import Unavailable
 from potluck.model.ids import AttemptId
 from potluck.model.node import SandboxStrength
-from potluck.model.task import EndReason, TaskRequest, TaskState, WaitingReason
+from potluck.model.task import EndReason, ItemRange, TaskRequest, TaskState, WaitingReason
 from potluck.model.task_spec import ScriptSpec
 from potluck.store.new_ids import new_task_id
 from potluck.wire.consumer import (
@@ -28,13 +28,15 @@ from potluck.wire.consumer import (
     FailedItem,
     FailedItemPage,
     ItemCounts,
+    LogPage,
+    LogPiece,
     NodeSilence,
     TaskPage,
     TaskView,
 )
 from potluck.wire.estimate import Estimate, Outlook
 from potluck.wire.files import TaskFiles
-from tests.cli.command_line import CommandLine
+from tests.cli.command_line import CommandLine, Finished
 from tests.cli.pool_fixture import an_attempt
 from tests.consumer.fake_server import (
     FakeServer,
@@ -111,14 +113,20 @@ def test_a_silent_node_is_shown_with_the_time_of_the_retry(
 def test_a_failure_with_a_known_cause_says_what_to_do(
     user: CommandLine, server: FakeServer, script: Path
 ) -> None:
-    detail = "it ended with exit status 1: ModuleNotFoundError: No module named 'yaml'"
-    end = a_task(TaskState.FAILED, exit_code=1, reason=EndReason.EXIT_STATUS, detail=detail)
+    detail, last = "it ended with exit status 1", "ModuleNotFoundError: No module named 'yaml'"
+    end = a_task(
+        TaskState.FAILED,
+        exit_code=1,
+        reason=EndReason.EXIT_STATUS,
+        detail=detail,
+        last_lines=f"Traceback:\n{last}",
+    )
     plays_a_task(server, end)
     lines = user.run("run", script).stderr.splitlines()
-    assert lines[-2] == f"✗ hello failed: {detail}"
-    assert lines[-1].startswith("Hint: ") and '`# dependencies = ["yaml"]`' in lines[-1]
+    assert lines[-2] == f"✗ hello failed: {detail}: {last}"
+    assert lines[-1].startswith("Hint: ") and '`# dependencies = ["pyyaml"]`' in lines[-1]
     plays_a_task(server, end)
-    assert '["yaml"]' in user.run("run", "--json", script).lines()[-1]["hint"]
+    assert '["pyyaml"]' in user.run("run", "--json", script).lines()[-1]["hint"]
 
 
 def test_a_directory_that_is_not_empty_is_told_before_the_work(
@@ -219,7 +227,8 @@ def test_the_request_says_when_where_and_how_often(
     often = "--array 100 --allow-failures 3 --detach"
     asked = f"{where} {how} {when} {often}".split()
     assert user.run("run", *asked, script).status == 0
-    sent = msgspec.json.decode(server.requests[-1].body, type=TaskRequest)
+    posted = next(each for each in server.requests if each.method == "POST")
+    sent = msgspec.json.decode(posted.body, type=TaskRequest)
     needs = sent.requirements
     assert (needs.device_milli, needs.shares_device) == (250, True)
     assert (needs.device_vendor, needs.compute_capability) == ("NVIDIA", "8.6")
@@ -297,8 +306,9 @@ def test_an_array_ends_with_the_items_that_failed(
         ["ITEM", "TRIES", "WHY"],
         ["0", "1", "exit", "status", "3"],
     ]
-    assert lines[-2] == "… and 5 more"
-    assert lines[-1].endswith("--item 0` shows the output of an item.")
+    assert lines[-3] == "… and 5 more"
+    assert lines[-2].endswith("--item 0` shows the output of an item.")
+    assert lines[-1].endswith("shows what its items wrote, --item N of one of them.")
     server.plays(f"/v1/tasks/{end.id}", says(end))
     server.plays(f"/v1/tasks/{end.id}/items", says(FailedItemPage([again, last])))
     server.plays(f"/v1/tasks/{end.id}/attempts", says(AttemptPage([])))
@@ -313,6 +323,81 @@ def test_an_array_ends_with_the_items_that_failed(
     assert [item["item"] for item in as_json["failed_items"]] == [999]
     followed = user.run("logs", "-f", end.id)
     assert followed.status == 64 and "in parallel" in followed.stderr
+
+
+def test_the_first_failed_item_shows_the_end_of_its_stderr(
+    user: CommandLine, server: FakeServer
+) -> None:
+    task = a_task(
+        TaskState.FAILED, items=ItemCounts(3, 0, 2, 1), reason=EndReason.ITEMS_FAILED, kind="script"
+    )
+    lines = "Traceback:\nModuleNotFoundError: No module named 'yaml'"
+    attempt_id, reason = AttemptId("attempt_1"), EndReason.EXIT_STATUS
+    bad = FailedItem(1, 1, True, attempt_id, reason, 1, "it ended with status 1", lines)
+    server.plays(f"/v1/tasks/{task.id}", says(task))
+    server.plays(f"/v1/tasks/{task.id}/items", says(FailedItemPage([bad])))
+    server.plays(f"/v1/tasks/{task.id}/attempts", says(AttemptPage([])))
+    shown = user.run("result", task.id).stderr
+    assert "it ended with status 1: ModuleNotFoundError: No module named 'yaml'" in shown
+    assert f"The end of item 1's stderr; `potluck logs {task.id[-8:]} --item 1` shows all:" in shown
+    assert "  Traceback:\n" in shown and '["pyyaml"]' in shown
+
+
+def test_an_item_has_a_result_of_its_own(user: CommandLine, server: FakeServer) -> None:
+    task = a_task(
+        TaskState.FAILED, items=ItemCounts(3, 0, 2, 1), reason=EndReason.ITEMS_FAILED, kind="script"
+    )
+    attempt = replace(an_attempt("attic", "L4"), items=ItemRange(0, 3))
+    bad = FailedItem(1, 2, True, attempt.id, EndReason.EXIT_STATUS, 3, "", "no\nluck")
+    pieces = [
+        LogPiece(stream, text)
+        for item in range(3)
+        for stream, text in (("potluck", b"item %d:\n" % item), ("stdout", b"out %d\n" % item))
+    ]
+
+    def result_of(item: int, *options: str) -> Finished:
+        failed = [bad] if item <= 1 else []
+        server.plays(f"/v1/tasks/{task.id}", says(task))
+        server.plays(f"/v1/tasks/{task.id}/items", says(FailedItemPage(failed)))
+        server.plays(f"/v1/tasks/{task.id}/attempts", says(AttemptPage([attempt])))
+        page = LogPage(attempt.id, 0, 6, pieces, complete=True)
+        server.plays(f"/v1/tasks/{task.id}/logs", says(page), says(replace(page, pieces=[])))
+        return user.run("result", task.id, "--item", str(item), *options)
+
+    good = result_of(2)
+    assert (good.status, good.stdout) == (0, b"out 2\n")
+    assert "item   2 of 3\nstate  succeeded\n" in good.stderr
+    failed = result_of(1)
+    assert failed.stdout == b"out 1\n"
+    assert "exit status 3: luck" in failed.stderr and "  no\n  luck\n" in failed.stderr
+    (answer,) = result_of(1, "--json").lines()
+    assert (answer["state"], answer["stdout"], answer["failures"]) == ("failed", "out 1\n", 2)
+    assert "Its items are 0 to 2." in result_of(3).stderr
+    assert result_of(1, "-o", "somewhere").status == 64
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["SCRIPT", "--dry-run", "--epochs"], "--dry-run is"),
+        (["SCRIPT", "--gpu", "--json"], "--gpu, --json are"),
+        (["--", "SCRIPT", "--dry-run"], ""),
+        (["SCRIPT", "-n", "--dry-run=1"], ""),
+    ],
+)
+def test_options_after_the_script_are_the_scripts_with_a_warning(
+    user: CommandLine, server: FakeServer, script: Path, words: list[str], meant: str
+) -> None:
+    plays_a_task(server, a_task(TaskState.SUCCEEDED, exit_code=0))
+    shown = user.run("run", *(str(script) if word == "SCRIPT" else word for word in words))
+    warning = f"potluck: {meant} passed to {script}; options for Potluck go before it."
+    told = " ".join(shown.stderr.split())
+    assert (warning in told) == bool(meant)
+    assert meant or "options for Potluck" not in told
+    (sent,) = [call for call in server.requests if call.method == "POST"]
+    arguments = words[words.index("SCRIPT") + 1 :]
+    spec = msgspec.json.decode(sent.body)["spec"]
+    assert spec["arguments"] == arguments, "nothing is taken from the script"
 
 
 def test_stdin_is_a_script_too(user: CommandLine, server: FakeServer) -> None:

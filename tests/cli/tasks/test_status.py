@@ -15,8 +15,6 @@ from potluck.wire.consumer import (
     AttemptView,
     Explanation,
     ItemCounts,
-    LogPage,
-    LogPiece,
     RetryTask,
     TaskPage,
     TaskView,
@@ -55,7 +53,7 @@ def test_a_task_that_runs(user: CommandLine, server: FakeServer) -> None:
         TaskState.RUNNING,
         created_at=ago(hours=3, seconds=5),
         started_at=ago(hours=2, seconds=20),
-        attempts=[lost, an_attempt(2)],
+        attempts=[lost, an_attempt(2, started_at=ago(minutes=4, seconds=1), is_on_own_node=True)],
         attempt_count=2,
         charge_micro=20_000,
     )
@@ -67,7 +65,8 @@ def test_a_task_that_runs(user: CommandLine, server: FakeServer) -> None:
         "state      running",
         "where      attic (RTX 4090)",
         "submitted  3 h ago",
-        "runs       2 h 0 min, of at most 6 h 0 min",
+        "waited     59 min 45 s",
+        "runs       4 min 1 s (attempt 2), of at most 6 h 0 min",
         "attempts   2; 1 lost on attic (node left)",
         "cost       0.02 credits so far",
         "",
@@ -85,16 +84,11 @@ def test_a_failed_task_shows_the_end_of_its_stderr_and_what_to_do(
         attempts=[an_attempt()],
         attempt_count=1,
         reason=EndReason.EXIT_STATUS,
-        detail="it ended with exit status 1: ModuleNotFoundError: No module named 'yaml'",
+        detail="it ended with exit status 1",
         exit_code=1,
+        last_lines="\n".join(f"line {number}" for number in range(11, 20))
+        + "\n\x1b]52;c;x\x07ModuleNotFoundError: No module named 'yaml'",
     )
-    pieces = [
-        LogPiece("stderr", b"".join(b"line %d\n" % number for number in range(20))),
-        LogPiece("stdout", b"not this\n"),
-        LogPiece("stderr", b"\x1b]52;c;x\x07ModuleNotFoundError: No module named 'yaml'\n"),
-    ]
-    tail = says(LogPage(AttemptId("attempt_1"), 40, 43, pieces, complete=True))
-    server.plays(f"/v1/tasks/{task.id}/logs?offset=-32", tail)
     shown = shown_of(user, server, task).stdout.decode()
     end = task.id[-8:]
     lines = shown.splitlines()
@@ -102,9 +96,35 @@ def test_a_failed_task_shows_the_end_of_its_stderr_and_what_to_do(
     assert lines[at + 1 : at + 10] == [f"  line {number}" for number in range(11, 20)]
     assert lines[at + 10].endswith("ModuleNotFoundError: No module named 'yaml'")
     assert "\x1b" not in shown
-    assert lines[at + 11].startswith("Hint: Declare it") and '["yaml"]' in lines[at + 11]
+    (why,) = (line for line in lines if line.startswith("why "))
+    assert why.endswith("ModuleNotFoundError: No module named 'yaml'")
+    assert lines[at + 11].startswith("Hint: Declare it") and '["pyyaml"]' in lines[at + 11]
     (answer,) = shown_of(user, server, task, "--json").lines()
-    assert answer["stderr_tail"][0] == "line 11" and '["yaml"]' in answer["hint"]
+    assert answer["stderr_tail"][0] == "line 11" and '["pyyaml"]' in answer["hint"]
+
+
+@pytest.mark.parametrize(
+    ("own", "shown"),
+    [
+        ((20_000,), "paid to yourself: your own device has a price, and your balance is the same"),
+        ((5_000, 0), "of which you paid 0.005 credits to yourself (your own device)"),
+        ((), ""),
+    ],
+)
+def test_the_price_of_an_own_device_is_explained(
+    user: CommandLine, server: FakeServer, own: tuple[int, ...], shown: str
+) -> None:
+    attempts = [
+        an_attempt(number, charge_micro=charge, is_on_own_node=True)
+        for number, charge in enumerate(own, 1)
+    ]
+    task = a_task(TaskState.SUCCEEDED, attempts=attempts, charge_micro=20_000)
+    (cost,) = (
+        line
+        for line in shown_of(user, server, task).stdout.decode().splitlines()
+        if line.startswith("cost")
+    )
+    assert cost == ", ".join(filter(None, ("cost       0.02 credits", shown)))
 
 
 def test_a_task_that_waits_says_why_and_until_when(user: CommandLine, server: FakeServer) -> None:

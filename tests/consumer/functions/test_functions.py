@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import traceback
 from collections.abc import Iterator
 from concurrent import futures
 from pathlib import Path
@@ -112,6 +113,29 @@ def test_a_task_that_ended_without_a_result_says_why(node: StandIn, remote: Squa
     node.answers = lambda _, lease: [Finished(lease, EndReason.MEMORY_LIMIT)]
     with pytest.raises(TaskFailed, match=r"failed: .*memory"):
         remote.submit(3).result(30)
+
+
+def test_a_failure_without_an_exception_has_the_end_of_stderr(
+    node: StandIn, remote: Square
+) -> None:
+    lines = "\x1b[2Jloading\nSegmentation fault"
+    killed = "it was killed by SIGSEGV"
+    node.answers = lambda _, lease: [
+        Finished(lease, EndReason.SIGNAL, -11, killed, last_lines=lines)
+    ]
+    with pytest.raises(TaskFailed, match=r"killed by SIGSEGV: Segmentation fault\.") as raised:
+        remote.submit(3).result(30)
+    text = "".join(traceback.format_exception(raised.value))
+    assert "The end of its stderr:\n�[2Jloading\nSegmentation fault\n`potluck logs" in text
+
+
+def test_a_failed_item_without_an_exception_has_the_end_of_its_stderr(
+    node: StandIn, remote: Square
+) -> None:
+    node.answers = fails_items(EndReason.SIGNAL, "it was killed", last_lines="loading\nno luck")
+    (error,) = remote.map([1], return_exceptions=True)
+    assert str(error).endswith("failed: it was killed: no luck.")
+    assert "The end of its stderr:\nloading\nno luck" in error.__notes__
 
 
 def test_a_hostile_pickle_is_never_opened(node: StandIn, remote: Square, tmp_path: Path) -> None:

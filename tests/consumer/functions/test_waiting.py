@@ -15,7 +15,7 @@ from potluck.model.lease import Lease
 from potluck.model.task import TaskState
 from potluck.wire.provider import Grant, LogChunk, PackedLogPiece, Report
 from tests.consumer.stand_in import StandIn, gives
-from tests.processes import ServerProcess
+from tests.processes import ServerProcess, await_true
 
 NONE = b"\xc0"
 
@@ -50,7 +50,8 @@ def test_a_timeout_cancels_the_task_and_says_why_it_waits(
 ) -> None:
     future = remote.submit()
     task_id = future.task_id
-    with pytest.raises(TimeoutError, match=rf"it is cancelled: call \({task_id}\): queued"):
+    await_true(lambda: client.tasks.get(task_id).waiting, "the scheduler says why it waits")
+    with pytest.raises(TimeoutError, match=rf"it is cancelled: call \({task_id}\): queued: ."):
         future.result(0.01)
     assert future.cancelled() and potluck.flush(30)
     assert state_of(client, task_id) is TaskState.CANCELLED
@@ -60,7 +61,9 @@ def test_a_timeout_of_a_map_cancels_the_rest(client: Potluck) -> None:
     mapped = potluck.task(client=client)(str).map([1, 2])
     assert potluck.flush(30)
     (task_id,) = mapped.task_ids
-    with pytest.raises(TimeoutError, match=rf"the rest is cancelled: str \({task_id}\): queued"):
+    await_true(lambda: client.tasks.get(task_id).waiting, "the scheduler says why it waits")
+    reason = rf"the rest is cancelled: str \({task_id}\): queued: ."
+    with pytest.raises(TimeoutError, match=reason):
         mapped.next(0.01)
     assert potluck.flush(30)
     assert state_of(client, task_id) is TaskState.CANCELLED

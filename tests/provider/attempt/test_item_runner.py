@@ -141,6 +141,8 @@ async def test_each_item_meets_its_own_walls(driver: Driver, tmp_path: Path) -> 
     assert 'item 7:\nTraceback (most recent call last):\n  File "script.py", line ' in text
     assert "ValueError: seven" in text
     assert by_item[7].detail == "it ended with exit status 1"
+    assert by_item[7].last_lines.endswith("\nValueError: seven")
+    assert {by_item[item].last_lines for item in (0, 1, 4)} == {""}, "nobody else's"
     assert by_item[1].detail == "it ended with exit status 3", "it wrote nothing"
     assert "item 0:" not in text, "who says nothing has no line"
 

@@ -106,3 +106,20 @@ def test_what_may_be_the_beginning_of_a_secret_is_not_settled(
         said.find(each, len(said) - unsettled) == len(said) - unsettled for each in secrets
     ), "it stands in the middle of one that is there"
     assert unsettled >= longest
+
+
+async def test_the_last_lines_are_of_stderr_and_tell_no_secret() -> None:
+    masked = MaskedLog(Noted(), Mask(SECRETS))
+    await masked.write("stderr", b"".join(b"line %d\n" % number for number in range(20)))
+    await masked.write("stdout", b"not this\n")
+    await masked.write("stderr", b"  1 %\r 99 %\r100 %\r\n\nboom: swordfish, sword")
+    lines = masked.last_lines("ValueError: it").splitlines()
+    assert lines == [f"line {n}" for n in range(13, 20)] + [
+        "100 %",
+        "boom: ***, sword",
+        "ValueError: it",
+    ]
+    await masked.write("stderr", b"x" * 100_000)
+    assert len(masked.last_lines()) == 1_000
+    await masked.begin_item(2)
+    assert masked.last_lines() == ""

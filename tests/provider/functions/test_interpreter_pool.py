@@ -120,12 +120,15 @@ def behave(manner: str) -> Any:  # noqa: C901, a list of manners
 
 async def test_a_call_gives_its_value_and_the_next_one_finds_it_warm(shop: Shop) -> None:
     first = await shop.run(call_of(count))
+    cold = _started()
     second = await shop.run(call_of(count))
+    warm = _started()
     sums = await shop.run(call_of(add, 1, 2))
 
     assert first.ended.reason is EndReason.COMPLETED
     assert (first.value[0], first.value[1], second.value[1]) == (second.value[0], 1, 2)
     assert sums.value == 3
+    assert cold and warm == cold, "the second starts no process"
     assert any(isinstance(event, CodeStarted) for event in shop.told)
 
 
@@ -188,7 +191,7 @@ async def test_what_is_raised_tells_no_secret(walled: Shop) -> None:
 
     assert called.ended.detail == "ValueError: 401 for https://there/?key=***"
     assert called.value["message"] == "401 for https://there/?key=***"
-    assert mapped.failed[0].detail == called.ended.detail
+    assert mapped.failed[0].last_lines == called.ended.detail
     assert not [each for each in (called.ended.value, mapped.failed[0]) if "horse" in str(each)]
 
 
@@ -560,9 +563,13 @@ def _sandboxes() -> set[int]:
 
 
 def _bwraps() -> set[int]:
-    ours = psutil.Process().children(recursive=True)
+    return {pid for pid, name in _started().items() if name == "bwrap"}
+
+
+def _started() -> dict[int, str]:
+    """The processes that this one and those below it have started, and their names."""
     names = {}
-    for each in ours:
+    for each in psutil.Process().children(recursive=True):
         with suppress(psutil.NoSuchProcess):  # it has just ended
             names[each.pid] = each.name()
-    return {pid for pid, name in names.items() if name == "bwrap"}
+    return names

@@ -4,6 +4,7 @@ import asyncio
 import os
 import pickle
 import socket
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +27,7 @@ from potluck.wire import plain_values
 from potluck.wire.plain_values import decode
 from potluck.wire.provider import ItemsDone
 from tests.provider.fake_server import FakeServer
-from tests.provider.functions.warm_calls import LIMITS, Shop, items_of
+from tests.provider.functions.warm_calls import LIMITS, Shop, call_of, items_of
 from tests.provider.test_daemon import providing
 
 pytestmark = pytest.mark.usefixtures("by_value")
@@ -140,7 +141,7 @@ async def test_what_keeps_a_function_from_being_loaded_is_told_whole_once(walled
     short = decode(ran.failed[7].error)
     assert short["type"] == "ValueError" and short["message"].startswith("no no")
     assert {one.detail for one in ran.failed.values()} == {ran.failed[0].detail}
-    assert ran.failed[0].detail.startswith("ValueError: no no")
+    assert ran.failed[0].last_lines.startswith("ValueError: no no")
 
 
 def hundred_kilobytes(_: int) -> bytes:
@@ -210,3 +211,39 @@ def test_an_item_that_was_told_is_answered_before_the_next_begins() -> None:
         assert told == HEADER.pack(b"A", AT.size) + AT.pack(7)
         assert answered[:1] == b"V"
         assert ANSWER.unpack_from(answered, HEADER.size)[2] == 7
+
+
+def complains(item: int) -> int:
+    print(f"item {item} complains", file=sys.stderr)
+    if item == 2:
+        raise ValueError("two")
+    if item == 3:
+        os._exit(7)
+    return item
+
+
+async def test_a_failed_item_has_the_end_of_its_own_stderr(walled: Shop) -> None:
+    ran = await walled.run(items_of(complains, range(6)))
+    assert sorted(ran.returned) == [0, 1, 4, 5]
+    assert ran.failed[2].last_lines == "item 2 complains\nValueError: two"
+    assert ran.failed[2].detail == "", "it is in the clear in the database"
+    assert decode(ran.failed[2].error)["stderr"] == "item 2 complains\n"
+    assert ran.failed[3].last_lines == "item 3 complains", "once, though it ran twice"
+
+
+def leaves_new_files(item: int) -> int:
+    Path("same.pt").write_text(f"{item}")
+    Path(f"own-{item}.txt").write_text("not kept")
+    if item == 1:
+        raise ValueError("after it was written")
+    return item
+
+
+async def test_new_files_that_match_are_kept_of_a_call_and_of_each_item(walled: Shop) -> None:
+    limits = replace(LIMITS, keep=("*.pt",))
+    ran = await walled.run(items_of(leaves_new_files, range(3), limits=limits))
+    assert sorted(ran.returned) == [0, 2]
+    assert sorted(ran.files) == ["0/same.pt", "1/same.pt", "2/same.pt"]
+    for number in (5, 6):  # in the same warm interpreter
+        called = await walled.run(replace(call_of(leaves_new_files, number), limits=limits))
+        assert called.files == ["same.pt"]

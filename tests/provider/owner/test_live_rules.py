@@ -351,8 +351,8 @@ async def test_told_wakes_who_waits_for_it() -> None:
     await asyncio.sleep(0)
     told.change()
     assert not known.done()
-    told.heard(1)
+    told.acknowledge(1)
     await known
     assert not told.is_known
-    told.heard(2)
+    told.acknowledge(2)
     assert told.is_known

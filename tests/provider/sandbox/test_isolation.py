@@ -3,6 +3,7 @@
 import json
 import os
 import socket
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from potluck.provider.sandbox.bubblewrap.launch import make_launch_command
-from potluck.provider.sandbox.bubblewrap.root_filesystem import Python
+from potluck.provider.sandbox.bubblewrap.root_filesystem import Python, find_pythons
 from potluck.provider.sandbox.driver import PYTHON, Mount
 from tests.ordinary_user import NOBODY
 from tests.provider.sandbox.conftest import PYTHON_IS_MOUNTED, SECRET, Host, confinement
@@ -51,6 +52,22 @@ def test_no_file_of_the_host_is_there(host: Host, planted: list[str]) -> None:
     repository = str(Path(__file__))
     answer = host.python(SEARCH % [*places, *files, *planted, repository])
     assert answer.stdout == b"[]\n"
+
+
+def test_packages_of_the_host_cannot_be_imported_unless_a_program_of_it_runs(host: Host) -> None:
+    packages = find_pythons(Path(sys.base_prefix))[0].packages
+    here = [Path(path) for path in packages if Path(path).is_dir()]
+    listed = {str(path): sorted(each.name for each in path.iterdir()) for path in here}
+    program = (
+        f"import os, site; shown = {{path: sorted(os.listdir(path)) for path in {list(packages)}}};"
+        " print([path for path in site.getsitepackages() if path not in shown and"
+        " os.path.isdir(path)], shown)"
+    )
+    command = (PYTHON, "-c", program)
+    nothing: dict[str, list[str]] = {path: [] for path in packages}
+    assert host.run(command=command).stdout.decode() == f"[] {nothing}\n"
+    shown = host.run(command=command, shows_packages=True).stdout.decode()
+    assert PYTHON_IS_MOUNTED or shown == f"[] {listed}\n"
 
 
 def test_the_root_holds_what_was_put_there(host: Host) -> None:

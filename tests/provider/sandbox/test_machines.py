@@ -117,3 +117,11 @@ def _python_in(home: Path, as_root: bool) -> Path:
         os.chown(home, nobody, nobody)
     assert home.stat().st_mode & 0o077 == 0
     return home
+
+
+def test_packages_of_an_interpreter_elsewhere_are_known_by_their_place_inside(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "lib" / "python3.12" / "site-packages" / "numpy").mkdir(parents=True)
+    (python,) = find_pythons(tmp_path)
+    assert python.packages[-1] == "/opt/python/lib/python3.12/site-packages"

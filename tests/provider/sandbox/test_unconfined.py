@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -109,3 +110,14 @@ def test_a_killed_provider_leaves_a_family_and_reap_ends_it() -> None:
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(leader, signal.SIGKILL)
+
+
+def test_without_mounts_an_empty_environment_hides_the_packages_of_the_system(
+    open_host: Host,
+) -> None:
+    program = "import site, os; print([p for p in site.getsitepackages() if os.path.isdir(p)])"
+    assert open_host.run(command=(PYTHON, "-c", program)).stdout == b"[]\n"
+    shown = open_host.run(
+        command=(PYTHON, "-c", "import sys; print(sys.prefix)"), shows_packages=True
+    )
+    assert shown.stdout.decode().strip() == sys.base_prefix

@@ -382,7 +382,7 @@ async def test_that_a_device_is_closed_is_heard_before_that_it_was_wanted_back(
         async with during(sender.run()):
             await asyncio.sleep(0.1)
             assert not server.reports
-            news.heard(news.changes)
+            news.acknowledge(news.changes)
             await until(provider.heard(FinishAccepted(lease.attempt_id)))
 
 

@@ -3,8 +3,13 @@
 import json
 from typing import Any
 
+import msgspec
+
+from potluck.cli.admin.status_text import status_lines
+from potluck.cli.terminal.screen import Tone
 from potluck.wire.admin import PoolTask
-from tests.processes import Api, ServerProcess
+from potluck.wire.status import PoolStatus
+from tests.processes import Api, ServerProcess, await_true
 from tests.server.api.test_accounts import signed_in, status
 
 
@@ -80,3 +85,30 @@ def test_an_admin_sees_whose_tasks_there_are_and_not_what_they_are(server: Serve
     assert operator.get("/v1/pool/tasks?kind=dance")["status"] == 400
     assert operator.get("/v1/pool/tasks?account=nobody")["status"] == 404
     assert ann.get("/v1/pool/tasks")["status"] == 403
+
+
+def test_the_status_has_the_whole_pool_and_is_for_admins(server: ServerProcess) -> None:
+    operator, (ann, _) = server.client(), signed_in(server, "curious")
+    assert status(ann, "GET", "/v1/status") == 403
+    ann.submit("print(1)", requirements={"cores": 1000})
+
+    def look() -> dict[str, Any]:
+        shown: dict[str, Any] = operator.get("/v1/status")
+        is_ready = shown["readiness"]["status"] == "ok"  # as of the last check
+        return shown if shown["queue"] and is_ready else {}
+
+    shown = await_true(look, "the leader tells why tasks wait")
+    assert shown["waiting_tasks"] == sum(each["tasks"] for each in shown["queue"]) >= 1
+    assert shown["oldest_waiting_at"]
+    (instance,) = shown["instances"]
+    assert instance["is_leader"] and instance["id"] == shown["readiness"]["instance"]
+    assert shown["ledger_sum_micro"] == 0 and shown["backup"] == {"is_running": False} | {
+        "latest_at": None,
+        "size_bytes": None,
+        "missing_blobs": None,
+    }
+    lines = dict(status_lines(msgspec.convert(shown, PoolStatus)))
+    assert lines["ledger"][0].text == "sums to zero" and "leads" in lines["instances"][0].text
+    assert lines["backup"][0].tone is Tone.BAD, "there is none"
+    firing = msgspec.convert({**shown, "firing_alerts": {"BackupTooOld": 1}}, PoolStatus)
+    assert dict(status_lines(firing))["alerts"][0].text == "1 firing: BackupTooOld"

@@ -25,6 +25,8 @@ EXEMPT = {
     "message": "must equal a text that the server can make itself",
     "origin": "must equal one of the server's own",
     "scopes": "must equal the one scope of node keys",
+    "last_lines": "the end of its task's log; clients make it printable, like the log",
+    "ItemOutcome": "the same, of an item; its fields have no names",
 }
 
 

@@ -27,6 +27,8 @@ BOUNDED = {
     "ledger_summary": "366 days",
     "earnings": "days, nodes and devices",
     "get_webhook": "kinds of events",
+    "list_errors": "a thousand groups",
+    "pool_status": "instances, and kinds of figures",
 }
 
 

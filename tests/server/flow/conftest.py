@@ -52,6 +52,7 @@ def settings(tmp_path: Path, **changes: Any) -> ServerSettings:
             "poll_seconds": 0.2,
             "back_off_first_seconds": 0.0,
             "back_off_longest_seconds": 0.0,
+            "settle_seconds": 86_400.0,  # nothing is charged before its end
             **changes,
         },
     )

@@ -175,7 +175,9 @@ class Pool:
 
     async def task(self, task_id: TaskId) -> TaskView:
         async with self.services.database.transaction() as connection:
-            return task_stream.add_pause_reason(await tasks.get(connection, task_id, self.alice))
+            return task_stream.add_pause_reason(
+                await tasks.get(connection, self.services.vault, task_id, self.alice)
+            )
 
     async def started(self, **changes: Any) -> tuple[NodeId, Grant]:
         """One node and one task that runs on it."""

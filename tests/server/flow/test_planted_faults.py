@@ -52,9 +52,10 @@ async def _ends_once(pool: Pool) -> None:
         vault: Vault,
         changed: Sequence[AttemptChange],
         told: Sequence[Event],
+        slice_seconds: float,
     ) -> None:
         written.append(changed)
-        await honest(connection, vault, changed, told)
+        await honest(connection, vault, changed, told, slice_seconds)
 
     node_id, grant = await pool.started()
     with pytest.MonkeyPatch.context() as patch:
@@ -62,7 +63,7 @@ async def _ends_once(pool: Pool) -> None:
         assert await pool.report(node_id, done(grant)) == ["accepted"]
     async with pool.services.database.transaction() as connection:
         for changed in written:
-            await honest(connection, pool.services.vault, changed, ())
+            await honest(connection, pool.services.vault, changed, (), 300.0)
     await pool.check()
 
 
@@ -158,7 +159,7 @@ PLANTED_FAULTS = {
         test_terms.test_nothing_is_taken_back_on_a_sick_device, "leases", "adopt",
         "AND availability <> 'sick'"),
     "no lock on the task": PlantedFault(
-        _locks_its_task, clause="ORDER BY tasks.id FOR UPDATE", function="lock_attempts"),
+        _locks_its_task, clause="ORDER BY tasks.id FOR UPDATE", function="lock_attempts_to_settle"),
 }  # fmt: skip
 
 

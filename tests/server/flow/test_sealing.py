@@ -145,8 +145,9 @@ async def test_a_server_starts_with_the_key_of_its_database_or_not_at_all(filed:
     kept = key_file(filed).path.read_bytes()
 
     key_file(filed).path.unlink()
-    with pytest.raises(BadSettings, match="its key file"):
+    with pytest.raises(BadSettings, match="its key file") as caught:
         await open_vault(settings, database)
+    assert "only if it is encrypted" in str(caught.value.hint)
     assert not key_file(filed).exists(), "no new key was made for what an old one sealed"
 
     key_file(filed).put([new_key()])

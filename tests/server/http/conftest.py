@@ -19,13 +19,13 @@ EDGE = {
 }
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def edge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     with WholeServerProcess(tmp_path_factory.mktemp("edge"), 0, **EDGE) as server:
         yield server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     secured = {**EDGE, "POTLUCK_TLS": "auto"}
     with WholeServerProcess(tmp_path_factory.mktemp("secure"), 0, **secured) as server:

@@ -32,24 +32,25 @@ class Raw:
         self, server: ServerProcess, handshake: bool = True, source: str = "127.0.0.1"
     ) -> None:
         self._received = b""
+        self._sent_at = time.monotonic()
         place = ("127.0.0.1", server.port)
         self.socket = socket.create_connection(place, PATIENCE_SECONDS, (source, 0))
         if handshake and server.url.startswith("https"):
             self.socket = context_for(server).wrap_socket(self.socket, server_hostname="127.0.0.1")
 
     def send(self, data: bytes) -> None:
+        self._sent_at = time.monotonic()
         self.socket.sendall(data)
 
     def closed_after(self, seconds: float = PATIENCE_SECONDS) -> float:
-        """How long it took the server to hang up without a word."""
-        began = time.monotonic()
+        """How long after the last word to it the server hung up, without a word of its own."""
         self.socket.settimeout(seconds)
         try:
             said = self.socket.recv(4096)
         except (ConnectionResetError, ssl.SSLError):
             said = b""
         assert said == b"", f"it answered: {said!r}"
-        return time.monotonic() - began
+        return time.monotonic() - self._sent_at
 
     def answer(self) -> Answer:
         """The next one, whole."""

@@ -79,8 +79,12 @@ def test_what_is_no_network_is_refused(text: str) -> None:
 
 
 def test_somebody_from_elsewhere_is_cut_off_at_once(tmp_path: Path) -> None:
-    with behind("10.0.0.0/8", tmp_path) as server, Raw(server, handshake=False) as stranger:
-        assert stranger.closed_after() < 0.3, "before any of its times is over"
+    patient = {name: "60" for name in EDGE if name.endswith("_SECONDS") and "PER" not in name}
+    with (
+        behind("10.0.0.0/8", tmp_path, **patient) as server,
+        Raw(server, handshake=False) as stranger,
+    ):
+        assert stranger.closed_after() < 15, "before any of its times is over"
 
 
 def test_a_proxy_is_served_and_believed(tmp_path: Path) -> None:

@@ -21,6 +21,9 @@ _KIND_TEXTS = {
     EntryKind.CHARGE: ("spent on", Tone.WAITING),
     EntryKind.REWARD: ("earned by", Tone.GOOD),
     EntryKind.REFUND: ("refunded from", Tone.FAINT),
+    EntryKind.RELEASE: ("paid out for", Tone.GOOD),
+    EntryKind.REVERSAL: ("returned for lost work of", Tone.FAINT),
+    EntryKind.FEE: ("fee of the operator for", Tone.WAITING),
 }
 
 

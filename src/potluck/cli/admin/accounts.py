@@ -1,20 +1,18 @@
 """`potluck admin accounts`, `roles`, `label`, `suspend`, `resume`, `grant` and `take`."""
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from potluck.cli.admin.change import ACCOUNT, change
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.terminal.screen import Screen, Tone
 from potluck.cli.terminal.table import Cell, TableColumn, drop_empty_columns, show_table
 from potluck.model.account import Role
-from potluck.model.error import InvalidInput, NotFound
+from potluck.model.error import InvalidInput
 from potluck.model.units import parse_credits, show_age, show_amount, show_credits
 from potluck.wire.identity import AccountView
-
-if TYPE_CHECKING:
-    from potluck.consumer import Potluck
 
 AccountArgument = Annotated[
     str,
@@ -50,15 +48,16 @@ def set_roles(
     json: JsonOption = False,
 ) -> None:
     """Set all roles of an account, including admin."""
-    screen = Screen(json)
     new_roles = _parse_roles(roles)
-    with connect(server) as potluck:
-        account_id = find_account(potluck, account)
-        potluck.admin.set_roles(account_id, new_roles)
-    if json:
-        screen.emit({"account_id": account_id, "roles": new_roles})
-    else:
-        screen.out.line(f"{account} is now: {', '.join(new_roles) or 'none'}.")
+    change(
+        ACCOUNT,
+        account,
+        lambda admin, account_id: admin.set_roles(account_id, new_roles),
+        {"roles": new_roles},
+        f"{account} is now: {', '.join(new_roles) or 'none'}.",
+        server,
+        json,
+    )
 
 
 def suspend(
@@ -68,26 +67,28 @@ def suspend(
     json: JsonOption = False,
 ) -> None:
     """Suspend an account from its next request on: tasks are cancelled, machines leave."""
-    screen = Screen(json)
-    with connect(server) as potluck:
-        account_id = find_account(potluck, account)
-        potluck.admin.suspend(account_id, reason)
-    if json:
-        screen.emit({"account_id": account_id, "suspended": True})
-    else:
-        screen.out.line(f"Suspended {account}. Undo with `potluck admin resume`.")
+    change(
+        ACCOUNT,
+        account,
+        lambda admin, account_id: admin.suspend(account_id, reason),
+        {"suspended": True},
+        f"Suspended {account}. Undo with `potluck admin resume`.",
+        server,
+        json,
+    )
 
 
 def resume(account: AccountArgument, server: ServerOption = None, json: JsonOption = False) -> None:
     """End the suspension of an account."""
-    screen = Screen(json)
-    with connect(server) as potluck:
-        account_id = find_account(potluck, account)
-        potluck.admin.resume(account_id)
-    if json:
-        screen.emit({"account_id": account_id, "suspended": False})
-    else:
-        screen.out.line(f"{account} is no longer suspended.")
+    change(
+        ACCOUNT,
+        account,
+        lambda admin, account_id: admin.resume(account_id),
+        {"suspended": False},
+        f"{account} is no longer suspended.",
+        server,
+        json,
+    )
 
 
 def grant(
@@ -99,15 +100,16 @@ def grant(
     json: JsonOption = False,
 ) -> None:
     """Grant credits to an account."""
-    screen = Screen(json)
     amount_micro = parse_credits(amount, "CREDITS")
-    with connect(server) as potluck:
-        account_id = find_account(potluck, account)
-        potluck.admin.grant(account_id, amount_micro)
-    if json:
-        screen.emit({"account_id": account_id, "amount_micro": amount_micro})
-    else:
-        screen.out.line(f"Granted {show_amount(amount_micro)} to {account}.")
+    change(
+        ACCOUNT,
+        account,
+        lambda admin, account_id: admin.grant(account_id, amount_micro),
+        {"amount_micro": amount_micro},
+        f"Granted {show_amount(amount_micro)} to {account}.",
+        server,
+        json,
+    )
 
 
 def take(
@@ -120,15 +122,16 @@ def take(
     json: JsonOption = False,
 ) -> None:
     """Take credits back from an account, at most what it has available."""
-    screen = Screen(json)
     amount_micro = parse_credits(amount, "CREDITS")
-    with connect(server) as potluck:
-        account_id = find_account(potluck, account)
-        potluck.admin.take(account_id, amount_micro, reason)
-    if json:
-        screen.emit({"account_id": account_id, "amount_micro": -amount_micro})
-    else:
-        screen.out.line(f"Took {show_amount(amount_micro)} from {account}.")
+    change(
+        ACCOUNT,
+        account,
+        lambda admin, account_id: admin.take(account_id, amount_micro, reason),
+        {"amount_micro": -amount_micro},
+        f"Took {show_amount(amount_micro)} from {account}.",
+        server,
+        json,
+    )
 
 
 def label(
@@ -138,27 +141,15 @@ def label(
     json: JsonOption = False,
 ) -> None:
     """Name an account for admins; its label works in place of its wallet."""
-    screen = Screen(json)
-    with connect(server) as potluck:
-        account_id = find_account(potluck, account)
-        potluck.admin.set_label(account_id, text)
-    if json:
-        screen.emit({"account_id": account_id, "label": text})
-    else:
-        screen.out.line(f"{account} is now labelled {text}." if text else "Removed the label.")
-
-
-def find_account(potluck: "Potluck", name: str) -> str:
-    """The id of an account, given its id, its wallet or its label."""
-    return name if name.startswith("account_") else find_account_view(potluck, name).id
-
-
-def find_account_view(potluck: "Potluck", name: str) -> AccountView:
-    lowered = name.strip().lower()
-    for account in potluck.admin.accounts():
-        if lowered and lowered in (account.id, account.address.lower(), account.label.lower()):
-            return account
-    raise NotFound(f"There is no account {name!r} here.", "`potluck admin accounts` lists them.")
+    change(
+        ACCOUNT,
+        account,
+        lambda admin, account_id: admin.set_label(account_id, text),
+        {"label": text},
+        f"{account} is now labelled {text}." if text else "Removed the label.",
+        server,
+        json,
+    )
 
 
 def _parse_roles(words: list[str]) -> list[Role]:

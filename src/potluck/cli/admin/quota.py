@@ -6,7 +6,8 @@ import typer
 from msgspec import ValidationError, convert
 from msgspec.structs import replace
 
-from potluck.cli.admin.accounts import AccountArgument, find_account_view
+from potluck.cli.admin.accounts import AccountArgument
+from potluck.cli.admin.change import find_account_view
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.terminal.screen import Screen
 from potluck.model.account import Quota

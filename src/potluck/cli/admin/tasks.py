@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from potluck.cli.admin.accounts import find_account
-from potluck.cli.options import JsonOption, ServerOption, connect
+from potluck.cli.admin.change import find_account
+from potluck.cli.options import JsonOption, LimitOption, ServerOption, connect
 from potluck.cli.tasks.task_text import TONES
 from potluck.cli.terminal.screen import Screen
 from potluck.cli.terminal.table import Cell, TableColumn, drop_empty_columns, show_table
@@ -32,9 +32,7 @@ def tasks(
     until: Annotated[
         str | None, typer.Option(metavar="TIME", help="Submitted before this time.")
     ] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, max=10_000, help="Show at most N, the newest.")
-    ] = 20,
+    limit: LimitOption = 20,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:

@@ -85,10 +85,8 @@ def check_strangers(name: str, found: str, report: SandboxReport, needed: str) -
     """Warns if tasks of other accounts are not accepted, because a limit is missing."""
     if report.is_safe_for_strangers:
         return passed(name, found, needed)
-    missing = " and ".join(report.unlimited)
-    return warned(
-        name, f"{found}: {_OWN_ONLY}, because it does not limit {missing}", needed, _fix(report)
-    )
+    why = f"{found}: {_OWN_ONLY}, because it {report.weakness}"
+    return warned(name, why, needed, _fix(report))
 
 
 def _fix(report: SandboxReport) -> str:

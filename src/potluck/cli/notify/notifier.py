@@ -14,10 +14,10 @@ from typing import Annotated
 import typer
 from msgspec import Struct
 
-from potluck.cli.notify.apprise import open_apprise_channel
 from potluck.cli.notify.desktop import open_desktop_channel
 from potluck.cli.tasks.task_text import summarize_task
 from potluck.cli.terminal.screen import Screen, Tone, printable
+from potluck.local.apprise_service import open_apprise_service
 from potluck.model.error import InvalidInput
 from potluck.model.task import TaskState
 from potluck.wire.consumer import TaskView
@@ -64,6 +64,9 @@ class Notifier:
             summarize_task(task, datetime.now(UTC)),
             task.state is TaskState.SUCCEEDED,
         )
+        self.send(notice, screen)
+
+    def send(self, notice: Notice, screen: Screen) -> None:
         for send in self._channels:
             failure = send(notice, screen)
             if failure and not screen.json:
@@ -84,12 +87,22 @@ def _channel(name: str) -> Channel:
     if name == "desktop":
         return open_desktop_channel()
     if "://" in name:
-        return open_apprise_channel(name)
+        return _open_apprise_channel(name)
     # The value is not repeated: it may be a mistyped secret.
     raise InvalidInput(
         "--notify has an unknown value.",
         "Use bell, desktop, none, or an apprise URL such as ntfy://TOPIC.",
     )
+
+
+def _open_apprise_channel(url: str) -> Channel:
+    send_notice = open_apprise_service(url, "--notify")
+
+    def send(notice: Notice, _: Screen) -> str:
+        is_sent = send_notice(notice.title, notice.text, notice.is_good)
+        return "" if is_sent else "the notice to your --notify URL could not be sent"
+
+    return send
 
 
 _BELL = "\a"

@@ -314,8 +314,8 @@ def describe_offer(registered: dict[str, Any]) -> list[str]:
     ]
     sandbox = convert(registered["sandbox"], SandboxReport)
     if not sandbox.is_safe_for_strangers:
-        missing = f"{sandbox.driver}, no limit of {' and '.join(sandbox.unlimited)}"
-        text = "no sandbox" if sandbox.driver == "none" else f"sandbox: {missing}"
+        weak = f"sandbox: {sandbox.driver}, which {sandbox.weakness}"
+        text = "no sandbox" if sandbox.driver == "none" else weak
         return [*devices, f"{text}: takes only your own tasks"]
     names = " and ".join((sandbox.memory, sandbox.processes, sandbox.cpu)).split(" and ")
     mechanisms = [name for name in dict.fromkeys(names) if name != "none"]

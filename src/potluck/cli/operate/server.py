@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from potluck import __version__
 from potluck.cli.options import DataDirOption, JsonOption, expand_option_groups
 from potluck.cli.terminal.screen import Screen
 from potluck.local.optional_dependency import server_part_missing
@@ -70,7 +71,10 @@ def server(options: ServerOptions, json: JsonOption = False) -> None:
 
 
 def _serve(options: Mapping[str, Any], screen: Screen, json: bool) -> None:
-    from potluck.local.log import configure_logs
+    from potluck.local.error_tally import ErrorTally
+    from potluck.local.log import ErrorObserver, configure_logs
+    from potluck.local.sentry import open_sentry
+    from potluck.local.tracing import start_tracing, stop_tracing
 
     try:
         import uvloop
@@ -79,8 +83,12 @@ def _serve(options: Mapping[str, Any], screen: Screen, json: bool) -> None:
         from potluck.server.settings import read_settings
     except ImportError as error:
         raise server_part_missing(error.name) from error
-    configure_logs()
     settings = read_settings(options)
+    errors = ErrorTally()
+    observers: list[ErrorObserver] = [errors.note]
+    if settings.sentry_dsn is not None:
+        observers.append(open_sentry(settings.sentry_dsn, "POTLUCK_SENTRY_DSN", __version__))
+    configure_logs(settings.log_level, settings.log_style, observers)
 
     def on_ready(running: "RunningServer") -> None:
         if json:
@@ -92,7 +100,11 @@ def _serve(options: Mapping[str, Any], screen: Screen, json: bool) -> None:
         if json:
             screen.emit({"event": "waiting", "service": service, "detail": detail})
 
-    uvloop.run(serve(settings, on_ready, on_waiting))
+    start_tracing("server")
+    try:
+        uvloop.run(serve(settings, on_ready, on_waiting, errors))
+    finally:
+        stop_tracing()
     if json:
         screen.emit({"event": "stopped"})
 

@@ -91,8 +91,8 @@ def _show(
 
 def _show_scheduler(pane: Pane, explanation: NodeExplanation, are_devices_shown: bool) -> None:
     pane.prose(printable(explanation.sentence), Tone.STRONG)
-    if explanation.standing:
-        pane.prose(printable(explanation.standing), Tone.WAITING)
+    if explanation.reliability:
+        pane.prose(printable(explanation.reliability), Tone.WAITING)
     for away in () if are_devices_shown else explanation.away:
         why = away.why or away.availability.replace("_", " ")
         pane.prose(printable(f"{away.model}: {why}"), first="  ", rest="  ")

@@ -27,10 +27,7 @@ def own_tasks_only_sentence(sandbox: SandboxReport, tasks: str = "tasks") -> str
         return ""
     if sandbox.driver == "none":
         return _NO_SANDBOX
-    missing = " and ".join(sandbox.unlimited)
-    return (
-        f"Its sandbox ({sandbox.driver}) does not limit {missing}: it takes your own {tasks} only."
-    )
+    return f"Its sandbox ({sandbox.driver}) {sandbox.weakness}: it takes your own {tasks} only."
 
 
 class DeviceShown(Struct, frozen=True):

@@ -101,6 +101,9 @@ class RunningOptions:
             "--unsafe-no-sandbox", help="Run without isolation, and take only your own tasks."
         ),
     ] = False
+    metrics_port: Annotated[
+        int | None, typer.Option(metavar="PORT", help="Serve metrics for Prometheus on 127.0.0.1.")
+    ] = None
 
     def settings(self) -> dict[str, Any]:
         environments, silence = self.environments, self.stop_after_silence
@@ -112,6 +115,7 @@ class RunningOptions:
             "stop_after_silence_seconds": silence
             and parse_seconds(silence, "--stop-after-silence"),
             "unsafe_no_sandbox": self.unsafe_no_sandbox or None,
+            "metrics_port": self.metrics_port,
         }
 
 
@@ -146,7 +150,6 @@ def provide(
     json: JsonOption = False,
 ) -> None:
     """Offer this machine's devices to the pool, until Ctrl-C."""
-    import logging
 
     from potluck.consumer.http.connect import connect_anonymously, pin_ca
     from potluck.consumer.identity.profile import choose_url
@@ -167,8 +170,8 @@ def provide(
             wallet.authorise, wallet.browser, wallet.invite, wallet.key_file, machine_name
         )
         ensure_authorised(screen, line, settings.data_directory, signing)
-    # Warnings about this machine only; announcements report on tasks.
-    configure_logs(logging.WARNING)
+    # By default warnings about this machine only; announcements report on tasks.
+    configure_logs(settings.log_level, settings.log_style)
     run_provider(settings, make_announcer(screen))
 
 

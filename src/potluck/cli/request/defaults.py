@@ -44,7 +44,10 @@ class SendingCommand(Command):
         names = {option.name for option in self.params}
         used = [row for row in _defaults(typed) if _name(row) in names and not _is_overridden(row)]
         _check_server(used, typed)
-        _warn_of_aliases(aliases, used, is_json="--json" in args)
+        screen = Screen("--json" in args)
+        _warn_of_aliases(aliases, used, screen)
+        if "--" not in args:  # the user has said where the options end
+            self._warn_of_options_after_script(typed, screen)
         if typed.get("env"):  # variables add up, and the last one of a name wins
             args = [*_variables(used), *args]
         ctx.meta[_META] = [row for row in used if row.key == "env" or not typed.get(_name(row))]
@@ -60,6 +63,18 @@ class SendingCommand(Command):
             return None, []
         aliases = [option.opts[0] for option in order if option.opts[0] in _ALIASES]
         return None if typed.get("help") else dict(typed), aliases
+
+    def _warn_of_options_after_script(self, typed: dict[str, Any], screen: Screen) -> None:
+        """The script gets everything after it, also what was meant for us."""
+        own = {name for option in self.params for name in option.opts if name.startswith("--")}
+        meant = [word for word in dict.fromkeys(typed.get("arguments") or ()) if word in own]
+        if meant:
+            options = f"{', '.join(meant)} {'is' if len(meant) == 1 else 'are'}"
+            script = printable(typed["script"])
+            screen.err.prose(
+                f"potluck: {options} passed to {script}; options for Potluck go before it.",
+                Tone.WAITING,
+            )
 
 
 def get_used_defaults(context: typer.Context) -> list[Default]:
@@ -84,11 +99,11 @@ def _defaults(typed: dict[str, Any]) -> Iterator[Default]:
             yield default
 
 
-def _warn_of_aliases(typed: list[str], used: list[Default], is_json: bool) -> None:
+def _warn_of_aliases(typed: list[str], used: list[Default], screen: Screen) -> None:
     hints = [alias_hint(alias, _ALIASES[alias]) for alias in dict.fromkeys(typed)]
     hints += [f"{row.where}: {alias_hint(row.alias, row.key)}" for row in used if row.alias]
     for hint in hints:
-        Screen(is_json).err.prose(f"potluck: {hint}", Tone.WAITING)
+        screen.err.prose(f"potluck: {hint}", Tone.WAITING)
 
 
 def _name(default: Default) -> str:

@@ -39,7 +39,7 @@ def read_function_value(potluck: "Potluck", task: TaskView) -> FunctionValue | N
     is_call = task.kind == TaskKind.FUNCTION and task.items is None
     if not is_call or task.state not in (TaskState.SUCCEEDED, TaskState.FAILED):
         return None
-    pieces = potluck.results.told(task.id).pieces
+    pieces = potluck.results.raw(task.id).pieces
     if not pieces:
         return None
     (piece,) = pieces
@@ -58,6 +58,10 @@ def _value(data: bytes) -> FunctionValue:
         value = plain_values.decode(data)
     except plain_values.PlainError:
         return FunctionValue(text="a pickle, which only the calling program opens")
+    return describe_value(value)
+
+
+def describe_value(value: object) -> FunctionValue:
     try:
         shown = printable(repr(value))
     except ValueError:  # Python refuses to print numbers of thousands of digits

@@ -107,7 +107,9 @@ def _selected(
     item: int | None,
     selection: LineSelection,
 ) -> Iterator[LogPage]:
-    pages = log_pages(potluck, task.id, attempt) if item is None else _of_item(potluck, task, item)
+    pages = (
+        log_pages(potluck, task.id, attempt) if item is None else item_pages(potluck, task, item)
+    )
     return select_lines(pages, LineSelector(selection)) if selection else pages
 
 
@@ -160,7 +162,7 @@ def _refuse_array(task: TaskView) -> None:
         )
 
 
-def _of_item(potluck: "Potluck", task: TaskView, item: int) -> Iterator[LogPage]:
+def item_pages(potluck: "Potluck", task: TaskView, item: int) -> Iterator[LogPage]:
     """The output of this item, from the newest attempt that ran it."""
     if task.items is None:
         raise InvalidInput(

@@ -18,7 +18,7 @@ from potluck.cli.options import (
     parse_directory,
 )
 from potluck.cli.results.collect_items import ItemCollector, numbered_items
-from potluck.cli.results.failure import explain_failed_items, read_failure
+from potluck.cli.results.failure import explain_failed_items, explain_failure
 from potluck.cli.results.fetch import (
     FetchedFiles,
     OutputDirectory,
@@ -30,24 +30,27 @@ from potluck.cli.results.fetch import (
     written_bytes,
 )
 from potluck.cli.results.function_value import FunctionValue, read_function_value
+from potluck.cli.results.item_result import show_item
 from potluck.cli.results.logs import log_pages
 from potluck.cli.results.output import write_stdout
 from potluck.cli.results.usage import show_usage
 from potluck.cli.tasks.items import describe_counts, iter_failed_items, show_failed
 from potluck.cli.tasks.resolve_task import resolve_task_to_read, short_id
 from potluck.cli.tasks.task_text import (
+    describe_cost,
     describe_place,
     describe_reason,
     describe_stage,
     duration_seconds,
     last_attempt,
+    waited_seconds,
 )
 from potluck.cli.terminal.key_values import show_key_values
 from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.local.media_size import PICTURES, TABLES, media_type
-from potluck.model.error import Conflict
+from potluck.model.error import Conflict, InvalidInput
 from potluck.model.terms import TaskKind
-from potluck.model.units import show_amount, show_count, show_seconds
+from potluck.model.units import show_count, show_seconds
 from potluck.wire.consumer import OUTPUT_REMARK, TaskView
 from potluck.wire.files import TaskFiles
 
@@ -68,6 +71,10 @@ def result(
             help="Download its files into this directory; of an array, also the items' output.",
         ),
     ] = None,
+    item: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="Show only item N of an array, and what it wrote."),
+    ] = None,
     overwrite: OverwriteOption = False,
     notify: NotifyOption = None,
     raw: RawOption = False,
@@ -85,25 +92,39 @@ def result(
     at_the_end = build_notifier(notify if wait else None)
     screen = Screen(json, raw)
     results = output_directory(output, overwrite)
+    if item is not None and results is not None:
+        raise InvalidInput(
+            "-o downloads the files of all items.",
+            f"Omit --item {item}: its files are in DIR/{item}.",
+        )
     with connect(server) as potluck:
         task_id = resolve_task_to_read(potluck, task, screen)
         view = potluck.tasks.wait(task_id) if wait else _finished(potluck, task_id)
         at_the_end.tell(view, screen)
-        collector = _collector(view, results)
-        fetched = None if results is None else _fetch(potluck, view, results, collector, screen)
-        files = fetched.listing if fetched else _listed(potluck, view, screen)
-        value = read_function_value(potluck, view)
-        is_cleared = _is_cleared(potluck, view)
-        failure = read_failure(potluck, view)
-        failed = list(iter_failed_items(potluck, view.id)) if view.items else []
-        if not json:
-            _show_facts(screen.err, _facts(view, files, is_cleared), value)
-            if failed:  # stdout is free if there is no output of items
-                show_failed(screen.err if collector else screen.out, failed, len(failed))
-                explain_failed_items(screen.err, view.id, failed)
-            failure.show(screen.err, view)
-        shown = _show_output(potluck, view, None if is_cleared else collector, screen)
-    if json:
+        if item is not None:
+            show_item(potluck, view, item, screen)
+        else:
+            _show_task(potluck, view, results, screen)
+
+
+def _show_task(
+    potluck: "Potluck", view: TaskView, results: OutputDirectory | None, screen: Screen
+) -> None:
+    collector = _collector(view, results)
+    fetched = None if results is None else _fetch(potluck, view, results, collector, screen)
+    files = fetched.listing if fetched else _listed(potluck, view, screen)
+    value = read_function_value(potluck, view)
+    is_cleared = _is_cleared(potluck, view)
+    failure = explain_failure(view)
+    failed = list(iter_failed_items(potluck, view.id)) if view.items else []
+    if not screen.json:
+        _show_facts(screen.err, _facts(view, files, is_cleared), value)
+        if failed:  # stdout is free if there is no output of items
+            show_failed(screen.err if collector else screen.out, failed, len(failed))
+            explain_failed_items(screen.err, view.id, failed)
+        failure.show(screen.err, view)
+    shown = _show_output(potluck, view, None if is_cleared else collector, screen)
+    if screen.json:
         returned = {} if value is None else value.for_programs()
         saved = {} if fetched is None else fetched.as_json()
         kept = {"cleared": is_cleared, **({"failed_items": failed} if view.items else {}), **shown}
@@ -182,7 +203,6 @@ def _show_facts(pane: Pane, facts: dict[str, str], value: FunctionValue | None) 
 
 def _facts(task: TaskView, files: TaskFiles | None, is_cleared: bool) -> dict[str, str]:
     attempt = last_attempt(task)
-    waited = (task.started_at or task.finished_at or task.updated_at) - task.created_at
     return {
         "task": f"{printable(task.name)} ({task.id})",
         "state": task.state.value,
@@ -191,12 +211,12 @@ def _facts(task: TaskView, files: TaskFiles | None, is_cleared: bool) -> dict[st
         "items": "" if task.items is None else describe_counts(task.items),
         "node": describe_place(attempt) if attempt and task.items is None else "",
         "submitted": f"{task.created_at.astimezone():%Y-%m-%d %H:%M:%S}",
-        "waited": show_seconds(waited.total_seconds()),
+        "waited": show_seconds(waited_seconds(task, task.updated_at)),
         "ran": _ran(task),
         "attempts": str(attempt.number if attempt else 0),
         "used": _used(task),
         "files": "" if files is None else _left(task, files),
-        "cost": show_amount(task.charge_micro),
+        "cost": describe_cost(task),
         "kept": describe_retention(task, is_cleared),
     }
 

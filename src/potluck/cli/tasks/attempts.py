@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, connect
+from potluck.cli.options import JsonOption, LimitOption, NewestTaskArgument, ServerOption, connect
 from potluck.cli.results.usage import show_short_usage
+from potluck.cli.tasks.items import explain_end
 from potluck.cli.tasks.resolve_task import resolve_task_to_read
 from potluck.cli.tasks.task_text import describe_place, ran_seconds
-from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
+from potluck.cli.terminal.screen import Pane, Screen, Tone
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.model.units import show_seconds
 from potluck.wire.consumer import AttemptView
@@ -25,9 +26,7 @@ def attempts(
         int | None,
         typer.Option(min=0, metavar="N", help="Only attempts that ran item N of an array."),
     ] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, max=10_000, help="Show at most N, the newest.")
-    ] = 20,
+    limit: LimitOption = 20,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -85,7 +84,7 @@ def _row(attempt: AttemptView) -> list[Cell]:
         Cell(attempt.state.value),
         Cell(describe_place(attempt)),
         Cell(_ran(attempt)),
-        Cell("" if attempt.usage is None else show_short_usage(attempt.usage)),
+        Cell(_used(attempt)),
         Cell(_why(attempt), Tone.FAINT),
     ]
 
@@ -103,7 +102,14 @@ def _ran(attempt: AttemptView) -> str:
     return "" if seconds is None else show_seconds(seconds)
 
 
+def _used(attempt: AttemptView) -> str:
+    """Empty if the node has not measured it."""
+    usage = attempt.usage
+    is_measured = usage is not None and (usage.run_seconds or usage.cpu_seconds)
+    return show_short_usage(usage) if usage is not None and is_measured else ""
+
+
 def _why(attempt: AttemptView) -> str:
-    if attempt.detail:
-        return printable(attempt.detail)
+    if attempt.detail or attempt.last_lines:
+        return explain_end(attempt)
     return "" if attempt.reason is None else attempt.reason.value.replace("_", " ")

@@ -4,10 +4,11 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from potluck.cli.notify.notifier import Notice, Notifier, build_notifier
 from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.tasks.resolve_task import resolve_task_to_read, short_id
 from potluck.cli.terminal.screen import Screen, Tone, printable
-from potluck.model.error import PotluckError
+from potluck.model.error import InvalidInput, PotluckError
 from potluck.model.event import EventKind
 from potluck.wire.events import EventGap, EventView
 
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
 _PAGE = 200
 _KINDS = ", ".join(EventKind)
 _WIDEST = max(len(kind) for kind in EventKind)
-_WEBHOOK = (EventKind.WEBHOOK_PAUSED, EventKind.WEBHOOK_TEST)
+_BAD = (
+    *(EventKind.NODE_SILENT, EventKind.NODE_LOST, EventKind.DEVICE_SICK, EventKind.DEVICE_HOT),
+    EventKind.WEBHOOK_PAUSED,
+)
 
 
 def events(
@@ -35,11 +39,23 @@ def events(
         typer.Option(metavar="TASK", help="Only events of this task: its id, or the end of it."),
     ] = None,
     limit: Annotated[int, typer.Option(min=0, max=10_000, help="Show at most N, the newest.")] = 20,
+    notify: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="HOW",
+            help="With -f, notify of each new event: bell, desktop, or an apprise URL (sent from"
+            " this machine); repeatable.",
+            show_default=False,
+        ),
+    ] = None,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
     """Show the events of my tasks and machines, oldest first."""
+    if notify and not follow:
+        raise InvalidInput("--notify is about new events.", "Add --follow.")
     screen, query = Screen(json), _EventQuery(tuple(kind or ()), None)
+    notifier = build_notifier(notify)
     with connect(server) as potluck:
         if task is not None:
             query = _EventQuery(query.kinds, resolve_task_to_read(potluck, task, screen))
@@ -47,7 +63,7 @@ def events(
         for event in reversed(newest):
             _show(screen, event)
         if follow:
-            _follow(potluck, screen, query, head)
+            _follow(potluck, screen, query, head, notifier)
         elif not (newest or json):
             screen.err.line("No events match. Start a task with `potluck run SCRIPT`.")
 
@@ -76,7 +92,9 @@ def _newest(
     return events[:limit], head
 
 
-def _follow(potluck: "Potluck", screen: Screen, query: _EventQuery, head: str | None) -> None:
+def _follow(
+    potluck: "Potluck", screen: Screen, query: _EventQuery, head: str | None, notifier: Notifier
+) -> None:
     def report(error: PotluckError) -> None:
         screen.err.line(f"potluck: {error.detail} Retrying …", Tone.FAINT)
 
@@ -86,6 +104,12 @@ def _follow(potluck: "Potluck", screen: Screen, query: _EventQuery, head: str | 
             screen.err.line(f"potluck: {printable(event.detail)} {printable(event.hint)}", Tone.BAD)
         else:
             _show(screen, event)
+            notifier.send(_notice(event), screen)
+
+
+def _notice(event: EventView) -> Notice:
+    is_good = _tone(event) is not Tone.BAD
+    return Notice(f"Potluck: {event.kind}", printable(_sentence(event)), is_good)
 
 
 def _show(screen: Screen, event: EventView) -> None:
@@ -110,14 +134,14 @@ def _sentence(event: EventView) -> str:
         facts.append(f"({data['reason']})")
     if event.kind.value.startswith("attempt.") and event.node_id is not None:
         facts.append(f"on node {short_id(event.node_id)}")
-    if event.kind in _WEBHOOK:
-        facts = [str(data[name]) for name in ("name", "detail") if data.get(name)]
+    if event.task_id is None:
+        facts = [str(data[name]) for name in ("name", "detail", "why") if data.get(name)]
     return ": ".join(filter(None, (subject, " ".join(facts))))
 
 
 def _tone(event: EventView) -> Tone:
     if event.kind is EventKind.TASK_FINISHED:
         return Tone.GOOD if event.data.get("state") == "succeeded" else Tone.BAD
-    if event.kind in (EventKind.NODE_SILENT, EventKind.DEVICE_SICK, EventKind.WEBHOOK_PAUSED):
+    if event.kind in _BAD:
         return Tone.BAD
     return Tone.PLAIN

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 from potluck.cli.terminal.live_line import draw_bar, show_tens
 from potluck.cli.terminal.screen import Pane, Tone, printable
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
+from potluck.local.failure_hints import is_of_code, last_line
 from potluck.model.task import EndReason
-from potluck.wire.consumer import FailedItem, ItemCounts, TaskView
+from potluck.wire.consumer import AttemptView, FailedItem, ItemCounts, TaskView
 
 if TYPE_CHECKING:
     from potluck.consumer import Potluck
@@ -68,7 +69,15 @@ def show_failed(
         pane.line(f"… and {total - len(failed):,} more", Tone.FAINT)
 
 
-def explain_end(ended: TaskView | FailedItem) -> str:
+def explain_end(ended: TaskView | FailedItem | AttemptView) -> str:
+    """The reason in one line; if the code ended by itself, with what it wrote last."""
+    last = printable(last_line(ended.last_lines)) if is_of_code(ended.reason) else ""
+    if ended.reason is EndReason.EXCEPTION and last:
+        return last
+    return ": ".join(filter(None, (_reason(ended), last)))
+
+
+def _reason(ended: TaskView | FailedItem | AttemptView) -> str:
     if ended.detail:
         return printable(ended.detail)
     if ended.reason is EndReason.EXIT_STATUS:

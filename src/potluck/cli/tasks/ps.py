@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from potluck.cli.completion import complete_task_names
-from potluck.cli.options import JsonOption, ServerOption, connect
+from potluck.cli.options import JsonOption, LimitOption, ServerOption, connect
 from potluck.cli.tasks.items import percent_done
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.tasks.task_text import TONES, describe_reason, duration_seconds
@@ -46,9 +46,7 @@ def ps(
     until: Annotated[
         str | None, typer.Option(metavar="TIME", help="Submitted before this time.")
     ] = None,
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, max=10_000, help="Show at most N, the newest.")
-    ] = 20,
+    limit: LimitOption = 20,
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:

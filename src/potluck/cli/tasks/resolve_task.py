@@ -53,10 +53,10 @@ def resolve_task_to_read(potluck: "Potluck", text: str | None, screen: Screen) -
     return newest.id
 
 
-def resolve_task_to_cancel(potluck: "Potluck", text: str) -> str:
+def resolve_task_to_cancel(potluck: "Potluck", text: str) -> TaskView:
     """Of several matches, takes the only one that has not finished."""
     if is_id(text, "task"):
-        return text
+        return potluck.tasks.get(text)
     matches = _search(potluck, text)
     live = [task for task in matches if not task.state.is_final]
     if len(live) > 1:
@@ -67,7 +67,7 @@ def resolve_task_to_cancel(potluck: "Potluck", text: str) -> str:
             f"{count} tasks that match {printable(text)!r} have already finished.",
             "`potluck ps` shows the tasks that still wait or run.",
         )
-    return (live or matches)[0].id
+    return (live or matches)[0]
 
 
 def _newest(potluck: "Potluck") -> str:

@@ -24,6 +24,7 @@ from potluck.cli.tasks.dry_run import dry_run as shown_dry
 from potluck.cli.tasks.submit import submit_and_show
 from potluck.cli.tasks.watch import watch
 from potluck.cli.terminal.screen import Screen
+from potluck.local.tracing import traced_command
 
 
 @expand_option_groups
@@ -74,7 +75,10 @@ def run(
     if results is not None:
         results.check(screen)
     at_the_end = build_notifier(None if detach else notify)
-    with signed_in_client(screen, server, entry, find_project_server(context)) as potluck:
+    with (
+        traced_command("potluck run"),
+        signed_in_client(screen, server, entry, find_project_server(context)) as potluck,
+    ):
         if dry_run:
             raise typer.Exit(shown_dry(potluck, draft, screen, get_used_defaults(context)))
         request = prepare_request(potluck, draft, screen)

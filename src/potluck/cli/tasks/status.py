@@ -8,23 +8,25 @@ import msgspec
 import typer
 
 from potluck.cli.options import JsonOption, NewestTaskArgument, ServerOption, connect
-from potluck.cli.results.failure import read_failure
+from potluck.cli.results.failure import explain_failure
 from potluck.cli.results.fetch import describe_retention, written_bytes
 from potluck.cli.tasks.explain import describe_start
 from potluck.cli.tasks.items import describe_counts, describe_progress
 from potluck.cli.tasks.resolve_task import resolve_task_to_read, short_id
 from potluck.cli.tasks.task_text import (
     TONES,
+    describe_cost,
     describe_place,
     describe_reason,
     duration_seconds,
     last_attempt,
+    waited_seconds,
 )
 from potluck.cli.terminal.key_values import show_key_values
 from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.model.error import PotluckError
 from potluck.model.task import TaskState
-from potluck.model.units import show_age, show_amount, show_seconds
+from potluck.model.units import show_age, show_seconds
 from potluck.wire.consumer import AttemptView, Explanation, TaskView
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ def task_status(
 
 def _refresh(potluck: "Potluck", task_id: str, screen: Screen, is_watched: bool) -> TaskView:
     task = potluck.tasks.get(task_id)
-    explanation, failure = _explain(potluck, task), read_failure(potluck, task)
+    explanation, failure = _explain(potluck, task), explain_failure(task)
     if screen.json:
         extra = failure.as_json() if explanation is None else {"explanation": explanation}
         screen.emit({**msgspec.to_builtins(task), **extra})
@@ -64,6 +66,8 @@ def _refresh(potluck: "Potluck", task_id: str, screen: Screen, is_watched: bool)
     if is_watched and screen.out.is_live:
         screen.out.write_bytes(_HOME_AND_CLEAR)
     _show(screen.out, task, explanation, datetime.now(UTC))
+    if failure.lines or failure.hint:
+        screen.out.line()
     failure.show(screen.out, task)
     _show_next_commands(screen.out, task)
     return task
@@ -92,6 +96,7 @@ def _show(pane: Pane, task: TaskView, explanation: Explanation | None, now: date
             "items": _items(task, pane),
             "where": _where(task),
             "submitted": f"{show_age(task.created_at, now)} ago",
+            "waited": _waited(task, now),
             "ran" if task.state.is_final else "runs": _ran(task, now),
             "attempts": _attempts(task),
             "cost": _cost(task),
@@ -133,13 +138,20 @@ def _where(task: TaskView) -> str:
     return ", ".join(sorted({printable(attempt.node_name) for attempt in task.attempts}))
 
 
+def _waited(task: TaskView, now: datetime) -> str:
+    """Until its first start; empty while it waits, first or again."""
+    is_waiting = task.state is TaskState.QUEUED
+    return "" if is_waiting else show_seconds(waited_seconds(task, now))
+
+
 def _ran(task: TaskView, now: datetime) -> str:
     seconds = duration_seconds(task, now)
     if seconds is None:
         return ""
     limit = show_seconds(task.limits.run_seconds)
     bound = f", of at most {limit}" if task.items is None and not task.state.is_final else ""
-    return f"{show_seconds(seconds)}{bound}"
+    which = f" (attempt {task.attempt_count})" if task.attempt_count > 1 and not task.items else ""
+    return f"{show_seconds(seconds)}{which}{bound}"
 
 
 def _attempts(task: TaskView) -> str:
@@ -159,7 +171,7 @@ def _cost(task: TaskView) -> str:
     if not task.charge_micro:
         return ""
     so_far = "" if task.state.is_final else " so far"
-    return f"{show_amount(task.charge_micro)}{so_far}"
+    return f"{describe_cost(task)}{so_far}"
 
 
 def _next_commands(task: TaskView) -> dict[str, str]:

@@ -6,7 +6,7 @@ from potluck.cli.tasks.items import describe_counts, describe_progress, explain_
 from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.screen import Tone, printable
 from potluck.model.task import EndReason, TaskState
-from potluck.model.units import show_seconds
+from potluck.model.units import show_amount, show_seconds
 from potluck.wire.consumer import AttemptView, TaskView
 
 TONES = {
@@ -41,19 +41,39 @@ def duration_seconds(task: TaskView, now: datetime) -> float | None:
     is_waiting = task.items is None and task.state in (TaskState.QUEUED, TaskState.ASSIGNED)
     if task.started_at is None or is_waiting:
         return None
-    ended = last_attempt(task) if task.finished_at and task.items is None else None
-    run_seconds = ran_seconds(ended) if ended else None
+    attempt = last_attempt(task) if task.items is None else None
+    run_seconds = ran_seconds(attempt) if attempt and task.finished_at else None
     if run_seconds is not None:
         return run_seconds
-    return ((task.finished_at or now) - task.started_at).total_seconds()
+    began = (attempt and attempt.started_at) or task.started_at  # not of an earlier attempt
+    return ((task.finished_at or now) - began).total_seconds()
+
+
+def waited_seconds(task: TaskView, now: datetime) -> float:
+    """From its submission to the first start of its code, or to its end without one."""
+    until = task.started_at or task.finished_at or now
+    return (until - task.created_at).total_seconds()
+
+
+def describe_cost(task: TaskView) -> str:
+    """What was charged, and how much of it the account paid to itself."""
+    own = sum(attempt.charge_micro for attempt in task.attempts if attempt.is_on_own_node)
+    cost = show_amount(task.charge_micro)
+    if not own:
+        return cost
+    if own < task.charge_micro:
+        return f"{cost}, of which you paid {show_amount(own)} to yourself (your own device)"
+    return f"{cost}, paid to yourself: your own device has a price, and your balance is the same"
 
 
 def ran_seconds(attempt: AttemptView) -> float | None:
-    """As the node run_seconds it: its report may reach the server much later."""
+    """As the node measured it: its report may reach the server much later."""
     if attempt.started_at is None or attempt.finished_at is None:
         return None
     between = (attempt.finished_at - attempt.started_at).total_seconds()
-    return between if attempt.usage is None else min(between, attempt.usage.run_seconds)
+    # A node that stops ends its attempts without measuring them.
+    run_seconds = attempt.usage.run_seconds if attempt.usage is not None else 0.0
+    return min(between, run_seconds) if run_seconds else between
 
 
 def last_attempt(task: TaskView) -> AttemptView | None:

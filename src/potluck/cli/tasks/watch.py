@@ -41,6 +41,7 @@ from potluck.cli.terminal.live_line import LiveLine
 from potluck.cli.terminal.screen import Pane, Screen, Tone
 from potluck.model.error import Conflict, PotluckError
 from potluck.model.task import TaskRequest, TaskState
+from potluck.model.terms import TaskKind
 from potluck.model.units import show_seconds
 from potluck.wire.consumer import FollowedState, FollowEvent, ItemCounts, TaskView
 
@@ -242,14 +243,14 @@ class TaskWatcher:
             elif output is not None:
                 files = fetch_files(self._potluck, self._task, output, self._screen)
                 self._screen.emit({"event": "files", **files.as_json()})
-            hint = explain_failure(self._potluck, self._task).as_json()
-            self._screen.emit({"event": "finished", **msgspec.to_builtins(self._task), **hint})
+            failure = explain_failure(self._task).as_json()
+            self._screen.emit({"event": "finished", **msgspec.to_builtins(self._task), **failure})
             return exit_status(self._task)
         self._output.finish_line()
         mark, tone = _MARKS.get(self._task.state, ("✗", Tone.BAD))
         pane = self._screen.err
         pane.line(f"{pane.paint(mark, tone)} {summarize_task(self._task, datetime.now(UTC))}")
-        explain_failure(self._potluck, self._task).show_hint(pane)
+        explain_failure(self._task).show_hint(pane)  # its output has just been shown
         notifier.tell(self._task, self._screen)
         self._tell_failed(pane, () if collector is None else collector.values)
         if collector is not None:
@@ -258,6 +259,8 @@ class TaskWatcher:
             fetch_files(self._potluck, self._task, output, self._screen)
         elif written_bytes(self._task):
             self._tell_files(pane)
+        if collector is None:
+            self._tell_items_output(pane)
         return exit_status(self._task)
 
     def _tell_files(self, pane: Pane) -> None:
@@ -270,6 +273,15 @@ class TaskWatcher:
             return
         left = f"It left {describe_size(files)}; {command} downloads them."
         pane.prose(left if files.files else describe_no_files(files, self._task), Tone.FAINT)
+
+    def _tell_items_output(self, pane: Pane) -> None:
+        """What the items of an array write is not shown while they run side by side."""
+        if self._task.items is not None and self._task.kind != TaskKind.FUNCTION:
+            end = short_id(self._task.id)
+            pane.prose(
+                f"`potluck result {end}` shows what its items wrote, --item N of one of them.",
+                Tone.FAINT,
+            )
 
     def _tell_failed(self, pane: Pane, values: Sequence[str]) -> None:
         """Lists the failed items of an array; an unreachable server is no failure."""

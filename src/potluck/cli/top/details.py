@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from potluck.cli.gpus.device_text import device_name, part_text, pool_state_cell, price_text
 from potluck.cli.tasks.items import describe_counts
 from potluck.cli.tasks.task_text import (
+    describe_cost,
     describe_place,
     describe_reason,
     duration_seconds,
@@ -15,7 +16,7 @@ from potluck.cli.tasks.task_text import (
 from potluck.cli.terminal.screen import Tone, printable
 from potluck.cli.terminal.table import Cell
 from potluck.model.ids import TaskId
-from potluck.model.units import show_age, show_amount, show_bytes, show_milli, show_seconds
+from potluck.model.units import show_age, show_bytes, show_milli, show_seconds
 from potluck.wire.consumer import AttemptView, LogPage, PoolDevice, TaskView
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def task_details(task: TaskView, now: datetime) -> Lines:
         "submitted": f"{task.created_at.astimezone():%Y-%m-%d %H:%M:%S},"
         f" {show_age(task.created_at, now)} ago",
         "ran": "" if ran is None else f"{show_seconds(ran)}, at most {show_seconds(limit)}",
-        "cost": show_amount(task.charge_micro),
+        "cost": describe_cost(task),
         "after": ", ".join(task.after),
     }
     attempts = [[Cell(_attempt_text(attempt))] for attempt in reversed(task.attempts)]

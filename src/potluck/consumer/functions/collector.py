@@ -36,7 +36,7 @@ _KEEP_OPEN = "Get results while it is open. The task continues, and `potluck ps`
 class ResultListener(Protocol):
     """Receives a task's results in order until it is final, or the error that ends the waiting."""
 
-    def told(self, result: TaskResult) -> None: ...
+    def receive(self, result: TaskResult) -> None: ...
 
     def lost(self, error: PotluckError) -> None: ...
 
@@ -200,7 +200,7 @@ class _Poll:
             watch.behind = result.behind
             if is_over:
                 del self._watched[result.task_id]
-        watch.watcher.told(result)
+        watch.watcher.receive(result)
 
     def _drop_unknown(self, request: AskResults) -> None:
         """Finds the task that the server no longer knows by polling for each alone."""

@@ -15,6 +15,7 @@ from potluck.wire import plain_values
 from potluck.wire.results import ResultPiece
 
 _MOST_CHARACTERS = 100_000
+_ERROR_FIELDS = ("type", "message", "traceback", "stderr")
 
 
 class FailedValue(Struct, frozen=True):
@@ -56,7 +57,7 @@ class ValueDecoder(Struct, frozen=True):
             return _not_data(piece, str(error))
         if not isinstance(fields, dict):
             return _not_data(piece, "it does not describe an exception")
-        return remote_error(*(_text(fields, name) for name in ("type", "message", "traceback")))
+        return remote_error(*(_text(fields, name) for name in _ERROR_FIELDS))
 
     def _unpickled(self, data: bytes, piece: ResultPiece) -> object:
         if self.pickles_from is None or piece.wallet.lower() not in self.pickles_from:

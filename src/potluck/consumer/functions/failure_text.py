@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from potluck.consumer.tasks import Tasks
-from potluck.local.failure_hints import find_hint
+from potluck.local.failure_hints import find_hint, is_of_code, last_line
 from potluck.model.error import PotluckError, TaskFailed
 from potluck.model.ids import TaskId
 from potluck.model.task import EndReason, TaskState
@@ -16,11 +16,9 @@ _PAGE_ITEMS = 1_000
 def task_error(result: TaskResult) -> TaskFailed:
     if result.state is TaskState.CANCELLED:
         return TaskFailed(f"The task {result.task_id} was cancelled.", "Submit it again.")
-    why = result.detail or _meaning(result.reason)
     return _failed(
-        f"The task {result.task_id} {result.state.value}: {why}",
-        result.reason,
-        why,
+        f"The task {result.task_id} {result.state.value}",
+        result,
         f"`potluck logs {result.task_id}` shows what it wrote.",
     )
 
@@ -31,22 +29,30 @@ def item_error(result: TaskResult, item: int, failed: FailedItem | None) -> Task
         return TaskFailed(
             f"Item {item} of the task {result.task_id} was cancelled.", "Submit it again."
         )
-    end = result if failed is None else failed
-    why = end.detail or _meaning(end.reason)
     return _failed(
-        f"Item {item} of the task {result.task_id} failed: {why}",
-        end.reason,
-        why,
+        f"Item {item} of the task {result.task_id} failed",
+        result if failed is None else failed,
         f"`potluck logs {result.task_id} --item {item}` shows what it wrote.",
     )
 
 
-def _failed(sentence: str, reason: EndReason | None, why: str, command: str) -> TaskFailed:
+def _failed(sentence: str, end: TaskResult | FailedItem, command: str) -> TaskFailed:
     """Tracebacks show notes, and no hints."""
-    known = find_hint(reason, why, is_python=True)
-    error = TaskFailed(f"{sentence.rstrip('.')}.", f"{known} {command}".strip())
+    lines = "".join(map(_printable, end.last_lines))
+    why = end.detail or _meaning(end.reason)
+    if is_of_code(end.reason) and lines:
+        why = f"{why.rstrip('.')}: {last_line(lines)}"
+    known = find_hint(end.reason, f"{end.detail}\n{lines}", is_python=True)
+    error = TaskFailed(f"{sentence}: {why.rstrip('.')}.", f"{known} {command}".strip())
+    if lines:
+        error.add_note(f"The end of its stderr:\n{lines}")
     error.add_note(error.hint)
     return error
+
+
+def _printable(letter: str) -> str:
+    """A node wrote it, and tracebacks go to terminals."""
+    return letter if letter.isprintable() or letter in "\n\t" else "\ufffd"
 
 
 def fetch_failures(tasks: Tasks, task_id: TaskId, items: Sequence[int]) -> dict[int, FailedItem]:

@@ -185,7 +185,7 @@ class TaskFuture(Future[T]):
     def lost(self, error: PotluckError) -> None:
         self._fail(error)
 
-    def told(self, result: TaskResult) -> None:
+    def receive(self, result: TaskResult) -> None:
         if result.pieces:
             self._take(result.pieces[-1])
         elif self._is_cancelling and result.state is TaskState.CANCELLED:

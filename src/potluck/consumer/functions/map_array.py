@@ -86,7 +86,7 @@ class MapArray:
         self._give_up()
         self._inbox.put(self, error)
 
-    def told(self, result: TaskResult) -> None:
+    def receive(self, result: TaskResult) -> None:
         known = sum(piece.end - piece.start for piece in result.pieces)
         failed = sum(piece.end - piece.start for piece in result.pieces if piece.is_error)
         self._unreported -= known

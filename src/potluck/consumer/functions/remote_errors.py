@@ -27,9 +27,11 @@ BUILTIN_TYPES: Final[tuple[type[Exception], ...]] = (
 _ERRNO = re.compile(r"\[Errno ([0-9]{1,4})\]")
 
 
-def remote_error(type_name: str, message: str = "", traceback: str = "") -> RemoteError:
+def remote_error(
+    type_name: str, message: str = "", traceback: str = "", stderr: str = ""
+) -> RemoteError:
     """The error for these texts, which need not be printable."""
-    error = _CLASSES.get(type_name, RemoteError)(type_name, message, traceback)
+    error = _CLASSES.get(type_name, RemoteError)(type_name, message, traceback, stderr)
     error.hint = find_hint(EndReason.EXCEPTION, error.detail, is_python=True)
     if error.hint:
         error.add_note(error.hint)
@@ -39,8 +41,8 @@ def remote_error(type_name: str, message: str = "", traceback: str = "") -> Remo
 class _BuiltinRemoteError(RemoteError):
     """The constructor of a builtin type is never called with texts of a node."""
 
-    def __init__(self, type_name: str, message: str = "", traceback: str = ""):
-        super().__init__(type_name, message, traceback)
+    def __init__(self, type_name: str, message: str = "", traceback: str = "", stderr: str = ""):
+        super().__init__(type_name, message, traceback, stderr)
         raised: object = self
         if isinstance(raised, OSError) and (match := _ERRNO.match(message)):
             raised.errno = int(match[1])
@@ -52,8 +54,8 @@ class _BuiltinRemoteError(RemoteError):
             UnicodeTranslateError.__init__(raised, "", 0, 0, message)
         self.args = (self.detail,)
 
-    def __reduce__(self) -> tuple[object, tuple[str, str, str]]:
-        return remote_error, (self.type_name, self.message, self.traceback)
+    def __reduce__(self) -> tuple[object, tuple[str, str, str, str]]:
+        return remote_error, (self.type_name, self.message, self.traceback, self.stderr)
 
 
 def _make_class(builtin: type[Exception]) -> type[_BuiltinRemoteError]:

@@ -21,7 +21,7 @@ from potluck.model.ids import TaskId
 from potluck.model.task import TaskRequest
 from potluck.model.task_spec import FunctionSpec
 from potluck.wire import routes
-from potluck.wire.codec import encode_json
+from potluck.wire.codec import encode_request
 from potluck.wire.consumer import TaskView
 from potluck.wire.response import decode_response, not_potluck
 from potluck.wire.results import MOST_SUBMITTED, SubmitTasks, Submitted, TasksSubmitted
@@ -198,7 +198,7 @@ class SubmitQueue:
 
 def _encoded(submissions: Sequence[Submission]) -> bytes:
     try:
-        return encode_json(SubmitTasks(tuple(submission.request for submission in submissions)))
+        return encode_request(SubmitTasks(tuple(submission.request for submission in submissions)))
     except Exception as error:
         raise InvalidInput(
             f"The task cannot be encoded: {type(error).__name__}: {error}.", "Check its options."

@@ -33,15 +33,28 @@ from urllib3.response import BaseHTTPResponse
 
 from potluck import __version__
 from potluck.consumer.identity.bearer import Bearer
+from potluck.local.tracing import trace_headers
 from potluck.local.trust import make_tls_context
 from potluck.model.backoff import BackOff
-from potluck.model.error import NotSignedIn, PotluckError, ServerUnreachable
-from potluck.wire.codec import encode_json
+from potluck.model.error import (
+    InvalidInput,
+    MethodNotAllowed,
+    NotFound,
+    NotSignedIn,
+    PotluckError,
+    ServerUnreachable,
+)
+from potluck.wire import routes
+from potluck.wire.codec import decode_json, encode_request
+from potluck.wire.consumer import ServerHealth
 from potluck.wire.response import decode_response, error_of_response
 from potluck.wire.routes import Route
+from potluck.wire.version import explain_difference, request_headers
 
 _MOST_CACHED = 16  # the requests of one screen
 _NOT_TLS = "WRONG_VERSION_NUMBER"  # OpenSSL's code for an unencrypted response
+# What a server answers to a request that it does not know.
+_MAY_BE_UNKNOWN = (InvalidInput, NotFound, MethodNotAllowed)
 T = TypeVar("T")
 Names = Mapping[str, str]
 
@@ -126,6 +139,7 @@ class Transport:
         self.ca_file = ca_file
         self.bearer = bearer
         self._cache: EtagCache | None = None
+        self._server_version: str | None = None  # None until it was asked for
         self._pool = self._new_pool()
 
     def remember(self) -> None:
@@ -134,7 +148,7 @@ class Transport:
 
     def _new_pool(self) -> urllib3.PoolManager:
         return urllib3.PoolManager(
-            headers={"User-Agent": f"potluck/{__version__}", "Accept": "application/json"},
+            headers={**request_headers(__version__), "Accept": "application/json"},
             maxsize=8,
             retries=False,
             ssl_context=make_tls_context(self.ca_file) if self.url.startswith("https:") else None,
@@ -206,10 +220,25 @@ class Transport:
         error = error_of_response(response.status, body, self.url)
         if isinstance(error, NotSignedIn) and self.bearer is not None:
             error = self.bearer.explained(error)
+        if type(error) in _MAY_BE_UNKNOWN:
+            error.hint = (
+                f"{error.hint} {explain_difference(__version__, self._ask_version())}".strip()
+            )
         if error.retry_after_seconds is None:
             header = response.headers.get("Retry-After")
             error.retry_after_seconds = parse_retry_after(header, datetime.now(UTC))
         return error
+
+    def _ask_version(self) -> str:
+        """The version of the server; empty if it does not tell."""
+        if self._server_version is None:
+            try:
+                url, patience = self.url + routes.HEALTHZ.path, self.patience.connect_seconds
+                response = self._pool.request("GET", url, timeout=patience, redirect=False)
+                self._server_version = decode_json(response.data, ServerHealth).version
+            except (HTTPError, InvalidInput):
+                self._server_version = ""
+        return self._server_version
 
     def _send(
         self,
@@ -231,7 +260,13 @@ class Transport:
                 self.url + path,
                 # Sent in blocks, so that the timeout is for each block of a large body.
                 body=None if body is None else io.BytesIO(body),
-                headers={**self._pool.headers, **credential, **content, **headers},
+                headers={
+                    **self._pool.headers,
+                    **trace_headers(),
+                    **credential,
+                    **content,
+                    **headers,
+                },
                 timeout=timeout,
                 # A redirect would send the token to an address that the user did not choose.
                 redirect=False,
@@ -313,7 +348,7 @@ def call_api(
     """Calls the route and returns the response as a value of this kind."""
     given = {name: value for name, value in (query or {}).items() if value is not None}
     path = build_path(route, names) + (f"?{urlencode(given, doseq=True)}" if given else "")
-    data = None if body is None else encode_json(body)
+    data = None if body is None else encode_request(body)
     response = transport.call(route.method, path, data, headers, repeatable)
     return decode_response(response, kind, transport.url)
 
@@ -326,11 +361,13 @@ class _Page(Protocol):
 P = TypeVar("P", bound=_Page)
 
 
-def iter_pages(transport: Transport, route: Route, kind: type[P]) -> Iterator[P]:
+def iter_pages(
+    transport: Transport, route: Route, kind: type[P], query: Mapping[str, object] | None = None
+) -> Iterator[P]:
     """All pages of a list, fetched as needed."""
     cursor: str | None = None
     while True:
-        page = call_api(transport, route, kind, query={"cursor": cursor})
+        page = call_api(transport, route, kind, query={**(query or {}), "cursor": cursor})
         yield page
         cursor = page.next_cursor
         if cursor is None:
@@ -345,7 +382,7 @@ def send_command(
     headers: Mapping[str, str] | None = None,
 ) -> None:
     """Calls a route whose response has no body."""
-    data = None if body is None else encode_json(body)
+    data = None if body is None else encode_request(body)
     transport.call(route.method, build_path(route, names), data, headers)
 
 

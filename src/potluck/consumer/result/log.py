@@ -12,7 +12,6 @@ from potluck.wire import routes
 from potluck.wire.consumer import LogPage, LogPiece
 from potluck.wire.results import AskResults, Results, TaskResult, Wanted
 
-_MOST_CHARACTERS = 1_000  # of a line at the end of a log
 _BEHIND_ALL = 1_000_000  # more pieces than any task has: only its end is awaited
 
 
@@ -44,24 +43,6 @@ class Pieces:
             self._transport, routes.ASK_RESULTS, Results, body=body, repeatable=True
         )
         return next(iter(response.results), None)
-
-
-# The end of a log: enough pieces for the last lines of stderr, also if stdout was written too.
-_TAIL_PIECES = 32
-
-
-def read_stderr_tail(
-    tasks: Tasks, task_id: str, attempt: int | None = None, lines: int = 10
-) -> list[str]:
-    """The last lines of an attempt's stderr, by default of the newest. Only the end is fetched."""
-    data, offset, is_last = b"", -_TAIL_PIECES, False
-    while not is_last:
-        page = tasks.logs(task_id, attempt, offset)
-        data += b"".join(piece.data for piece in page.pieces if piece.stream == "stderr")
-        is_last = page.complete or not page.pieces
-        offset = page.next_offset
-    texts = data.decode("utf-8", "replace").rstrip().splitlines()
-    return [text[-_MOST_CHARACTERS:] for text in texts[-lines:]]
 
 
 class Log:

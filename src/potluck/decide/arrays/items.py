@@ -42,6 +42,8 @@ class ReportedItem(Protocol):
     def exit_code(self) -> int | None: ...
     @property
     def detail(self) -> str: ...
+    @property
+    def last_lines(self) -> str: ...
 
 
 class SucceededItems(Protocol):
@@ -64,6 +66,7 @@ class ItemFailure(Struct, frozen=True):
     reason: EndReason
     exit_code: int | None = None
     detail: str = ""
+    last_lines: str = ""  # what it wrote last to stderr, and its exception
 
 
 class HeldRange(Struct, frozen=True):
@@ -191,6 +194,7 @@ def _failure(outcome: ReportedItem, failures: int, max_attempts: int) -> ItemFai
         outcome.reason,
         outcome.exit_code,
         outcome.detail,
+        outcome.last_lines,
     )
 
 
@@ -201,7 +205,8 @@ def decide_after_range(
     given_up = _given_up(reason, history, array)
     back = array.remaining if given_up is None else _without(array.remaining, given_up.item)
     failed = array.items_failed + (given_up is not None)
-    if reason.facts.attempt_state is AttemptState.CANCELLED:
+    is_cancelled = reason.facts.attempt_state is AttemptState.CANCELLED
+    if is_cancelled and reason.facts.next_try is NextTry.NONE:
         following = Next(TaskState.CANCELLED, reason)
     elif array.has_others:
         following = Next(None, None, _until(reason, history, now, wait, has_others=True))
@@ -210,9 +215,9 @@ def decide_after_range(
     elif _is_hopeless(reason, history, array):
         following = Next(TaskState.FAILED, reason)
     else:
-        told = None if reason is EndReason.COMPLETED else reason
+        shown = None if reason is EndReason.COMPLETED else reason
         until = _until(reason, history, now, wait, has_others=False)
-        following = Next(TaskState.QUEUED, told, until)
+        following = Next(TaskState.QUEUED, shown, until)
     return RangeEnd(following, back, given_up)
 
 

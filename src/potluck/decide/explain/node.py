@@ -122,7 +122,7 @@ def _attempts(count: int) -> str:
     return "1 attempt" if count == 1 else f"{count:,} attempts"
 
 
-def standing_sentence(finished: int, lost: int, outliers: int) -> str:
+def reliability_sentence(finished: int, lost: int, outliers: int) -> str:
     """What its lost attempts and outliers mean for the node; empty if they mean nothing."""
     sentences = []
     if outliers:

@@ -266,8 +266,8 @@ def _pythons(node: FreeNode, asked: TaskCounts) -> dict[str, str]:
 
 def _lacking(node: FreeNode, asked: TaskCounts, labels: frozenset[str]) -> dict[str, str]:
     """Only labels of the pool's nodes are shown: others may be private to their account."""
-    told = labels - node.labels
-    lacking = _named(lambda task: [each for each in task.requirements.labels if each in told])
+    known = labels - node.labels
+    lacking = _named(lambda task: [each for each in task.requirements.labels if each in known])
     names = lacking(node, asked)["asked"]
     return {"asked": f" ({names})" if names else ""}
 

@@ -10,6 +10,7 @@ from itertools import islice
 
 from msgspec import Struct
 
+from potluck.decide.explain.sentences import IN_LINE
 from potluck.decide.queue.task_groups import BlockReason, GroupKey, TaskGroup, TaskGroups
 from potluck.decide.types import WaitingTask
 from potluck.model.task import WaitingReason
@@ -63,6 +64,13 @@ class ReasonUpdates:
     def is_done(self) -> bool:
         """Whether every known change was reported."""
         return not self._fresh
+
+    def code_of(self, group: TaskGroup) -> str:
+        """The code of its latest reason, or what blocks it if that was not counted yet."""
+        reported = self._reported.get(group.key)
+        if group.block_reason is BlockReason.NONE:
+            return IN_LINE.code
+        return group.block_reason.value if reported is None else reported.code
 
     def take_emptied(self) -> tuple[GroupKey, ...]:
         """The groups that had a reason and are empty now."""

@@ -139,7 +139,7 @@ class TaskGroup:
             "ready_position",
             "shape",
         ),
-        "stale",
+        *("stale", "waited_until"),
     )
 
     def __init__(self, key: GroupKey, shape: Shape, number: int) -> None:
@@ -153,6 +153,7 @@ class TaskGroup:
         )
         self.entries = OrderedEntries()  # may contain stale entries, which are skipped
         self.stale = 0  # entries whose task was replaced or dropped
+        self.waited_until = 0.0  # tasks submitted up to then found the group blocked
 
 
 class TaskGroups:

@@ -60,7 +60,7 @@ _INTERFERED = RunOutcome(EndReason.SIGNAL, "it interfered with the process that 
 
 
 class ItemSource:
-    """A context manager; enter it before `of` or `told`. Arrays without inputs yield empty ones."""
+    """A context manager; enter it before use. Arrays without inputs yield empty ones."""
 
     def __init__(self, value: Value | None, inputs: InputFiles, items_total: int | None) -> None:
         self._value = value
@@ -93,7 +93,7 @@ class ItemSource:
         except msgspec.DecodeError as error:
             raise InputFailed(f"the inputs of item {item} cannot be read: {error}") from error
 
-    def told(self, item: int) -> bytes:
+    def message_of(self, item: int) -> bytes:
         """The message for the item loop in the sandbox: only the number, without inputs."""
         inputs = self.of(item)
         if inputs == _NOTHING:
@@ -234,7 +234,7 @@ class RangeRun:
         self._porter.begin(item)
         await self._log.begin_item(item)
         try:
-            self._channel.send(self._given.told(item))
+            self._channel.send(self._given.message_of(item))
             async with asyncio.timeout(self._limits.run_seconds):
                 return await self._answer
         except TimeoutError:
@@ -260,7 +260,8 @@ class RangeRun:
 
     def _conclude(self, outcome: RunOutcome) -> None:
         assert self._began is not None
-        detail = "" if outcome.reason is EndReason.COMPLETED else outcome.detail
+        has_failed = outcome.reason is not EndReason.COMPLETED
+        detail = outcome.detail if has_failed else ""
         seconds = time.monotonic() - self._began
         item = self._left.popleft()
         self._record(
@@ -270,6 +271,7 @@ class RangeRun:
                 seconds,
                 outcome.exit_code,
                 one_line(detail, _DETAIL_CHARACTERS),
+                last_lines=self._log.last_lines() if has_failed else "",
             )
         )
 

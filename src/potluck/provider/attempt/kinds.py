@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, assert_never
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from potluck.model.blob import is_path
 from potluck.model.error import InvalidInput
@@ -121,7 +122,8 @@ def plan_of(job: PreparedAttempt, spec: ScriptSpec | CommandSpec | ContainerSpec
         case ScriptSpec():
             return plan_script(job, spec)
         case CommandSpec():
-            return RunPlan(confine(job, spec.command))
+            # It runs a program of the node, which may need what is installed there.
+            return RunPlan(replace(confine(job, spec.command), shows_packages=True))
         case ContainerSpec():  # an empty command is the image's own
             return RunPlan(confine(job, spec.command, spec.image))
         case _:

@@ -49,6 +49,10 @@ class LogSpool:
     def pieces(self) -> int:
         return len(self._ends)
 
+    @property
+    def size_bytes(self) -> int:
+        return self._start(self.pieces)
+
     def append(self, piece: PackedLogPiece) -> None:
         """Adds a piece; does nothing after `close` or `discard`."""
         if self._is_closed:

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Protocol
 
 from potluck.model.bounded_types import LEAST_MASKED_CHARACTERS
+from potluck.provider.attempt.last_lines import KEPT_BYTES, last_lines
 from potluck.provider.attempt.log_limit import LimitedLog
 
 _STARS = b"***"
@@ -113,19 +114,33 @@ class MaskedLog:
         self._log = log
         self._mask = mask
         self._waiting: dict[str, bytes] = {}
+        self._stderr_end = b""  # masked
 
     async def write(self, stream: str, data: bytes) -> None:
         data = self._waiting.pop(stream, b"") + data
         settled = self._mask.settled(data)
         if waiting := data[settled:]:
             self._waiting[stream] = waiting
-        await self._log.write(stream, self._mask.data(data[:settled]))
+        masked = self._mask.data(data[:settled])
+        if stream == "stderr":
+            self._stderr_end = (self._stderr_end + masked)[-KEPT_BYTES:]
+        await self._log.write(stream, masked)
+
+    def last_lines(self, exception: str = "") -> str:
+        """What the code, or the present item, wrote last to stderr; then its exception."""
+        waiting = self._mask.data(self._waiting.get("stderr", b""))
+        return last_lines(self._stderr_end + waiting, exception)
+
+    def forget_last_lines(self) -> None:
+        """The next lines belong to another item."""
+        self._stderr_end = b""
 
     async def remark(self, sentence: str) -> None:
         await self._log.remark(self._mask.text(sentence))
 
     async def begin_item(self, item: int) -> None:
         await self._flush()
+        self.forget_last_lines()
         await self._log.begin_item(item)
 
     async def close(self) -> None:

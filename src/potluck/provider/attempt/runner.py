@@ -10,12 +10,14 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from potluck.local import tracing
 from potluck.model.error import PotluckError, SandboxUnavailable
-from potluck.model.lease import Lease
+from potluck.model.lease import AttemptState, Lease
 from potluck.model.script import ScriptMetadata
 from potluck.model.task import EndReason
 from potluck.model.task_spec import CommandSpec, ContainerSpec, FunctionSpec, ScriptSpec, blobs_of
 from potluck.model.usage import Usage
+from potluck.provider.attempt.attempt_trace import record_step, remember_trace
 from potluck.provider.attempt.item_runner import RangeRun
 from potluck.provider.attempt.kinds import PreparedAttempt, Tell, dependencies_of, plan_of
 from potluck.provider.attempt.log_buffer import LogBuffer
@@ -114,13 +116,18 @@ class Runner:
 
         try:
             self._check_terms(grant)
+            remember_trace(grant)
+            began_ns = tracing.now_ns()
             ready = await recall.unless(self._prepare_run(grant, masked, tell, freight))
+            record_step("prepare", grant, began_ns)
             made = (ready.environment, ready.exposed, ready.inputs)
             job = PreparedAttempt(grant, *made, masked, tell, recall, freight)
             meter = DeviceMeter(self._read_spent, grant.devices)
+            began_ns = tracing.now_ns()
             outcome = await self._run_job(job)
+            record_step("execute", grant, began_ns)
             usage = usage_of(job, outcome, ready.prepare_seconds, meter.spent())
-            return _finished(grant, outcome, usage)
+            return _finished(grant, outcome, usage, masked)
         except _Declined as declined:
             return _failed(grant, EndReason.DECLINED, str(declined), 0.0)
         except PrepareFailed as failure:
@@ -229,14 +236,18 @@ async def run_function(
             return await items.to_its_end(pool, key, confinement)
 
 
-def _finished(grant: Grant, outcome: RunOutcome, usage: Usage) -> Finished:
+def _finished(grant: Grant, outcome: RunOutcome, usage: Usage, log: MaskedLog) -> Finished:
+    """An exception quotes the task: it goes where the server encrypts it."""
+    is_exception = outcome.reason is EndReason.EXCEPTION
+    has_failed = outcome.reason.facts.attempt_state is AttemptState.FAILED
     return Finished(
         Lease(grant.attempt_id, grant.token),
         outcome.reason,
         outcome.exit_code,
-        one_line(outcome.detail),
+        "" if is_exception else one_line(outcome.detail),
         usage,
         outcome.value,
+        log.last_lines(outcome.detail if is_exception else "") if has_failed else "",
     )
 
 

@@ -30,7 +30,7 @@ class Outcomes:
 
     def add(self, outcome: ItemOutcome) -> None:
         self._gathered.append(outcome)
-        self._error_bytes += len(outcome.error)
+        self._error_bytes += len(outcome.error) + len(outcome.last_lines)
         if len(self._gathered) >= MOST_OUTCOMES or self._error_bytes > _MOST_ERROR_BYTES:
             self.flush()
         elif self._timer is None:

@@ -144,7 +144,7 @@ class CommandHandler:
         """Whether the server gets to know all changes within a few seconds."""
         try:
             async with asyncio.timeout(_KNOWN_SECONDS):
-                await self._office.offer.told.until_known()
+                await self._office.offer.change_counter.until_known()
                 await self._office.news.until_known()
         except TimeoutError:
             return False

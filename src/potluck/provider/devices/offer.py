@@ -25,6 +25,7 @@ from potluck.provider.server.server_client import NodeServerClient
 from potluck.provider.settings import ProviderSettings
 from potluck.wire.device_status import DeviceStatus
 from potluck.wire.provider import NodeRegistered, RegisterNode
+from potluck.wire.version import PROTOCOL
 
 # A task's disk is in memory, so both shares together leave a fifth for the owner.
 MEMORY_SHARE = 0.6
@@ -55,7 +56,7 @@ class NodeOffer:
         self._rules = rules
         self._statuses: Callable[[], tuple[DeviceStatus, ...]] = tuple
         self._wish: Callable[[], int] = int
-        self.told = ChangeCounter()
+        self.change_counter = ChangeCounter()
         self.refusal: PotluckError | None = None  # why the server rejects it
         self.misfit: PotluckError | None = None  # why the owner's sandbox does not work
 
@@ -82,6 +83,7 @@ class NodeOffer:
             self.describe(),
             load_node_id(self._settings.data_directory, self._settings.url),
             self.own_tasks_only,
+            protocol=PROTOCOL,
             statuses=self._statuses(),
             wish=self._wish(),
         )
@@ -89,7 +91,7 @@ class NodeOffer:
     def measured(self, uuid: str, measured: Measured) -> None:
         """Adds a benchmark's result to the device."""
         self._devices[uuid] = replace(self._devices[uuid], measured=measured)
-        self.told.change()
+        self.change_counter.change()
 
 
 def _without_images(sandbox: SandboxReport, rules: OwnerRules) -> SandboxReport:
@@ -108,15 +110,15 @@ async def offer_forever(
 ) -> None:
     """Registers again whenever the offer changes; running tasks are not affected."""
     while True:
-        await offer.told.until_stale()
-        changes = offer.told.changes
+        await offer.change_counter.until_stale()
+        changes = offer.change_counter.changes
         try:
             registered(await link.renew())
             offer.refusal = None
         except (InvalidInput, Conflict) as error:
             offer.refusal = error
             announce(OfferRefused(error.detail, error.hint))
-        offer.told.heard(changes)
+        offer.change_counter.acknowledge(changes)
 
 
 async def measure_devices(

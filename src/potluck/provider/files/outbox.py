@@ -91,6 +91,11 @@ class Outbox:
         """Size of the task's output files."""
         return sum(each.blob.size_bytes for each in self.parcels if each.role is OutputRole.OUTPUT)
 
+    @property
+    def kept_bytes(self) -> int:
+        """What it takes of the disk."""
+        return self._end - self._given_back
+
     def add(self, role: OutputRole, path: str, chunks: Iterable[bytes]) -> OutboxEntry:
         """Adds an entry; afterwards call `announce` in the event loop. Raises NoRoom."""
         digest, size = hashlib.sha256(), 0

@@ -46,11 +46,14 @@ class AttemptFiles:
             job.freight, job.log, grant.limits.checkpoint_seconds, self._room_bytes
         )
         spec = grant.spec
-        # The directory of a function is that of an interpreter, which serves many attempts.
-        self._new: NewFiles | None = None
-        if not isinstance(spec, FunctionSpec):
-            mounted = (file.path for file in spec.files)
-            self._new = NewFiles(grant.limits.keep, (OUTPUT_NAME, CHECKPOINT_NAME, *mounted))
+        # The directory of a function is that of an interpreter, which serves many attempts: what is
+        # new is known only from call to call, and sought only to keep it.
+        new = NewFiles(
+            grant.limits.keep, (OUTPUT_NAME, CHECKPOINT_NAME, *(file.path for file in spec.files))
+        )
+        is_function = isinstance(spec, FunctionSpec)
+        self._new = None if is_function else new
+        self._new_of_calls = new if is_function and new.patterns else None
         self._looked_at: int | None = None  # the item whose new files were counted
         self._has_looked = False
         self.begin(None)
@@ -85,6 +88,32 @@ class AttemptFiles:
         is_known = directory in self._collecting
         if is_known or self._looks_for_new or not is_empty(work.descriptor, directory):
             await self._once(directory, self._collect(work, directory))
+
+    @property
+    def keeps_new_of_calls(self) -> bool:
+        """Whether each call of a function has to be followed by `keep_new_of_call`."""
+        return self._new_of_calls is not None
+
+    async def note_before_call(self, work: WorkDirectory) -> None:
+        """What is there now is not new."""
+        if (new := self._new_of_calls) is not None:
+            await run_in_thread(work, new.note)
+
+    async def keep_new_of_call(self, work: WorkDirectory, item: int | None) -> None:
+        """Keeps matching files that a call, or an item, has left; for the next one they are old."""
+        if (new := self._new_of_calls) is None:
+            return
+        prefix, outbox = "" if item is None else f"{item}/", self._job.freight.outbox
+
+        def copy(there: WorkDirectory) -> list[str]:
+            remarks = collect_new_files(there, outbox, self._room_bytes, prefix, new)
+            outbox.sync()
+            new.note(there)
+            return remarks
+
+        for remark in await run_in_thread(work, copy):
+            await self._job.log.remark(remark)
+        outbox.announce()
 
     async def tell_lost(self) -> None:
         """Names new files that were not kept, at the end of the attempt; of an array, those of its

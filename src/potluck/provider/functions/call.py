@@ -63,6 +63,7 @@ class FunctionCall:
     async def _call_with_checkpoints(
         self, interpreter: Interpreter, session: InterpreterSession
     ) -> tuple[RunOutcome, bytes]:
+        await self._porter.note_before_call(interpreter.view.work)
         keeping = asyncio.create_task(self._porter.during(interpreter.view.work))
         try:
             reason, data = await self._call(interpreter, session)
@@ -91,6 +92,7 @@ class FunctionCall:
             await self._porter.after(interpreter.view.work, reason)
         elif answer.files:
             await self._porter.collect(interpreter.view.work)
+        await self._porter.keep_new_of_call(interpreter.view.work, None)
         return reason, answer.data if answer.is_error else answer.data[index_bytes(1) :]
 
     async def _answer(self, session: InterpreterSession) -> ItemsAnswer:

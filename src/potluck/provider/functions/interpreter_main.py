@@ -12,6 +12,7 @@ the provider then sends the next item only after it has processed the last answe
 """
 
 import importlib.util
+import io
 import os
 import pickle
 import struct
@@ -31,6 +32,7 @@ CAREFUL, ARRAY, PICKLED, FRESH = 1, 2, 4, 8
 MOST_GATHERED_BYTES = 262_144
 MOST_VALUE_BYTES = 64 * 2**20
 MOST_ERROR_BYTES = 60_000
+MOST_STDERR_CHARACTERS = 2_000
 COLLECTED = ".collected-"  # followed by a number
 
 
@@ -38,7 +40,7 @@ def serve(plain_folder: str, pickler_folder: str) -> int:
     descriptor = os.dup(0)
     os.dup2(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC), 0)
     frames = open(descriptor, "rb", buffering=2**18)  # noqa: PTH123, SIM115
-    plain = _import_package("plain_values", plain_folder)
+    plain = _import_package("potluck_plain_values", plain_folder)  # not a name of the function's
     pickler = _import_package("cloudpickle", pickler_folder)
     answers = _Answers(descriptor, plain)
     _hide_main()
@@ -237,6 +239,7 @@ class _Answers:
         self._flush_seconds = 0.1
         self._running = self._announced = -1
         self.busy = threading.Event()
+        self.stderr = sys.stderr = _Stderr()
         threading.Thread(target=self._flush_periodically, daemon=True).start()
 
     def begin(self, is_careful: bool, flush_seconds: float) -> None:
@@ -246,6 +249,7 @@ class _Answers:
 
     def start_item(self, item: int) -> None:
         self._running = item
+        self.stderr.end = ""
         if self._is_careful:
             with self._lock:
                 self._announce()
@@ -289,7 +293,7 @@ class _Answers:
     def encode_error(self, error: BaseException, is_loading: bool = False) -> bytes:
         kind = type(error)
         if kind is self._plain.PlainError:
-            fields = {"type": "PlainError", "message": str(error), "traceback": ""}
+            fields = {"type": "PlainError", "message": str(error), "traceback": "", "stderr": ""}
             return bytes(self._plain.encode(fields))
         module = "" if kind.__module__ == "builtins" else f"{kind.__module__}."
         message, trace = _message(error), _traceback(error)
@@ -301,6 +305,7 @@ class _Answers:
                 "type": f"{module}{kind.__qualname__}"[:200],
                 "message": message[: most // 4],
                 "traceback": trace[-(most // 2) :],
+                "stderr": self.stderr.end[-(most // 32) :],
             }
             if len(data := bytes(self._plain.encode(fields))) <= MOST_ERROR_BYTES:
                 return data
@@ -338,6 +343,19 @@ class _Answers:
         data = memoryview(b"".join((HEADER.pack(kind, sum(map(len, parts))), *parts)))
         while data:
             data = data[os.write(self._descriptor, data) :]
+
+
+class _Stderr(io.TextIOWrapper):
+    """Keeps the end of what the running item wrote."""
+
+    def __init__(self) -> None:
+        raw = open(2, "wb", buffering=0, closefd=False)  # noqa: SIM115
+        super().__init__(raw, "utf-8", "backslashreplace", write_through=True)
+        self.end = ""
+
+    def write(self, text: str) -> int:
+        self.end = (self.end + text)[-MOST_STDERR_CHARACTERS:]
+        return super().write(text)
 
 
 def _pack_item_file(values: "list[bytes]") -> bytes:

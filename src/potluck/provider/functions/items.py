@@ -32,7 +32,7 @@ from potluck.provider.functions.session import (
     ItemsAnswer,
     NotLoaded,
     SessionLog,
-    error_line,
+    error_lines,
     platform_error,
     shorten_error,
 )
@@ -60,7 +60,9 @@ class FunctionItems:
         self._log = SessionLog(job)
         self._outcomes = Outcomes(job.grant.attempt_id, self._tell, flush_seconds)
         self._left = deque(job.grant.items)
-        self._is_careful = job.grant.limits.run_seconds < _SHORT_SECONDS
+        is_short = job.grant.limits.run_seconds < _SHORT_SECONDS
+        # New files are known only if one item runs at a time.
+        self._is_careful = is_short or self._porter.keeps_new_of_calls
         self._running: int | None = None  # the item that was announced last
         self._collected: deque[int] = deque()  # file folders that the interpreter may remove
         self._progress = asyncio.Event()  # set when items have an outcome
@@ -78,6 +80,7 @@ class FunctionItems:
             while self._left:
                 self._running, self._has_concluded = None, False
                 self._collected.clear()
+                self._job.log.forget_last_lines()  # of an interpreter that ended
                 self._porter.begin(None)  # a new interpreter numbers its folders from 1 again
                 broken = await self._run_in_one(pool, key, confinement, borrower)
                 if broken is not None and not self._can_continue_after(broken):
@@ -112,6 +115,7 @@ class FunctionItems:
         """Returns the usage of this session."""
         try:
             await session.begin(self._is_careful, self._flush_seconds)
+            await self._porter.note_before_call(interpreter.view.work)
             await self._talk(interpreter, session)
         except NotLoaded as failure:
             await self._fail_all(failure.error)
@@ -169,6 +173,8 @@ class FunctionItems:
             count = self._count(session, answer)
             if self._is_careful:
                 await self._check_limits(interpreter, session)
+                self._job.log.forget_last_lines()  # all of its output has been read
+                await self._porter.keep_new_of_call(interpreter.view.work, answer.start)
             self._running = None
             if answer.files:
                 await self._take_files(interpreter, answer.files)
@@ -247,17 +253,19 @@ class FunctionItems:
         await self._job.freight.courier.send(blob, read)
         return Value(blob=blob)
 
-    def _add_failure(self, item: int, seconds: float, error: bytes, line: str = "") -> None:
-        detail = line or error_line(error)
-        self._outcomes.add(ItemOutcome(item, EndReason.EXCEPTION, seconds, None, detail, error))
+    def _add_failure(self, item: int, seconds: float, error: bytes, lines: str = "") -> None:
+        lines = lines or error_lines(error)
+        self._outcomes.add(
+            ItemOutcome(item, EndReason.EXCEPTION, seconds, error=error, last_lines=lines)
+        )
 
     async def _fail_all(self, error: bytes) -> None:
         """Fails all items; the full error is reported once for each range."""
-        line, short = error_line(error), shorten_error(error)
+        lines, short = error_lines(error), shorten_error(error)
         for part in self._left:
-            self._add_failure(part.start, 0.0, error, line)
+            self._add_failure(part.start, 0.0, error, lines)
             for item in range(part.start + 1, part.end):
-                self._add_failure(item, 0.0, short, line)
+                self._add_failure(item, 0.0, short, lines)
                 if item % MOST_OUTCOMES == 0:
                     await asyncio.sleep(0)
         self._left.clear()
@@ -273,7 +281,8 @@ class FunctionItems:
         if blame is Blame.ITEM:
             detail = one_line(broken.detail, _DETAIL_CHARACTERS)
             parts = (broken.reason, broken.run_seconds, broken.exit_code, detail)
-            self._outcomes.add(ItemOutcome(self._left[0].start, *parts))
+            lines = self._job.log.last_lines()
+            self._outcomes.add(ItemOutcome(self._left[0].start, *parts, last_lines=lines))
             self._pop(1)
         self._is_careful = True
         return blame is not Blame.ALL

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from potluck.model.task import EndReason
 from potluck.model.task_spec import FunctionSpec
 from potluck.provider.attempt.kinds import PreparedAttempt
+from potluck.provider.attempt.last_lines import last_lines
 from potluck.provider.attempt.mask import Mask
 from potluck.provider.functions import interpreter_main
 from potluck.provider.functions.arguments import open_value, read_pieces
@@ -25,6 +26,7 @@ from potluck.provider.sandbox.driver import ResourceUse, RunOutcome
 from potluck.wire.plain_values import PlainError, decode, encode
 
 _DETAIL_CHARACTERS = 200
+_ERROR_FIELDS = ("type", "message", "traceback", "stderr")
 _UNLOADED = RunOutcome(EndReason.EXCEPTION, "the function could not be loaded")
 
 
@@ -37,13 +39,22 @@ def error_line(error: bytes) -> str:
         return ""
 
 
+def error_lines(error: bytes) -> str:
+    """The end of what the call wrote to stderr, and its exception."""
+    try:
+        fields = decode(error)
+        return last_lines(str(fields["stderr"]), error_line(error))
+    except (PlainError, KeyError, TypeError):
+        return last_lines("", error_line(error))
+
+
 def mask_error(error: bytes, mask: Mask) -> bytes:
     """Masks secrets: the error is stored here, and the node's owner sees its first line."""
     if not mask:
         return error
     try:
         fields = decode(error)
-        return encode({name: mask.text(fields[name]) for name in ("type", "message", "traceback")})
+        return encode({name: mask.text(fields[name]) for name in _ERROR_FIELDS})
     except (PlainError, KeyError, TypeError, AttributeError):
         return error
 
@@ -60,7 +71,7 @@ def shorten_error(error: bytes) -> bytes:
 
 def platform_error(kind: str, message: str) -> bytes:
     """An error of the platform in the same format."""
-    return encode({"type": kind, "message": message, "traceback": ""})
+    return encode({"type": kind, "message": message, "traceback": "", "stderr": ""})
 
 
 class NotLoaded(Exception):

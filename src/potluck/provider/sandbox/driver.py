@@ -95,6 +95,7 @@ class Confinement(Struct, frozen=True):
     own_processes: int = 0  # processes or threads inside that are ours and do not count
     stdin: Path | None = None  # read as its stdin, mounted read-only; None: nothing
     image: str | None = None  # container image; None: the node's own system
+    shows_packages: bool = False  # the Python packages of the node's own system, for its programs
     image_seconds: float = 86_400.0  # time limit for pulling the image
 
     @property

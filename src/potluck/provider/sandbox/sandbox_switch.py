@@ -71,8 +71,8 @@ def make_sandbox_switch(
             return False
         await office.bench.use(runner_of(workshop))
         office.offer.sandbox, office.offer.containers = workshop.report, workshop.containers
-        office.offer.told.change()
-        await office.offer.told.until_known()
+        office.offer.change_counter.change()
+        await office.offer.change_counter.until_known()
         return True
 
     return SandboxSwitch(

@@ -193,7 +193,7 @@ class UnconfinedRun:
 
     async def _spawn(self, stdin: int, stdout: int, stderr: int) -> Process:
         first, *rest = self._confinement.command
-        program = _interpreter() if first == PYTHON else self._outside(first)
+        program = self._interpreter() if first == PYTHON else self._outside(first)
         process = await asyncio.create_subprocess_exec(
             program,
             *map(self._outside, rest),
@@ -207,6 +207,20 @@ class UnconfinedRun:
         self._began = time.monotonic()
         _lower_rlimits(process.pid, self._confinement.disk_bytes)
         return process
+
+    def _interpreter(self) -> str:
+        """The one that the provider's virtual environment is based on, in an empty environment, so
+        that this system's packages cannot be imported."""
+        base = Path(getattr(sys, "_base_executable", sys.executable))
+        if self._confinement.shows_packages:
+            return str(base)
+        environment = self._directory / "environment"
+        program = environment / "bin" / base.name
+        program.parent.mkdir(parents=True, exist_ok=True)
+        settings = f"home = {base.parent}\ninclude-system-site-packages = false\n"
+        (environment / "pyvenv.cfg").write_text(settings)
+        program.symlink_to(base)
+        return str(program)
 
     def _environment(self) -> dict[str, str]:
         """Leaves out the provider's own variables, which include its token."""
@@ -257,11 +271,6 @@ class UnconfinedRun:
             memory_peak_bytes=self._tree.memory_peak_bytes if self._tree else 0,
             log_bytes=self._log.total_bytes,
         )
-
-
-def _interpreter() -> str:
-    """The interpreter that the provider's virtual environment is based on."""
-    return str(getattr(sys, "_base_executable", sys.executable))
 
 
 def _pipe(ours: ExitStack, theirs: ExitStack) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from potluck.provider.attempt.usage_meter import measure_node
 from potluck.provider.change_counter import ChangeCounter
-from potluck.provider.event import Event, LeaseLost, SilenceLasted
+from potluck.provider.event import CreditEnded, Event, LeaseLost, SilenceLasted
 from potluck.provider.server.server_client import ListHeld, NodeServerClient
 from potluck.wire.device_status import DeviceStatus
 from potluck.wire.provider import Heartbeat, HeartbeatAnswer
@@ -86,8 +86,10 @@ async def beat_forever(
                 await tidings.news.until_stale()
         answer = await link.heartbeat(beat)
         pulse.answered()
-        tidings.news.heard(changes)
+        tidings.news.acknowledge(changes)
+        grace_seconds = answer.checkpoint_seconds
         tell([LeaseLost(attempt_id) for attempt_id in answer.stop])
+        tell([CreditEnded(attempt_id, grace_seconds) for attempt_id in answer.unfunded])
         hear(answer)
 
 

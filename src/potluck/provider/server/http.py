@@ -12,15 +12,19 @@ from typing import TypeVar
 import aiohttp
 from msgspec import Struct
 
+from potluck import __version__
+from potluck.local.tracing import trace_headers
 from potluck.local.trust import make_tls_context
 from potluck.model.error import PotluckError, ServerUnreachable
 from potluck.provider.announcement import Announce, ServerAnswers, ServerSilent
 from potluck.wire.response import ELSEWHERE, checked_redirect, decode_response, error_of_response
 from potluck.wire.routes import Route
+from potluck.wire.version import request_headers
 
 _REPEAT_SECONDS = 10.0
 T = TypeVar("T")
 _CHUNK_BYTES = 2**18
+_HEADERS = request_headers(__version__)
 
 
 class ServerSilence:
@@ -97,7 +101,12 @@ class Exchange:
     async def _respond(
         self, request: ServerRequest, token: str | None
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        headers = {"Content-Type": request.content_type, **request.headers}
+        headers = {
+            **_HEADERS,
+            **trace_headers(),
+            "Content-Type": request.content_type,
+            **request.headers,
+        }
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
         try:

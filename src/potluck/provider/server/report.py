@@ -14,6 +14,7 @@ import structlog
 from potluck.model.error import Conflict, InvalidInput, NotFound, by_code
 from potluck.model.ids import AttemptId
 from potluck.model.task import EndReason
+from potluck.provider.attempt.attempt_trace import traced_reports
 from potluck.provider.attempt.unsent_results import carried_bytes
 from potluck.provider.event import Event, FinishAccepted, ItemsAccepted, LeaseLost
 from potluck.provider.server.server_client import NodeServerClient
@@ -115,7 +116,8 @@ class ReportSender:
             return Reports(tuple(batch))
 
         try:
-            answers = (await self._link.report(reports)).answers
+            with traced_reports(self._waiting):
+                answers = (await self._link.report(reports)).answers
         except _AllWithdrawn:
             return True
         except InvalidInput as error:

@@ -138,7 +138,7 @@ class NodeServerClient:
             self._contests = True
             answer = await self._register()
         except InvalidInput as error:
-            raise await self._explained(error) from error
+            answer = await self._register_with_earlier(error)
         self._node_id = answer.node_id
         self._keep_node_id(answer.node_id)
         self._skews.note(answer.server_version)
@@ -152,27 +152,36 @@ class NodeServerClient:
         registration = replace(
             offer, node_id=self._node_id, statements=statements, contest=self._contests
         )
-        return await self._once(
-            routes.REGISTER_NODE, encode_json(registration), NodeRegistered, self._patience()
-        )
+        body = self._skews.encode_registration(registration)
+        return await self._once(routes.REGISTER_NODE, body, NodeRegistered, self._patience())
+
+    async def _register_with_earlier(self, error: InvalidInput) -> NodeRegistered:
+        """Registers without what is new in this version, if the server's is an earlier one."""
+        was_earlier = self._skews.is_server_earlier
+        self._skews.note(await self._ask_version())
+        if self._skews.is_server_earlier and not was_earlier:
+            try:
+                return await self._register()
+            except InvalidInput as second_error:
+                error = second_error
+        raise explain_rejection(error, self._skews.theirs) from error
 
     @property
     def server_version(self) -> str:
         return self._skews.theirs
 
-    async def _explained(self, error: InvalidInput) -> PotluckError:
-        """Names another version of the server as the cause, if it has one."""
+    async def _ask_version(self) -> str:
+        """The version of the server; empty if it does not tell."""
         request = ServerRequest(routes.HEALTHZ, routes.HEALTHZ.path, b"", self._patience())
         try:
-            health = await self._exchange.send(request, ServerHealth)
+            return (await self._exchange.send(request, ServerHealth)).version
         except PotluckError:
-            return error
-        return explain_rejection(error, health.version)
+            return ""
 
     async def acquire(self, held: ListHeld, wait_seconds: float) -> LeasesGranted:
         return await self._persist(
             routes.ACQUIRE_LEASES,
-            lambda: encode_json(AcquireLeases(held(), wait_seconds)),
+            lambda: self._skews.encode(AcquireLeases(held(), wait_seconds)),
             LeasesGranted,
             patience=self._patience(wait_seconds),
         )
@@ -180,7 +189,7 @@ class NodeServerClient:
     async def heartbeat(self, beat: Callable[[], Heartbeat]) -> HeartbeatAnswer:
         return await self._persist(
             routes.HEARTBEAT,
-            lambda: encode_json(beat()),
+            lambda: self._skews.encode(beat()),
             HeartbeatAnswer,
             patience=aiohttp.ClientTimeout(total=self._settings.beat_answer_seconds),
         )
@@ -193,7 +202,10 @@ class NodeServerClient:
     async def report(self, reports: Callable[[], Reports]) -> ReportAnswers:
         """Raises InvalidInput if the server cannot read them."""
         return await self._persist(
-            routes.REPORT, lambda: encode_json(reports()), ReportAnswers, answers=(InvalidInput,)
+            routes.REPORT,
+            lambda: self._skews.encode(reports()),
+            ReportAnswers,
+            answers=(InvalidInput,),
         )
 
     async def append_log(self, chunk: LogChunk) -> LogAppended:

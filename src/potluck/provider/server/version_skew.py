@@ -5,15 +5,14 @@ as both use the same protocol (else the server rejects the node), but features t
 has do not work. Neither is a reason to stop running tasks.
 """
 
-import re
-
 from msgspec import Struct
 
 import potluck
 from potluck.model.error import InvalidInput, PotluckError, UpgradeRequired
 from potluck.provider.announcement import Announce, VersionSkew
-
-_MAJOR_AND_MINOR = re.compile(r"(\d+)\.(\d+)")
+from potluck.wire.codec import encode_json, encode_request
+from potluck.wire.provider import RegisterNode, for_earlier_server
+from potluck.wire.version import is_earlier, minor_version
 
 
 class Skew(Struct, frozen=True):
@@ -23,7 +22,7 @@ class Skew(Struct, frozen=True):
 
 def skew(ours: str, theirs: str) -> Skew | None:
     """None for compatible versions, and for unreadable ones."""
-    our_part, their_part = _part(ours), _part(theirs)
+    our_part, their_part = minor_version(ours), minor_version(theirs)
     if our_part is None or their_part is None or our_part == their_part:
         return None
     order, hint = (
@@ -56,13 +55,8 @@ def _update(version: str) -> str:
     )
 
 
-def _part(version: str) -> tuple[int, int] | None:
-    match = _MAJOR_AND_MINOR.match(version)
-    return (int(match[1]), int(match[2])) if match else None
-
-
 class Skews:
-    """Announces a skew once for each version of the server."""
+    """Announces a skew once for each version of the server, and writes messages for it."""
 
     def __init__(self, announce: Announce) -> None:
         self._announce = announce
@@ -78,6 +72,21 @@ class Skews:
         self._pending = None
         if difference is not None:
             self._pending = VersionSkew(ours, theirs, difference.detail, difference.hint)
+
+    @property
+    def is_server_earlier(self) -> bool:
+        return is_earlier(self.theirs, potluck.__version__)
+
+    def encode(self, message: Struct) -> bytes:
+        """For an earlier server without what it does not know, which takes a little longer."""
+        if self.is_server_earlier:
+            return encode_request(for_earlier_server(message))
+        return encode_json(message)
+
+    def encode_registration(self, registration: RegisterNode) -> bytes:
+        """Always without defaults: the server's version is not known yet."""
+        known = for_earlier_server(registration) if self.is_server_earlier else registration
+        return encode_request(known)
 
     def tell(self) -> None:
         if self._pending is not None:

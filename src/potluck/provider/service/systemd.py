@@ -1,4 +1,4 @@
-"""The provider as a systemd user unit.
+"""The provider as a systemd unit: a user's, or the system's.
 
 It uses none of systemd's sandboxing options: inside of their namespaces and filters, the user
 namespaces of the task sandboxes could not be created.
@@ -20,14 +20,36 @@ _FINAL_STATUSES = "64 77 78"
 
 
 def unit(service: Service) -> str:
-    """The content of the unit file."""
+    """The content of the unit file of a user."""
+    remarks = f"""\
+# Written by `potluck provider install`. What you add by `systemctl --user edit {NAME}`,
+# and variables in the file below, stay yours.
+"""
+    return remarks + _content(service, "", "default.target")
+
+
+def system_unit(service: Service, user: str) -> str:
+    """The content of a unit of the system, which runs as this user."""
+    remarks = f"""\
+# A provider that starts with its machine and runs as a user of its own. It is made from the same
+# code as the unit of `potluck provider install` (`make docs`). Before the first start, let a wallet
+# authorise the machine:
+#
+#   useradd --create-home {user}
+#   sudo -u {user} -H {" ".join(service.command)} --authorise
+#
+# Changes by `systemctl edit {NAME}`, and variables in the file below, stay yours.
+"""
+    as_user = f"User={user}\nWorkingDirectory=~\n"
+    return remarks + _content(service, as_user, "multi-user.target")
+
+
+def _content(service: Service, as_user: str, target: str) -> str:
     variables = "".join(
         f"Environment={_quoted(f'{name}={value}')}\n"
         for name, value in sorted(service.variables.items())
     )
     return f"""\
-# Written by `potluck provider install`. What you add by `systemctl --user edit {NAME}`,
-# and variables in the file below, stay yours.
 
 [Unit]
 Description=Potluck provider for {_plain(service.url)}
@@ -36,7 +58,7 @@ StartLimitIntervalSec=0
 
 [Service]
 Type=exec
-ExecStart={" ".join(_quoted(word, is_command=True) for word in service.command)}
+{as_user}ExecStart={" ".join(_quoted(word, is_command=True) for word in service.command)}
 {variables}EnvironmentFile=-{_plain(str(service.variables_file))}
 Restart=on-failure
 RestartSec={service.restart_seconds}
@@ -52,7 +74,7 @@ UMask=0077
 LimitCORE=0
 
 [Install]
-WantedBy=default.target
+WantedBy={target}
 """
 
 

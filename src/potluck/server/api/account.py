@@ -33,7 +33,6 @@ from potluck.server.flow.lease import lease
 from potluck.server.services import Services
 from potluck.server.settings import ServerSettings
 from potluck.store.database import Connection
-from potluck.store.files import blobs
 from potluck.store.identity import accounts, api_keys, audit, node_keys, sessions
 from potluck.store.nodes import nodes
 from potluck.store.nodes.nodes import Owner
@@ -302,29 +301,26 @@ async def _add_key(
         key = await api_keys.add(
             connection, account_id, data.name, data.scopes, secret_hash(secret), lasting
         )
-    told = {"name": data.name, "scopes": " ".join(key.scopes)}
+    details = {"name": data.name, "scopes": " ".join(key.scopes)}
     await audit.append(
-        connection, services.keys.audit, AuditKind.KEY_MADE, account_id, key.id, told
+        connection, services.keys.audit, AuditKind.KEY_MADE, account_id, key.id, details
     )
     return key
 
 
 async def _me(services: Services, caller: Caller) -> Me:
-    async with services.database.transaction() as connection:
-        balance = await accounts.balance(connection, caller.id)
-        quota = await accounts.quota(connection, caller.id)
-        used_bytes = await blobs.used_bytes(connection, caller.id)
-    assert balance is not None, "every account has a balance row"
+    async with services.database.statement() as connection:
+        summary = await accounts.summary(connection, caller.id)
     return Me(
         caller.id,
         caller.account.address,
         sorted(caller.roles),
         caller.credential,
         caller.usable,
-        balance.available_micro,
-        balance.held_micro,
-        _in_force(quota, services.settings),
-        used_bytes,
+        summary.balance.available_micro,
+        summary.balance.held_micro,
+        _in_force(summary.quota, services.settings),
+        summary.used_bytes,
     )
 
 

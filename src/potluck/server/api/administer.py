@@ -1,4 +1,5 @@
-"""Administration of what others own: labels, credit taken back, all tasks, cordoned nodes."""
+"""Administration of what others own: the pool's status, labels, credit taken back, all tasks,
+cordoned nodes."""
 
 from typing import Annotated, Final
 
@@ -18,11 +19,14 @@ from potluck.server.api.http.time_params import Since, Until, moment
 from potluck.server.api.operate import account_id_of
 from potluck.server.api.queue import States
 from potluck.server.auth import idempotent_secret
+from potluck.server.pool_status import read_status
 from potluck.server.services import Services
 from potluck.store.tasks import task_list
 from potluck.store.tasks.task_list import TaskFilter
 from potluck.wire import routes
 from potluck.wire.admin import Cordon, PoolTask, PoolTaskPage, SetLabel, TakeCredit
+from potluck.wire.consumer import DeviceCounts, ServerReadiness
+from potluck.wire.status import BackupStatus, EndCount, InstanceView, PoolStatus, QueueReason
 
 OfAccount = Annotated[
     str | None,
@@ -32,11 +36,41 @@ OfAccount = Annotated[
 ]
 OfKind = Annotated[TaskKind | None, QueryParameter(name="kind", required=False)]
 
+# Examples.
+_STATUS = PoolStatus(
+    at=at(9, 45),
+    readiness=ServerReadiness(
+        "ok",
+        "0.2.0",
+        {"database": "ok", "leader": "ok"},
+        "5f3a9c1e2b7d4086",
+        "5f3a9c1e2b7d4086",
+        182,
+    ),
+    schema_version="0021",
+    instances=[InstanceView("5f3a9c1e2b7d4086", "0.2.0", at(8, 0), at(9, 45), is_leader=True)],
+    term=3,
+    waiting_tasks=12,
+    oldest_waiting_at=at(9, 41),
+    queue=[QueueReason("device_busy", 12, 240.0)],
+    running_attempts=4,
+    ended=[EndCount(TaskState.SUCCEEDED, None, 57)],
+    nodes={"online": 3},
+    cordoned_nodes=0,
+    node_versions={"0.2.0": 3},
+    devices={"gpu": DeviceCounts(1, 4, 0)},
+    database_bytes=48_234_496,
+    blob_bytes=7_340_032_000,
+    backup=BackupStatus(at(3, 0), 7_388_000_000, 0),
+    firing_alerts={"DeviceHot": 1},
+    ledger_sum_micro=0,
+)
+
 AREA: Final = Area(
     "administer",
-    "For admins: labels of accounts, taking credit back, all tasks of the pool, and nodes that get "
-    "no new work. An admin sees whose a task is, where it is and what it cost; not its name or "
-    "content.",
+    "For admins: the status of the whole pool, labels of accounts, taking credit back, all tasks, "
+    "and nodes that get no new work. An admin sees whose a task is, where it is and what it cost; "
+    "not its name or content.",
 )
 
 
@@ -78,6 +112,13 @@ async def take_credit(
         services, actor, "take_credit", idempotency_key, (named, data)
     )
     await administration.take(services, actor, named, data, asked)
+
+
+@AREA.operation(routes.POOL_STATUS, Scope.ADMIN, "Show the status of the pool", response=_STATUS)
+async def pool_status(services: Services) -> PoolStatus:
+    """Shows what an operator looks at first: readiness, instances, queue, nodes, recent ends,
+    sizes, backup and ledger."""
+    return await read_status(services)
 
 
 @AREA.operation(

@@ -16,6 +16,7 @@ from potluck.server.api.http import formats, query
 from potluck.server.api.http.access import Authentication, check_policies
 from potluck.server.api.http.body import StrictRequest
 from potluck.server.api.http.errors import answer_error
+from potluck.server.api.http.request_context import bind_path_ids
 from potluck.server.api.http.response import EncodedResponse
 from potluck.server.api.operations import OPERATIONS
 from potluck.server.services import Services
@@ -67,6 +68,7 @@ def _options_handler(path: str, allowed: str) -> HTTPRouteHandler:
 
 async def _check(request: Request[Any, Any, Any]) -> None:
     """Checks that apply to every operation, before the handler runs."""
+    bind_path_ids(request.path_params)
     query.check(request)
     formats.check(request)
 

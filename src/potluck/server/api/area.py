@@ -20,6 +20,10 @@ from potluck.wire.routes import Route
 
 Handler = TypeVar("Handler", bound=Callable[..., Any])
 OPEN: Final = ()
+# What work needs. Everything else changes rights, machines' terms, or other people's things.
+_ORDINARY: Final = frozenset(
+    (Scope.TASKS_READ, Scope.TASKS_WRITE, Scope.POOL_READ, Scope.ACCOUNT_READ, Scope.NODE)
+)
 
 
 class Operation(Struct, frozen=True):
@@ -35,11 +39,24 @@ class Operation(Struct, frozen=True):
     errors: tuple[
         type[PotluckError], ...
     ]  # in addition to those that every operation of its shape has
+    is_timed: bool  # False if it waits, or transfers bytes: its time says nothing about the server
     options: dict[str, Any]  # for the framework
+    # Whether it needs no credential on a server that only this machine can reach.
+    is_open_locally: bool = False
 
     @property
     def name(self) -> str:
         return self.handler.__name__
+
+    @property
+    def is_privileged(self) -> bool:
+        """Whether its caller is looked up in the database for each call."""
+        return not self.scopes or not _ORDINARY.issuperset(self.scopes)
+
+    @property
+    def changes_callers(self) -> bool:
+        """Whether it may change an account, a session or a key."""
+        return self.route.method != "GET" and self.is_privileged
 
     def route_handler(self) -> HTTPRouteHandler:
         """Makes a new handler for each application, as the application modifies it."""
@@ -72,6 +89,8 @@ class Area:
         request: Any = None,
         response: Any = None,
         errors: tuple[type[PotluckError], ...] = (),
+        is_timed: bool = True,
+        is_open_locally: bool = False,
         **options: Any,
     ) -> Callable[[Handler], Handler]:
         """Declares the decorated function as the handler of an operation."""
@@ -79,7 +98,8 @@ class Area:
 
         def declare(handler: Handler) -> Handler:
             declared = Operation(
-                self, route, any_of, title, handler, request, response, errors, options
+                *(self, route, any_of, title, handler, request, response, errors),
+                *(is_timed, options, is_open_locally),
             )
             self.operations.append(declared)
             return handler

@@ -267,6 +267,7 @@ async def remove_webhook(webhook_id: str, request: CallerRequest, services: Serv
     response=WebhookTried(EVENT, delivered=True, seconds=0.042, status=204),
     errors=(DestinationRefused,),
     status_code=200,
+    is_timed=False,
 )
 async def test_webhook(webhook_id: str, request: CallerRequest, services: Services) -> WebhookTried:
     """Sends a `webhook.test` event now, and returns the receiver's response."""

@@ -20,6 +20,7 @@ from potluck.server.api.http.response import EncodedResponse
 from potluck.server.auth import idempotent_secret
 from potluck.server.auth.tokens import INVITE_PREFIX, secret_hash
 from potluck.server.encryption import rotation
+from potluck.server.health import NOT_READY, STOPPING
 from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.identity import accounts, invites
@@ -63,6 +64,7 @@ _INVITE = InviteView(
     "the summer school",
 )
 _HEAD = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+_METRICS = "# TYPE potluck_leading gauge\npotluck_leading 1.0\n"
 
 AREA: Final = Area(
     "operate",
@@ -244,6 +246,7 @@ async def audit(
     "Verify the audit log",
     response=AuditVerdict(True, 42, _HEAD),
     status_code=200,
+    is_timed=False,
 )
 async def verify_audit(services: Services) -> AuditVerdict:
     """Verifies the hash chain from its start, and reports where it breaks."""
@@ -259,6 +262,7 @@ async def verify_audit(services: Services) -> AuditVerdict:
     response=RotationProgress("k2", 0, 128),
     errors=(Conflict,),
     status_code=200,
+    is_timed=False,
 )
 async def rotate_key(
     data: KeyRotation, request: CallerRequest, services: Services
@@ -269,7 +273,7 @@ async def rotate_key(
     return await rotation.rewrite(services, request.user.id)
 
 
-@AREA.operation(routes.HEALTHZ, OPEN, "Is the process alive?", response=ServerHealth("ok", "0.1.0"))
+@AREA.operation(routes.HEALTHZ, OPEN, "Is the process alive?", response=ServerHealth("ok", "0.2.0"))
 async def healthz() -> ServerHealth:
     """Answers while the process is alive."""
     return ServerHealth("ok", __version__)
@@ -281,7 +285,7 @@ async def healthz() -> ServerHealth:
     "Is the server ready?",
     response=ServerReadiness(
         "degraded",
-        "0.1.0",
+        "0.2.0",
         {"database": "ok", "leader": "ok", "live": "does not answer", "scheduler": "unknown"},
         instance="5f3a9c1e2b7d4086",
         leader="5f3a9c1e2b7d4086",
@@ -292,13 +296,36 @@ async def healthz() -> ServerHealth:
 async def readyz(services: Services) -> Response[ServerReadiness]:
     """Returns the state of each part as of the last check, about a second ago.
 
-    The status is 503 only if requests would fail. `degraded` has status 200: requests work, perhaps
-    more slowly, and taking the server out of rotation would not help.
+    The status is 503 only if requests would fail, or will soon: `stopping`. `degraded` has status
+    200: requests work, perhaps more slowly, and taking the server out of rotation would not help.
     """
-    readiness = services.health.latest
-    if readiness.status == "not ready":
+    readiness = services.health.shown
+    if readiness.status in (NOT_READY, STOPPING):
         return EncodedResponse(readiness, status_code=503, headers={"Retry-After": "1"})
     return EncodedResponse(readiness)
+
+
+@AREA.operation(
+    routes.METRICS,
+    Scope.METRICS_READ,
+    "Read the metrics",
+    response=_METRICS,
+    errors=(NotFound,),
+    is_open_locally=True,
+    media_type="text/plain",
+)
+async def metrics(request: CallerRequest, services: Services) -> Response[bytes]:
+    """Returns the metrics of this instance for Prometheus, in OpenMetrics if the client accepts it.
+
+    A server that only its own machine can reach requires no credential for it.
+    """
+    if not services.settings.metrics:
+        raise NotFound(
+            "This server keeps no metrics.", "Its operator has set POTLUCK_METRICS to false."
+        )
+    text = await services.metrics.render(",".join(request.headers.getall("accept", [])))
+    # A header, since a text's media type gets a second charset.
+    return Response(text.body, headers={"content-type": text.content_type})
 
 
 def account_id_of(text: str) -> AccountId:
@@ -316,13 +343,13 @@ async def _add_invite(
             *(connection, secret_hash(code), data.roles, data.credit_micro, data.uses, actor),
             *(lasting, data.note),
         )
-    told = {
+    details = {
         "roles": " ".join(invite.roles),
         "credit_micro": str(invite.credit_micro),
         "uses": str(data.uses),
         **({"note": data.note} if data.note else {}),
     }
     await audit_log.append(
-        connection, services.keys.audit, AuditKind.INVITE_MADE, actor, invite.id, told
+        connection, services.keys.audit, AuditKind.INVITE_MADE, actor, invite.id, details
     )
     return invite

@@ -10,6 +10,7 @@ from typing import Final
 from potluck.server.api import (
     account,
     administer,
+    alerts,
     notify,
     operate,
     own_machines,
@@ -36,6 +37,7 @@ AREAS: Final[tuple[Area, ...]] = (
     own_machines.AREA,
     notify.AREA,
     administer.AREA,
+    alerts.AREA,
     operate.AREA,
     pages.AREA,
 )

@@ -6,6 +6,7 @@ import msgspec
 from litestar import Response
 from litestar.params import HeaderParameter, QueryParameter
 
+from potluck.local import tracing
 from potluck.model.account import Scope
 from potluck.model.blob import BlobRef
 from potluck.model.device import Health
@@ -16,7 +17,6 @@ from potluck.model.error import (
     QuotaExceeded,
     RangeNotSatisfiable,
     StaleLease,
-    UpgradeRequired,
 )
 from potluck.model.ids import ATTEMPT_PATTERN, AttemptId
 from potluck.model.lease import Lease
@@ -138,8 +138,8 @@ AREA: Final = Area(
     Scope.NODE,
     "Register a machine and its devices",
     request=StrictRegisterNode(OFFER, statements=(_STATEMENT,)),
-    response=NodeRegistered(NODE, [DEVICE], 90.0, 20.0, 20.0, server_version="0.1.0"),
-    errors=(UpgradeRequired, DeviceBound),
+    response=NodeRegistered(NODE, [DEVICE], 90.0, 20.0, 20.0, server_version="0.2.0"),
+    errors=(DeviceBound,),
 )
 async def register_node(
     data: StrictRegisterNode, request: CallerRequest, services: Services
@@ -157,6 +157,7 @@ async def register_node(
     request=AcquireLeases(),
     response=LeasesGranted([_GRANT]),
     status_code=200,
+    is_timed=False,
 )
 async def acquire_leases(
     node_id: str, data: AcquireLeases, request: CallerRequest, services: Services
@@ -187,6 +188,7 @@ async def heartbeat(
     response=b"foo",
     errors=(RangeNotSatisfiable, StaleLease),
     media_type="application/octet-stream",
+    is_timed=False,
 )
 async def get_input(
     node_id: str,
@@ -212,6 +214,7 @@ async def get_input(
     errors=(StaleLease,),
     status_code=200,
     request_max_body_size=_MAX_LOG_CHUNK_BYTES,
+    is_timed=False,
 )
 async def append_log(
     node_id: str, data: LogChunk, request: CallerRequest, services: Services
@@ -233,7 +236,8 @@ async def report(
     node_id: str, data: StrictReports, request: CallerRequest, services: Services
 ) -> ReportAnswers:
     """Takes progress and outcomes of attempts. The response has one answer for each report."""
-    return await take_reports(services, owner_of(request.user), node_id_of(node_id), data)
+    with tracing.received(request.headers):
+        return await take_reports(services, owner_of(request.user), node_id_of(node_id), data)
 
 
 @AREA.operation(
@@ -260,6 +264,7 @@ async def begin_node_upload(
     response=Upload(UPLOAD, PART_BYTES, 1, False),
     errors=(InvalidInput, Conflict, StaleLease),
     request_max_body_size=PART_BYTES,
+    is_timed=False,
 )
 async def put_node_part(
     node_id: str, upload_id: str, number: str, request: StrictRequest, services: Services
@@ -296,6 +301,7 @@ async def finish_node_upload(
     errors=(QuotaExceeded, StaleLease),
     status_code=204,
     request_max_body_size=_MAX_FILES_BYTES,
+    is_timed=False,
 )
 async def add_files(
     node_id: str, data: AddFiles, request: StrictRequest, services: Services

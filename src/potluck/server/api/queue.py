@@ -72,9 +72,9 @@ async def list_tasks(
     _check_filter(filters)
     check_cursor(cursor, "task")
     before = None if cursor is None else TaskId(cursor)
-    async with services.database.transaction() as connection:
+    async with services.database.statement() as connection:
         ids = await task_list.page(connection, request.user.id, filters, before, limit)
-        found = await tasks.views(connection, ids, request.user.id)
+        found = await tasks.views(connection, services.vault, ids, request.user.id)
     views = await task_stream.to_task_views(services, request.user.id, found)
     return TaskPage(views, ids[-1] if len(ids) == limit else None)
 
@@ -104,6 +104,7 @@ async def get_task(task_id: str, request: CallerRequest, services: Services) -> 
         "running tasks have a time limit",
         at(9, 41),
     ),
+    is_timed=False,
 )
 async def explain_task(task_id: str, request: CallerRequest, services: Services) -> Explanation:
     """Explains why a task waits: which nodes refuse it, what helps, and when it may start."""
@@ -163,8 +164,8 @@ async def list_attempts(
     With `item`, a page can be empty and still have a `next_cursor`.
     """
     async with services.database.transaction() as connection:
-        task = await tasks.get(connection, task_id_of(task_id), request.user.id)
-        return await attempt_list.page(connection, task.view, cursor, limit, item)
+        task = await tasks.get(connection, services.vault, task_id_of(task_id), request.user.id)
+        return await attempt_list.page(connection, services.vault, task.view, cursor, limit, item)
 
 
 def _check_filter(filters: TaskFilter) -> None:

@@ -71,7 +71,7 @@ async def list_devices(
     filters = DeviceFilter(kind, model, free_milli, *where)
     check_cursor(cursor, "device")
     behind = None if cursor is None else DeviceId(cursor)
-    async with services.database.transaction() as connection:
+    async with services.database.statement() as connection:
         found = await device_list.page(connection, request.user.id, filters, behind, limit)
     shown = await device_status.with_samples(services, found)
     return DevicePage(shown, found[-1].id if len(found) == limit else None)
@@ -87,7 +87,7 @@ async def list_nodes(
     the last one has no `next_cursor`."""
     check_cursor(cursor, "node")
     behind = None if cursor is None else NodeId(cursor)
-    async with services.database.transaction() as connection:
+    async with services.database.statement() as connection:
         found, has_more = await nodes.page(connection, request.user.id, behind, limit)
     shown = await device_status.with_telemetry(services, found)
     return NodeList(shown, found[-1].id if has_more else None)
@@ -101,8 +101,12 @@ async def list_nodes(
 )
 async def show_pool(services: Services) -> PoolView:
     """Counts nodes, devices, free devices, waiting tasks and running attempts."""
-    async with services.database.transaction() as connection:
-        return await pool_totals.count_pool(connection)
+
+    async def count() -> PoolView:
+        async with services.database.statement() as connection:
+            return await pool_totals.count_pool(connection)
+
+    return await services.caches.pool.load(None, count)
 
 
 @AREA.operation(routes.GET_NODE, Scope.POOL_READ, "See one machine", response=NODE_VIEW)

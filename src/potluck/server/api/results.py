@@ -59,7 +59,7 @@ async def task_logs(
     negative offset counts from the end: -10 begins with the tenth piece from the end."""
     valid_id = task_id_of(task_id)
     async with services.database.transaction() as connection:
-        await tasks.get(connection, valid_id, request.user.id)
+        await tasks.get(connection, services.vault, valid_id, request.user.id)
     return await attempt_log.read_log(services, request.user.id, valid_id, attempt, offset)
 
 
@@ -91,6 +91,7 @@ async def task_files(
     response=b"foo",
     errors=(RangeNotSatisfiable,),
     media_type="application/octet-stream",
+    is_timed=False,
 )
 async def get_blob(sha256: str, request: CallerRequest, services: Services) -> Response[Any]:
     """Returns the bytes of one of your blobs, or a `Range` of them."""
@@ -116,6 +117,7 @@ async def get_blob(sha256: str, request: CallerRequest, services: Services) -> R
     ),
     errors=(NotFound,),
     status_code=200,
+    is_timed=False,
 )
 async def ask_results(data: AskResults, request: CallerRequest, services: Services) -> Results:
     """Waits for results of functions. MessagePack avoids the base64 encoding."""
@@ -138,6 +140,6 @@ async def failed_items(
     """Lists failed items of an array in order, starting after the item `cursor`."""
     valid_id = task_id_of(task_id)
     async with services.database.transaction() as connection:
-        await tasks.get(connection, valid_id, request.user.id)
-        found = await item_failures.page(connection, valid_id, cursor, limit)
+        await tasks.get(connection, services.vault, valid_id, request.user.id)
+        found = await item_failures.page(connection, services.vault, valid_id, cursor, limit)
     return FailedItemPage(found, found[-1].item if len(found) == limit else None)

@@ -77,7 +77,7 @@ _ACCESS = "eyJhbGciOiJIUzI1NiJ9.e30.not-a-real-token"
 _REFRESH = "potluck_refresh_not-a-real-one"
 _DEVICE_CODE = "potluck_terminal_not-a-real-one"
 _PEM = "-----BEGIN CERTIFICATE-----\nMIIB…\n-----END CERTIFICATE-----\n"
-_PACKAGE = Package("potluck", "0.1.0+5f3a9c1e", WHEEL, SHA256, 1_204_881, requires_python=">=3.11")
+_PACKAGE = Package("potluck", "0.2.0+5f3a9c1e", WHEEL, SHA256, 1_204_881, requires_python=">=3.11")
 
 
 def _message(address: str, statement: str | None = None) -> str:

@@ -1,7 +1,10 @@
 """Submitting tasks and uploading their files."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
+from potluck.local import tracing
 from potluck.model.account import Scope
 from potluck.model.error import Conflict, InvalidInput, QuotaExceeded, UnaffordableTask, Unavailable
 from potluck.server.api.area import Area
@@ -70,7 +73,8 @@ async def submit_task(
     idempotency_key: IdempotencyKey = None,
 ) -> TaskView:
     """Adds a task to the queue. With an Idempotency-Key it is safe to repeat."""
-    return await submit.submit(services, request.user.id, data, idempotency_key)
+    with _traced(request) as traceparent:
+        return await submit.submit(services, request.user.id, data, idempotency_key, traceparent)
 
 
 @AREA.operation(
@@ -89,7 +93,10 @@ async def submit_tasks(
     idempotency_key: IdempotencyKey = None,
 ) -> TasksSubmitted:
     """Adds many tasks to the queue. A refused task does not affect the others."""
-    return await submit_many.submit_many(services, request.user.id, data.tasks, idempotency_key)
+    with _traced(request) as traceparent:
+        return await submit_many.submit_many(
+            services, request.user.id, data.tasks, idempotency_key, traceparent
+        )
 
 
 @AREA.operation(
@@ -100,6 +107,7 @@ async def submit_tasks(
     response=_ESTIMATE,
     errors=(Unavailable, QuotaExceeded),
     status_code=200,
+    is_timed=False,
 )
 async def estimate_task(
     data: StrictTaskRequest, request: CallerRequest, services: Services
@@ -131,6 +139,7 @@ async def begin_upload(data: BeginUpload, request: StrictRequest, services: Serv
     response=_SENT,
     errors=(InvalidInput, Conflict),
     request_max_body_size=PART_BYTES,
+    is_timed=False,
 )
 async def put_part(
     upload_id: str, number: str, request: StrictRequest, services: Services
@@ -153,3 +162,14 @@ async def finish_upload(upload_id: str, request: StrictRequest, services: Servic
     """Assembles the parts and checks the hash. Call it again until `complete` is true."""
     found = await upload.of_account(services, request.user.id, upload_id_of(upload_id))
     return await upload.finish(services, found)
+
+
+@contextmanager
+def _traced(request: CallerRequest) -> Iterator[str | None]:
+    """Continues the client's trace. Without one there is none: then nothing is stored."""
+    parent = tracing.parse_traceparent(request.headers.get(tracing.TRACEPARENT))
+    if parent is None:
+        yield None
+        return
+    with tracing.span("submit", parent) as traceparent:
+        yield traceparent

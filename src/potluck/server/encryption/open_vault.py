@@ -67,8 +67,9 @@ async def _seal_what_is_clear(database: Database, vault: Vault, request_key: byt
 def _no_file(place: KeyFile) -> BadSettings:
     return BadSettings(
         f"The database is encrypted, but its key file {place.path} does not exist.",
-        "Restore it from the backup. If other instances run, all of them must share one file"
-        " (--encryption-key-file): a copy would lack the next key.",
+        "Copy it from where you keep it (a backup contains it only if it is encrypted). If other"
+        " instances run, all of them must share one file (--encryption-key-file): a copy would"
+        " lack the next key.",
     )
 
 

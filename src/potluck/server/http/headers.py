@@ -4,11 +4,14 @@ A handler's own headers take precedence. No response has CORS headers, so browse
 origin read it.
 """
 
-from typing import Any
+import secrets
+from typing import Any, Final
 
 from uvicorn._types import ASGI3Application, ASGIReceiveCallable, ASGISendCallable, Scope
 
 Header = tuple[bytes, bytes]
+# Of every response, also of those that never reach the application.
+REQUEST_ID: Final = b"x-request-id"
 
 _ALWAYS: list[Header] = [
     (b"x-content-type-options", b"nosniff"),
@@ -25,6 +28,10 @@ _PAGE = (
 )
 _NOT_MODIFIED = 304
 _TWO_YEARS = (b"strict-transport-security", b"max-age=63072000")
+
+
+def new_request_id() -> str:
+    return secrets.token_hex(8)
 
 
 def headers_for(content_type: bytes, is_secure: bool) -> list[Header]:

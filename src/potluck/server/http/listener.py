@@ -73,6 +73,7 @@ class TcpListener:
         self._entering: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         self._retry: asyncio.TimerHandle | None = None
+        self._is_closed = False
         self._remind_at = 0.0
 
     def open(self) -> None:
@@ -80,24 +81,32 @@ class TcpListener:
         self._loop.add_reader(self._listener, self._accept)
 
     def close(self) -> None:
+        """Closes the port. Connections that the system has accepted by then are let in."""
+        if self._is_closed:
+            return
+        self._is_closed = True
         self._loop.remove_reader(self._listener)
         if self._retry is not None:
             self._retry.cancel()
-        for task in self._entering:
-            task.cancel()
+        while self._accept():
+            pass
+        self._listener.close()
 
     async def wait_closed(self) -> None:
+        for task in self._entering:
+            task.cancel()
         await asyncio.gather(*self._entering, return_exceptions=True)
 
-    def _accept(self) -> None:
+    def _accept(self) -> bool:
+        """Whether there may be more."""
         for _ in range(_ACCEPTED_AT_ONCE):
             try:
                 connection, peer = self._listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
-                return
+                return False
             except OSError as error:
                 self._pause(error)
-                return
+                return False
             names = self._room.enter(peer[0])
             if names is None:
                 connection.close()
@@ -108,6 +117,7 @@ class TcpListener:
             )
             self._entering.add(task)
             task.add_done_callback(self._entering.discard)
+        return True
 
     async def _enter(self, connection: "_CountedConnection") -> None:
         try:
@@ -119,6 +129,8 @@ class TcpListener:
     def _pause(self, error: OSError) -> None:
         """Out of file descriptors: a waiting connection would wake the loop continuously."""
         log.error("cannot accept connections", error=error.strerror)
+        if self._is_closed:
+            return
         self._loop.remove_reader(self._listener)
         self._retry = self._loop.call_later(_OUT_OF_FILES_SECONDS, self.open)
 

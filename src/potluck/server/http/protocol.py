@@ -21,7 +21,7 @@ from uvicorn.server import ServerState
 
 from potluck.model.error import HeadersTooLarge, InvalidInput, NotSignedIn, PotluckError
 from potluck.server.auth.caller import not_signed_in
-from potluck.server.http.headers import headers_for
+from potluck.server.http.headers import REQUEST_ID, headers_for, new_request_id
 from potluck.server.http.peers import Peers
 from potluck.server.http.settings import HttpSettings
 from potluck.wire import codec, problem
@@ -244,6 +244,7 @@ def _answer(error: PotluckError, is_secure: bool) -> bytes:
         (b"content-type", problem.CONTENT_TYPE.encode()),
         (b"content-length", str(len(body)).encode()),
         (b"connection", b"close"),
+        (REQUEST_ID, new_request_id().encode()),
         *([(b"www-authenticate", b"Bearer")] if error.status == 401 else []),
         *headers_for(problem.CONTENT_TYPE.encode(), is_secure),
     ]

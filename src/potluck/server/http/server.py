@@ -9,6 +9,7 @@ from email.utils import format_datetime
 from typing import Any, cast
 
 import uvicorn
+from msgspec import Struct
 from uvicorn._types import ASGI3Application
 
 from potluck.server.http.headers import BrowserHeaders
@@ -20,6 +21,8 @@ from potluck.server.http.tls import Tls
 
 # Do not wait for clients that do not close TLS properly.
 _TLS_GOODBYE_SECONDS = 1.0
+# After the port is closed: requests on connections that were just accepted arrive.
+_LAST_REQUESTS_SECONDS = 0.2
 
 
 class EdgeServer(uvicorn.Server):
@@ -38,6 +41,7 @@ class EdgeServer(uvicorn.Server):
         self._settings = settings
         self._tls = tls
         self._peers = Peers(settings.behind_proxy)
+        self._is_draining = False
 
     @contextmanager
     def capture_signals(self) -> Any:
@@ -69,14 +73,36 @@ class EdgeServer(uvicorn.Server):
                 connection.transport.abort()
         is_over = await super().on_tick(counter)
         if counter % 10 == 0:  # about once a second, like uvicorn, but not by the machine's clock
-            date = format_datetime(self._now(), usegmt=True).encode()
-            self.server_state.default_headers = [(b"date", date), *self.config.encoded_headers]
+            self._set_headers()
         return is_over
+
+    def drain(self) -> None:
+        """From now on each connection ends with its next response, so that none is idle when the
+        server closes them: a request that is on its way to a closed connection would fail."""
+        self._is_draining = True
+        self._set_headers()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.drain()
+        for door in self.servers:
+            door.close()
+        await asyncio.sleep(_LAST_REQUESTS_SECONDS)
+        await super().shutdown(sockets)
+
+    def _set_headers(self) -> None:
+        date = format_datetime(self._now(), usegmt=True).encode()
+        end = [(b"connection", b"close")] if self._is_draining else []
+        self.server_state.default_headers = [(b"date", date), *end, *self.config.encoded_headers]
 
     def _protocol(self) -> EdgeProtocol:
         return EdgeProtocol(
             self.config, self.server_state, self.lifespan.state, self._settings, self._peers
         )
+
+
+class RunningHttp(Struct, frozen=True):
+    task: asyncio.Task[None]  # ends early only if the server fails
+    drain: Callable[[], None]
 
 
 @asynccontextmanager
@@ -88,8 +114,8 @@ async def http_server(
     shutdown_seconds: float,
     now: Callable[[], datetime],
     before_stop: Callable[[], Awaitable[None]],
-) -> AsyncIterator[asyncio.Task[None]]:
-    """Serves for the duration of the block. The task ends early only if the server fails."""
+) -> AsyncIterator["RunningHttp"]:
+    """Serves for the duration of the block."""
     config = uvicorn.Config(
         BrowserHeaders(app),
         http="httptools",
@@ -107,7 +133,7 @@ async def http_server(
     task = asyncio.create_task(server.serve(sockets=[listener]))
     await wait_for_first(task, server.accepts)
     try:
-        yield task
+        yield RunningHttp(task, server.drain)
     finally:
         await before_stop()
         server.should_exit = True

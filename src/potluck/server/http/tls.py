@@ -3,9 +3,11 @@
 import asyncio
 import ssl
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from pathlib import Path
 
 import structlog
+from cryptography import x509
 from msgspec import Struct
 
 from potluck.local.durable_files import check_private
@@ -23,11 +25,19 @@ log = structlog.get_logger()
 class Tls(Struct, frozen=True):
     context: ssl.SSLContext
     authority_pem: bytes | None  # the private one, which clients pin
+    certificate: Path
     _load: Callable[[ssl.SSLContext], None]
 
     @property
     def fingerprint(self) -> str | None:
         return None if self.authority_pem is None else authority.fingerprint(self.authority_pem)
+
+    def ends_at(self) -> datetime | None:
+        """When the certificate expires; None if it cannot be read just now."""
+        try:
+            return x509.load_pem_x509_certificate(self.certificate.read_bytes()).not_valid_after_utc
+        except (OSError, ValueError):
+            return None
 
     async def keep_fresh(self, every_seconds: float) -> None:
         """Reloads replaced files, and renews our own certificate, without a restart."""
@@ -48,7 +58,7 @@ def open_tls(
         certificate, key = settings.tls_cert, settings.tls_key
         _load_files(context, certificate, key)
         check_private(key, group_may=True)
-        return Tls(context, None, lambda context: _load_files(context, certificate, key))
+        return Tls(context, None, certificate, lambda each: _load_files(each, certificate, key))
     if settings.tls is None:
         return None
     directory = data_directory / _DIRECTORY
@@ -58,7 +68,8 @@ def open_tls(
         _load_files(context, found.certificate, found.key)
 
     load(context)
-    return Tls(context, authority.ensure_certificate(directory, names()).authority_pem, load)
+    issued = authority.ensure_certificate(directory, names())
+    return Tls(context, issued.authority_pem, issued.certificate, load)
 
 
 def _context() -> ssl.SSLContext:

@@ -32,8 +32,9 @@ class HypotheticalTask(Struct, frozen=True):
     name: str
 
 
-# The id of a task or a node, or a task without an id.
+# The id of a task or a node, or the whole queue, or a task without an id.
 About = str | HypotheticalTask
+QUEUE = "queue"
 
 
 class LeaderQuestion(Struct, frozen=True):

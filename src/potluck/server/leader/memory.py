@@ -43,7 +43,9 @@ class LeaderMemory:
         settings = services.settings
         order = order_by_name(settings.order_policy)
         placement = placement_by_name(settings.placement_policy)
-        self.known = SchedulerInput(Scheduler(order, placement, reserve))
+        self.known = SchedulerInput(
+            Scheduler(order, placement, reserve, settle_times=settings.settle_times)
+        )
         self.planner = planner  # for every use of `known` that is more than a lookup
         self.position = FeedPosition("", 0.0)
         self.has_decided = False  # whether a dependency had ended at the last read

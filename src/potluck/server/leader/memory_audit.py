@@ -115,6 +115,7 @@ class MemoryAudit:
     def _note(self, kind: str, wrong: Sequence[str]) -> None:
         if wrong:
             self.differences += len(wrong)
+            self._services.metrics.memory_differences.inc(len(wrong))
             log.error(
                 "the leader's memory differed from the database",
                 kind=kind,

@@ -18,13 +18,16 @@ _KEPT_SECONDS = 30.0
 class SchedulerHealth:
     def __init__(self, services: Services) -> None:
         self._live = services.live
+        self._failing = services.metrics.scheduler_failing
         self._may_be_set = True  # by an earlier leader
 
     async def begin(self) -> None:
+        self._failing.set(1)
         await self._live.put(topics.TROUBLE, b"1", _KEPT_SECONDS)
         self._may_be_set = True
 
     async def end(self) -> None:
+        self._failing.set(0)
         if self._may_be_set:
             await self._live.drop(topics.TROUBLE)
             self._may_be_set = False

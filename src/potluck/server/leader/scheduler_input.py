@@ -118,6 +118,34 @@ class DelayedTasks:
 _MAX_REFUSALS = 3
 
 
+class RefusalCounts:
+    """How often plans for a task were refused in a row, although the task did not change."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[TaskId] = Counter()
+        self._read: dict[TaskId, TaskSnapshot] = {}  # after the last refusal
+
+    def count(self, task_id: TaskId) -> bool:
+        """Counts a refusal. True if it was one too many, and the next one is the first again."""
+        self._counts[task_id] += 1
+        if self._counts[task_id] < _MAX_REFUSALS:
+            return False
+        self.drop(task_id)
+        return True
+
+    def note_read(self, task: TaskSnapshot) -> None:
+        """Starts anew if the task has changed, since the plan may have been refused for that: each
+        range of an array that ends may delay the array and return items."""
+        if task.id not in self._counts:
+            return
+        if task.task is None or self._read.setdefault(task.id, task) != task:
+            self.drop(task.id)
+
+    def drop(self, task_id: TaskId) -> None:
+        self._counts.pop(task_id, None)
+        self._read.pop(task_id, None)
+
+
 class UnconfirmedIds(Struct):
     """What must be read again, because a plan with it was not applied."""
 
@@ -135,11 +163,12 @@ class SchedulerInput:
         self.accounts: dict[AccountId, AccountShare] = {}
         self._wallets = WalletAccounts()
         self._later = DelayedTasks()
-        self._refusals: Counter[TaskId] = Counter()
+        self._refusals = RefusalCounts()
         self.set_aside: dict[TaskId, float] = {}  # refused repeatedly; until when
 
     def put_tasks(self, tasks: Iterable[TaskSnapshot], now: float) -> None:
         for task in tasks:
+            self._refusals.note_read(task)
             ready_at = max(task.ready_at or 0.0, self.set_aside.get(task.id, 0.0))
             if task.task is not None and ready_at > now:
                 self.scheduler.drop_task(task.id)
@@ -151,7 +180,6 @@ class SchedulerInput:
                 self.scheduler.put_task(task.task)
             else:
                 self.scheduler.drop_task(task.id)
-                self._refusals.pop(task.id, None)
 
     def due(self, now: float) -> list[TaskId]:
         """Tasks that may be ready now and must be read again."""
@@ -203,7 +231,7 @@ class SchedulerInput:
     def came_true(self, assigned: Assigned, now: float) -> None:
         """The attempt now runs under this id."""
         assignment = assigned.assignment
-        self._refusals.pop(assignment.task_id, None)
+        self._refusals.drop(assignment.task_id)
         expected_end = now + assignment.expected_seconds
         attempt = assignment.running(assigned.attempt_id, assigned.consumer_id, expected_end)
         self.scheduler.put_running(attempt, now)
@@ -218,9 +246,7 @@ class SchedulerInput:
 
     def refuse(self, task_id: TaskId, until: float) -> bool:
         """Counts a refusal. True if it was one too many: the task is set aside for a while."""
-        self._refusals[task_id] += 1
-        if self._refusals[task_id] < _MAX_REFUSALS:
-            return False
-        del self._refusals[task_id]
-        self.set_aside[task_id] = until
-        return True
+        is_one_too_many = self._refusals.count(task_id)
+        if is_one_too_many:
+            self.set_aside[task_id] = until
+        return is_one_too_many

@@ -6,8 +6,10 @@ signed in, cause no work. A change is logged when two checks in a row agree abou
 
 import asyncio
 import shutil
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from pathlib import Path
+from typing import Any, Generic, TypeVar
 
 import structlog
 from msgspec import Struct
@@ -15,15 +17,20 @@ from msgspec import Struct
 from potluck import __version__
 from potluck.model.error import PotluckError, Unavailable
 from potluck.server.database_clock import elapsed_seconds
-from potluck.server.health import OK, UNKNOWN, overall_status
+from potluck.server.health import NOT_READY, OK, UNKNOWN, overall_status
 from potluck.server.leader.scheduler_health import is_failing
 from potluck.server.services import Services
-from potluck.store import health
-from potluck.store.schema import read_migrations
+from potluck.store import health, instances
+from potluck.store.database import Connection
+from potluck.store.schema import is_compatible, read_migrations
 from potluck.wire.consumer import ServerReadiness
 
 _ANSWER_SECONDS = 2.0
 _SILENT = "does not answer"
+# How often this instance tells the others that it is there.
+_SEEN_SECONDS = 5.0
+
+T = TypeVar("T")
 
 log = structlog.get_logger()
 
@@ -33,34 +40,65 @@ class _Storage(Struct, frozen=True):
     free_bytes: int | None = None  # None until it was measured
 
 
+class _Check(Generic[T]):
+    """Waits briefly for a check; one that hangs continues, and no second one is started.
+
+    It is not cancelled: a connection that hangs would delay that for as long as PostgreSQL does not
+    confirm it, and a thread cannot be cancelled.
+    """
+
+    def __init__(self, check: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        self._check = check
+        self._running: asyncio.Task[T] | None = None
+
+    async def run(self) -> T | None:
+        """None if there is no result in time."""
+        self._running = self._running or asyncio.create_task(self._check())
+        await asyncio.wait({self._running}, timeout=_ANSWER_SECONDS)
+        if not self._running.done():
+            return None
+        ended, self._running = self._running, None
+        return ended.result()
+
+
 class HealthLoop:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._schema_version = read_migrations()[-1].number
         self._previous: dict[str, str] = {}
         self._logged: dict[str, str] = {}
+        self._database_check = _Check(self._read_database)
         self._storage = _Storage(OK)
-        self._storage_check: asyncio.Task[_Storage] | None = None
+        self._storage_check = _Check(self._read_storage)
         self._storage_due = 0.0
+        self._seen_due = 0.0
 
     async def run(self) -> None:
-        while True:
-            await asyncio.sleep(self._services.settings.health_seconds)
-            try:
-                await self.run_once()
-            except Exception:
-                log.exception("health check failed")
-                failed = {"database": "the health check failed; see the log"}
-                self._services.health.latest = ServerReadiness("not ready", __version__, failed)
+        """Runs until cancelled; then this instance is no longer listed."""
+        try:
+            while True:
+                await asyncio.sleep(self._services.settings.health_seconds)
+                await self._run_guarded()
+        finally:
+            await self._record(lambda c: instances.leave(c, self._services.instance))
+
+    async def _run_guarded(self) -> None:
+        try:
+            await self.run_once()
+        except Exception:
+            log.exception("health check failed")
+            failed = {"database": "the health check failed; see the log"}
+            self._services.health.latest = ServerReadiness(NOT_READY, __version__, failed)
 
     async def run_once(self) -> None:
         database, live, storage = await asyncio.gather(
-            self._check_database(), self._check_live(), self._check_storage()
+            self._database_check.run(), self._check_live(), self._check_storage()
         )
         parts = {**self._database_parts(database), **self._storage_parts(storage), **live}
         skew_seconds = self._services.clock.skew_seconds
         is_skewed = abs(skew_seconds) > self._services.settings.clock_skew_seconds
         parts["clock"] = "differs from the database's" if is_skewed else OK
+        self._services.health.free_bytes = storage.free_bytes
         self._services.health.latest = ServerReadiness(
             overall_status(parts),
             __version__,
@@ -71,8 +109,11 @@ class HealthLoop:
             clock_skew_seconds=round(skew_seconds, 1),
         )
         self._log_changes(parts)
+        self._show(parts, storage)
+        if database is not None:
+            await self._mark_seen()
 
-    async def _check_database(self) -> health.DatabaseHealth | None:
+    async def _read_database(self) -> health.DatabaseHealth | None:
         """None if it does not answer. The time it tells sets this instance's clock."""
         try:
             async with (
@@ -87,14 +128,31 @@ class HealthLoop:
         self._services.clock.adjust(asked_at, answered_at, found.read_at)
         return found
 
+    async def _mark_seen(self) -> None:
+        now = elapsed_seconds()
+        if now >= self._seen_due:
+            self._seen_due = now + _SEEN_SECONDS
+            await self._record(
+                lambda c: instances.mark_seen(c, self._services.instance, __version__)
+            )
+
+    async def _record(self, write: Callable[[Connection], Awaitable[None]]) -> None:
+        """For display only: a database that cannot write now is still healthy for reading."""
+        with suppress(Unavailable, TimeoutError):
+            async with (
+                asyncio.timeout(_ANSWER_SECONDS),
+                self._services.database.kept_statement() as connection,
+            ):
+                await write(connection)
+
     def _database_parts(self, found: health.DatabaseHealth | None) -> dict[str, str]:
         if found is None:
             return {"database": _SILENT, "migrations": UNKNOWN, "leader": UNKNOWN}
-        theirs, ours = found.schema_version, self._schema_version
-        is_ours = theirs == ours
+        theirs, ours = found.schema_version or "", self._schema_version
+        is_usable = is_compatible(ours, theirs, found.compatible_since)
         return {
             "database": OK,
-            "migrations": OK if is_ours else f"the schema is {theirs}; this server needs {ours}",
+            "migrations": OK if is_usable else f"the schema is {theirs}; this server needs {ours}",
             "leader": OK if found.leader else "no instance leads, so no task starts",
         }
 
@@ -106,18 +164,15 @@ class HealthLoop:
         return {"live": OK, "scheduler": scheduler}
 
     async def _check_storage(self) -> _Storage:
-        """Waits briefly: a network file system may hang, and then its check is not repeated."""
         now = asyncio.get_running_loop().time()
-        if self._storage_check is None and now >= self._storage_due:
-            self._storage_check = asyncio.create_task(self._read_storage())
-            self._storage_due = now + self._services.settings.storage_check_seconds
-        if self._storage_check is not None:
-            await asyncio.wait({self._storage_check}, timeout=_ANSWER_SECONDS)
-            if not self._storage_check.done():
-                return _Storage(_SILENT, self._storage.free_bytes)
-            check, self._storage_check = self._storage_check, None
-            self._storage = check.result()
-        return self._storage
+        if now < self._storage_due:
+            return self._storage
+        storage = await self._storage_check.run()
+        if storage is None:
+            return _Storage(_SILENT, self._storage.free_bytes)
+        self._storage_due = now + self._services.settings.storage_check_seconds
+        self._storage = storage
+        return storage
 
     async def _read_storage(self) -> _Storage:
         directory = self._services.settings.data_directory
@@ -130,6 +185,13 @@ class HealthLoop:
         disk = "almost full" if is_low else OK
         is_full = self._services.database.is_disk_full
         return {"blobs": storage.blobs, "disk": "the database's disk is full" if is_full else disk}
+
+    def _show(self, parts: dict[str, str], storage: _Storage) -> None:
+        metrics = self._services.metrics
+        metrics.show_parts({part: state == OK for part, state in parts.items()})
+        metrics.clock_skew.set(self._services.clock.skew_seconds)
+        if storage.free_bytes is not None:
+            metrics.disk_free.set(storage.free_bytes)
 
     def _log_changes(self, parts: dict[str, str]) -> None:
         for part, state in parts.items():

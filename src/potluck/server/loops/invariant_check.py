@@ -1,15 +1,20 @@
 """Checks invariants periodically, on a few nodes and accounts at a time, in rotation.
 
-A violation is a bug in this program: it is counted and logged as an error.
+A violation is a bug in this program: it is counted and logged as an error, and an alert fires. What
+was violated is checked again each time, until it is no longer; the next leader continues with it.
 """
 
 import asyncio
+from collections.abc import Iterable
 
 import structlog
 
-from potluck.decide.invariants import check_invariants
+from potluck.decide.invariants import LEDGER, InvariantSnapshot, Violation, find_violations
+from potluck.model.error import Unavailable
+from potluck.server.leader.findings import LeaderFindings
 from potluck.server.leader.memory import LeaderMemory
 from potluck.server.services import Services
+from potluck.store.alerts import alerts
 from potluck.store.scheduler import invariant_snapshot, node_feed, scheduler_feed
 from potluck.store.scheduler.invariant_snapshot import SnapshotScope
 
@@ -22,26 +27,52 @@ _ATTEMPTS = 200
 
 
 class InvariantCheckLoop:
-    def __init__(self, services: Services, memory: LeaderMemory) -> None:
+    def __init__(
+        self, services: Services, memory: LeaderMemory, findings: LeaderFindings | None = None
+    ) -> None:
         self._services = services
         self._nodes = memory.nodes
+        self._findings = findings or LeaderFindings()
         self._behind_node = ""
         self._behind_account = ""
-        self.violations = 0
+        self._sum_at = 0.0
+        self._sum_violations: list[Violation] = []
+        self._logged: set[Violation] = set()
 
     async def run_once(self) -> None:
         await self.check()
         await asyncio.sleep(self._services.settings.watch_seconds)
 
     async def check(self) -> None:
-        scope = await self._next_scope()
         async with self._services.database.transaction() as connection:
-            sentences = check_invariants(await invariant_snapshot.sample(connection, scope))
-        for sentence in sentences:
-            log.error("invariant violated", sentence=sentence)
-        self.violations += len(sentences)
+            violated = await alerts.list_violated(connection)
+        scope = await self._next_scope(violated)
+        async with self._services.database.transaction() as connection:
+            found = find_violations(await invariant_snapshot.sample(connection, scope))
+        await self._check_sum(LEDGER in violated)
+        found += self._sum_violations
+        for violation in found:
+            if violation not in self._logged:
+                log.error("invariant violated", sentence=violation.sentence)
+        self._services.metrics.violations.inc(len(found))
+        self._logged = set(found)
+        self._findings.note_violations(tuple(found))
 
-    async def _next_scope(self) -> SnapshotScope:
+    async def _check_sum(self, is_violated: bool) -> None:
+        """Reads the whole ledger, so only from time to time, unless it did not add up."""
+        now = asyncio.get_running_loop().time()
+        if now < self._sum_at and not is_violated:
+            return
+        self._sum_at = now + self._services.settings.ledger_check_seconds
+        try:
+            async with self._services.database.statement() as connection:
+                entries_sum = await invariant_snapshot.read_entries_sum(connection)
+        except Unavailable:  # or too long to be added up in time; what is known stays
+            log.warning("the sum of the ledger could not be checked")
+            return
+        self._sum_violations = find_violations(InvariantSnapshot(entries_sum_micro=entries_sum))
+
+    async def _next_scope(self, violated: Iterable[str]) -> SnapshotScope:
         async with self._services.database.transaction() as connection:
             node_ids = await node_feed.online_nodes(connection, self._behind_node, _NODES)
             account_ids = await scheduler_feed.all_accounts(
@@ -52,8 +83,12 @@ class InvariantCheckLoop:
         self._behind_account = account_ids[-1] if len(account_ids) == _ACCOUNTS else ""
         attempts = [attempt for node in nodes for attempt in node.attempts][:_ATTEMPTS]
         return SnapshotScope(
-            task_ids=sorted({attempt.task_id for attempt in attempts}),
-            attempt_ids=[attempt.id for attempt in attempts],
-            node_ids=node_ids,
-            account_ids=account_ids,
+            task_ids=_with(violated, "task_", [attempt.task_id for attempt in attempts]),
+            attempt_ids=_with(violated, "attempt_", [attempt.id for attempt in attempts]),
+            node_ids=_with(violated, "node_", node_ids),
+            account_ids=_with(violated, "account_", account_ids),
         )
+
+
+def _with(violated: Iterable[str], kind: str, ids: Iterable[str]) -> list[str]:
+    return sorted({*ids, *(subject for subject in violated if subject.startswith(kind))})

@@ -5,6 +5,7 @@ effect.
 """
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
@@ -12,15 +13,19 @@ import structlog
 
 from potluck.model.error import Unavailable
 from potluck.server.flow.housekeeping.expire import begin_term
+from potluck.server.leader.findings import LeaderFindings
 from potluck.server.leader.memory import LeaderMemory
 from potluck.server.leader.planner import PlannerThread
+from potluck.server.loops.alerts import AlertLoop
 from potluck.server.loops.expire import ExpireLoop
 from potluck.server.loops.garbage import GarbageLoop
 from potluck.server.loops.invariant_check import InvariantCheckLoop
 from potluck.server.loops.leader_rpc import LeaderRpcLoop
 from potluck.server.loops.outbox import OutboxLoop
+from potluck.server.loops.pool_figures import PoolFiguresLoop
 from potluck.server.loops.retention import RetentionLoop
 from potluck.server.loops.schedule import ScheduleLoop
+from potluck.server.loops.settle import SettleLoop
 from potluck.server.loops.webhook_delivery import WebhookDeliveryLoop
 from potluck.server.services import Services
 from potluck.store.scheduler import leader
@@ -43,6 +48,7 @@ class LeadershipLoop:
         self._services = services
         self._duties: list[asyncio.Task[None]] = []
         self._term = 0  # of the running duties; the answer that announced a new term may be lost
+        self._renewed_at = 0.0  # by the monotonic clock: when the term was last begun or renewed
         self._pause_seconds = services.settings.leader_renew_seconds
 
     async def run(self) -> None:
@@ -57,14 +63,28 @@ class LeadershipLoop:
 
     async def run_once(self) -> None:
         self._pause_seconds = self._services.settings.leader_renew_seconds
-        leadership = await self._lead()
+        asked_at = time.monotonic()
+        try:
+            leadership = await self._lead()
+        except Exception:
+            self._check_term_end()
+            raise
         if leadership is None:
             if self._duties:
                 log.warning("another instance leads; standing by", term=self._term)
             await self._stop_duties()
         elif leadership.term != self._term or not self._duties:
             await self._stop_duties()
+            self._renewed_at = asked_at
             await self._start_duties(leadership)
+        else:
+            self._renewed_at = asked_at
+            self._services.metrics.lead(leadership.term)
+
+    def _check_term_end(self) -> None:
+        """The duties go on, as the term may be renewed when the database is back."""
+        if time.monotonic() - self._renewed_at >= self._services.settings.leader_seconds:
+            self._services.metrics.stand_by()
 
     async def _lead(self) -> Leadership | None:
         """A standby tries again when the term may end, instead of a full pause later.
@@ -82,21 +102,26 @@ class LeadershipLoop:
     async def _start_duties(self, leadership: Leadership) -> None:
         log.info("leading", term=leadership.term)
         self._term = leadership.term
+        self._services.metrics.lead(leadership.term)
         await begin_term(self._services, leadership)
         duties = self._loops(leadership)
         self._duties = [asyncio.create_task(self._repeat(loop.run_once)) for loop in duties]
 
     def _loops(self, leadership: Leadership) -> tuple[Loop, ...]:
         memory = LeaderMemory(self._services, planner=PlannerThread())
+        findings = LeaderFindings()
         return (
-            ScheduleLoop(self._services, leadership, memory),
+            ScheduleLoop(self._services, leadership, memory, findings),
             LeaderRpcLoop(self._services, memory),
             ExpireLoop(self._services, leadership),
+            SettleLoop(self._services, leadership),
             OutboxLoop(self._services),
             WebhookDeliveryLoop(self._services),
             RetentionLoop(self._services),
             GarbageLoop(self._services),
-            InvariantCheckLoop(self._services, memory),
+            InvariantCheckLoop(self._services, memory, findings),
+            AlertLoop(self._services, leadership, memory, findings),
+            *([PoolFiguresLoop(self._services, memory)] if self._services.settings.metrics else []),
         )
 
     async def _repeat(self, run_once: Callable[[], Awaitable[None]]) -> None:
@@ -121,6 +146,7 @@ class LeadershipLoop:
         for duty in duties:
             duty.cancel()
         await asyncio.gather(*duties, return_exceptions=True)
+        self._services.metrics.stand_by()
 
     async def _resign(self) -> None:
         async with self._services.database.kept_transaction() as connection:

@@ -1,5 +1,5 @@
-"""Deletes expired rows: nonces, approvals, sessions, invites, old events, and the leftovers of
-suspended accounts.
+"""Deletes expired rows: nonces, approvals, sessions, invites, old events, old backups' records, and
+the leftovers of suspended accounts.
 
 Each kind is processed completely and by itself: a failing one is logged and does not block the
 others.
@@ -17,6 +17,8 @@ from potluck.server.accounts.first_admin import withdraw_invite
 from potluck.server.accounts.roles import evict_once
 from potluck.server.services import Services
 from potluck.server.settings import ServerSettings
+from potluck.store import backups, instances
+from potluck.store.alerts import alert_messages, alerts, error_log, observations
 from potluck.store.database import Connection
 from potluck.store.events import deliveries, event_list
 from potluck.store.identity import nonces, sessions, terminal_approvals
@@ -29,6 +31,12 @@ _KEPT: dict[_Forget, timedelta] = {
     nonces.delete_expired: timedelta(hours=1),
     terminal_approvals.delete_expired: timedelta(hours=1),
     sessions.delete_expired: timedelta(days=30),
+    backups.delete_old: timedelta(days=400),
+    instances.delete_old: timedelta(hours=1),
+    alert_messages.delete_old: timedelta(days=7),
+    observations.delete_old_readings: timedelta(hours=1),
+    observations.delete_old_terms: timedelta(days=7),
+    error_log.delete_old: timedelta(days=30),
 }
 # Keeps transactions short.
 _BATCH = 1_000
@@ -39,6 +47,7 @@ def _kept(settings: ServerSettings) -> dict[_Forget, timedelta]:
     return {
         deliveries.delete_old: timedelta(seconds=settings.keep_deliveries_seconds),
         event_list.delete_old: timedelta(seconds=settings.keep_events_seconds),
+        alerts.delete_old: timedelta(seconds=settings.keep_alerts_seconds),
     }
 
 

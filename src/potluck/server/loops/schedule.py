@@ -13,6 +13,7 @@ from potluck.model.error import Unavailable
 from potluck.server import topics
 from potluck.server.flow.schedule.dependents import resolve_dependencies_once
 from potluck.server.flow.schedule.schedule import schedule_once
+from potluck.server.leader.findings import LeaderFindings
 from potluck.server.leader.memory import LeaderMemory
 from potluck.server.leader.memory_audit import MemoryAudit
 from potluck.server.leader.scheduler_health import SchedulerHealth
@@ -29,8 +30,15 @@ _REST_SECONDS = 0.02
 
 
 class ScheduleLoop:
-    def __init__(self, services: Services, leadership: Leadership, memory: LeaderMemory) -> None:
+    def __init__(
+        self,
+        services: Services,
+        leadership: Leadership,
+        memory: LeaderMemory,
+        findings: LeaderFindings | None = None,
+    ) -> None:
         self._services = services
+        self._findings = findings or LeaderFindings()
         self._leadership = leadership
         self._memory = memory
         self._reasons = WaitingReasons(services, memory.known.scheduler)
@@ -75,6 +83,7 @@ class ScheduleLoop:
         except TermOver:  # the renewal will notice too, and end this loop
             await asyncio.sleep(self._services.settings.leader_renew_seconds)
             return False
+        self._findings.note_round()
         await self._reasons.publish(result.waiting, result.emptied)
         self._has_more_reasons = not result.is_complete
         return result.is_placed and not were_decided
@@ -106,6 +115,7 @@ class ScheduleLoop:
         if self._audit is not None:
             await self._audit.run_once()
             if self._audit.is_over:
+                self._findings.note_differences(self._audit.differences)
                 self._audit = None
 
     def _rest_seconds(self) -> float:

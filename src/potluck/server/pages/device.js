@@ -13,6 +13,7 @@ const MAY = {
   "account:read": "see your account",
   "account:write": "manage your keys, sessions and roles",
   "nodes:write": "change what your machines offer, and pause or drain them",
+  "metrics:read": "read the pool's metrics, if you are an admin",
   "node": "take tasks as this machine",
   "admin": "administer the pool, if you are an admin",
 };

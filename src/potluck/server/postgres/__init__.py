@@ -11,6 +11,11 @@ The caller holds the lock of the server's data directory. So a process that stil
 over from an earlier server, and is ended.
 """
 
-from potluck.server.postgres.launcher import EmbeddedPostgres, StartTimeouts, embedded_postgres
+from potluck.server.postgres.launcher import (
+    EmbeddedPostgres,
+    StartTimeouts,
+    embedded_postgres,
+    running_url,
+)
 
-__all__ = ["EmbeddedPostgres", "StartTimeouts", "embedded_postgres"]
+__all__ = ["EmbeddedPostgres", "StartTimeouts", "embedded_postgres", "running_url"]

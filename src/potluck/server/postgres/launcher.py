@@ -209,6 +209,17 @@ async def embedded_postgres(directory: Path) -> AsyncIterator[str]:
         await postgres.stop()
 
 
+def running_url(directory: Path) -> str:
+    """The URL of the PostgreSQL that another process runs in this directory."""
+    try:
+        return _url(Cluster(directory / "cluster"), (directory / "run").resolve(strict=True))
+    except OSError as error:
+        raise StartFailed(
+            f"There is no running PostgreSQL in {directory}: {error.strerror}.",
+            "Wait until the server is ready, or stop it.",
+        ) from error
+
+
 def _url(cluster: Cluster, socket_directory: Path) -> str:
     password, host = quote(cluster.password(), safe=""), quote(str(socket_directory), safe="")
     return f"postgresql://{USER}:{password}@/postgres?host={host}"

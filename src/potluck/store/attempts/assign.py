@@ -37,10 +37,11 @@ async def assign(
     planned: Sequence[PlannedAttempt],
     leadership: Leadership,
     fetch_seconds: float,
+    fee_basis_points: int = 0,
 ) -> list[Assigned]:
     """Applies those that hold, with their events. The caller adds the holds in this transaction."""
     await _lock(connection, leadership, [plan.assignment for plan in planned])
-    calls = [_values(plan, leadership, fetch_seconds) for plan in planned]
+    calls = [_values(plan, leadership, fetch_seconds, fee_basis_points) for plan in planned]
     rows = {row["id"]: row for row in await connection.fetchmany(*bind_many(_sql.assign, calls))}
     return [
         Assigned(plan.attempt_id, plan.assignment, row["consumer_id"], row["provider_id"])
@@ -68,7 +69,7 @@ async def _lock(
 
 
 def _values(
-    planned: PlannedAttempt, leadership: Leadership, fetch_seconds: float
+    planned: PlannedAttempt, leadership: Leadership, fetch_seconds: float, fee_basis_points: int
 ) -> dict[str, Any]:
     assignment = planned.assignment
     items = assignment.items
@@ -80,5 +81,6 @@ def _values(
         # The limit is per item.
         "run_seconds_limit": assignment.limits.run_seconds * (1 if items is None else len(items)),
         "fetch_timeout": timedelta(seconds=fetch_seconds),
+        "fee_basis_points": fee_basis_points,
         "items": None if items is None else asyncpg.Range(items.start, items.end),
     }

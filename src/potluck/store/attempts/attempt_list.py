@@ -1,6 +1,7 @@
 """All attempts at a task, in pages; a task itself is shown with its newest few."""
 
 from potluck.store.database import Connection
+from potluck.store.sealing.vault import Vault
 from potluck.store.sql_files import load
 from potluck.store.tasks.tasks import attempt_view
 from potluck.wire.consumer import AttemptPage, TaskView
@@ -12,7 +13,12 @@ _SCAN = 5_000
 
 
 async def page(
-    connection: Connection, task: TaskView, cursor: int | None, limit: int, item: int | None
+    connection: Connection,
+    vault: Vault,
+    task: TaskView,
+    cursor: int | None,
+    limit: int,
+    item: int | None,
 ) -> AttemptPage:
     """Attempts before the number `cursor`, newest first; for an array, optionally at one item."""
     after_all = task.attempt_count + 1
@@ -23,4 +29,5 @@ async def page(
     )
     # Attempts are numbered from 1 on without a gap.
     reached = before - scanned
-    return AttemptPage([attempt_view(row) for row in rows], reached if reached > 1 else None)
+    views = [attempt_view(vault, row) for row in rows]
+    return AttemptPage(views, reached if reached > 1 else None)

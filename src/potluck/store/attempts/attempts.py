@@ -11,9 +11,9 @@ import structlog
 from msgspec import Struct
 
 from potluck.decide.arrays.items import ArrayPart, HeldRange
-from potluck.decide.attempt_change import LockedAttempt
 from potluck.decide.charges import Billable
 from potluck.decide.failure_record import NEWEST_ENDS, FailureRecord, is_doubted
+from potluck.decide.locked_attempt import LockedAttempt
 from potluck.decide.retry_policy import History
 from potluck.model.blob import BlobRef
 from potluck.model.error import InvalidInput, Unopenable
@@ -55,6 +55,7 @@ class FetchedAttempt(Struct, frozen=True):
     is_reclaimable: bool
     secrets: dict[str, str]
     checkpoint: BlobRef | None
+    traceparent: str | None
 
 
 class Fetched(Struct, frozen=True):
@@ -120,6 +121,7 @@ async def fetch(
             row["is_reclaimable"],
             content.secrets,
             None if row["checkpoint"] is None else codec.decode_stored(row["checkpoint"], BlobRef),
+            row["traceparent"],
         )
         for row in rows
         if (content := opened[row["id"]]) is not None
@@ -212,6 +214,7 @@ def _locked_attempt(row: Any) -> LockedAttempt:
         is_reclaimable=row["is_reclaimable"],
         is_available=row["is_available"],
         has_output=row["has_output"],
+        is_unfunded=row["is_unfunded"],
         was_in_contact=row["was_in_contact"],
         has_failed_before=row["has_failed_before"],
         taken_at=row["taken_at"],
@@ -230,6 +233,10 @@ def _billable(row: Any) -> Billable:
         reported_run_seconds=None,
         items_seconds=row["items_seconds"],
         charged_micro=row["charge_micro"],
+        held_back_micro=row["held_back_micro"],
+        checkpoint_at=row["checkpoint_at"],
+        slices=row["slices"],
+        fee_basis_points=row["fee_basis_points"],
     )
 
 

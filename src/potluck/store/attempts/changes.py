@@ -13,12 +13,17 @@ from potluck.store.item_ranges import multirange_text
 from potluck.store.sealing.vault import Vault
 from potluck.store.sql_files import load
 from potluck.store.tasks.function_results import seal_values
+from potluck.store.tasks.last_lines import seal_attempts
 
 _sql = load("changes")
 
 
 async def write(
-    connection: Connection, vault: Vault, changes: Sequence[AttemptChange], events: Sequence[Event]
+    connection: Connection,
+    vault: Vault,
+    changes: Sequence[AttemptChange],
+    events: Sequence[Event],
+    slice_seconds: float,
 ) -> None:
     """Of several attempts of one task, the first decides about the task. Events are in order. The
     caller keeps result blobs from being removed.
@@ -34,7 +39,9 @@ async def write(
     await connection.execute(
         *_sql.write(
             attempts=changes,
+            slice_seconds=slice_seconds,
             done=[multirange_text(change.accepted.done) for change in changes],
+            sealed_last_lines=seal_attempts(vault, changes),
             refuting=[change for change in decisive if change.is_refuting],
             decisive=decisive,
             tasks=tasks,

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from itertools import compress
 from typing import Any
 
 from msgspec import Struct
@@ -42,7 +43,9 @@ class HeartbeatResult(Struct, frozen=True):
     held: NodeLeases
     has_concerns: bool  # about the binding of its devices
     known: dict[str, tuple[str, str]]  # availability and reason per device uuid
+    hot: frozenset[str]  # the uuids of devices that were hot
     last_wish: int  # number of the owner's latest request, done or not
+    unfunded: list[AttemptId]  # must stop: the credit for them ran out
     now: datetime
 
 
@@ -90,7 +93,9 @@ async def record_heartbeat(
         read_node_leases(row),
         row["has_concerns"],
         dict(zip(row["uuids"], states, strict=True)),
+        frozenset(compress(row["uuids"], row["are_hot"])),
         row["last_wish"],
+        row["unfunded"],
         row["now"],
     )
 
@@ -134,6 +139,7 @@ async def adopt(
     *,
     lease_seconds: float,
     overrun_seconds: float,
+    slice_seconds: float,
     is_over: bool,
 ) -> Adopted | None:
     """Re-adopts the attempt; None if a guard fails. The caller has locked the task."""
@@ -144,6 +150,7 @@ async def adopt(
             node_id=node_id,
             lease_duration=timedelta(seconds=lease_seconds),
             overrun_duration=timedelta(seconds=overrun_seconds),
+            slice_seconds=slice_seconds,
             is_over=is_over,
         )
     )

@@ -24,6 +24,10 @@ class Event(Struct, frozen=True):
 class PlacedEvent(Struct, frozen=True):
     place: int
     event: Event  # without its data
+    state: str | None = None  # that the task or attempt reached
+    reason: str | None = None  # of its end
+    is_of_attempt: bool = False  # whether an attempt caused it
+    start_seconds: float | None = None  # how long the task waited for its first start, just now
 
 
 async def append(connection: Connection, events: Sequence[Event]) -> None:
@@ -41,9 +45,14 @@ async def place_events(connection: Connection, limit: int, announced: int) -> li
 
 async def list_unannounced(connection: Connection, limit: int) -> list[PlacedEvent]:
     """The first placed events that are not stored as announced."""
-    return [_placed(row) for row in await connection.fetch(*_sql.untold(limit=limit))]
+    rows = await connection.fetch(*_sql.untold(limit=limit))
+    return [PlacedEvent(row["place"], _event(row)) for row in rows]
 
 
 def _placed(row: Any) -> PlacedEvent:
-    event = Event(row["account_id"], EventKind(row["kind"]), row["task_id"], row["node_id"])
-    return PlacedEvent(row["place"], event)
+    facts = (row["state"], row["reason"], row["is_of_attempt"], row["start_seconds"])
+    return PlacedEvent(row["place"], _event(row), *facts)
+
+
+def _event(row: Any) -> Event:
+    return Event(row["account_id"], EventKind(row["kind"]), row["task_id"], row["node_id"])

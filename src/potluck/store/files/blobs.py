@@ -68,11 +68,6 @@ async def lock_use(
     return StorageUse(row["used_bytes"], row["max_blob_bytes"], row["added_bytes"])
 
 
-async def used_bytes(connection: Connection, account_id: AccountId) -> int:
-    used: int | None = await connection.fetchval(*_sql.used_bytes(account_id=account_id))
-    return used or 0
-
-
 async def extend_pin(
     connection: Connection, account_id: AccountId, blob: BlobRef, pin: timedelta
 ) -> bool:

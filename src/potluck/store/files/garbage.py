@@ -1,4 +1,4 @@
-"""Garbage collection, step by step: see queries/collect.sql."""
+"""Garbage collection, step by step: see queries/garbage.sql."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -7,7 +7,7 @@ from potluck.model.ids import AccountId, AttemptId, TaskId
 from potluck.store.database import Connection
 from potluck.store.sql_files import load
 
-_sql = load("collect")
+_sql = load("garbage")
 
 
 async def tasks_to_clear(
@@ -23,16 +23,17 @@ async def attempts_with_logs(connection: Connection, task_id: TaskId) -> list[At
 
 
 async def clear_task(connection: Connection, task_id: TaskId, most: int) -> bool:
-    """Deletes files, results, checkpoint and log counts, but not the task and its cost.
+    """Deletes files, results, checkpoint, log counts and last lines, but not the task and its cost.
 
-    At most `most` files and results; returns whether that was all.
+    At most `most` files, results and items; returns whether that was all.
     """
     if await connection.fetchval(*_sql.lock_task(task_id=task_id)) is None:
         return True
     await connection.execute(*_sql.forget_results(task_id=task_id))
     results = await connection.fetchval(*_sql.clear_results(task_id=task_id, limit=most))
     files = await connection.fetchval(*_sql.clear_files(task_id=task_id, limit=most))
-    if max(results, files) == most:
+    lines = await connection.fetchval(*_sql.clear_last_lines(task_id=task_id, limit=most))
+    if max(results, files, lines) == most:
         return False
     await connection.execute(*_sql.clear_logs(task_id=task_id))
     await connection.execute(*_sql.clear_task(task_id=task_id))

@@ -87,6 +87,11 @@ async def finish(connection: Connection, upload_id: str, *, is_wrong: bool) -> b
     return found is not None
 
 
+async def find_finished(connection: Connection, upload_id: str) -> StoredUpload | None:
+    row = await connection.fetchrow(*_sql.finished(upload_id=upload_id))
+    return None if row is None else _upload(row)
+
+
 async def abandon(connection: Connection, upload_id: str) -> None:
     await connection.execute(*_sql.give_up(upload_id=upload_id))
 

@@ -35,6 +35,7 @@ class LabelTaken(Exception):
 class AccountBalance(Struct, frozen=True):
     available_micro: int
     held_micro: int
+    held_back_micro: int = 0  # of attempts that still run on its devices
 
 
 async def add(connection: Connection, address: str, roles: Collection[Role]) -> Account | None:
@@ -118,12 +119,22 @@ async def page(connection: Connection, after: str, limit: int) -> list[AccountVi
 
 async def balance(connection: Connection, account_id: AccountId) -> AccountBalance | None:
     row = await connection.fetchrow(*_sql.balance(account_id=account_id))
-    return AccountBalance(row["available_micro"], row["held_micro"]) if row else None
+    if row is None:
+        return None
+    return AccountBalance(row["available_micro"], row["held_micro"], row["held_back_micro"])
 
 
-async def quota(connection: Connection, account_id: AccountId) -> Quota:
-    """The account's own limits; None where the server's settings apply."""
-    return _quota(await connection.fetchrow(*_sql.quota(account_id=account_id)))
+class AccountSummary(Struct, frozen=True):
+    balance: AccountBalance
+    quota: Quota  # the account's own limits; None where the server's settings apply
+    used_bytes: int  # of its blobs
+
+
+async def summary(connection: Connection, account_id: AccountId) -> AccountSummary:
+    row = await connection.fetchrow(*_sql.summary(account_id=account_id))
+    assert row is not None, "every account has a balance row"
+    balance = AccountBalance(row["available_micro"], row["held_micro"])
+    return AccountSummary(balance, _quota(row), row["used_bytes"])
 
 
 async def set_quota(connection: Connection, account_id: AccountId, quota: Quota) -> Account | None:

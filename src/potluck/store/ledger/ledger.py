@@ -18,6 +18,7 @@ class Movement(Struct, frozen=True):
     entries: Sequence[LedgerSide]
     attempt_id: AttemptId | None = None
     adoption: int = 0  # which life: a re-adopted attempt is held for and settled again
+    slice: int = 0  # of that life; 0 for its grant, and for its end if there was no slice
 
 
 class Side(Struct, frozen=True):

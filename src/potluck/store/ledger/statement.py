@@ -82,7 +82,7 @@ async def summary(
 
 def _entry(row: Mapping[str, Any]) -> LedgerEntry:
     kind, amount = EntryKind(row["kind"]), row["amount_micro"]
-    moves_within = kind in (EntryKind.HOLD, EntryKind.REFUND)
+    moves_within = kind in (EntryKind.HOLD, EntryKind.REFUND, EntryKind.RELEASE)
     is_available = row["purse"] == Purse.AVAILABLE
     return LedgerEntry(
         row["id"],

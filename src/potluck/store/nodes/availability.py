@@ -33,7 +33,7 @@ async def record_statuses(
     connection: Connection, node_id: NodeId, wish: int, statuses: Sequence[DeviceStatus]
 ) -> list[AvailabilityChange]:
     """Returns the changes. With requests pending after `wish`, no device is made available."""
-    await connection.execute(*_sql.lock_node(node_id=node_id))
+    await lock_node(connection, node_id)
     rows = await connection.fetch(*_sql.tell(node_id=node_id, last_wish=wish, statuses=statuses))
     changes = [
         AvailabilityChange(
@@ -46,6 +46,11 @@ async def record_statuses(
         for row in rows
     ]
     return sorted(changes, key=lambda change: change.device_id)
+
+
+async def lock_node(connection: Connection, node_id: NodeId) -> None:
+    """Before any of its devices is changed."""
+    await connection.execute(*_sql.lock_node(node_id=node_id))
 
 
 async def withdraw(

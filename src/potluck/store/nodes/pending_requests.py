@@ -10,7 +10,7 @@ from potluck.store.sql_files import load
 from potluck.wire import codec
 from potluck.wire.owner_request import Wish
 
-_sql = load("wishes")
+_sql = load("pending_requests")
 
 
 async def add(connection: Connection, node_id: NodeId, wish: Wish) -> int:

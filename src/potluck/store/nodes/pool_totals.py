@@ -11,13 +11,9 @@ _COUNTED_TASKS = 10_000
 
 
 async def count_pool(connection: Connection) -> PoolView:
-    kinds = {row["kind"]: row for row in await connection.fetch(*_sql.devices())}
+    devices = await count_devices(connection)
     row = await connection.fetchrow(*_sql.totals(limit=_COUNTED_TASKS))
     assert row is not None
-    devices = {
-        kind: DeviceCounts(counts["free"], counts["busy"], counts["away"])
-        for kind, counts in kinds.items()
-    }
     return PoolView(
         nodes=row["nodes"],
         silent_nodes=row["silent_nodes"],
@@ -27,3 +23,9 @@ async def count_pool(connection: Connection) -> PoolView:
         running_attempts=row["running_attempts"],
         counted_tasks=_COUNTED_TASKS,
     )
+
+
+async def count_devices(connection: Connection) -> dict[str, DeviceCounts]:
+    """By kind."""
+    rows = await connection.fetch(*_sql.devices())
+    return {row["kind"]: DeviceCounts(row["free"], row["busy"], row["away"]) for row in rows}

@@ -46,9 +46,13 @@ WHERE id = :account_id RETURNING *
 -- name: resume
 UPDATE accounts SET suspended_at = NULL, suspended_for = '' WHERE id = :account_id RETURNING *
 
--- name: quota
-SELECT weight, max_running_devices, max_queued_tasks, max_priority, max_blob_bytes
-FROM accounts WHERE id = :account_id
+-- name: summary
+-- An account that has never stored anything has no row of its use.
+SELECT weight, max_running_devices, max_queued_tasks, max_priority, max_blob_bytes,
+    available_micro, held_micro, coalesce(used_bytes, 0) AS used_bytes
+FROM accounts JOIN balances ON balances.account_id = accounts.id
+    LEFT JOIN blob_use ON blob_use.account_id = accounts.id
+WHERE accounts.id = :account_id
 
 -- name: set_quota
 UPDATE accounts SET weight = :quota.weight, max_running_devices = :quota.max_running_devices,
@@ -68,7 +72,7 @@ FROM accounts JOIN balances ON account_id = accounts.id
 WHERE accounts.id > :after_id ORDER BY accounts.id LIMIT :limit
 
 -- name: balance
-SELECT available_micro, held_micro FROM balances WHERE account_id = :account_id
+SELECT available_micro, held_micro, held_back_micro FROM balances WHERE account_id = :account_id
 
 -- name: tasks_of_suspended
 SELECT tasks.account_id, tasks.id

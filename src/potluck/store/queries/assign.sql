@@ -121,7 +121,8 @@ WITH term AS (
     INSERT INTO attempts (
         id, task_id, node_id, consumer_id, provider_id, number, cores, memory_bytes, disk_bytes,
         price_micro_per_hour, hold_micro, run_seconds_limit, prepare_seconds_limit,
-        log_bytes_limit, lease_expires_at, items, remaining, is_reclaimable, may_stand_beside)
+        log_bytes_limit, lease_expires_at, items, remaining, fee_basis_points,
+        is_reclaimable, may_stand_beside)
     SELECT :attempt_id, task_id, :assignment.node_id, consumer_id, provider_id,
         (SELECT coalesce(max(number), 0) + 1 FROM attempts WHERE task_id = :assignment.task_id),
         :assignment.requirements.cores, :assignment.requirements.memory_bytes,
@@ -129,6 +130,7 @@ WITH term AS (
         :assignment.hold_micro, :run_seconds_limit, :assignment.limits.prepare_seconds,
         :assignment.limits.log_bytes, now() + :fetch_timeout::interval,
         :items, CASE WHEN :items IS NULL THEN '{}' ELSE int4multirange(:items) END,
+        :fee_basis_points,
         (SELECT bool_and(is_reclaimable) FROM device), (SELECT bool_and(may_stand_beside) FROM device)
     FROM guard
     RETURNING id, consumer_id, provider_id

@@ -44,7 +44,7 @@ WITH granted AS (
     WHERE attempts.id = fetched.id AND tasks.id = attempts.task_id AND accounts.id = consumer_id
     RETURNING attempts.id, attempts.task_id, attempts.consumer_id, accounts.address AS wallet,
         tasks.sealed_spec, tasks.sealed_secrets, tasks.requirements, tasks.limits,
-        attempts.remaining, tasks.items AS items_total, attempts.is_reclaimable,
+        attempts.remaining, tasks.items AS items_total, attempts.is_reclaimable, tasks.traceparent,
         (SELECT jsonb_build_object('sha256', encode(sha256, 'hex'), 'size_bytes', size_bytes)
             FROM task_blobs WHERE task_id = tasks.id AND role = 'checkpoint') AS checkpoint,
         (SELECT coalesce(jsonb_agg(jsonb_build_object('device_id', device_id, 'uuid', devices.uuid,
@@ -84,7 +84,7 @@ SELECT id FROM attempts WHERE task_id = :task_id AND finished_at IS NULL
 
 -- name: lock_for_end
 -- With their tasks; the statements are in the schema, so that two take one round trip.
-SELECT * FROM lock_attempts(:attempt_ids::text[])
+SELECT * FROM lock_attempts_to_settle(:attempt_ids::text[])
 
 -- name: failure_records
 -- How often the consumer was spared lately, and how the newest tasks of the same name ended on

@@ -9,9 +9,6 @@ RETURNING used_bytes, (SELECT max_blob_bytes FROM accounts WHERE id = :account_i
     (SELECT coalesce(sum(counted_bytes(size)), 0)::bigint
         FROM unnest(:new_sizes::bigint[]) AS new (size)) AS added_bytes
 
--- name: used_bytes
-SELECT used_bytes FROM blob_use WHERE account_id = :account_id
-
 -- name: renew
 -- The account already has it: it is kept longer.
 UPDATE blob_claims SET
@@ -85,6 +82,9 @@ UPDATE blob_claims SET look_at = now()
 FROM old WHERE blob_claims.account_id = old.account_id AND blob_claims.sha256 = old.sha256
 
 -- name: keep_checkpoint
+WITH secured AS (
+    UPDATE attempts SET checkpoint_at = now() WHERE id = :sender.attempt_id
+)
 INSERT INTO task_blobs (task_id, role, attempt_id, path, account_id, sha256, size_bytes)
 VALUES (:sender.task_id, 'checkpoint', :sender.attempt_id, '', :sender.account_id, :sha256,
     :size_bytes)
@@ -105,9 +105,11 @@ WHERE attempts.id = :attempt_id AND node_id = :node_id AND attempts.finished_at 
 SELECT 1 FROM tasks WHERE id = (SELECT task_id FROM attempts WHERE id = :attempt_id) FOR KEY SHARE
 
 -- name: lock_sender
--- Keeps it from ending before this transaction does.
+-- Keeps it from ending before this transaction does. Not shared: a checkpoint is written to the row
+-- later, and two that wait for each other to do so would block each other.
 SELECT id FROM attempts
-WHERE id = :sender.attempt_id AND node_id = :sender.node_id AND finished_at IS NULL FOR SHARE
+WHERE id = :sender.attempt_id AND node_id = :sender.node_id AND finished_at IS NULL
+FOR NO KEY UPDATE
 
 -- name: of_account
 SELECT object_key, blobs.size_bytes FROM blob_claims JOIN blobs USING (sha256)

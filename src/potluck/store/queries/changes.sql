@@ -7,7 +7,13 @@ WITH changed AS (
     UPDATE attempts SET
         state = how.state, reason = how.reason, detail = how.detail, exit_code = how.exit_code,
         usage = how.usage, charge_micro = attempts.charge_micro + how.charge_micro,
-        report_hash = how.report_hash,
+        report_hash = how.report_hash, held_back_micro = how.held_back_micro,
+        -- Of one that has a price and may run for longer than a slice.
+        next_slice_at = CASE WHEN how.is_over THEN NULL
+            WHEN how.has_begun AND price_micro_per_hour > 0
+                AND run_seconds_limit > :slice_seconds::double precision
+            THEN coalesce(started_at, now()) + make_interval(secs => :slice_seconds)
+            ELSE next_slice_at END,
         started_at = CASE WHEN how.has_begun THEN coalesce(started_at, now()) ELSE started_at END,
         finished_at = CASE WHEN how.is_over THEN now() END,
         remaining = remaining - how.done::int4multirange,
@@ -15,20 +21,23 @@ WITH changed AS (
         items_failed = attempts.items_failed + how.items_failed,
         items_seconds = attempts.items_seconds + how.items_seconds,
         progressed_at = CASE WHEN how.items_done > 0 THEN now() ELSE progressed_at END,
-        is_outlier = how.is_outlier, is_spared = how.is_spared
+        is_outlier = how.is_outlier, is_spared = how.is_spared,
+        sealed_last_lines = how.sealed_last_lines
     FROM unnest(
             :attempts[].attempt.id::text[], :attempts[].state::text[], :attempts[].reason::text[],
             :attempts[].detail::text[], :attempts[].exit_code::integer[],
             :attempts[].usage::jsonb[], :attempts[].charge_micro::bigint[],
+            :attempts[].held_back_micro::bigint[],
             :attempts[].report_hash::bytea[], :attempts[].has_begun::boolean[],
             :attempts[].is_over::boolean[], :attempts[].is_finished::integer[],
             :attempts[].is_nodes_loss::integer[], :done::text[],
             :attempts[].items_done::integer[], :attempts[].items_failed::integer[],
             :attempts[].accepted.run_seconds::double precision[],
-            :attempts[].is_outlier::boolean[], :attempts[].is_spared::boolean[])
-        AS how (id, state, reason, detail, exit_code, usage, charge_micro, report_hash, has_begun,
-            is_over, finished, lost, done, items_done, items_failed, items_seconds, is_outlier,
-            is_spared)
+            :attempts[].is_outlier::boolean[], :attempts[].is_spared::boolean[],
+            :sealed_last_lines::bytea[])
+        AS how (id, state, reason, detail, exit_code, usage, charge_micro, held_back_micro,
+            report_hash, has_begun, is_over, finished, lost, done, items_done, items_failed,
+            items_seconds, is_outlier, is_spared, sealed_last_lines)
     WHERE attempts.id = how.id AND finished_at IS NULL
     RETURNING attempts.id, node_id, cores, memory_bytes, disk_bytes, how.is_over, how.finished,
         how.lost, how.is_outlier::integer AS outliers,

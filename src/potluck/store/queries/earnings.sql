@@ -12,7 +12,8 @@ WITH worked AS (
     UNION ALL
     SELECT attempt_id, node_id, ledger_entries.created_at, 0, amount_micro, NULL, 0
     FROM ledger_entries JOIN attempts ON attempts.id = attempt_id
-    WHERE account_id = :provider_id AND kind = 'reward'
+    WHERE account_id = :provider_id AND (kind IN ('reward', 'fee')
+            OR kind = 'reversal' AND purse = 'held_back')
         AND ledger_entries.created_at >= :since AND ledger_entries.created_at < :until
 ), placed AS (
     SELECT worked.*, (at AT TIME ZONE 'UTC')::date AS day,

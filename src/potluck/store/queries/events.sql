@@ -26,7 +26,16 @@ WITH unplaced AS MATERIALIZED (
 UPDATE events SET place = head.before + numbered.number
 FROM head, numbered
 WHERE events.id = numbered.id AND events.place IS NULL
-RETURNING events.place, account_id, task_id, node_id, kind
+RETURNING events.place, account_id, task_id, node_id, kind,
+    data ->> 'state' AS state, data ->> 'reason' AS reason, data ? 'attempt_id' AS is_of_attempt,
+    -- Only of the first start, which has the time of its event, and of a task that waited for no
+    -- other one. From when it may start, if that is later than its submission.
+    (
+        SELECT extract(epoch FROM started_at - greatest(tasks.created_at, not_before))::float8
+        FROM tasks
+        WHERE events.kind = 'task.running' AND tasks.id = events.task_id
+            AND started_at = events.created_at AND after_ids = '{}'
+    ) AS start_seconds
 
 -- name: untold
 -- Placed but perhaps not announced: the leader may have stopped in between.

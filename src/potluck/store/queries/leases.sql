@@ -38,12 +38,15 @@ SELECT before.state AS node_state, before.last_wish, now() AS now,
     ARRAY(SELECT id FROM attempts WHERE node_id = :node_id AND finished_at IS NULL) AS live,
     ARRAY(SELECT id FROM attempts WHERE id = ANY(:held_ids) AND node_id = :node_id
         AND state = 'lost' AND reason = 'lease_expired' ORDER BY id) AS lost,
+    ARRAY(SELECT id FROM attempts WHERE node_id = :node_id AND finished_at IS NULL
+        AND unfunded_at IS NOT NULL ORDER BY id) AS unfunded,
     EXISTS (SELECT FROM wishes WHERE node_id = :node_id) AS has_wishes,
     own.*
 FROM before, LATERAL (
     SELECT coalesce(array_agg(uuid ORDER BY devices.id), '{}') AS uuids,
         coalesce(array_agg(availability ORDER BY devices.id), '{}') AS availabilities,
         coalesce(array_agg(why ORDER BY devices.id), '{}') AS whys,
+        coalesce(array_agg(hot_since IS NOT NULL ORDER BY devices.id), '{}') AS are_hot,
         coalesce(bool_or(standing <> 'bound' OR contests.uuid IS NOT NULL), false) AS has_concerns
     FROM devices LEFT JOIN contests USING (uuid)
     WHERE node_id = :node_id AND is_present
@@ -190,6 +193,12 @@ WITH attempt AS (
         state = CASE WHEN attempts.started_at IS NULL THEN 'granted' ELSE 'running' END,
         reason = NULL, detail = '', exit_code = NULL, usage = NULL, finished_at = NULL,
         adoptions = attempts.adoptions + 1, heard_at = now(), heard_since = now(),
+        -- Charged at once for the time of its silence, and held for again.
+        slices = 0, unfunded_at = NULL,
+        next_slice_at = CASE WHEN attempts.started_at IS NOT NULL
+                AND attempts.price_micro_per_hour > 0
+                AND attempts.run_seconds_limit > :slice_seconds::double precision
+            THEN now() END,
         may_stand_beside = attempts.may_stand_beside OR (SELECT bool_and(may_stand_beside) FROM device),
         lease_expires_at = now() + :lease_duration::interval
     FROM guard WHERE attempts.id = guard.id

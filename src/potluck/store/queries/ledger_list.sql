@@ -1,5 +1,5 @@
--- An account's own ledger. A hold and a refund have two sides in the same account, one per purse:
--- the side of `available` represents both, and the other is its opposite.
+-- An account's own ledger. A hold, a refund and a release have two sides in the same account, one per
+-- purse: the side of `available` represents both, and the other is its opposite.
 
 -- name: place
 -- The position of an entry; none, if it is not the account's.
@@ -17,7 +17,7 @@ FROM unnest(:kinds::text[]) AS wanted (kind) CROSS JOIN LATERAL (
     WHERE account_id = :account_id AND kind = wanted.kind
         AND created_at >= :filter.since
         AND (created_at, id) < (:filter.before.at, :filter.before.id)
-        AND (purse = 'available' OR kind NOT IN ('hold', 'refund'))
+        AND (purse = 'available' OR kind NOT IN ('hold', 'refund', 'release'))
     ORDER BY created_at DESC, id DESC LIMIT :limit
 ) AS newest
 LEFT JOIN attempts ON attempts.id = newest.attempt_id
@@ -35,21 +35,21 @@ LEFT JOIN tasks ON tasks.id = attempts.task_id AND tasks.account_id = :account_i
 WHERE attempts.task_id = :filter.task_id AND ledger_entries.account_id = :account_id
     AND ledger_entries.kind = ANY(:kinds::text[]) AND ledger_entries.created_at >= :filter.since
     AND (ledger_entries.created_at, ledger_entries.id) < (:filter.before.at, :filter.before.id)
-    AND (purse = 'available' OR ledger_entries.kind NOT IN ('hold', 'refund'))
+    AND (purse = 'available' OR ledger_entries.kind NOT IN ('hold', 'refund', 'release'))
 ORDER BY ledger_entries.created_at DESC, ledger_entries.id DESC LIMIT :limit
 
 -- name: summary
--- Income and spending in a period, by day or by task, and the total. Holds and refunds move between
--- the purses of one account, and are neither.
+-- Income and spending in a period, by day or by task, and the total. Holds, refunds and releases move
+-- between the purses of one account, and are neither.
 SELECT sums.*, tasks.name AS task_name
 FROM (
     SELECT line.day, line.task_id,
         coalesce(sum(amount_micro) FILTER (WHERE ledger_entries.kind = 'grant'), 0)::bigint
             AS granted_micro,
-        coalesce(-sum(amount_micro) FILTER (WHERE ledger_entries.kind = 'charge'), 0)::bigint
-            AS spent_micro,
-        coalesce(sum(amount_micro) FILTER (WHERE ledger_entries.kind = 'reward'), 0)::bigint
-            AS earned_micro,
+        coalesce(-sum(amount_micro) FILTER (WHERE ledger_entries.kind = 'charge'
+            OR ledger_entries.kind = 'reversal' AND purse = 'available'), 0)::bigint AS spent_micro,
+        coalesce(sum(amount_micro) FILTER (WHERE ledger_entries.kind IN ('reward', 'fee')
+            OR ledger_entries.kind = 'reversal' AND purse = 'held_back'), 0)::bigint AS earned_micro,
         count(*) AS entries, max(ledger_entries.created_at) AS newest_at,
         grouping(line.day, line.task_id) > 0 AS is_total
     FROM ledger_entries LEFT JOIN attempts ON attempts.id = attempt_id,
@@ -59,7 +59,7 @@ FROM (
             CASE WHEN NOT :by_day THEN attempts.task_id END AS task_id
     ) AS line
     WHERE ledger_entries.account_id = :account_id
-        AND ledger_entries.kind IN ('grant', 'charge', 'reward')
+        AND ledger_entries.kind IN ('grant', 'charge', 'reward', 'reversal', 'fee')
         AND ledger_entries.created_at >= :since AND ledger_entries.created_at < :until
     GROUP BY GROUPING SETS ((line.day, line.task_id), ())
 ) AS sums

@@ -3,9 +3,15 @@
 -- given counts, within a limit of bytes.
 WITH task AS (
     SELECT tasks.id, state, reason, detail, result_count, cleared_at IS NOT NULL AS is_cleared,
-        behind, place
+        behind, place, attempt_id, sealed_last_lines
     FROM unnest(:task_ids::text[], :behind::integer[]) WITH ORDINALITY AS wanted (id, behind, place)
     JOIN tasks ON tasks.id = wanted.id
+    LEFT JOIN LATERAL (
+        -- Of a failed call: what its last attempt wrote.
+        SELECT attempts.id AS attempt_id, sealed_last_lines FROM attempts
+        WHERE tasks.state = 'failed' AND tasks.items IS NULL AND attempts.task_id = tasks.id
+        ORDER BY number DESC LIMIT 1
+    ) AS last ON true
     WHERE account_id = :account_id
 ), found AS (
     SELECT results.*, sum(octet_length(coalesce(sealed_value, ''))) OVER (ORDER BY place, number)
@@ -23,6 +29,7 @@ WITH task AS (
     JOIN accounts ON accounts.id = provider_id
     WHERE bytes_before < :max_bytes::bigint
 )
-SELECT task.id, state, reason, detail, result_count, is_cleared, piece.*
+SELECT task.id, state, reason, detail, result_count, is_cleared, attempt_id, sealed_last_lines,
+    piece.*
 FROM task LEFT JOIN piece ON piece.task_id = task.id
 ORDER BY place, number

@@ -20,11 +20,25 @@ WITH RECURSIVE specs (key) AS (
     UNION ALL
     SELECT (SELECT sealed_by FROM webhooks WHERE sealed_by > destinations.key ORDER BY sealed_by LIMIT 1)
     FROM destinations WHERE destinations.key IS NOT NULL
+), of_attempts (key) AS (
+    (SELECT last_lines_by FROM attempts WHERE last_lines_by >= '' ORDER BY last_lines_by LIMIT 1)
+    UNION ALL
+    SELECT (SELECT last_lines_by FROM attempts WHERE last_lines_by > of_attempts.key
+        ORDER BY last_lines_by LIMIT 1)
+    FROM of_attempts WHERE of_attempts.key IS NOT NULL
+), of_items (key) AS (
+    (SELECT last_lines_by FROM failed_items WHERE last_lines_by >= '' ORDER BY last_lines_by LIMIT 1)
+    UNION ALL
+    SELECT (SELECT last_lines_by FROM failed_items WHERE last_lines_by > of_items.key
+        ORDER BY last_lines_by LIMIT 1)
+    FROM of_items WHERE of_items.key IS NOT NULL
 )
 SELECT key FROM specs WHERE key IS NOT NULL
 UNION SELECT key FROM secrets WHERE key IS NOT NULL
 UNION SELECT key FROM given WHERE key IS NOT NULL
 UNION SELECT key FROM destinations WHERE key IS NOT NULL
+UNION SELECT key FROM of_attempts WHERE key IS NOT NULL
+UNION SELECT key FROM of_items WHERE key IS NOT NULL
 UNION SELECT substring(sealed_secret FROM 2 FOR 4) FROM installation
     WHERE sealed_secret IS NOT NULL
 
@@ -70,11 +84,34 @@ UPDATE webhooks SET sealed_destination = anew.sealed
 FROM unnest(:rows::text[], :sealed_values::bytea[]) AS anew (id, sealed)
 WHERE webhooks.id = anew.id
 
+-- name: attempts_of_keys
+SELECT id AS row, sealed_last_lines AS sealed FROM attempts
+WHERE last_lines_by = ANY(:keys) AND id <> ALL(:excluded_rows::text[]) LIMIT :limit
+FOR NO KEY UPDATE SKIP LOCKED
+
+-- name: replace_attempts
+UPDATE attempts SET sealed_last_lines = anew.sealed
+FROM unnest(:rows::text[], :sealed_values::bytea[]) AS anew (id, sealed)
+WHERE attempts.id = anew.id
+
+-- name: items_of_keys
+SELECT task_id || '/' || item AS row, sealed_last_lines AS sealed FROM failed_items
+WHERE last_lines_by = ANY(:keys) AND task_id || '/' || item <> ALL(:excluded_rows::text[])
+LIMIT :limit
+FOR NO KEY UPDATE SKIP LOCKED
+
+-- name: replace_items
+UPDATE failed_items SET sealed_last_lines = anew.sealed
+FROM unnest(:rows::text[], :sealed_values::bytea[]) AS anew (place, sealed)
+WHERE task_id = split_part(place, '/', 1) AND item = split_part(place, '/', 2)::integer
+
 -- name: count_of_keys
 SELECT (SELECT count(*) FROM tasks WHERE sealed_by = ANY(:keys))
     + (SELECT count(*) FROM tasks WHERE secrets_by = ANY(:keys))
     + (SELECT count(*) FROM results WHERE sealed_by = ANY(:keys))
     + (SELECT count(*) FROM webhooks WHERE sealed_by = ANY(:keys))
+    + (SELECT count(*) FROM attempts WHERE last_lines_by = ANY(:keys))
+    + (SELECT count(*) FROM failed_items WHERE last_lines_by = ANY(:keys))
 
 -- name: specs_in_the_clear
 SELECT id, request->'spec' AS spec, request_hash FROM tasks

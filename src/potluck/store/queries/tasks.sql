@@ -4,13 +4,13 @@ WITH entered AS (
         (id, account_id, name, kind, sealed_spec, requirements, limits, priority, max_attempts,
         start_before, not_before, expected_seconds, after_ids, waits_for, items, allow_failures,
         pending, idempotency_key, request_hash, sealed_secrets, secret_count, retry_of,
-        items_succeeded, items_seconds)
+        items_succeeded, items_seconds, traceparent)
     VALUES (:task.id, :task.account_id, :name, :kind, :sealed_spec, :request.requirements,
         :request.limits, :request.priority, :request.max_attempts, now() + :start_within::interval,
         now() + :delay::interval, :request.expected_seconds, :request.after, :waits_for,
         :request.items, :request.allow_failures, :pending, :task.idempotency_key,
         :task.request_hash, :sealed_secrets, :secret_count, :retry_of,
-        :carried_over.items_succeeded, :carried_over.items_seconds)
+        :carried_over.items_succeeded, :carried_over.items_seconds, :task.traceparent)
     -- A repeated key is the same submission; the caller compares the hash.
     ON CONFLICT (account_id, idempotency_key) DO NOTHING
     RETURNING id, account_id
@@ -128,3 +128,6 @@ SELECT id, account_id FROM ended ORDER BY id
 SELECT id FROM tasks
 WHERE state = 'queued' AND started_at IS NULL AND start_before <= now()
 ORDER BY start_before LIMIT 1000
+
+-- name: traceparents
+SELECT id, traceparent FROM tasks WHERE id = ANY(:task_ids::text[]) AND traceparent IS NOT NULL

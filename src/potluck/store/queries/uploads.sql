@@ -41,6 +41,9 @@ INSERT INTO finished_uploads
 SELECT id, account_id, attempt_id, sha256, size_bytes, part_bytes, parts_done, :is_wrong FROM done
 RETURNING id
 
+-- name: finished
+SELECT *, true AS is_finished FROM finished_uploads WHERE id = :upload_id
+
 -- name: give_up
 DELETE FROM uploads WHERE id = :upload_id
 

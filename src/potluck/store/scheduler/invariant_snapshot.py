@@ -22,7 +22,7 @@ from potluck.model.task import EndReason, TaskState
 from potluck.store.database import Connection
 from potluck.store.sql_files import Query, load
 
-_sql = load("picture")
+_sql = load("invariant_snapshot")
 _MAX_ENTRIES = 100_000
 _SPAN = re.compile(r"\[(\d+),(\d+)\)")
 
@@ -48,8 +48,13 @@ async def read_all(connection: Connection) -> InvariantSnapshot:
         await _ids(connection, _sql.all_accounts),
     )
     snapshot = await with_histories(connection, await read_part(connection, scope))
-    entries_sum_micro = await connection.fetchval(*_sql.entries_sum())
-    return replace(snapshot, entries_sum_micro=entries_sum_micro)
+    return replace(snapshot, entries_sum_micro=await read_entries_sum(connection))
+
+
+async def read_entries_sum(connection: Connection) -> int:
+    """Of the whole ledger, which takes a while if it is long."""
+    entries_sum_micro: int = await connection.fetchval(*_sql.entries_sum())
+    return entries_sum_micro
 
 
 async def with_histories(connection: Connection, snapshot: InvariantSnapshot) -> InvariantSnapshot:

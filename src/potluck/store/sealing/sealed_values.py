@@ -16,6 +16,7 @@ from potluck.store.events.webhooks import DESTINATION
 from potluck.store.sealing.vault import Vault
 from potluck.store.sql_files import Query, load
 from potluck.store.tasks.function_results import VALUE
+from potluck.store.tasks.last_lines import ATTEMPT_LINES, ITEM_LINES
 from potluck.store.tasks.tasks import SECRETS, SPEC
 
 _sql = load("sealed")
@@ -48,6 +49,8 @@ _COLUMNS = (
     _SealedColumn(*SECRETS, _sql.secrets_of_keys, _sql.replace_secrets),
     _SealedColumn(*VALUE, _sql.values_of_keys, _sql.replace_values),
     _SealedColumn(*DESTINATION, _sql.destinations_of_keys, _sql.replace_destinations),
+    _SealedColumn(*ATTEMPT_LINES, _sql.attempts_of_keys, _sql.replace_attempts),
+    _SealedColumn(*ITEM_LINES, _sql.items_of_keys, _sql.replace_items),
 )
 
 

@@ -15,6 +15,7 @@ from potluck.model.task import EndReason, TaskState
 from potluck.store.database import Connection
 from potluck.store.sealing.vault import Vault
 from potluck.store.sql_files import load
+from potluck.store.tasks.last_lines import ATTEMPT_LINES, open_lines
 from potluck.wire.results import ResultPiece
 
 _sql = load("results")
@@ -32,6 +33,7 @@ class ResultProgress(Struct, frozen=True):
     result_count: int
     is_cleared: bool  # results may have existed, and were deleted
     pieces: list[ResultPiece]
+    last_lines: str  # of a failed call
 
 
 def seal_values(vault: Vault, results: Sequence[NewResult]) -> list[bytes | None]:
@@ -69,13 +71,13 @@ async def load_progress(
     for row in rows:
         task = progress.get(row["id"])
         if task is None:
-            task = progress[row["id"]] = _progress(row)
+            task = progress[row["id"]] = _progress(vault, row)
         if row["number"] is not None:
             task.pieces.append(_piece(vault, row))
     return progress
 
 
-def _progress(row: Any) -> ResultProgress:
+def _progress(vault: Vault, row: Any) -> ResultProgress:
     reason = None if row["reason"] is None else EndReason(row["reason"])
     return ResultProgress(
         row["id"],
@@ -85,6 +87,7 @@ def _progress(row: Any) -> ResultProgress:
         row["result_count"],
         row["is_cleared"],
         [],
+        open_lines(vault, ATTEMPT_LINES, row["attempt_id"], row["sealed_last_lines"]),
     )
 
 

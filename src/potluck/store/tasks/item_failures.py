@@ -6,7 +6,9 @@ from potluck.decide.arrays.items import ItemFailure
 from potluck.model.ids import AttemptId, TaskId
 from potluck.model.task import EndReason
 from potluck.store.database import Connection
+from potluck.store.sealing.vault import Vault
 from potluck.store.sql_files import load
+from potluck.store.tasks.last_lines import ITEM_LINES, item_row, open_lines, seal_items
 from potluck.wire.consumer import FailedItem
 
 _sql = load("items")
@@ -21,17 +23,26 @@ async def count_failures(
 
 
 async def record_failures(
-    connection: Connection, task_id: TaskId, attempt_id: AttemptId, failed: Sequence[ItemFailure]
+    connection: Connection,
+    vault: Vault,
+    task_id: TaskId,
+    attempt_id: AttemptId,
+    failed: Sequence[ItemFailure],
 ) -> None:
     if not failed:
         return
     await connection.execute(
-        *_sql.fail(task_id=task_id, attempt_id=attempt_id, failed_items=failed)
+        *_sql.fail(
+            task_id=task_id,
+            attempt_id=attempt_id,
+            failed_items=failed,
+            sealed_last_lines=seal_items(vault, task_id, failed),
+        )
     )
 
 
 async def page(
-    connection: Connection, task_id: TaskId, behind: int, limit: int
+    connection: Connection, vault: Vault, task_id: TaskId, behind: int, limit: int
 ) -> list[FailedItem]:
     """Failed items after this one, in order."""
     rows = await connection.fetch(*_sql.page(task_id=task_id, after_item=behind, limit=limit))
@@ -44,6 +55,7 @@ async def page(
             EndReason(row["reason"]),
             row["exit_code"],
             row["detail"],
+            open_lines(vault, ITEM_LINES, item_row(task_id, row["item"]), row["sealed_last_lines"]),
         )
         for row in rows
     ]

@@ -6,7 +6,7 @@ the scheduler are in the clear.
 
 import hashlib
 import hmac
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -24,6 +24,7 @@ from potluck.store.database import Connection
 from potluck.store.item_ranges import multirange
 from potluck.store.sealing.vault import Vault
 from potluck.store.sql_files import BoundCalls, bind_many, load
+from potluck.store.tasks.last_lines import ATTEMPT_LINES, open_lines
 from potluck.wire import codec
 from potluck.wire.consumer import AttemptDevice, AttemptView, ItemCounts, TaskView
 
@@ -51,6 +52,7 @@ class NewTask(Struct, frozen=True):
     request_hash: bytes
     idempotency_key: str | None
     origin: Origin | None = None
+    traceparent: str | None = None
 
 
 class Quotas(Struct, frozen=True):
@@ -214,19 +216,21 @@ async def by_idempotency_key(
     return None if row is None else EarlierSubmission(row["id"], row["request_hash"])
 
 
-async def get(connection: Connection, task_id: TaskId, account_id: AccountId) -> TaskRecord:
-    records = await views(connection, [task_id], account_id)
+async def get(
+    connection: Connection, vault: Vault, task_id: TaskId, account_id: AccountId
+) -> TaskRecord:
+    records = await views(connection, vault, [task_id], account_id)
     if not records:
         raise no_such_task(task_id)
     return records[0]
 
 
 async def views(
-    connection: Connection, task_ids: list[TaskId], account_id: AccountId
+    connection: Connection, vault: Vault, task_ids: list[TaskId], account_id: AccountId
 ) -> list[TaskRecord]:
     """Those of the tasks that are the account's, newest first."""
     rows = await connection.fetch(*_sql.views(task_ids=task_ids, account_id=account_id))
-    return await _views(connection, rows)
+    return await _views(connection, vault, rows)
 
 
 async def failed_on(
@@ -268,7 +272,7 @@ def no_such_task(task_id: TaskId) -> NotFound:
     return NotFound(f"There is no task {task_id} of yours.", "`potluck ps` lists your tasks.")
 
 
-async def _views(connection: Connection, rows: list[Any]) -> list[TaskRecord]:
+async def _views(connection: Connection, vault: Vault, rows: list[Any]) -> list[TaskRecord]:
     attempts: dict[str, list[AttemptView]] = {}
     # A task that has not changed since its submission has no attempts.
     task_ids = [row["id"] for row in rows if row["version"] > 1]
@@ -277,7 +281,7 @@ async def _views(connection: Connection, rows: list[Any]) -> list[TaskRecord]:
         await connection.fetch(*_sql.attempts(task_ids=task_ids, limit=most)) if task_ids else []
     )
     for row in attempt_rows:
-        attempts.setdefault(row["task_id"], []).append(attempt_view(row))
+        attempts.setdefault(row["task_id"], []).append(attempt_view(vault, row))
     contacts = {row["task_id"]: _contact(row) for row in attempt_rows if row["is_held"]}
     return [
         TaskRecord(
@@ -322,6 +326,7 @@ def _task_view(row: Any, attempts: list[AttemptView]) -> TaskView:
         expected_seconds=row["expected_seconds"],
         items=None if row["items"] is None else _item_counts(row),
         retry_of=row["retry_of"],
+        last_lines=attempts[-1].last_lines if state is TaskState.FAILED and attempts else "",
     )
 
 
@@ -337,7 +342,7 @@ def _phase(state: TaskState, attempts: list[AttemptView]) -> str:
     return AttemptState.PREPARING.value if is_preparing and is_assigned else state.value
 
 
-def attempt_view(row: Any) -> AttemptView:
+def attempt_view(vault: Vault, row: Any) -> AttemptView:
     usage, items = row["usage"], row["items"]
     return AttemptView(
         id=row["id"],
@@ -355,8 +360,16 @@ def attempt_view(row: Any) -> AttemptView:
         usage=None if usage is None else codec.decode_json(usage, Usage),
         charge_micro=row["charge_micro"],
         items=None if items is None else ItemRange(items.lower, items.upper),
+        is_on_own_node=row["consumer_id"] == row["provider_id"],
+        last_lines=open_lines(vault, ATTEMPT_LINES, row["id"], row["sealed_last_lines"]),
     )
 
 
 def _reason(row: Any) -> EndReason | None:
     return None if row["reason"] is None else EndReason(row["reason"])
+
+
+async def traceparents(connection: Connection, task_ids: Collection[TaskId]) -> dict[TaskId, str]:
+    """Of those that were submitted with one."""
+    rows = await connection.fetch(*_sql.traceparents(task_ids=list(task_ids)))
+    return {row["id"]: row["traceparent"] for row in rows}

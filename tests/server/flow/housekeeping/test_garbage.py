@@ -21,6 +21,7 @@ from potluck.server.flow.submit import file_access, submit, upload
 from potluck.server.loops.garbage import GarbageLoop
 from potluck.server.loops.leadership import LeadershipLoop
 from potluck.server.services import Services
+from potluck.store import backups
 from potluck.store.files import garbage as store_collect
 from potluck.wire.files import AddedFile, AddFiles, KeepCheckpoint
 from potluck.wire.provider import Finished
@@ -396,3 +397,51 @@ async def read(services: Services, pool: Pool, blob: BlobRef) -> bytes:
     stored = await file_access.of_account(services, pool.alice, blob.sha256)
     stream = services.blobs.stream(stored.object_key, 0, blob.size_bytes)
     return b"".join([piece async for piece in stream])
+
+
+async def test_a_running_backup_keeps_what_its_snapshot_may_name(pool: Pool) -> None:
+    await send(pool, b"weights")
+    await pool.sql("UPDATE blob_claims SET pinned_until = now(), look_at = now()")
+    async with pool.services.database.transaction() as connection:
+        await backups.begin(connection, "backup_1", is_encrypted=False)
+    await collected(hurried(pool))
+    await collected(hurried(pool))
+    assert len(await pool.services.blobs.list("objects/")) == 1
+    async with pool.services.database.transaction() as connection:
+        assert await backups.renew(connection, "backup_1")
+        assert await backups.latest_finished_at(connection) is None
+        await backups.finish(connection, "backup_1", backups.BackupResult(10, 10, 1, 0))
+        assert await backups.latest_finished_at(connection) is not None
+    await collected(hurried(pool))
+    assert await pool.services.blobs.list("objects/") == []
+    await check_books(pool)
+
+
+async def test_a_killed_backup_guards_for_a_minute_only(pool: Pool) -> None:
+    await send(pool, b"weights")
+    await pool.sql("UPDATE blob_claims SET pinned_until = now(), look_at = now()")
+    async with pool.services.database.transaction() as connection:
+        await backups.begin(connection, "backup_1", is_encrypted=False)
+    await pool.sql("UPDATE backups SET guarded_until = guarded_until - interval '61 seconds'")
+    await collected(hurried(pool))
+    await collected(hurried(pool))
+    assert await pool.services.blobs.list("objects/") == []
+
+
+async def test_a_backup_waits_for_a_removal_that_has_begun(pool: Pool) -> None:
+    """Else its snapshot would have the row, and the object would be gone."""
+    database = pool.services.database
+    async with database.transaction() as removing:
+        assert await backups.may_remove(removing)
+        async with database.transaction() as connection:
+            beginning = asyncio.create_task(
+                backups.begin(connection, "backup_1", is_encrypted=False)
+            )
+            while not await pool.sql("SELECT count(*) FROM pg_locks WHERE NOT granted"):
+                assert not beginning.done()
+            await removing.execute("SELECT 1")
+            assert not beginning.done()
+            # Ends the removal's transaction; only then the backup begins.
+            await removing.execute("COMMIT")
+            await beginning
+            await removing.execute("BEGIN")

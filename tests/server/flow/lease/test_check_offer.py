@@ -5,12 +5,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-import potluck
 from potluck.model.device import DeviceDescription
-from potluck.model.error import InvalidInput, UpgradeRequired
+from potluck.model.error import InvalidInput
 from potluck.model.terms import DeviceTerms, TermsChange
-from potluck.server.flow.lease.check_offer import check_change, check_offer, check_protocol
-from potluck.wire.provider import PROTOCOL, RegisterNode
+from potluck.server.flow.lease.check_offer import check_change, check_offer
+from potluck.wire.provider import RegisterNode
 from tests.server.flow.pool import description
 
 WALLET = "0x52908400098527886E0F7030069857D2E4169EE7"
@@ -85,16 +84,3 @@ def test_a_card_may_be_offered_in_parts() -> None:
 def test_changes_that_nobody_means(change: TermsChange, sentence: str) -> None:
     with pytest.raises(InvalidInput, match=sentence):
         check_change(change)
-
-
-@pytest.mark.parametrize(
-    ("protocol", "hint"),
-    [(PROTOCOL - 1, "Update Potluck on this machine"), (PROTOCOL + 1, "Ask the operator")],
-)
-def test_who_speaks_otherwise_hears_both_versions_and_what_to_do(protocol: int, hint: str) -> None:
-    check_protocol(PROTOCOL, "0.1.0")
-    with pytest.raises(UpgradeRequired) as caught:
-        check_protocol(protocol, "7.8.9")
-    for said in (f"protocol {protocol}", "7.8.9", f"protocol {PROTOCOL}", potluck.__version__):
-        assert said in caught.value.detail
-    assert hint in caught.value.hint

@@ -98,7 +98,7 @@ async def test_a_failed_item_is_tried_again_and_fails_nobody_else(pool: Pool) ->
     assert (after.state, after.reason) == (TaskState.FAILED, EndReason.ITEMS_FAILED)
     assert (after.detail, after.items) == ("1 of 3 items failed.", ItemCounts(3, 0, 2, 1))
     async with pool.services.database.transaction() as connection:
-        (bad,) = await item_failures.page(connection, task.id, -1, 10)
+        (bad,) = await item_failures.page(connection, pool.services.vault, task.id, -1, 10)
     assert bad == FailedItem(1, 2, True, again.attempt_id, EndReason.EXIT_STATUS, 1, "no luck")
     await pool.check()
 
@@ -170,7 +170,7 @@ async def test_an_item_that_takes_three_nodes_with_it_is_given_up_and_the_rest_g
     await pool.report(nodes[3].node_id, succeeded(last, 2, 3, 4), done(last))
     assert (await pool.task(task.id)).state is TaskState.SUCCEEDED
     async with pool.services.database.transaction() as connection:
-        (poison,) = await item_failures.page(connection, task.id, -1, 10)
+        (poison,) = await item_failures.page(connection, pool.services.vault, task.id, -1, 10)
     assert (poison.item, poison.is_final, poison.reason) == (1, True, EndReason.POISON)
     await pool.check()
 
@@ -376,7 +376,9 @@ async def test_all_attempts_are_listed_in_pages_and_those_at_one_item(
 
     async def numbers(cursor: int | None, limit: int, item: int | None = None) -> object:
         async with pool.services.database.transaction() as connection:
-            page = await attempt_list.page(connection, task, cursor, limit, item)
+            page = await attempt_list.page(
+                connection, pool.services.vault, task, cursor, limit, item
+            )
         return [each.number for each in page.attempts], page.next_cursor
 
     assert await numbers(None, 2) == ([5, 4], 4)

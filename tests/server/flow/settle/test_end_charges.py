@@ -92,7 +92,7 @@ async def test_a_failure_that_another_owner_refutes_is_not_paid_and_is_counted(p
     assert [await outliers(pool, each) for each in (chosen, helper)] == [1, 0]
     explained = await explain_node(pool.services, pool.bob, chosen)
     assert explained.outlier_attempts == 1
-    assert explained.standing == (
+    assert explained.reliability == (
         "1 attempt failed here, while such tasks succeed on nodes of other owners; that lowers its"
         " reliability."
     )
@@ -199,6 +199,6 @@ async def test_what_is_sent_away_waits_longer_each_time(pool: Pool) -> None:
         pause = "SELECT extract(epoch FROM not_before - updated_at)::float8 FROM tasks"
         pauses.append(await pool.sql(pause))
         grant = await begin(pool, node_id)
-    losses = "SELECT uncounted_losses FROM lock_attempts(ARRAY[$1::text])"
+    losses = "SELECT uncounted_losses FROM lock_attempts_to_settle(ARRAY[$1::text])"
     assert await pool.sql(losses, grant.attempt_id) == 3
     assert all(pause is not None and pause >= 0 for pause in pauses)

@@ -138,6 +138,22 @@ async def test_two_who_finish_at_once_are_both_told_that_it_is_complete(pool: Po
     assert len(await pool.services.blobs.list("objects/")) == 1
 
 
+@pytest.mark.parametrize("sent", [b"weights", b"weightz"])
+async def test_a_call_that_comes_too_late_is_told_what_the_other_was_told(
+    pool: Pool, sent: bytes
+) -> None:
+    """Each has read that the upload is not finished before it is."""
+    begun = await upload.begin(pool.services, pool.alice, ref(b"weights"))
+    await take(pool, begun.upload_id, 0, sent)
+    found = await upload.of_account(pool.services, pool.alice, begun.upload_id)
+    for _ in range(2):
+        if sent == b"weights":
+            assert (await upload.finish(pool.services, found)).complete
+        else:
+            with pytest.raises(InvalidInput, match="hash"):
+                await upload.finish(pool.services, found)
+
+
 async def test_a_full_disk_is_said_and_leaves_nothing(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

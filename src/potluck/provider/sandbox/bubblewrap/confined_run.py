@@ -229,7 +229,7 @@ def _launch(
     try:
         for target, content in command.files.items():
             injected.put(target, content, "0444")
-        write_run_options(injected, confinement, identity.uid)
+        write_run_options(injected, settings.python, confinement, identity.uid)
         words = BwrapCommand(
             binary=settings.binary,
             name=settings.name,

@@ -10,7 +10,8 @@ granted device nodes; and the requested mounts. Writable are only
 - writable mounts, whose size the caller limits.
 
 There is no /home, /root, /var or /run, no socket, and nothing else of /etc; directories of /usr in
-which administrators keep configuration, sources or data are empty.
+which administrators keep configuration, sources or data are empty. So are those with Python
+packages, unless a program of the node runs: code imports the standard library and what it declared.
 """
 
 import os
@@ -18,6 +19,7 @@ import sys
 from pathlib import Path, PurePosixPath
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from potluck.provider.sandbox.driver import WORK, Confinement, Mount
 
@@ -45,6 +47,8 @@ _DRIVERS = Path("/proc/driver")
 # Of the machine's boot: its parameters, which may hold secrets, and its number.
 MASKED_FILES = ("/proc/cmdline", "/proc/bootconfig", "/proc/sys/kernel/random/boot_id")
 _HIDDEN = ("/usr/etc", "/usr/src", "/usr/local/etc", "/usr/local/src", "/usr/local/var")
+# Debian has its own name for it.
+_PACKAGES = ("lib*/python3*/site-packages", "lib*/python3*/dist-packages")
 _LINKER_CACHE = Path("/etc/ld.so.cache")
 _OPENCL = Path("/etc/OpenCL")  # lists the drivers, which are below /usr
 # Default variables of every run outside of images.
@@ -75,24 +79,39 @@ class Python(Struct, frozen=True):
     mounts: tuple[Mount, ...] = ()
     environment: dict[str, str] = {}
     trial: str = "pass"  # source code that fails inside if this Python does not work
+    packages: tuple[str, ...] = ()  # directories inside with packages of the node's own system
 
 
 def find_pythons(prefix: Path) -> tuple[Python, ...]:
     """Ways to start the Python that is installed at `prefix`, the simplest first."""
     prefix = prefix.resolve()
     if prefix.is_relative_to("/usr") and not any(map(prefix.is_relative_to, hidden_directories())):
-        return (Python(str(prefix / "bin" / _program(prefix))),)
+        program = str(prefix / "bin" / _program(prefix))
+        return (Python(program, packages=tuple(_find_packages(Path("/usr")))),)
     mounts = tuple(
         Mount(prefix / name, f"{_INSIDE}/{name}") for name in _SHOWN if (prefix / name).is_dir()
     )
     program = f"{_INSIDE}/bin/{_program(prefix)}"
-    plain = Python(program, mounts, trial=_OWN_LIBRARY)
+    own = (f"{_INSIDE}/{path.relative_to(prefix)}" for path in _package_directories(prefix))
+    packages = (*_find_packages(Path("/usr")), *own)
+    plain = Python(program, mounts, trial=_OWN_LIBRARY, packages=packages)
     shared = [mount.target for mount in mounts if any(mount.source.glob("libpython3*.so*"))]
     if not shared:
         return (plain,)
     # Only if needed, since it affects every program inside.
     needed = {"LD_LIBRARY_PATH": ":".join(shared)}
-    return (plain, Python(program, mounts, needed, _OWN_LIBRARY))
+    return (plain, replace(plain, environment=needed))
+
+
+def _find_packages(system: Path) -> list[str]:
+    """Of all Pythons of the system."""
+    found = {*_package_directories(system), *_package_directories(system / "local")}
+    return sorted(str(path) for path in found if path.is_relative_to(system))
+
+
+def _package_directories(prefix: Path) -> list[Path]:
+    found = (path for pattern in _PACKAGES for path in prefix.glob(pattern) if path.is_dir())
+    return sorted({path.resolve() for path in found})
 
 
 def _program(prefix: Path) -> str:
@@ -158,9 +177,12 @@ def base_options(python: Python) -> list[str]:
     return options
 
 
-def write_run_options(injected: InjectedFiles, confinement: Confinement, uid: int) -> None:
+def write_run_options(
+    injected: InjectedFiles, python: Python, confinement: Confinement, uid: int
+) -> None:
     """Options of one run: sizes, files, mounts, and its user in passwd."""
-    empty = [*hidden_directories(), *([str(_DRIVERS)] if _DRIVERS.is_dir() else [])]
+    packages = () if confinement.shows_packages else python.packages
+    empty = [*hidden_directories(), *packages, *([str(_DRIVERS)] if _DRIVERS.is_dir() else [])]
     for directory in empty:
         injected.options += ["--tmpfs", directory]
     for target, text in TEXTS.items():

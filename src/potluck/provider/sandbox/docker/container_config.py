@@ -165,8 +165,11 @@ class ContainerConfig(Struct, frozen=True):
         ]
 
     def _hidden(self) -> list[Mount]:
-        """Covers directories of this machine's /usr; an image has its own."""
-        paths = hidden_directories() if self.confinement.image is None else []
+        """Covers directories of this machine; an image has its own."""
+        if self.confinement.image is not None:
+            return []
+        packages = () if self.confinement.shows_packages else self.init.packages
+        paths = [*hidden_directories(), *packages]
         return [Mount(self.work.empty_directory(), path) for path in paths]
 
     def _texts(self) -> list[Mount]:

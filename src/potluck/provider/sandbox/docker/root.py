@@ -37,6 +37,7 @@ class InitCommand(Struct, frozen=True):
     words: tuple[str, ...]
     mounts: tuple[Mount, ...]
     environment: dict[str, str] = {}
+    packages: tuple[str, ...] = ()  # directories with Python packages of the node
 
 
 def build_own_image() -> tuple[str, bytes]:
@@ -62,6 +63,7 @@ def init_on_own_image(python: Python) -> InitCommand:
         (python.path, "-I", "-S", f"{_OURS}/container_init.py"),
         (*base_mounts(python), *_programs()),
         python.environment,
+        python.packages,
     )
 
 

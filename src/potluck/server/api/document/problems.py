@@ -54,7 +54,7 @@ def expected(
     if not is_open:
         found |= {401, 403}
     if takes_input:
-        found |= {400}
+        found |= {400, 426}
     if has_name:
         found |= {404}
     if has_body:

@@ -22,13 +22,14 @@ SESSION: Final = "session_01m7gm1r9fd2k5x8c4w7q0n3ps"
 KEY: Final = "key_01m7gm3b6tdf0r4x9k2w8c5q7p"
 NODE_KEY_ID: Final = "nodekey_01m7gkz9q1c8d4x7w2r5t0v3bp"
 INVITE: Final = "invite_01m7gm5d2xe2jv4x2y8q6r0c1t"
+SILENCE: Final = "silence_01m7gm5d2xe2jv4x2y8q6r0c1t"
 UPLOAD: Final = "upload_01m7gm4h8yd3k6x9c2w5q7n0ps"
 EVENT: Final = "event_01m7gm2yt1q7x3c9v5n8w0r4ka"
 WEBHOOK: Final = "webhook_01m7gm6c3zf4k7x0d9w2q5n8ps"
 DELIVERY: Final = "delivery_01m7gm6d8af5m2x1e0w3q6n9pt"
 USER_CODE: Final = "BCDF-GHJK"
 SHA256: Final = "2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae"
-WHEEL: Final = "potluck-0.1.0+5f3a9c1e-py3-none-any.whl"
+WHEEL: Final = "potluck-0.2.0+5f3a9c1e-py3-none-any.whl"
 GPU: Final = "GPU-8c1c5d9e-4a6b-11ef-9e1a-325096b39f47"
 LEASE_TOKEN: Final = "kq3v0c8F1xWm6Yt9Rz2bN5sHj7LdPaE4UgXoQiVe-Ts"  # noqa: S105
 
@@ -52,6 +53,7 @@ IN_PATHS: Final = {
     "file": Named("The name of the wheel.", WHEEL),
     "invite_id": Named("The id of an invite.", INVITE),
     "key_id": Named("The id of an API key.", KEY),
+    "silence_id": Named("The id of a silence.", SILENCE),
     "node_id": Named("The id of a node.", NODE),
     "node_key_id": Named("The id of a node key.", NODE_KEY_ID),
     "number": Named("The number of the part, from 0.", "0"),

@@ -5,35 +5,62 @@ from typing import Any
 from litestar import Litestar
 from litestar.connection import ASGIConnection
 from litestar.middleware import AbstractAuthenticationMiddleware, AuthenticationResult
-from msgspec.structs import replace
+from litestar.types import Message, Receive, Send
+from litestar.types import Scope as ASGIScope
 
-from potluck.model.account import SCOPES, Credential, Scope
+from potluck.model.account import SCOPES, Credential
 from potluck.model.audit import AuditKind
 from potluck.model.error import Forbidden
-from potluck.server.api.area import operation_of
+from potluck.server import topics
+from potluck.server.api.area import Operation, operation_of
 from potluck.server.auth import access_tokens, caller
 from potluck.server.auth.access_tokens import Claims
 from potluck.server.auth.caller import Caller, not_signed_in
 from potluck.server.auth.tokens import KEY_PREFIX, secret_hash
+from potluck.server.http import exposure
 from potluck.server.services import Services
-from potluck.store.database import Connection
+from potluck.server.version_check import check_request
 from potluck.store.identity import api_keys, audit, node_keys, sessions
 from potluck.store.identity.accounts import Account
+from potluck.store.identity.api_keys import KeyCaller
+from potluck.wire import routes
 
 
 class Authentication(AbstractAuthenticationMiddleware):
     """Identifies the caller by the credential and enforces the policy of the route."""
 
+    async def __call__(self, scope: ASGIScope, receive: Receive, send: Send) -> None:
+        """All instances forget callers before the response of an operation that may change them."""
+        operation = operation_of(scope.get("route_handler"))
+        if operation is None or not operation.changes_callers:
+            await super().__call__(scope, receive, send)
+            return
+        live = scope["litestar_app"].state.services.live
+
+        async def send_after_wake(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                await live.wake(topics.CALLERS)
+            await send(message)
+
+        try:
+            await super().__call__(scope, receive, send_after_wake)
+        except BaseException:
+            await live.wake(topics.CALLERS)
+            raise
+
     async def authenticate_request(
         self, connection: ASGIConnection[Any, Any, Any, Any]
     ) -> AuthenticationResult:
         services: Services = connection.app.state.services
-        scopes, address = _scopes(connection), _address(connection)
-        if not scopes:
+        if _is_versioned(connection.scope["path"]):
+            check_request(services, connection.headers)
+        operation, address = _operation(connection), _address(connection)
+        scopes = operation.scopes
+        if not scopes or _is_open_locally(services, operation, connection):
             await services.limiter.check_address(address)
             return AuthenticationResult(user=None, auth=None)
         said = connection.headers.getall("authorization", [])
-        found = await _find_caller(services, _credential(said), address)
+        found = await _find_caller(services, _credential(said), address, operation.is_privileged)
         if found is None:
             await services.limiter.check_address(address)
             raise not_signed_in()
@@ -48,16 +75,14 @@ async def still_allowed(connection: ASGIConnection[Any, Any, Any, Any]) -> bool:
     Expiry of the token does not end the request as long as the session or key behind it is valid.
     """
     services: Services = connection.app.state.services
-    before, scopes = connection.user, _scopes(connection)
+    before, scopes = connection.user, _operation(connection).scopes
     assert scopes, "the operation is open"
-    async with services.database.transaction() as database:
-        if before.credential is Credential.KEY:
-            secret = _credential(connection.headers.getall("authorization", []))
-            found = await _by_key(services, database, secret)
-        else:
-            claims = Claims(before.id, before.credential, before.credential_id)
-            account = await _by_claims(database, claims)
-            found = None if account is None else replace(before, account=account)
+    if before.credential is Credential.KEY:
+        secret = _credential(connection.headers.getall("authorization", []))
+        found = await _by_key(services, secret, is_privileged=True)
+    else:
+        claims = Claims(before.id, before.credential, before.credential_id)
+        found = await _by_claims(services, claims, is_privileged=True)
     if found is None:
         return False
     try:
@@ -78,7 +103,9 @@ def check_policies(app: Litestar) -> None:
                 raise AssertionError(f"{route.path} has no policy: declare it in an area")
 
 
-async def _find_caller(services: Services, credential: str, address: str) -> Caller | None:
+async def _find_caller(
+    services: Services, credential: str, address: str, is_privileged: bool
+) -> Caller | None:
     """Malformed credentials never reach the database.
 
     A token that we signed is looked up without a limit by address; a key could be a guess.
@@ -86,35 +113,51 @@ async def _find_caller(services: Services, credential: str, address: str) -> Cal
     if credential.startswith(KEY_PREFIX):
         await services.limiter.check_guesses(address)
         await services.limiter.check_crowd(address)
-        async with services.database.transaction() as connection:
-            return await _by_key(services, connection, credential)
+        return await _by_key(services, credential, is_privileged)
     claims = access_tokens.read(services.keys.access, credential, services.clock.now())
     if claims is None:
         return None
     await services.limiter.check_crowd(address)
-    async with services.database.statement() as connection:
-        account = await _by_claims(connection, claims)
+    return await _by_claims(services, claims, is_privileged)
+
+
+async def _by_claims(services: Services, claims: Claims, is_privileged: bool) -> Caller | None:
+    """The token was valid when it was issued; the database knows whether it still is."""
+
+    async def read() -> Account | None:
+        async with services.database.statement() as connection:
+            if claims.credential is Credential.SESSION:
+                return await sessions.caller(connection, claims.credential_id, claims.account_id)
+            return await node_keys.caller(connection, claims.credential_id, claims.account_id)
+
+    account = await (read() if is_privileged else services.caches.accounts.load(claims, read))
     if account is None:
         return None
     return Caller(account, claims.credential, claims.credential_id, SCOPES[claims.credential])
 
 
-async def _by_claims(connection: Connection, claims: Claims) -> Account | None:
-    """The token was valid when it was issued; the database knows whether it still is."""
-    if claims.credential is Credential.SESSION:
-        return await sessions.caller(connection, claims.credential_id, claims.account_id)
-    return await node_keys.caller(connection, claims.credential_id, claims.account_id)
+async def _by_key(services: Services, secret: str, is_privileged: bool) -> Caller | None:
+    hashed = secret_hash(secret)
 
+    async def read() -> KeyCaller | None:
+        async with services.database.statement() as connection:
+            found = await api_keys.caller(connection, hashed)
+        if found is not None and found.is_noteworthy:
+            await _record_use(services, found)
+        return found
 
-async def _by_key(services: Services, connection: Connection, secret: str) -> Caller | None:
-    found = await api_keys.caller(connection, secret_hash(secret))
+    found = await (read() if is_privileged else services.caches.api_keys.load(hashed, read))
     if found is None:
         return None
-    if found.is_noteworthy and await api_keys.record_use(connection, found.key_id):
-        await audit.append(
-            connection, services.keys.audit, AuditKind.KEY_USED, found.account.id, found.key_id
-        )
     return Caller(found.account, Credential.KEY, found.key_id, found.scopes)
+
+
+async def _record_use(services: Services, key: KeyCaller) -> None:
+    async with services.database.transaction() as connection:
+        if await api_keys.record_use(connection, key.key_id):
+            await audit.append(
+                connection, services.keys.audit, AuditKind.KEY_USED, key.account.id, key.key_id
+            )
 
 
 async def _count(services: Services, found: Caller) -> None:
@@ -125,10 +168,27 @@ async def _count(services: Services, found: Caller) -> None:
         await services.limiter.check_account(found.id)
 
 
-def _scopes(connection: ASGIConnection[Any, Any, Any, Any]) -> tuple[Scope, ...]:
+def _operation(connection: ASGIConnection[Any, Any, Any, Any]) -> Operation:
     operation = operation_of(connection.route_handler)
     assert operation is not None, "check_policies admits no route without a policy"
-    return operation.scopes
+    return operation
+
+
+def _is_open_locally(
+    services: Services, operation: Operation, connection: ASGIConnection[Any, Any, Any, Any]
+) -> bool:
+    """Whether the operation is open to this caller, who is on this machine.
+
+    A proxy here would make every client look so, whether or not the server knows of it; a web page
+    would, by a name of its own that leads to this machine.
+    """
+    if not operation.is_open_locally or not services.settings.is_private:
+        return False
+    is_forwarded = any(name in connection.headers for name in _FORWARDING)
+    return not is_forwarded and exposure.is_loopback(connection.url.hostname or "")
+
+
+_FORWARDING = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
 
 
 def _credential(headers: list[str]) -> str:
@@ -139,6 +199,11 @@ def _credential(headers: list[str]) -> str:
     scheme, _, credential = (headers[0] if len(headers) == 1 else "").partition(" ")
     is_one = scheme.lower() == "bearer" and len(credential) <= access_tokens.LONGEST_TOKEN
     return credential if is_one else ""
+
+
+def _is_versioned(path: str) -> bool:
+    """Whether it is for clients with a known protocol; probes and the package are for all."""
+    return path.startswith(routes.PREFIX) and not path.startswith(routes.PACKAGE.path)
 
 
 def _address(connection: ASGIConnection[Any, Any, Any, Any]) -> str:

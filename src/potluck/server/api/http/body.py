@@ -16,10 +16,11 @@ from msgspec import Struct
 from potluck.model.decode_errors import plain_message
 from potluck.model.error import InvalidInput, UnsupportedMediaType
 from potluck.server.api.http.formats import JSON, PACKED, PACKED_NAMES
-from potluck.server.flow.lease.check_offer import check_protocol
+from potluck.server.services import Services
+from potluck.server.version_check import check_protocol
 from potluck.wire import codec
-from potluck.wire.provider import PROTOCOL
 from potluck.wire.strict_types import StrictRegisterNode
+from potluck.wire.version import FIRST_PROTOCOL
 
 
 class StrictRequest(Request[Any, Any, Any]):
@@ -49,7 +50,7 @@ class StrictRequest(Request[Any, Any, Any]):
             return codec.decode_json(body, expected_type)
         except InvalidInput:
             if expected_type is StrictRegisterNode:
-                _check_protocol(body)
+                _check_protocol(self.app.state.services, body)
             raise
 
     def _is_packed(self) -> bool:
@@ -85,18 +86,18 @@ class _AnyMachine(Struct, frozen=True):
 class _AnyRegistration(Struct, frozen=True):
     """The part of a registration that is the same in every protocol version."""
 
-    protocol: int = PROTOCOL
+    protocol: int = FIRST_PROTOCOL
     description: _AnyMachine = _AnyMachine()
 
 
-def _check_protocol(body: bytes) -> None:
+def _check_protocol(services: Services, body: bytes) -> None:
     """Raises UpgradeRequired if an invalid registration has another protocol version."""
     try:
         registration = codec.decode_json(body, _AnyRegistration)
     except InvalidInput:
         return
     version = plain_message(registration.description.potluck_version)[:200]
-    check_protocol(registration.protocol, version)
+    check_protocol(services, registration.protocol, version)
 
 
 @dataclass

@@ -7,6 +7,7 @@ import msgspec
 import structlog
 from litestar import Request, Response
 from litestar.exceptions import HTTPException
+from structlog.contextvars import get_contextvars
 
 from potluck.model import error
 from potluck.model.decode_errors import plain_message
@@ -60,7 +61,10 @@ def _translate(request: Request[Any, Any, Any], raised: Exception) -> PotluckErr
     log.error("request failed", path=request.url.path, exc_info=raised)
     if isinstance(raised, LocalError):  # its text names files and commands of this machine
         return error.Internal("The server's settings are not valid.", "See its log.")
-    return error.Internal("Internal error; the server has logged it.", "Try again later.")
+    request_id = get_contextvars().get("request_id", "")
+    return error.Internal(
+        f"Internal error; the server has logged it (request {request_id}).", "Try again later."
+    )
 
 
 def _framework_error(request: Request[Any, Any, Any], raised: HTTPException) -> PotluckError:

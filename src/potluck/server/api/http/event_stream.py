@@ -8,6 +8,7 @@ from litestar import Request
 from litestar.response import ServerSentEvent, ServerSentEventMessage
 
 from potluck.server.api.http.access import still_allowed
+from potluck.server.api.http.earlier_clients import LATER_EVENTS, is_earlier_client
 from potluck.server.services import Services
 
 T = TypeVar("T")
@@ -28,10 +29,13 @@ async def _messages(
     message: Callable[[T], ServerSentEventMessage],
 ) -> AsyncIterator[ServerSentEventMessage]:
     services: Services = request.app.state.services
+    hidden = LATER_EVENTS if is_earlier_client(request.headers) else frozenset()
     looked_at = time.monotonic()
     async for each in followed:
         if time.monotonic() - looked_at >= services.settings.follow_poll_seconds:
             if not await still_allowed(request):
                 return
             looked_at = time.monotonic()
-        yield message(each)
+        sent = message(each)
+        if sent.event not in hidden:
+            yield sent

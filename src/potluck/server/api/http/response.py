@@ -13,6 +13,7 @@ from litestar.response.base import ASGIResponse
 from msgspec import Struct
 
 from potluck.server.api.http import formats
+from potluck.server.api.http.earlier_clients import is_earlier_client, without_later
 from potluck.wire import codec
 
 T = TypeVar("T")
@@ -36,7 +37,8 @@ class EncodedResponse(Response[T]):
     def _encode(self, request: Request[Any, Any, Any], content: Struct) -> None:
         self.media_type = formats.chosen(request)
         is_packed = self.media_type == formats.PACKED
-        encoded: Any = codec.encode_packed(content) if is_packed else codec.encode_json(content)
+        value = without_later(content) if is_earlier_client(request.headers) else content
+        encoded: Any = codec.encode_packed(value) if is_packed else codec.encode_json(value)
         self.content = encoded
         self.headers["Vary"] = "Accept"
 

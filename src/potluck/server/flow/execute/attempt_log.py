@@ -6,7 +6,7 @@ repeated chunk is skipped by its offset.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple
@@ -26,6 +26,7 @@ from potluck.wire.provider import LogAppended, LogChunk, PackedLogPiece
 # A provider may exceed its limit; leaves room for the note that the log was cut.
 _SLACK_BYTES = 65_536
 _PAGE_BYTES = 2**20
+LOGS = "logs/"
 
 
 async def append_log(
@@ -113,9 +114,18 @@ class _Chunk(NamedTuple):
 
 async def _chunks(services: Services, log: attempts.AttemptLog) -> dict[int, _Chunk]:
     """By first piece. Of two that start alike, the longer one contains the other."""
-    keys = await services.blobs.list(log_prefix(log.attempt_id))
-    counted = sorted(chunk for chunk in map(_chunk, keys) if chunk.end <= log.pieces)
+    return _counted(await services.blobs.list(log_prefix(log.attempt_id)), log.pieces)
+
+
+def _counted(keys: Iterable[str], pieces: int) -> dict[int, _Chunk]:
+    counted = sorted(chunk for chunk in map(_chunk, keys) if chunk.end <= pieces)
     return {chunk.start: chunk for chunk in counted}
+
+
+def counted_chunks(keys: Iterable[str], pieces: int) -> tuple[list[str], bool]:
+    """Of an attempt's log: the chunks that have its counted pieces, and whether all are there."""
+    chain = [chunk for chunk, _ in _chain(_counted(keys, pieces), 0)]
+    return [chunk.key for chunk in chain], bool(chain) and chain[-1].end == pieces
 
 
 def _chain(chunks: dict[int, _Chunk], position: int) -> Iterator[tuple[_Chunk, int]]:
@@ -130,7 +140,11 @@ def _chain(chunks: dict[int, _Chunk], position: int) -> Iterator[tuple[_Chunk, i
 
 
 def log_prefix(attempt_id: AttemptId) -> str:
-    return f"logs/{attempt_id}/"
+    return f"{LOGS}{attempt_id}/"
+
+
+def attempt_of(key: str) -> str:
+    return key.split("/")[1]
 
 
 def _key(attempt_id: AttemptId, start: int, count: int, at: datetime) -> str:

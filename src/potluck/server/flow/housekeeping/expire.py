@@ -6,14 +6,15 @@ from datetime import timedelta
 import structlog
 
 from potluck.decide import lease_grace
-from potluck.decide.attempt_change import LockedAttempt
 from potluck.decide.lease_grace import Grace, HeartbeatGaps, HeartbeatTimes
+from potluck.decide.locked_attempt import LockedAttempt
 from potluck.model.event import EventKind
 from potluck.model.task import EndReason, TaskState
 from potluck.server import topics
 from potluck.server.flow.notify.notify import queue_end_event, record_events
 from potluck.server.flow.settle.end_many import end_many
 from potluck.server.services import Services
+from potluck.store.alerts import observations
 from potluck.store.attempts import leases
 from potluck.store.events.outbox import Event
 from potluck.store.nodes import bindings, nodes
@@ -47,6 +48,7 @@ async def begin_term(services: Services, leadership: Leadership) -> None:
     async with services.database.transaction() as connection:
         duration = timedelta(seconds=services.settings.challenge_seconds)
         await bindings.extend_contests(connection, duration)
+        await observations.record_term(connection, leadership)
     await _forgive(services, leadership, lease_grace.for_gap)
 
 

@@ -2,7 +2,8 @@
 
 Tasks lose their files, results and logs after the retention time; accounts lose blobs that no task
 names; bytes without an account are marked, and removed later if still unused. An object is removed
-only after the row that named it; a crash in between leaves orphans for the sweep.
+only after the row that named it; a crash in between leaves orphans for the sweep. Nothing that a
+row names is removed while a backup runs.
 """
 
 from collections.abc import Awaitable, Callable
@@ -15,6 +16,7 @@ from potluck.model.ids import ALPHABET, TaskId, first_id_at
 from potluck.server.flow.execute.attempt_log import log_prefix
 from potluck.server.flow.submit.upload import drop_parts, object_prefix, upload_id_of
 from potluck.server.services import Services
+from potluck.store import backups
 from potluck.store.database import Connection
 from potluck.store.files import blobs, garbage, uploads
 
@@ -34,7 +36,8 @@ async def clear_tasks(services: Services) -> None:
     while due := await _query(services, lambda c: garbage.tasks_to_clear(c, kept, _BATCH, failed)):
         for task_id in due:
             try:
-                await _clear(services, task_id)
+                if not await _clear(services, task_id):
+                    return
             except Exception:
                 if len(failed) == _MAX_FAILED:
                     raise
@@ -42,12 +45,17 @@ async def clear_tasks(services: Services) -> None:
                 failed.append(task_id)
 
 
-async def _clear(services: Services, task_id: TaskId) -> None:
-    """Logs first: while they are counted, the task is found again."""
-    for attempt_id in await _query(services, lambda c: garbage.attempts_with_logs(c, task_id)):
+async def _clear(services: Services, task_id: TaskId) -> bool:
+    """Logs first: while they are counted, the task is found again. False while a backup runs."""
+    async with services.database.transaction() as connection:
+        if not await backups.may_remove(connection):
+            return False
+        attempt_ids = await garbage.attempts_with_logs(connection, task_id)
+    for attempt_id in attempt_ids:
         await services.blobs.delete(await services.blobs.list(log_prefix(attempt_id)))
     while not await _query(services, lambda c: garbage.clear_task(c, task_id, _BATCH)):
         pass
+    return True
 
 
 async def drop_idle_uploads(services: Services) -> None:
@@ -74,9 +82,13 @@ async def release_unused_claims(services: Services) -> None:
 
 async def remove_marked(services: Services) -> None:
     wait = timedelta(seconds=services.settings.collect_wait_seconds)
-    while (
-        gone := await _query(services, lambda c: garbage.remove_marked(c, wait, _BATCH))
-    ) is not None:
+
+    async def remove(connection: Connection) -> list[str] | None:
+        if not await backups.may_remove(connection):
+            return None
+        return await garbage.remove_marked(connection, wait, _BATCH)
+
+    while (gone := await _query(services, remove)) is not None:
         await services.blobs.delete(gone)
 
 

@@ -68,6 +68,7 @@ async def readopt(
         node_id,
         lease_seconds=services.settings.lease_seconds,
         overrun_seconds=services.settings.overrun_seconds,
+        slice_seconds=services.settings.settle_seconds,
         is_over=is_over,
     )
     if adopted is None:

@@ -5,12 +5,11 @@ from typing import TypeVar
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
-import potluck
 from potluck.model.device import DeviceDescription
-from potluck.model.error import InvalidInput, UpgradeRequired
+from potluck.model.error import InvalidInput
 from potluck.model.hours import parse_hours
 from potluck.model.terms import SANDBOXES, DeviceTerms, TermsChange
-from potluck.wire.provider import PROTOCOL, RegisterNode
+from potluck.wire.provider import RegisterNode
 from potluck.wire.signing.address import checksummed
 
 _NODE_FIELDS = (
@@ -28,7 +27,6 @@ def check_offer(offer: RegisterNode) -> RegisterNode:
 
     A node whose sandbox lacks a limit serves its owner only, whatever it claims.
     """
-    check_protocol(offer.protocol, offer.description.potluck_version)
     node = offer.description
     _check_uuids(node.devices)
     devices = tuple(replace(device, terms=_canonical(device.terms)) for device in node.devices)
@@ -67,23 +65,6 @@ def check_change(change: TermsChange) -> TermsChange:
             "Omit the devices: it applies to the whole node.",
         )
     return _canonical(change)
-
-
-def check_protocol(protocol: int, version: str) -> None:
-    """Raises for a node with another protocol: its next messages would be misread."""
-    if protocol == PROTOCOL:
-        return
-    ours = potluck.__version__
-    hint = (
-        "Update Potluck on this machine, then restart it."
-        if protocol < PROTOCOL
-        else f"Ask the operator to update the server, or install Potluck {ours} on this machine."
-    )
-    raise UpgradeRequired(
-        f"The node speaks protocol {protocol} (Potluck {version}),"
-        f" the server speaks protocol {PROTOCOL} (Potluck {ours}).",
-        hint,
-    )
 
 
 def _check_uuids(devices: tuple[DeviceDescription, ...]) -> None:

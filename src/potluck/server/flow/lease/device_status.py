@@ -19,6 +19,7 @@ from potluck.server import topics
 from potluck.server.flow.notify.notify import record_events, wake_leader
 from potluck.server.flow.settle.end_many import withdraw_unfetched
 from potluck.server.services import Services
+from potluck.store.alerts import observations
 from potluck.store.attempts.leases import HeartbeatResult
 from potluck.store.database import Connection
 from potluck.store.events.outbox import Event
@@ -35,6 +36,8 @@ _HISTORY = timedelta(hours=1)
 _MAX_SAMPLES = 360
 # Limits the notices about a device that alternates between sick and well.
 _NOTICES_PER_HOUR = 6
+# A device at the limit does not alternate between hot and cool.
+_COOLING_CELSIUS = 5.0
 
 
 class DeviceReading(Struct, frozen=True, array_like=True):
@@ -89,6 +92,8 @@ async def record_heartbeat(
             await withdraw_unfetched(services, node_id)
         if any(change.availability is not change.before for change in changes):
             await wake_leader(services)
+    await _record_heat(services, node_id, statuses, state.hot)
+    services.metrics.observe_temperatures(status.temperature_celsius for status in statuses)
     packed = codec.encode_packed(_telemetry(beat, statuses, state.now))
     live = services.live
     await asyncio.gather(
@@ -212,6 +217,27 @@ async def _may_notify(services: Services, device_id: DeviceId) -> bool:
     return not await services.live.take(
         topics.device_news(device_id), per_second, _NOTICES_PER_HOUR
     )
+
+
+async def _record_heat(
+    services: Services, node_id: NodeId, statuses: Sequence[DeviceStatus], hot: frozenset[str]
+) -> None:
+    """Written only when a device becomes hot or cools down."""
+    limit = services.settings.alert_hot_celsius
+    heat = {status.uuid: _heat(status, limit, status.uuid in hot) for status in statuses}
+    changed = {uuid: each for uuid, each in heat.items() if (each is not None) != (uuid in hot)}
+    if changed:
+        async with services.database.transaction() as connection:
+            await availability.lock_node(connection, node_id)
+            await observations.mark_heat(connection, node_id, changed)
+
+
+def _heat(status: DeviceStatus, limit_celsius: float, was_hot: bool) -> float | None:
+    """Its temperature if it is hot, and 0 if its driver only says that it is slowed down."""
+    celsius = status.temperature_celsius
+    limit = limit_celsius - _COOLING_CELSIUS if was_hot else limit_celsius
+    is_hot = status.health is Health.THROTTLED or (celsius is not None and celsius >= limit)
+    return (celsius or 0.0) if is_hot else None
 
 
 def _telemetry(beat: Heartbeat, statuses: Sequence[DeviceStatus], now: datetime) -> Telemetry:

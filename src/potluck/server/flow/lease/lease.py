@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 import potluck
+from potluck.local import tracing
 from potluck.model.audit import AuditKind
 from potluck.model.event import EventKind
 from potluck.model.ids import AttemptId, NodeId
@@ -20,6 +21,7 @@ from potluck.server.flow.lease.check_offer import check_offer
 from potluck.server.flow.notify.notify import record_events, wake_leader
 from potluck.server.flow.settle.end_many import end_many, withdraw_unfetched
 from potluck.server.services import Services
+from potluck.server.version_check import check_protocol
 from potluck.store.attempts import attempts, leases
 from potluck.store.attempts.leases import NodeLeases, PollState
 from potluck.store.database import Connection
@@ -45,6 +47,7 @@ _UNREADABLE = "The server cannot decrypt the task; submit it again."
 
 async def register(services: Services, owner: Owner, request: RegisterNode) -> NodeRegistered:
     """Called at each start and after each change of terms; does not affect running attempts."""
+    check_protocol(services, request.protocol, request.description.potluck_version)
     offer = check_offer(request)
     uuids = [device.uuid for device in offer.description.devices]
     most = services.settings.nodes_per_account
@@ -144,7 +147,8 @@ async def acquire(
                 leases_now, grants = await _fetch(services, owner, node_id, held, request)
             gone = _gone(request.held, leases_now)
             rest_seconds = deadline - clock.time()
-            if grants or gone or is_woken or rest_seconds <= 0:
+            is_over = is_woken or rest_seconds <= 0 or services.stopping.is_set()
+            if grants or gone or is_over:
                 return LeasesGranted(grants, gone, settings.lease_seconds, leases_now.has_wishes)
             is_woken = await listener.wait(min(rest_seconds, settings.lease_poll_seconds))
             grants = None
@@ -199,7 +203,14 @@ async def heartbeat(
     )
     requests = await owner_requests.list_pending(services, node_id, beat.wish, state)
     await device_status.record_heartbeat(services, owner.account_id, node_id, beat, state)
-    return HeartbeatAnswer(_gone(beat.held, held), news.challenges, news.unbound, requests)
+    return HeartbeatAnswer(
+        _gone(beat.held, held),
+        news.challenges,
+        news.unbound,
+        requests,
+        state.unfunded,
+        settings.checkpoint_seconds,
+    )
 
 
 async def answer_challenges(
@@ -228,6 +239,8 @@ async def leave(
         held = await attempts.live_of_node(connection, node_id, owner.account_id)
         await binding.record_facts(services, connection, [*revoked, *facts])
     services.recently_seen.forget(node_id, owner)
+    if revoked:
+        await services.live.wake(topics.CALLERS)
     await end_many(services, sorted(held), lambda _: EndReason.NODE_LEFT)
     await services.live.wake(topics.node(node_id))
     await wake_leader(services)
@@ -263,7 +276,7 @@ async def _fetch(
     request: AcquireLeases,
 ) -> tuple[NodeLeases, list[Grant]]:
     """Repeated while the poll waits: one statement, which is its own transaction."""
-    seconds = services.settings.lease_seconds
+    seconds, began_ns = services.settings.lease_seconds, tracing.now_ns()
     async with services.database.statement() as connection:
         leases_now, fetched = await attempts.fetch(
             connection, services.vault, node_id, owner, held, seconds, request.most
@@ -272,10 +285,14 @@ async def _fetch(
         reason = EndReason.SPEC_UNREADABLE
         await end_many(services, fetched.unreadable, lambda _: reason, detail=_UNREADABLE)
         await wake_leader(services)
-    return leases_now, [_grant(services, attempt) for attempt in fetched.attempts]
+    return leases_now, [_grant(services, attempt, began_ns) for attempt in fetched.attempts]
 
 
-def _grant(services: Services, attempt: attempts.FetchedAttempt) -> Grant:
+def _grant(services: Services, attempt: attempts.FetchedAttempt, began_ns: int) -> Grant:
+    traceparent = attempt.traceparent
+    if traceparent is not None:
+        facts = {"task": attempt.task_id, "attempt": attempt.id}
+        traceparent = tracing.record("lease", traceparent, began_ns, **facts)
     return Grant(
         attempt_id=attempt.id,
         token=lease_token(services.keys.lease, attempt.id),
@@ -291,6 +308,7 @@ def _grant(services: Services, attempt: attempts.FetchedAttempt) -> Grant:
         is_reclaimable=attempt.is_reclaimable,
         secrets=attempt.secrets,
         checkpoint=attempt.checkpoint,
+        traceparent=traceparent,
     )
 
 

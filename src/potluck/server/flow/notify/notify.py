@@ -48,6 +48,7 @@ async def notify_once(services: Services, announced: int) -> OutboxBatch:
     """
     async with services.database.statement() as connection:
         placed = await outbox.place_events(connection, BATCH, announced)
+    services.metrics.work.count(placed)
     await _wake(services, placed)
     return OutboxBatch(len(placed), placed[-1].place if placed else announced)
 

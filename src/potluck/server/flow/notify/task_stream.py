@@ -74,8 +74,8 @@ class TaskStreamItem(Struct, frozen=True):
 
 async def view(services: Services, account_id: AccountId, task_id: TaskId) -> TaskView:
     """The task with the reason it waits for."""
-    async with services.database.transaction() as connection:
-        task = await tasks.get(connection, task_id, account_id)
+    async with services.database.statement() as connection:
+        task = await tasks.get(connection, services.vault, task_id, account_id)
     return (await to_task_views(services, account_id, [task]))[0]
 
 
@@ -149,7 +149,7 @@ async def _failed_on(services: Services, waiting: list[TaskView]) -> dict[TaskId
     tried = [task.id for task in waiting if task.attempts and task.items is None]
     if not tried:
         return {}
-    async with services.database.transaction() as connection:
+    async with services.database.statement() as connection:
         return await tasks.failed_on(connection, tried)
 
 

@@ -21,6 +21,7 @@ from potluck.decide.delivery_policy import (
     GivenUp,
     Paused,
     RetryLater,
+    Verdict,
     decide_delivery,
 )
 from potluck.model.backoff import BackOff
@@ -193,7 +194,9 @@ async def _conclude(
         sent.status,
         sent.asked_seconds,
     )
-    match decide_delivery(attempt, _rules(services), now, random.random()):
+    verdict = decide_delivery(attempt, _rules(services), now, random.random())
+    services.metrics.count_delivery(_OUTCOMES[type(verdict)])
+    match verdict:
         case DeliveryDone():
             if await deliveries.finish(connection, claimed, DeliveryState.DELIVERED, now):
                 await webhooks.record_success(connection, claimed.webhook_id, now)
@@ -209,6 +212,14 @@ async def _conclude(
                 await webhooks.record_failure(connection, claimed.webhook_id, now, now)
                 return await _pause(connection, claimed, receiver, sent, reason, now)
     return False
+
+
+_OUTCOMES: dict[type[Verdict], str] = {
+    DeliveryDone: "delivered",
+    RetryLater: "retried",
+    GivenUp: "given_up",
+    Paused: "paused",
+}
 
 
 def _rules(services: Services) -> DeliveryRules:

@@ -56,7 +56,7 @@ async def create(
             return WebhookMade(secret, await _made_before(services, connection, account_id, secret))
         await _check_quota(services, connection, account_id)
         if new.task_id is not None:
-            await tasks.get(connection, new.task_id, account_id)
+            await tasks.get(connection, services.vault, new.task_id, account_id)
         webhook = await webhooks.add(
             connection,
             services.vault,

@@ -7,7 +7,8 @@ and an error for each item that failed permanently. Other task kinds leave only 
 from collections.abc import Sequence
 
 from potluck.decide.arrays.items import ItemFailure
-from potluck.decide.attempt_change import LockedAttempt, NewResult
+from potluck.decide.attempt_change import NewResult
+from potluck.decide.locked_attempt import LockedAttempt
 from potluck.model.blob import Value
 from potluck.model.error import InvalidInput
 from potluck.model.task import EndReason

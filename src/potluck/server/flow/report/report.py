@@ -16,9 +16,10 @@ from msgspec.structs import replace
 
 from potluck.decide.arrays.items import accept_outcomes as judge
 from potluck.decide.arrays.items import find_counted_runs
-from potluck.decide.attempt_change import AttemptChange, LockedAttempt, accept, end, prepare, start
+from potluck.decide.attempt_change import AttemptChange, accept, end, prepare, start
 from potluck.decide.failure_record import NO_RECORD, FailureRecord
 from potluck.decide.lifecycle import is_consistent
+from potluck.decide.locked_attempt import LockedAttempt
 from potluck.model.error import Conflict, InvalidInput, PotluckError
 from potluck.model.ids import AttemptId, NodeId, TaskId
 from potluck.model.lease import AttemptState
@@ -185,7 +186,7 @@ async def _take(
                 change = start(_live(change))
             case ItemsDone():
                 is_awaited = True
-                change = await _accept(connection, _live(change), item)
+                change = await _accept(services, connection, _live(change), item)
             case Finished():
                 if change.attempt.state.is_live:
                     records = await _records(connection, [item])
@@ -261,7 +262,7 @@ async def _start_together(
 
 
 async def _accept(
-    connection: Connection, change: AttemptChange, report: ItemsDone
+    services: Services, connection: Connection, change: AttemptChange, report: ItemsDone
 ) -> AttemptChange:
     attempt = change.attempt
     if attempt.held is None:
@@ -278,7 +279,9 @@ async def _accept(
     accepted = judge(report.outcomes, held, before, returned)
     if not accepted.done:
         return change
-    await item_failures.record_failures(connection, attempt.task_id, attempt.id, accepted.failures)
+    await item_failures.record_failures(
+        connection, services.vault, attempt.task_id, attempt.id, accepted.failures
+    )
     results = function_results.item_results(attempt, report, returned, accepted.failures)
     return accept(change, accepted, results)
 
@@ -310,6 +313,7 @@ async def _finish_together(
         if attempt.node_id == node_id and attempt.state.is_live
         if not _is_incomplete(attempt, by_attempt[attempt.id])
         and not function_results.find_mismatch(attempt, by_attempt[attempt.id])
+        and _may_stop(attempt, by_attempt[attempt.id])
     }
     records = await _records(connection, [by_attempt[a.id] for a in ready.values()])
     changes = [_end(services, AttemptChange(a), by_attempt[a.id], records) for a in ready.values()]
@@ -338,6 +342,8 @@ def _finish(
         raise InvalidInput("A range completes only when each item has an outcome.")
     if mismatch := function_results.find_mismatch(change.attempt, report):
         raise InvalidInput(mismatch)
+    if not _may_stop(change.attempt, report):
+        raise InvalidInput("The server did not ask to stop it for want of credit.")
     return _end(services, change, report, records)
 
 
@@ -357,6 +363,7 @@ def _end(
         retry_wait(services),
         exit_code=report.exit_code,
         detail=report.detail,
+        last_lines=report.last_lines,
         usage=_measured(report),
         report_hash=_hash(report),
         value=report.value,
@@ -369,6 +376,11 @@ def _is_reportable(report: Finished) -> bool:
     is_plain = is_node_reason and is_consistent(report.reason, report.exit_code)
     # An uploaded blob may be missing, which must not fail the others.
     return is_plain and (report.value is None or report.value.blob is None)
+
+
+def _may_stop(attempt: LockedAttempt, report: Finished) -> bool:
+    """A node is paid for what it stops for want of credit, so it cannot claim that by itself."""
+    return report.reason is not EndReason.CREDIT or attempt.is_unfunded
 
 
 def _is_incomplete(attempt: LockedAttempt, report: Finished) -> bool:

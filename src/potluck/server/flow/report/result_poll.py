@@ -65,4 +65,5 @@ def _task_result(task: ResultProgress, offset: int) -> TaskResult:
         task.reason,
         task.detail or note,
         has_more=behind < task.result_count,
+        last_lines=task.last_lines,
     )

@@ -37,7 +37,10 @@ async def _apply(
 ) -> dict[Assignment, Assigned | None]:
     planned = [PlannedAttempt(new_attempt_id(), assignment) for assignment in assignments]
     async with services.database.transaction() as connection:
-        assigned = await assign(connection, planned, leadership, services.settings.fetch_seconds)
+        settings = services.settings
+        assigned = await assign(
+            connection, planned, leadership, settings.fetch_seconds, settings.fee_basis_points
+        )
         await _hold(connection, assigned)
     return {**dict.fromkeys(assignments), **{applied.assignment: applied for applied in assigned}}
 

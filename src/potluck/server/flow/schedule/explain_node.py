@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
-from potluck.decide.explain.node import NodeExplained, standing_sentence
+from potluck.decide.explain.node import NodeExplained, reliability_sentence
 from potluck.model.device import Availability, Standing
 from potluck.model.ids import AccountId, NodeId
 from potluck.model.node import NodeState
@@ -51,7 +51,7 @@ async def explain_node(
         running=node.running,
         away=_away(node),
         outlier_attempts=node.outlier_attempts,
-        standing=standing_sentence(
+        reliability=reliability_sentence(
             node.finished_attempts, node.lost_attempts, node.outlier_attempts
         ),
     )

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from potluck.decide.explain.sentences import Explained, refusal_sentence
 from potluck.model.ids import AccountId, NodeId, TaskId, is_id
 from potluck.model.task import TaskState
+from potluck.server import pool_status
 from potluck.server.flow.notify.task_stream import view
 from potluck.server.flow.schedule import explain_node
 from potluck.server.flow.submit import estimate
@@ -91,6 +92,8 @@ async def answer_once(services: Services, memory: LeaderMemory) -> int:
 def _answer_about(memory: LeaderMemory, about: leader_rpc.About) -> msgspec.Struct:
     if isinstance(about, leader_rpc.HypotheticalTask):
         return estimate.answer_estimate(memory, about)
+    if about == leader_rpc.QUEUE:
+        return pool_status.answer_about_queue(memory)
     if is_id(about, "node"):
         return explain_node.answer_about_node(memory, NodeId(about))
     return _answer(memory, TaskId(about))

@@ -13,8 +13,10 @@ from msgspec import Struct
 from potluck.decide.explain.reason_updates import WaitingUpdate
 from potluck.decide.queue.task_groups import GroupKey
 from potluck.decide.types import Assignment
+from potluck.local import tracing
 from potluck.server import topics
 from potluck.server.flow.schedule.assign import BATCH, apply_assignments
+from potluck.server.flow.traces import record_traces
 from potluck.server.leader.memory import LeaderMemory
 from potluck.server.services import Services
 from potluck.store.attempts.assign import Assigned
@@ -39,10 +41,16 @@ class Round(Struct, frozen=True):
 
 async def schedule_once(services: Services, leadership: Leadership, memory: LeaderMemory) -> Round:
     """Raises TermOver when another instance leads."""
-    await memory.catch_up()
-    most, is_time_up = services.settings.decisions_per_slice, _timer(services)
-    plan = await memory.planner(partial(memory.known.scheduler.plan, memory.now, most, is_time_up))
-    applied = await _apply(services, leadership, memory, plan.assignments)
+    metrics = services.metrics
+    with metrics.round_seconds.time():
+        await memory.catch_up()
+        most, is_time_up = services.settings.decisions_per_slice, _timer(services)
+        plan_slice = partial(memory.known.scheduler.plan, memory.now, most, is_time_up)
+        with metrics.plan_seconds.time():
+            plan = await memory.planner(plan_slice)
+        applied = await _apply(services, leadership, memory, plan.assignments)
+    metrics.count_decisions(len(applied), len(plan.assignments) - len(applied))
+    metrics.work.expect_starts(each.task_id for each in applied if each.task_id in plan.prompt)
     all_applied = len(applied) == len(plan.assignments)
     is_placed = plan.is_complete and all_applied
     return Round(tuple(applied), plan.waiting, plan.emptied, is_placed, plan.is_told)
@@ -66,11 +74,13 @@ async def _apply(
     done = 0
     try:
         for start in range(0, len(assignments), BATCH):
-            batch = assignments[start : start + BATCH]
+            batch, began_ns = assignments[start : start + BATCH], tracing.now_ns()
             assigned = await apply_assignments(services, leadership, batch)
             done = start + len(batch)
             applied += await memory.planner(partial(_remember, services, memory, batch, assigned))
             await _wake(services, assigned)
+            if tracing.is_tracing():
+                await _trace(services, assigned, began_ns)
     finally:
         if done < len(assignments):
             await memory.planner(partial(_doubt, memory, assignments[done:]))
@@ -108,7 +118,20 @@ def _refused(services: Services, memory: LeaderMemory, assignment: Assignment) -
         )
 
 
+async def _trace(services: Services, assigned: Sequence[Assigned], began_ns: int) -> None:
+    tasks = {item.assignment.task_id for item in assigned}
+    async with services.database.statement() as connection:
+        await record_traces(connection, "schedule", tasks, began_ns)
+
+
 async def _wake(services: Services, assigned: Sequence[Assigned]) -> None:
+    for item in assigned:
+        log.debug(
+            "task assigned",
+            task_id=item.assignment.task_id,
+            attempt_id=item.attempt_id,
+            node_id=item.assignment.node_id,
+        )
     for node_id in sorted({item.assignment.node_id for item in assigned}):
         await services.live.wake(topics.node(node_id))
     if assigned:

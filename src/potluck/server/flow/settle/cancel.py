@@ -19,7 +19,7 @@ async def cancel(services: Services, account_id: AccountId, task_id: TaskId) -> 
     async with services.database.transaction() as connection:
         state = await tasks.lock(connection, task_id, account_id)
         nodes = await _cancel(services, connection, account_id, task_id, state)
-        record = await tasks.get(connection, task_id, account_id)
+        record = await tasks.get(connection, services.vault, task_id, account_id)
     for node_id in sorted(nodes):
         await services.live.wake(topics.node(node_id))
     await wake_leader(services)

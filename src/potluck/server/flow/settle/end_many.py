@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
-from potluck.decide.attempt_change import AttemptChange, LockedAttempt, end
+from potluck.decide.attempt_change import AttemptChange, end
+from potluck.decide.locked_attempt import LockedAttempt
 from potluck.model.error import Unavailable
 from potluck.model.ids import AttemptId, NodeId, TaskId
 from potluck.model.task import EndReason

@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from potluck.decide.admission import admit_after, check_affordable, queue_full_error
+from potluck.decide.charges import SettleTimes
 from potluck.decide.cost import CostEstimate, estimate_cost
 from potluck.decide.explain.sentences import refusal_sentence, waits_for_tasks
 from potluck.decide.task_estimate import Estimated
@@ -59,7 +60,8 @@ async def estimate(services: Services, account_id: AccountId, request: TaskReque
         raise Unavailable(
             "The scheduler is not answering.", "Try again in a moment.", _AGAIN_SECONDS
         )
-    return _answer(entry, codec.decode_json(answer, _LeaderEstimate))
+    times = services.settings.settle_times
+    return _answer(entry, codec.decode_json(answer, _LeaderEstimate), times)
 
 
 async def _admit(services: Services, account_id: AccountId, request: TaskRequest) -> _EstimatedTask:
@@ -77,7 +79,10 @@ async def _admit(services: Services, account_id: AccountId, request: TaskRequest
     try:
         requirements = task.request.requirements
         check_affordable(
-            task.request, allowance.available_micro, allowance.cheapest_micro_per_hour(requirements)
+            task.request,
+            allowance.available_micro,
+            allowance.cheapest_micro_per_hour(requirements),
+            services.settings.settle_times,
         )
     except UnaffordableTask as error:
         unaffordable = error
@@ -111,9 +116,11 @@ def answer_estimate(memory: LeaderMemory, question: HypotheticalTask) -> _Leader
     return _LeaderEstimate(estimated, memory.now, memory.is_loaded)
 
 
-def _answer(entry: _EstimatedTask, answer: _LeaderEstimate) -> Estimate:
+def _answer(entry: _EstimatedTask, answer: _LeaderEstimate, settle_times: SettleTimes) -> Estimate:
     estimated, market = answer.found, answer.found.market
-    costs = estimate_cost(entry.request, market, entry.available_micro, estimated.item_seconds)
+    costs = estimate_cost(
+        entry.request, market, entry.available_micro, estimated.item_seconds, settle_times
+    )
     can_pay = costs.can_pay and entry.unaffordable is None
     result = Estimate(
         outlook=Outlook.NOW if estimated.starts_now else Outlook.LATER,
@@ -158,10 +165,10 @@ def _without_credit(estimate: Estimate, entry: _EstimatedTask, costs: CostEstima
 
 def _too_dear(entry: _EstimatedTask, costs: CostEstimate) -> UnaffordableTask:
     assert costs.hold_micro is not None, "an unaffordable task has a price"
-    what = "Running" if entry.request.items is None else "Running one item"
+    what = "The task" if entry.request.items is None else "One item"
     return UnaffordableTask(
-        f"{what} to its limit on the cheapest suitable node would cost"
-        f" {show_amount(costs.hold_micro)}; the account has {show_credits(entry.available_micro)}.",
+        f"{what} needs {show_amount(costs.hold_micro)} to start on the cheapest suitable node;"
+        f" the account has {show_credits(entry.available_micro)}.",
         "Lower the time limit (--time), or ask the operator for credit.",
     )
 

@@ -55,7 +55,7 @@ async def of_task(
     """Files of the newest attempt that left any, or of the numbered one; of an array, all."""
     after, attempt, listed = cursor or "", None, list[NamedFile]()
     async with services.database.transaction() as connection:
-        task = (await tasks.get(connection, task_id, account_id)).view
+        task = (await tasks.get(connection, services.vault, task_id, account_id)).view
         end = await blobs.read_task_end(connection, task_id, account_id)
         if task.items is not None and number is None:
             listed = await blobs.list_array_files(connection, task_id, after, limit)

@@ -36,7 +36,7 @@ async def retry_task(
         queued_id = await enqueue_without_files(services, connection, new)
         if queued_id == new.id:
             await _claim_files(connection, new, task_id)
-        record = await tasks.get(connection, queued_id, account_id)
+        record = await tasks.get(connection, services.vault, queued_id, account_id)
     await wake_leader(services)
     return add_pause_reason(record)
 

@@ -6,6 +6,7 @@ sees its new dependent.
 
 from collections.abc import Mapping, Sequence
 
+import structlog
 from msgspec.structs import replace
 
 from potluck.decide.admission import admit, admit_after, admit_priority, queue_full_error
@@ -28,14 +29,21 @@ from potluck.store.tasks.tasks import Allowance, EarlierSubmission, NewTask, Ori
 from potluck.wire.consumer import TaskView
 from potluck.wire.signing.address import checksummed
 
+log = structlog.get_logger()
+
 
 async def submit(
-    services: Services, account_id: AccountId, request: TaskRequest, idempotency_key: str | None
+    services: Services,
+    account_id: AccountId,
+    request: TaskRequest,
+    idempotency_key: str | None,
+    traceparent: str | None = None,
 ) -> TaskView:
-    new = make_new_task(services, account_id, request, idempotency_key)
+    new = make_new_task(services, account_id, request, idempotency_key, traceparent=traceparent)
     async with services.database.transaction() as connection:
         task_id = await enqueue(services, connection, new)
-        record = await tasks.get(connection, task_id, account_id)
+        record = await tasks.get(connection, services.vault, task_id, account_id)
+    log.info("task submitted", task_id=task_id)
     await wake_leader(services)
     return add_pause_reason(record)
 
@@ -46,9 +54,12 @@ def make_new_task(
     request: TaskRequest,
     idempotency_key: str | None,
     origin: Origin | None = None,
+    traceparent: str | None = None,
 ) -> NewTask:
     request_hash = tasks.request_hash(services.keys.request, request, origin)
-    return NewTask(new_task_id(), account_id, request, request_hash, idempotency_key, origin)
+    return NewTask(
+        new_task_id(), account_id, request, request_hash, idempotency_key, origin, traceparent
+    )
 
 
 async def enqueue(services: Services, connection: Connection, new: NewTask) -> TaskId:
@@ -141,7 +152,13 @@ def admit_task(
         checksummed(wallet)  # raises for a mistyped wallet, which would gain access
     request = replace(task.request, requirements=requirements)
     cheapest = allowance.cheapest_micro_per_hour(requirements) if must_pay else None
-    admit(request, allowance.available_micro, cheapest, settings.least_silence_seconds)
+    admit(
+        request,
+        allowance.available_micro,
+        cheapest,
+        settings.least_silence_seconds,
+        settings.settle_times,
+    )
     admit_priority(request.priority, allowance.quotas.priority)
     return replace(task, request=request)
 

@@ -8,6 +8,7 @@ that and its index, so that the whole request can be repeated.
 from collections.abc import Iterable, Sequence
 from functools import partial
 
+import structlog
 from msgspec import Struct
 
 from potluck.decide.admission import admit_after, queue_full_error
@@ -33,14 +34,17 @@ from potluck.store.tasks import dependencies, tasks
 from potluck.store.tasks.tasks import Allowance, NewTask
 from potluck.wire.results import Submitted, TasksSubmitted
 
+log = structlog.get_logger()
+
 
 async def submit_many(
     services: Services,
     account_id: AccountId,
     requests: Sequence[TaskRequest],
     idempotency_key: str | None,
+    traceparent: str | None = None,
 ) -> TasksSubmitted:
-    make = partial(_make_all, services, account_id, requests, idempotency_key)
+    make = partial(_make_all, services, account_id, requests, idempotency_key, traceparent)
     new = await off_loop_if_many(len(requests), make)
     answers = await try_batch_then_each(
         range(len(new)),
@@ -49,15 +53,22 @@ async def submit_many(
         catch=PotluckError,
         but=Unavailable,
     )
+    for answer in answers.values():
+        if answer.task_id is not None:
+            log.info("task submitted", task_id=answer.task_id)
     await wake_leader(services)
     return TasksSubmitted([answers[place] for place in range(len(new))])
 
 
 def _make_all(
-    services: Services, account_id: AccountId, requests: Sequence[TaskRequest], key: str | None
+    services: Services,
+    account_id: AccountId,
+    requests: Sequence[TaskRequest],
+    key: str | None,
+    traceparent: str | None,
 ) -> list[NewTask]:
     return [
-        make_new_task(services, account_id, request, _key(key, place))
+        make_new_task(services, account_id, request, _key(key, place), traceparent=traceparent)
         for place, request in enumerate(requests)
     ]
 

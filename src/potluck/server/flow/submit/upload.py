@@ -194,10 +194,23 @@ async def finish(
         )
 
     async def work() -> None:
-        await _assemble(services, upload, sender)
+        try:
+            await _assemble(services, upload, sender)
+        except NotFound:
+            await _check_finished(services, upload)
 
     is_done = await services.assemblies.join(upload.id, work, services.settings.poll_seconds)
     return wire.Upload(upload.id, upload.part_bytes, upload.parts_done, complete=is_done)
+
+
+async def _check_finished(services: Services, upload: StoredUpload) -> None:
+    """Passes if another call has finished the upload since this one read it."""
+    async with services.database.statement() as connection:
+        finished = await uploads.find_finished(connection, upload.id)
+    if finished is None:
+        raise no_such_upload(upload.id)
+    if finished.is_wrong:
+        raise _wrong_bytes(upload)
 
 
 async def _assemble(

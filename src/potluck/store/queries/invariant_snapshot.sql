@@ -39,8 +39,12 @@ FROM events WHERE kind LIKE 'task.%' AND task_id = ANY(:task_ids) GROUP BY task_
 -- name: attempts
 SELECT attempts.id, state, hold_micro, charge_micro, adoptions + 1 AS lives,
     coalesce(sum(amount_micro) FILTER (WHERE purse = 'held'), 0)::bigint AS held_micro,
-    coalesce(-sum(amount_micro) FILTER (WHERE kind = 'charge'), 0)::bigint AS charged_micro,
-    coalesce(max(adoption + 1) FILTER (WHERE kind IN ('charge', 'refund')), 0) AS settled
+    held_back_micro,
+    coalesce(-sum(amount_micro) FILTER (WHERE kind = 'charge'
+        OR kind = 'reversal' AND purse = 'available'), 0)::bigint AS charged_micro,
+    coalesce(sum(amount_micro) FILTER (WHERE purse = 'held_back'), 0)::bigint
+        AS entries_held_back_micro,
+    coalesce(max(adoption + 1) FILTER (WHERE kind = 'refund'), 0) AS settled
 FROM attempts LEFT JOIN ledger_entries ON attempt_id = attempts.id
 WHERE attempts.id = ANY(:part.attempt_ids) GROUP BY attempts.id ORDER BY attempts.id
 
@@ -80,10 +84,12 @@ WHERE (SELECT count(*) FROM (
 ) AS entry) <= :max_entries
 
 -- name: purses
-SELECT balances.account_id, available_micro, held_micro,
+SELECT balances.account_id, available_micro, held_micro, held_back_micro,
     coalesce(sum(amount_micro) FILTER (WHERE purse = 'available'), 0)::bigint
         AS entries_available_micro,
-    coalesce(sum(amount_micro) FILTER (WHERE purse = 'held'), 0)::bigint AS entries_held_micro
+    coalesce(sum(amount_micro) FILTER (WHERE purse = 'held'), 0)::bigint AS entries_held_micro,
+    coalesce(sum(amount_micro) FILTER (WHERE purse = 'held_back'), 0)::bigint
+        AS entries_held_back_micro
 FROM balances LEFT JOIN ledger_entries USING (account_id)
 WHERE balances.account_id = ANY(:part.account_ids)
 GROUP BY balances.account_id ORDER BY balances.account_id

@@ -21,7 +21,8 @@ UPDATE tasks SET result_count = 0 WHERE id = :task_id AND result_count > 0
 UPDATE tasks SET cleared_at = now() WHERE id = :task_id
 
 -- name: clear_logs
-UPDATE attempts SET log_pieces = 0, log_bytes = 0 WHERE task_id = :task_id AND log_pieces > 0
+UPDATE attempts SET log_pieces = 0, log_bytes = 0, sealed_last_lines = NULL
+WHERE task_id = :task_id AND (log_pieces > 0 OR sealed_last_lines IS NOT NULL)
 
 -- name: clear_results
 -- At most `limit` at a time.
@@ -29,6 +30,16 @@ WITH gone AS (
     DELETE FROM results
     WHERE ctid = ANY(ARRAY(SELECT ctid FROM results WHERE task_id = :task_id LIMIT :limit))
     RETURNING number
+)
+SELECT count(*) FROM gone
+
+-- name: clear_last_lines
+-- At most `limit` items at a time.
+WITH gone AS (
+    UPDATE failed_items SET sealed_last_lines = NULL
+    WHERE ctid = ANY(ARRAY(SELECT ctid FROM failed_items
+        WHERE task_id = :task_id AND sealed_last_lines IS NOT NULL LIMIT :limit))
+    RETURNING item
 )
 SELECT count(*) FROM gone
 

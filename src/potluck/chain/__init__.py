@@ -1,0 +1,1 @@
+"""Settlement on an EVM chain: an optional part, installed with `potluck[chain]`."""

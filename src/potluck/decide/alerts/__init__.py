@@ -1,0 +1,1 @@
+"""Which conditions hold, how alerts change, and which messages are due."""

@@ -1,0 +1,206 @@
+"""Which conditions hold, from what was observed of the pool."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+from potluck.decide.invariants import Violation
+from potluck.model.alert import AlertName
+from potluck.model.ids import AccountId, DeviceId, NodeId
+from potluck.model.units import show_bytes, show_count, show_seconds
+
+# The subject of alerts that are not about one thing.
+POOL = "pool"
+# The part of requests that may be slow.
+_SLOW_SHARE = 0.05
+
+
+class Condition(Struct, frozen=True):
+    """Something is wrong with a subject: a node, a device, an instance or the whole pool."""
+
+    name: AlertName
+    subject: str
+    detail: str  # a sentence
+    account_id: AccountId | None = None  # whose node or device it is
+    node_id: NodeId | None = None
+
+
+class LostNode(Struct, frozen=True):
+    id: NodeId
+    account_id: AccountId
+    node_name: str
+    heartbeat_at: datetime
+
+
+class DeviceTrouble(Struct, frozen=True):
+    """A device that is sick, hot or both."""
+
+    id: DeviceId
+    account_id: AccountId
+    node_id: NodeId
+    node_name: str
+    model: str
+    sick_because: str | None
+    hot_celsius: float | None  # None: not hot; 0: slowed down, at an unknown temperature
+
+
+class RequestCounts(Struct, frozen=True):
+    """Requests of one instance within the window."""
+
+    requests: int = 0
+    errors: int = 0  # answered with 5xx
+    timed: int = 0  # whose time counts
+    slow: int = 0  # of those
+
+
+class InstanceReading(Struct, frozen=True):
+    """What an instance knows about itself."""
+
+    instance_name: str  # host and port: the same after a restart
+    requests: RequestCounts = RequestCounts()
+    free_bytes: int | None = None
+    is_disk_low: bool = False
+    is_database_disk_full: bool = False
+    certificate_ends_at: datetime | None = None
+
+
+class QueueReading(Struct, frozen=True):
+    waiting: int  # tasks that could start if a node had the capacity
+    has_online_node: bool
+    round_age_seconds: float  # since the scheduler last completed a round
+
+
+class PoolObservation(Struct, frozen=True):
+    lost_nodes: tuple[LostNode, ...] = ()
+    devices: tuple[DeviceTrouble, ...] = ()
+    instances: tuple[InstanceReading, ...] = ()
+    queue: QueueReading | None = None
+    violations: tuple[Violation, ...] = ()
+    terms_begun: int = 0  # within the window
+    latest_backup_at: datetime | None = None
+    has_leader: bool = True
+    is_database_away: bool = False
+
+
+class AlertLimits(Struct, frozen=True):
+    error_share: float
+    latency_seconds: float
+    least_requests: int
+    certificate: timedelta
+    backup: timedelta | None
+    leader_terms: int
+    leader_seconds: float
+    round_seconds: float  # a scheduler without a complete round for this time does not work
+
+
+def find_conditions(
+    observed: PoolObservation, limits: AlertLimits, now: datetime
+) -> list[Condition]:
+    return [
+        *_nodes(observed, now),
+        *_devices(observed),
+        *_queue(observed, limits),
+        *_requests(observed, limits),
+        *_instances(observed, limits, now),
+        *_violations(observed),
+        *_backup(observed, limits, now),
+        *_leadership(observed, limits),
+    ]
+
+
+def _nodes(observed: PoolObservation, now: datetime) -> Iterator[Condition]:
+    for node in observed.lost_nodes:
+        silent = show_seconds((now - node.heartbeat_at).total_seconds())
+        detail = f"{node.node_name} ({node.id}) has been silent for {silent}."
+        yield Condition(AlertName.NODE_LOST, node.id, detail, node.account_id, node.id)
+
+
+def _devices(observed: PoolObservation) -> Iterator[Condition]:
+    for device in observed.devices:
+        where = f"{device.model} of {device.node_name} ({device.id})"
+        if device.sick_because is not None:
+            detail = f"{where} is sick. {device.sick_because}".strip()
+            yield _of_device(AlertName.DEVICE_SICK, device, detail)
+        if device.hot_celsius is not None:
+            heat = f"has {device.hot_celsius:.0f} °C" if device.hot_celsius else "is slowed down"
+            yield _of_device(AlertName.DEVICE_HOT, device, f"{where} {heat}.")
+
+
+def _of_device(name: AlertName, device: DeviceTrouble, detail: str) -> Condition:
+    return Condition(name, device.id, detail, device.account_id, device.node_id)
+
+
+def _queue(observed: PoolObservation, limits: AlertLimits) -> Iterator[Condition]:
+    queue = observed.queue
+    if queue is None or not queue.waiting:
+        return
+    tasks = show_count(queue.waiting, "task waits", "tasks wait")
+    if queue.round_age_seconds > limits.round_seconds:
+        age = show_seconds(queue.round_age_seconds)
+        detail = f"{tasks}, and the scheduler has completed no round for {age}."
+        yield Condition(AlertName.QUEUE_STALLED, POOL, detail)
+    elif not queue.has_online_node:
+        yield Condition(AlertName.QUEUE_STALLED, POOL, f"{tasks}, and no node is online.")
+
+
+def _requests(observed: PoolObservation, limits: AlertLimits) -> Iterator[Condition]:
+    """Over all instances: a client may reach any of them."""
+    counts = [instance.requests for instance in observed.instances]
+    requests, errors = sum(each.requests for each in counts), sum(each.errors for each in counts)
+    timed, slow = sum(each.timed for each in counts), sum(each.slow for each in counts)
+    if requests >= limits.least_requests and errors / requests > limits.error_share:
+        share = f"{errors} of {requests} requests ({errors / requests:.0%})"
+        yield Condition(AlertName.ERROR_RATE_HIGH, POOL, f"{share} failed with a server error.")
+    if timed >= limits.least_requests and slow / timed > _SLOW_SHARE:
+        share = f"{slow} of {timed} requests ({slow / timed:.0%})"
+        seconds = show_seconds(limits.latency_seconds)
+        yield Condition(AlertName.LATENCY_HIGH, POOL, f"{share} took longer than {seconds}.")
+
+
+def _instances(
+    observed: PoolObservation, limits: AlertLimits, now: datetime
+) -> Iterator[Condition]:
+    for instance in observed.instances:
+        place = instance.instance_name
+        if instance.is_database_disk_full:
+            detail = f"The disk of the database is full, as {place} reports."
+            yield Condition(AlertName.DISK_LOW, place, detail)
+        elif instance.is_disk_low:
+            free = show_bytes(instance.free_bytes or 0)
+            yield Condition(AlertName.DISK_LOW, place, f"{place} has {free} left on its disk.")
+        ends_at = instance.certificate_ends_at
+        if ends_at is not None and ends_at - now < limits.certificate:
+            left = (ends_at - now).total_seconds()
+            when = f"ends in {show_seconds(left)}" if left > 0 else "has ended"
+            yield Condition(
+                AlertName.CERTIFICATE_EXPIRING, place, f"The certificate of {place} {when}."
+            )
+
+
+def _violations(observed: PoolObservation) -> Iterator[Condition]:
+    """One for each subject, with the first sentence."""
+    for found in {each.subject: each for each in reversed(observed.violations)}.values():
+        name = AlertName.LEDGER_IMBALANCE if found.is_of_ledger else AlertName.INVARIANT_VIOLATED
+        yield Condition(name, found.subject, f"{found.sentence}.")
+
+
+def _backup(observed: PoolObservation, limits: AlertLimits, now: datetime) -> Iterator[Condition]:
+    latest = observed.latest_backup_at
+    if limits.backup is None or (latest is not None and now - latest <= limits.backup):
+        return
+    age = "There is no backup."
+    if latest is not None:
+        age = f"The last backup is {show_seconds((now - latest).total_seconds())} old."
+    yield Condition(AlertName.BACKUP_TOO_OLD, POOL, age)
+
+
+def _leadership(observed: PoolObservation, limits: AlertLimits) -> Iterator[Condition]:
+    if observed.is_database_away:
+        yield Condition(AlertName.NO_LEADER, POOL, "The database does not answer.")
+    elif not observed.has_leader:
+        yield Condition(AlertName.NO_LEADER, POOL, "The database answers, but no instance leads.")
+    if observed.terms_begun > limits.leader_terms:
+        seconds = show_seconds(limits.leader_seconds)
+        detail = f"{observed.terms_begun} terms began within {seconds}."
+        yield Condition(AlertName.LEADER_FLAPPING, POOL, detail)

@@ -1,0 +1,1 @@
+"""Metrics for Prometheus, as server and provider declare and export them."""

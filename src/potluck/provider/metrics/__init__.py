@@ -1,0 +1,1 @@
+"""What the provider tells Prometheus, on loopback, if its owner wants that."""

@@ -1,0 +1,1 @@
+"""Built-in alerting: what is observed, how alerts change, and how messages are delivered."""

@@ -1,0 +1,1 @@
+"""Backup and restore of the database and the blobs: `run.py` and `restore.py` are the entries."""

@@ -1,0 +1,41 @@
+"""What this instance has just read from the database and need not read again.
+
+Operations that change rights never use it; see `Operation.is_privileged`.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from msgspec import Struct, field
+
+from potluck.live.interface import Live
+from potluck.live.kept_values import KeptValues
+from potluck.server import topics
+from potluck.server.settings import ServerSettings
+from potluck.store.identity.accounts import Account
+from potluck.store.identity.api_keys import KeyCaller
+from potluck.wire.consumer import PoolView
+
+
+class Caches(Struct, frozen=True):
+    # Of sessions and node keys, by the claims of their tokens.
+    accounts: KeptValues[Account | None] = field(default_factory=KeptValues)
+    api_keys: KeptValues[KeyCaller | None] = field(default_factory=KeptValues)  # by their hashes
+    pool: KeptValues[PoolView] = field(default_factory=KeptValues)
+
+
+@asynccontextmanager
+async def open_caches(live: Live, settings: ServerSettings) -> AsyncIterator[Caches]:
+    """Each has a listener of its own: a wake-up is taken once."""
+    callers = topics.CALLERS
+    async with (
+        live.listen(callers) as accounts,
+        live.listen(callers) as api_keys,
+        # Woken by everything that may let the leader place a task, or has happened to one.
+        live.listen(topics.SCHEDULE, topics.OUTBOX) as changes,
+    ):
+        yield Caches(
+            KeptValues(accounts, settings.caller_cache_seconds),
+            KeptValues(api_keys, settings.caller_cache_seconds),
+            KeptValues(changes, settings.pool_cache_seconds),
+        )

@@ -1,0 +1,184 @@
+"""Collects versions, settings, readiness, figures and logs into one archive.
+
+Every part is collected by itself: what fails is named in the archive, and the rest is there.
+"""
+
+import asyncio
+import importlib.metadata
+import io
+import json
+import os
+import platform
+import shutil
+import ssl
+import tarfile
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import msgspec
+
+from potluck import __version__
+from potluck.model.error import PotluckError, ServerUnreachable
+from potluck.server.backup.announcement import connected
+from potluck.server.encryption.key_sources import key_place
+from potluck.server.http import exposure
+from potluck.server.settings import ServerSettings
+from potluck.server.stored_data import database_of
+from potluck.server.support.redaction import Redactor, redact_settings, secrets_of
+from potluck.store import status, support, table_copy
+
+_LOG_BYTES: Final = 2 * 2**20
+_ANSWER_SECONDS: Final = 5.0
+
+Part = Callable[[], Awaitable[Any]]
+
+
+class SupportBundle:
+    def __init__(
+        self, settings: ServerSettings, logs: list[Path], variables: Mapping[str, str] = os.environ
+    ) -> None:
+        self._settings = settings
+        self._logs = logs
+        self._variables = variables
+        self.failures: dict[str, str] = {}
+
+    async def write(self, path: Path) -> list[str]:
+        """Returns the names of its parts. Only the user can read the file."""
+        redactor = Redactor(self._secrets())
+        texts = {name: redactor.clean(text) for name, text in (await self._texts()).items()}
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with (
+            os.fdopen(descriptor, "wb") as file,
+            tarfile.open(fileobj=file, mode="w:gz") as archive,
+        ):
+            for name, text in texts.items():
+                info = tarfile.TarInfo(f"{path.name.partition('.')[0]}/{name}")
+                info.size, info.mode = len(text.encode()), 0o600
+                archive.addfile(info, io.BytesIO(text.encode()))
+        return list(texts)
+
+    def _secrets(self) -> set[str]:
+        found = secrets_of(self._settings, self._variables)
+        try:
+            found.update(key.hex() for key in key_place(self._settings).read().keys)
+        except PotluckError as error:
+            self.failures["encryption key"] = error.detail
+        password = self._settings.data_directory / "postgres" / "cluster" / "password"
+        if password.is_file():
+            found.add(password.read_text().strip())
+        return found
+
+    async def _texts(self) -> dict[str, str]:
+        parts: dict[str, Part] = {
+            "about.json": self._about,
+            "settings.json": self._redacted_settings,
+            "readiness.json": lambda: self._ask("/readyz", 200, 503),
+            "metrics.txt": lambda: self._ask("/metrics", 200),
+            "database.json": self._database,
+            "disk.json": self._disk,
+            **_log_parts(self._logs),
+        }
+        texts = {}
+        for name, part in parts.items():
+            try:
+                texts[name] = _text(await part())
+            except PotluckError as error:
+                self.failures[name] = error.detail
+            except Exception as error:  # noqa: BLE001 - the other parts help nevertheless
+                self.failures[name] = type(error).__name__
+        texts["failures.json"] = _text(self.failures)
+        return texts
+
+    async def _about(self) -> dict[str, Any]:
+        packages = {each.name: each.version for each in importlib.metadata.distributions()}
+        return {
+            "potluck": __version__,
+            "python": platform.python_version(),
+            "system": platform.platform(),
+            "cores": os.cpu_count(),
+            "packages": dict(sorted(packages.items())),
+        }
+
+    async def _redacted_settings(self) -> dict[str, Any]:
+        return redact_settings(self._settings)
+
+    async def _ask(self, path: str, *accepted: int) -> str:
+        """From the server of these settings, on this machine."""
+        status, body = await asyncio.to_thread(_fetch, server_address(self._settings) + path)
+        if status not in accepted:
+            raise ServerUnreachable(f"The server answered {path} with {status}.")
+        return body
+
+    async def _database(self) -> dict[str, Any]:
+        async with database_of(self._settings) as url, connected(url) as connection:
+            return {
+                "migrations": sorted(await table_copy.applied_migrations(connection)),
+                "facts": await status.read_facts(connection),
+                **await support.read_database(connection),
+            }
+
+    async def _disk(self) -> dict[str, int]:
+        return dict(shutil.disk_usage(self._settings.data_directory)._asdict())
+
+
+def server_address(settings: ServerSettings) -> str:
+    """Where this machine reaches the server: one that listens everywhere also does on loopback."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104
+    scheme = "https" if exposure.serves_tls(settings) else "http"
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{settings.port}"
+
+
+def _log_parts(logs: list[Path]) -> dict[str, Part]:
+    """By their names; of several with one name, the later ones have a number."""
+    parts: dict[str, Part] = {}
+    for log in dict.fromkeys(log for log in logs if not _is_missing(log)):
+        name, number = f"logs/{log.name}", 1
+        while name in parts:
+            number += 1
+            name = f"logs/{log.stem}-{number}{log.suffix}"
+        parts[name] = partial(asyncio.to_thread, _tail, log)
+    return parts
+
+
+def _is_missing(log: Path) -> bool:
+    """Not if it cannot be looked at: that is told."""
+    try:
+        log.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _fetch(url: str) -> tuple[int, str]:
+    # The certificate is for the server's public name, and nothing secret is sent.
+    trust = ssl.create_default_context()
+    trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
+    try:
+        with urlopen(url, timeout=_ANSWER_SECONDS, context=trust) as response:  # noqa: S310
+            return response.status, response.read().decode()
+    except HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    plain = msgspec.to_builtins(value, str_keys=True, enc_hook=str)
+    return json.dumps(plain, indent=1, default=str) + "\n"
+
+
+def _tail(log: Path) -> str:
+    """From the beginning of a line on."""
+    with log.open("rb") as file:
+        file.seek(0, os.SEEK_END)
+        start = max(0, file.tell() - _LOG_BYTES)
+        file.seek(start)
+        data = file.read()
+    return (data if not start else data.partition(b"\n")[2]).decode("utf-8", "replace")

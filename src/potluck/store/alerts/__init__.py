@@ -1,0 +1,1 @@
+"""Alerts, silences, their messages, the readings of instances, and the error log."""

@@ -1,0 +1,36 @@
+-- name: overview
+SELECT clock_timestamp() AS at,
+    (SELECT version_num FROM schema_version) AS schema_version,
+    leader.term, leader.holder, leader.expires_at > clock_timestamp() AS has_leader,
+    (SELECT count(*) FROM (SELECT FROM tasks WHERE is_waiting LIMIT :limit) AS counted)
+        AS waiting_tasks,
+    (SELECT created_at FROM tasks WHERE is_waiting ORDER BY id LIMIT 1) AS oldest_waiting_at,
+    (SELECT count(*) FROM attempts WHERE finished_at IS NULL) AS running_attempts,
+    (SELECT count(*) FROM nodes WHERE state <> 'left' AND cordoned_at IS NOT NULL)
+        AS cordoned_nodes,
+    pg_database_size(current_database()) AS database_bytes,
+    (SELECT coalesce(sum(used_bytes), 0)::bigint FROM blob_use) AS blob_bytes,
+    latest.finished_at, latest.size_bytes, latest.missing_blobs,
+    EXISTS (SELECT FROM backups WHERE finished_at IS NULL AND guarded_until > now()) AS is_backing_up
+FROM leader LEFT JOIN LATERAL (
+    SELECT finished_at, size_bytes, missing_blobs FROM backups
+    WHERE finished_at IS NOT NULL ORDER BY finished_at DESC LIMIT 1) AS latest ON true
+
+-- name: instances
+SELECT id, version, started_at, seen_at FROM instances
+WHERE seen_at > now() - :seen_within::interval ORDER BY started_at
+
+-- name: ended
+SELECT state, reason, count(*) AS tasks FROM tasks
+WHERE finished_at > now() - :within::interval AND cleared_at IS NULL
+GROUP BY state, reason ORDER BY count(*) DESC
+
+-- name: nodes
+SELECT state, coalesce(description ->> 'potluck_version', '') AS version, count(*) AS nodes
+FROM nodes WHERE state <> 'left' GROUP BY 1, 2 ORDER BY 1, 2
+
+-- name: firing_alerts
+SELECT name, count(*) AS alerts FROM alerts WHERE state = 'firing' GROUP BY name ORDER BY name
+
+-- name: limit_time
+SELECT set_config('statement_timeout', :timeout, true)

@@ -1,0 +1,86 @@
+"""Figures of the whole pool for its operator, in few statements; not used for planning."""
+
+from datetime import timedelta
+
+import asyncpg
+
+from potluck.model.task import EndReason, TaskState
+from potluck.store import table_copy
+from potluck.store.database import Connection
+from potluck.store.nodes.pool_totals import count_devices
+from potluck.store.sql_files import load
+from potluck.wire.status import BackupStatus, EndCount, InstanceView, PoolFacts
+
+_sql = load("status")
+# Counting stops here: a count of a million takes time and helps no reader.
+_COUNTED_TASKS = 1_000_000
+_SEEN_WITHIN = timedelta(seconds=30)
+RECENT = timedelta(minutes=5)
+_LEDGER_TIMEOUT = "2s"
+
+
+async def read_facts(connection: Connection) -> PoolFacts:
+    row = await connection.fetchrow(*_sql.overview(limit=_COUNTED_TASKS))
+    assert row is not None, "there is always a leader's row"
+    leader = row["holder"] if row["has_leader"] else None
+    backup = BackupStatus(
+        row["finished_at"], row["size_bytes"], row["missing_blobs"], row["is_backing_up"]
+    )
+    nodes = await connection.fetch(*_sql.nodes())
+    alerts = await connection.fetch(*_sql.firing_alerts())
+    return PoolFacts(
+        at=row["at"],
+        schema_version=row["schema_version"],
+        instances=await _instances(connection, leader),
+        term=row["term"],
+        waiting_tasks=row["waiting_tasks"],
+        oldest_waiting_at=row["oldest_waiting_at"],
+        running_attempts=row["running_attempts"],
+        ended=await _ended(connection),
+        nodes=_sum_by(nodes, "state"),
+        cordoned_nodes=row["cordoned_nodes"],
+        node_versions=_sum_by(nodes, "version"),
+        devices=await count_devices(connection),
+        database_bytes=row["database_bytes"],
+        blob_bytes=row["blob_bytes"],
+        backup=backup,
+        firing_alerts={each["name"]: each["alerts"] for each in alerts},
+    )
+
+
+async def read_ledger_sum(connection: Connection) -> int | None:
+    """None if adding up takes too long; the caller's transaction is over then."""
+    await connection.execute(*_sql.limit_time(timeout=_LEDGER_TIMEOUT))
+    try:
+        return await table_copy.ledger_sum(connection)
+    except asyncpg.QueryCanceledError:
+        return None
+
+
+async def _instances(connection: Connection, leader: str | None) -> list[InstanceView]:
+    rows = await connection.fetch(*_sql.instances(seen_within=_SEEN_WITHIN))
+    return [
+        InstanceView(
+            *(row["id"], row["version"], row["started_at"], row["seen_at"]), row["id"] == leader
+        )
+        for row in rows
+    ]
+
+
+async def _ended(connection: Connection) -> list[EndCount]:
+    rows = await connection.fetch(*_sql.ended(within=RECENT))
+    return [
+        EndCount(
+            TaskState(row["state"]),
+            EndReason(row["reason"]) if row["reason"] else None,
+            row["tasks"],
+        )
+        for row in rows
+    ]
+
+
+def _sum_by(rows: list[asyncpg.Record], column: str) -> dict[str, int]:
+    sums: dict[str, int] = {}
+    for row in rows:
+        sums[row[column]] = sums.get(row[column], 0) + row["nodes"]
+    return sums

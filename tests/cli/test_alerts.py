@@ -1,0 +1,111 @@
+"""`potluck admin alerts`, against a server that answers as told."""
+
+import json
+from datetime import UTC, datetime, timedelta
+
+from potluck.model.alert import AlertName, AlertState
+from potluck.model.event import EventKind
+from potluck.model.ids import AccountId, NodeId
+from potluck.wire.alerts import (
+    AlertPage,
+    AlertTest,
+    AlertTestResult,
+    AlertView,
+    ErrorGroup,
+    ErrorPage,
+    SilenceView,
+)
+from potluck.wire.events import EventPage
+from tests.cli.command_line import CommandLine
+from tests.consumer.fake_server import FakeServer, Scene, says
+
+NOW = datetime.now(UTC)
+NODE = NodeId("node_01jd0000000000000000000000")
+SILENCE = SilenceView(
+    *("silence_01jd0000000000000000000000", AlertName.NODE_LOST, NODE, NOW + timedelta(hours=2)),
+    *(AccountId("account_1"), "a new power supply", NOW),
+)
+
+
+def an_alert(number: int, state: AlertState) -> AlertView:
+    detail = f"attic (node_{number}) has been silent for 5 min 0 s."
+    return AlertView(number, AlertName.NODE_LOST, f"node_{number}", state, detail, NOW, NOW)
+
+
+def test_firing_alerts_come_first_and_silences_last(user: CommandLine, server: FakeServer) -> None:
+    alerts = [an_alert(2, AlertState.RESOLVED), an_alert(1, AlertState.FIRING)]
+    server.plays("/v1/alerts", says(AlertPage(alerts, [SILENCE])))
+    lines = user.run("admin", "alerts").stdout.decode().splitlines()
+    assert lines[0].split() == ["STATE", "ALERT", "SINCE", "DETAIL"]
+    assert lines[1].startswith("firing") and lines[1].endswith("silent for 5 min 0 s.")
+    assert lines[2].startswith("resolved") and lines[4].startswith("silence_")
+    (shown,) = user.run("admin", "alerts", "--json").lines()
+    assert [alert["id"] for alert in shown["alerts"]] == [2, 1]
+    server.plays("/v1/alerts", says(AlertPage([], [])))
+    assert "There are no alerts." in user.run("admin", "alerts").stderr
+
+
+def test_a_test_says_which_messages_arrived(user: CommandLine, server: FakeServer) -> None:
+    results = [
+        AlertTestResult("1 (mailtos)", True, 0.8),
+        AlertTestResult("2 (json)", False, 15.0, "it did not answer within 15 s"),
+    ]
+    server.plays("/v1/alerts/test", says(AlertTest(results)))
+    tested = user.run("admin", "alerts", "test")
+    assert tested.stdout.decode().splitlines() == [
+        "✓ Destination 1 (mailtos): accepted after 0.8 s.",
+        "✗ Destination 2 (json): it did not answer within 15 s.",
+    ]
+    assert tested.status != 0
+    server.plays("/v1/alerts/test", says(AlertTest(results[:1])))
+    assert user.run("admin", "alerts", "test").status == 0
+    server.plays("/v1/alerts/test", says(AlertTest([])))
+    assert "POTLUCK_ALERT_URLS" in user.run("admin", "alerts", "test").stderr
+
+
+def test_a_silence_is_of_an_alert_and_a_node_for_a_while(
+    user: CommandLine, server: FakeServer
+) -> None:
+    server.plays("/v1/alerts/silences", says(SILENCE))
+    words = ("NodeLost", "--node", NODE, "--for", "3h", "--comment", "a new power supply")
+    made = user.run("admin", "alerts", "silence", *words)
+    assert f"NodeLost of {NODE}: no messages for 3 h 0 min" in made.stdout.decode()
+    assert json.loads(server.requests[-1].body) == {
+        "name": "NodeLost",
+        "subject": NODE,
+        "seconds": 10800.0,
+        "comment": "a new power supply",
+    }
+    assert user.run("admin", "alerts", "silence", "NodeEaten").status == 64
+    assert user.run("admin", "alerts", "silence", "--for", "soon").status == 64
+    server.plays(f"/v1/alerts/silences/{SILENCE.id}", Scene(204))
+    (shown,) = user.run("admin", "alerts", "unsilence", SILENCE.id, "--json").lines()
+    assert shown == {"silence_id": SILENCE.id, "ended": True}
+
+
+def test_notices_are_about_new_events(user: CommandLine, server: FakeServer) -> None:
+    server.plays("/v1/events", says(EventPage([], None, "0")))
+    refused = user.run("events", "--kind", EventKind.NODE_LOST, "--notify", "bell")
+    assert (refused.status, "Add --follow." in refused.stderr) == (64, True)
+
+
+def test_errors_are_listed_by_kind_and_place_and_one_is_shown(
+    user: CommandLine, server: FakeServer
+) -> None:
+    group = ErrorGroup(
+        *("9f86d081884c", "KeyError", "potluck.server.api.me", "'a'"),
+        "Traceback …\nKeyError: 'a'\x1b[2J",
+        *("box:8470", 3, NOW, NOW),
+    )
+    server.plays("/v1/errors", says(ErrorPage([group])))
+    lines = user.run("admin", "errors").stdout.decode().splitlines()
+    assert lines[0].split()[:4] == ["ERROR", "TIMES", "LAST", "FIRST"]
+    assert lines[1].startswith("9f86d081884c") and "KeyError" in lines[1]
+    shown = user.run("admin", "errors", "9f86d081884c")
+    assert "KeyError: 'a'" in shown.stdout.decode() and b"\x1b" not in shown.stdout
+    assert "3 times" in shown.stderr
+    assert user.run("admin", "errors", "nothing").status != 0
+    (answer,) = user.run("admin", "errors", "--json").lines()
+    assert answer["errors"][0]["occurrences"] == 3
+    server.plays("/v1/errors", says(ErrorPage([])))
+    assert "No errors were logged." in user.run("admin", "errors").stderr

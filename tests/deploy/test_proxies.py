@@ -1,0 +1,106 @@
+"""Three proxies in front of two servers, as `deploy/` configures them."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from potluck.consumer import Patience, Potluck
+from potluck.model.error import PotluckError
+from potluck.model.task import TaskRequest
+from potluck.model.task_spec import ScriptSpec
+from potluck.wire.events import EventView
+from tests.databases import Databases
+from tests.deploy.instances import Instances, instances
+from tests.deploy.load import Load
+from tests.deploy.proxies import PROXIES, running_proxy
+from tests.processes import await_true
+from tests.redis_server import RedisServer
+
+ONE_TRY = Patience(tries=1)
+
+
+@pytest.fixture(scope="module")
+def pool(
+    databases: Databases, shared_redis: RedisServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Instances]:
+    shared_redis.flush()
+    with (
+        databases.fresh() as url,
+        instances(tmp_path_factory.mktemp("pool"), url, shared_redis.url) as started,
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setenv("POTLUCK_CA_FILE", str(started.ca_file))
+        yield started
+        assert "duty failed" not in started.logs()
+
+
+@pytest.fixture(scope="module", params=PROXIES)
+def proxy(request: pytest.FixtureRequest, pool: Instances) -> Iterator[str]:
+    with running_proxy(request.param, pool.place):
+        yield request.param
+
+
+@pytest.fixture(scope="module")
+def token(proxy: str, pool: Instances) -> str:
+    """By a signature for the address of the proxy."""
+    return pool.sign_in()
+
+
+@pytest.fixture
+def client(pool: Instances, token: str) -> Iterator[Potluck]:
+    with Potluck(pool.place.url, token) as client:
+        yield client
+
+
+def test_streams_polls_uploads_and_logs_pass(pool: Instances, client: Potluck) -> None:
+    """The provider waits in a long poll of 30 s, so only a wake-up lets the task begin soon."""
+    data = os.urandom(3 * 2**20)
+    blob = client.files.upload_bytes(data)
+    assert client.files.download_bytes(blob, len(data)) == data
+    pool.need_provider()
+    task = client.tasks.submit(TaskRequest(ScriptSpec("s.py", "print('through the proxy')")))
+    assert client.tasks.wait(task.id).state.value == "succeeded"
+    pieces = client.tasks.logs(task.id).pieces
+    assert b"through the proxy" in b"".join(piece.data for piece in pieces)
+
+
+def test_a_killed_instance_is_not_noticed(pool: Instances, client: Potluck, token: str) -> None:
+    """And a stream goes on where it was."""
+    stream = iter(client.events.follow())
+    with Load([pool.place.url], token) as load:
+        load.await_more(10)
+        pool.kill(0)
+        load.await_more(30)
+        assert isinstance(next(stream), EventView)
+        pool.start(0)
+        pool.await_both()
+    assert load.failures == []
+    assert load.lost(pool.database_url) == 0
+
+
+def test_an_instance_that_is_not_ready_gets_no_requests(
+    pool: Instances, client: Potluck, token: str
+) -> None:
+    pool.line.cut()
+    try:
+        await_true(lambda: not pool.is_ready(1), "it says that it is not ready")
+        with Potluck(pool.place.url, token, ONE_TRY) as hasty:
+            # The first requests may still meet it, until the proxy has looked.
+            await_true(lambda: _answered(hasty) == 20, "the proxy leaves it alone")
+            assert _answered(hasty) == 20
+    finally:
+        pool.line.mend()
+    pool.await_both()
+
+
+def _answered(client: Potluck) -> int:
+    """How many of 20 requests work at the first try."""
+    count = 0
+    for _ in range(20):
+        try:
+            client.account.me()
+            count += 1
+        except PotluckError:
+            continue
+    return count

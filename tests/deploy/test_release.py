@@ -1,0 +1,59 @@
+"""A release: the same commit is the same bytes."""
+
+import json
+import os
+import subprocess
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.places import ROOT
+from tests.deploy.shipped_config import DEPLOY
+
+
+def make_release(directory: Path, umask: int) -> dict[str, bytes]:
+    """Into an empty directory; where and with which rights makes no difference."""
+    done = subprocess.run(
+        [ROOT / "scripts" / "release.sh", directory],
+        preexec_fn=lambda: os.umask(umask) and None,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
+@pytest.mark.long
+def test_two_releases_of_one_commit_are_identical(tmp_path: Path) -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a git repository")
+    first = make_release(tmp_path / "one", 0o022)
+    assert first == make_release(tmp_path / "two", 0o077)
+    check_parts(tmp_path / "one")
+
+
+def check_parts(directory: Path) -> None:
+    sums = subprocess.run(["sha256sum", "--check", "--quiet", "SHA256SUMS"], cwd=directory)
+    assert sums.returncode == 0
+    (wheel,) = directory.glob("*.whl")
+    assert "potluck/server/assemble.py" in zipfile.ZipFile(wheel).namelist()
+    (sdist,) = directory.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        names = [name.split("/", 1)[-1] for name in archive.getnames()]
+    assert {"pyproject.toml", "deploy/Dockerfile", "locks/run.txt"} <= {*names}
+    (parts,) = directory.glob("*.cdx.json")
+    listed = json.loads(parts.read_text())
+    assert listed["bomFormat"] == "CycloneDX"
+    found = {component["name"]: component for component in listed["components"]}
+    assert {"asyncpg", "litestar", "redis"} <= {*found}
+    assert found["asyncpg"]["licenses"]
+
+
+def test_what_is_built_is_pinned() -> None:
+    """The build takes no tool that the lock does not name."""
+    script = (ROOT / "scripts" / "release.sh").read_text()
+    assert "--no-isolation" in script and "SOURCE_DATE_EPOCH" in script
+    assert "hatchling==" in (ROOT / "locks" / "release.txt").read_text()
+    assert "--require-hashes -r /build/run.txt" in (DEPLOY / "Dockerfile").read_text()

@@ -1,0 +1,25 @@
+"""Notices are sent from several threads."""
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from potluck.local.apprise_service import open_apprise_service
+from tests.alert_receiver import AlertReceiver, receiving
+
+
+def test_sending_does_not_replace_the_filters_of_warnings() -> None:
+    """They are those of the whole process: threads would restore each other's."""
+    seen: list[Sequence[Any]] = []
+
+    class Watching(AlertReceiver):
+        def keep(self, message: dict[str, Any]) -> None:
+            seen.append(warnings.filters)
+            super().keep(message)
+
+    with receiving() as receiver:
+        receiver.__class__ = Watching
+        send = open_apprise_service(receiver.url, "--notify")
+        before = warnings.filters
+        assert send("title", "text", False)
+    assert len(seen) == 1 and seen[0] is before
