@@ -13,11 +13,10 @@ help:  ## this list
 up: $(VENV)/.run  ## start the whole platform on this machine (ARGS="--port 9000" passes options on)
 	@exec $(RUN)/potluck up $(ARGS)
 
-# Four on two cores: tests wait for much of their time.
 test:  ## every check and every test but the long ones
 	@./scripts/test-needs.sh
 	@$(MAKE) --no-print-directory check
-	@$(RUN)/python -m pytest -n 4 --dist worksteal -m "not long" $(ARGS)
+	@./scripts/run-tests.sh $(ARGS)
 
 check: $(VENV)/.dev  ## format, lint, types and the import contract
 	@$(RUN)/ruff format --check .

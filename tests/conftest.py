@@ -9,6 +9,7 @@ import shutil
 import signal
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -46,6 +47,7 @@ structlog.configure(
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     add_option(parser)
+    parser.addoption("--failed-tests", metavar="FILE", help="write the failed tests, one per line")
 
 
 def pytest_collection_finish() -> None:
@@ -55,6 +57,10 @@ def pytest_collection_finish() -> None:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     show_tallies(terminalreporter)
+    if path := terminalreporter.config.getoption("--failed-tests"):
+        reports = [*terminalreporter.getreports("failed"), *terminalreporter.getreports("error")]
+        failed = sorted({f"{report.nodeid}\n" for report in reports})
+        Path(path).write_text("".join(failed))
 
 
 @pytest.fixture(scope="session")

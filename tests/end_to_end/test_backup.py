@@ -180,10 +180,10 @@ def test_a_killed_backup_leaves_the_last_good_one(
     and not yet renamed. A point that passed too quickly is a kill at a later one."""
     backups = tmp_path / "backups"
     signs: dict[str, Callable[[], bool]] = {
-        "tables": lambda: any(backups.glob("unfinished/*/database/*")),
+        "tables": lambda: has_file(backups, "unfinished/*/database/*"),
         "files": lambda: len(list(backups.glob("blobs/objects/*/*"))) > copied + 3,
-        "verifying": lambda: any(backups.glob("unfinished/*/blobs.json.gz")),
-        "manifest": lambda: any(backups.glob("unfinished/*/manifest.json")),
+        "verifying": lambda: has_file(backups, "unfinished/*/blobs.json.gz"),
+        "manifest": lambda: has_file(backups, "unfinished/*/manifest.json"),
     }
     command = ("backup", backups, "--data-dir", tmp_path / "one")
     with (
@@ -235,7 +235,16 @@ def killed_at(look: Callable[[], bool], command: list[str], environment: dict[st
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    while process.poll() is None and not look():
-        pass
-    process.kill()
-    process.wait(30)
+    try:
+        while process.poll() is None and not look():
+            pass
+    finally:
+        process.kill()
+        process.wait(30)
+
+
+def has_file(folder: Path, pattern: str) -> bool:
+    try:
+        return any(folder.glob(pattern))
+    except FileNotFoundError:  # a folder was removed while it was searched
+        return False
