@@ -5,7 +5,7 @@
 """Hello, GPU: lists the devices of this task through OpenCL, which every vendor supports.
 
 potluck run --gpu 1 examples/hello_gpu.py
-potluck run --gpu 1 --memory 24GB --model "RTX 40*" examples/hello_gpu.py
+potluck run --gpu "rtx 40*" --vram 24GB examples/hello_gpu.py
 potluck run examples/hello_gpu.py         (without a GPU: a processor, if it has OpenCL)
 
 A task sees only the devices that it was granted. It prints a line for each, such as

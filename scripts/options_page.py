@@ -81,4 +81,3 @@ def earlier() -> Iterator[str]:
         for alias in option.aliases:
             yield f"| `{alias}` | `{option.name}` |\n"
     yield "| `retries=2`, in Python | `attempts=3` |\n"
-    yield '| `gpu="A100"`, in Python | `model="A100"`, with `gpu=1` |\n'

@@ -32,12 +32,12 @@ def top(terminal: Tmux, _: Played) -> None:
 def ps(terminal: Tmux, _: Played) -> None:
     terminal.type("potluck ps")
     terminal.prompt()
-    terminal.type("potluck gpus --memory 20GB --sort price")
+    terminal.type("potluck gpus --vram 20GB --sort price")
     terminal.prompt()
 
 
 def run(terminal: Tmux, played: Played) -> None:
-    terminal.type("potluck run --gpu 1 --memory 24GB train.py")
+    terminal.type("potluck run --gpu 1 --vram 24GB train.py")
     terminal.until("epoch 3")
     terminal.press("C-c")
     terminal.until("[d]etach")

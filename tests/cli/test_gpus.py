@@ -118,7 +118,7 @@ def test_each_device_tells_what_it_serves(user: CommandLine, server: FakeServer)
 
 def test_the_server_is_asked_as_a_task_asks(user: CommandLine, server: FakeServer) -> None:
     server.plays("/v1/devices", says(DevicePage([a_device(1)])))
-    asked = "--memory 24GB --max-price 0.5 --vendor NVIDIA --label region=eu --label fast --free"
+    asked = "--vram 24GB --max-price 0.5 --vendor NVIDIA --label region=eu --label fast --free"
     lines(user, *asked.split(), "--model", "RTX 40*", "--min-reliability", "0.9", "--kind", "any")
     assert server.requests[0].path == (
         "/v1/devices?model=RTX+40%2A&free_milli=1000&memory_bytes=24000000000"
@@ -172,7 +172,7 @@ NONE = DeviceCounts()
             "This pool has no GPU, but 3 processors: see `potluck gpus --kind cpu`.",
         ),
         ((DeviceCounts(1), NONE), ["--kind", "cpu"], "This pool offers no processor, but 1 GPU"),
-        ((DeviceCounts(1), NONE), ["--memory", "99GB"], "None of 1 device matches."),
+        ((DeviceCounts(1), NONE), ["--vram", "99GB"], "None of 1 device matches."),
     ],
 )
 def test_where_there_is_nothing_it_says_why(
@@ -191,7 +191,7 @@ def test_where_there_is_nothing_it_says_why(
 
 
 @pytest.mark.parametrize(
-    "wrong", [["--memory", "much"], ["--max-price", "x"], ["--fraction", "2"], ["--sort", "age"]]
+    "wrong", [["--vram", "much"], ["--max-price", "x"], ["--fraction", "2"], ["--sort", "age"]]
 )
 def test_what_can_not_be_meant(user: CommandLine, server: FakeServer, wrong: list[str]) -> None:
     assert user.run("gpus", *wrong).status == 64

@@ -37,7 +37,7 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "secrets-to-strangers": (True, True),
     "gpu": (2, 2),
     "device-kind": ("cpu", DeviceKind.CPU),
-    "memory": ("8GB", 8 * 10**9),
+    "vram": ("8GB", 8 * 10**9),
     "fraction": (0.25, 250),
     "share": (True, True),
     "vendor": ("NVIDIA", "NVIDIA"),
@@ -230,12 +230,9 @@ def test_an_earlier_name_works_in_files_with_a_hint(
         assert f"{where}: {alias} is called {row.name} now" in told
 
 
-def test_retries_and_a_model_as_gpu_still_work_in_python() -> None:
+def test_retries_still_work_in_python() -> None:
     with pytest.warns(DeprecationWarning, match="retries is called attempts now"):
         assert parse_options(rename_aliases({"retries": 2})).request.max_attempts == 3
-    with pytest.warns(DeprecationWarning, match="Use model="):
-        wanted = parse_options(rename_aliases({"gpu": "A100"})).request.requirements
-    assert (wanted.device_model, wanted.device_count) == ("A100", 1)
 
 
 def test_a_warning_names_the_line_of_the_program() -> None:

@@ -77,7 +77,7 @@ def test_the_options_of_a_task_are_pinned() -> None:
             "time",
             "timeout",
         ),
-        *("trust", "vendor"),
+        *("trust", "vendor", "vram"),
     ]
 
 

@@ -19,7 +19,7 @@ import potluck
 from potluck import aio
 
 
-@potluck.task(gpu=True, memory="24GB", ram="2GiB", dependencies=["numpy"])
+@potluck.task(gpu=True, vram="24GB", ram="2GiB", dependencies=["numpy"])
 def norm(size: int, scale: float = 1.0) -> float:
     return size * scale
 

@@ -26,7 +26,7 @@ def directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (EXIT, "python: No module named numpy", '["numpy"]', "dependencies="),
         (EXIT, "[Errno -3] Temporary failure in name resolution", "no network", "no network"),
         (EXIT, "curl: (6) Could not resolve host: x", "no network", "no network"),
-        (EXIT, "torch.cuda.OutOfMemoryError: CUDA out of memory.", "--memory", "memory="),
+        (EXIT, "torch.cuda.OutOfMemoryError: CUDA out of memory.", "--vram", "vram="),
         (EXIT, "MemoryError", "--ram", "ram="),
         (EndReason.MEMORY_LIMIT, "", "--ram", "ram="),
         (EXIT, "OSError: [Errno 28] No space left on device", "--disk", "disk="),

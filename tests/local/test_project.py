@@ -37,7 +37,9 @@ def said(project: Path, *block: str) -> dict[str, Any]:
 VALUES = [
     # (what stands in the file, what is as good as typed)
     ("gpu = 2", "gpu", 2),
-    ('memory = "24GB"', "memory", "24GB"),
+    ('gpu = "a100:2"', "gpu", "a100:2"),
+    ("gpu = true", "gpu", 1),
+    ('vram = "24GB"', "vram", "24GB"),
     ("ram = 1073741824", "ram", "1073741824"),
     ("max_price = 0.5", "max-price", "0.5"),
     ("fraction = 0.25", "fraction", "0.25"),
@@ -68,11 +70,11 @@ MISTAKES = [
     ("gpus = 1", "line 5: there is no option 'gpus'", "Did you mean gpu?"),
     ("retries = 3", "there is no option 'retries'", "Did you mean attempts?"),
     ("modle = 'x'", "there is no option 'modle'", "Did you mean model?"),
-    ('gpu = "2"', "line 5: gpu must be a whole number from 0 to 64", "without quotes"),
-    ("gpu = 65", "gpu must be a whole number", "without quotes"),
-    ("gpu = true", "gpu must be a whole number", "without quotes"),
+    ('gpu = ":2"', "line 5: gpu ':2' is not a number of GPUs up to 64", "a100:2"),
+    ("gpu = 65", "gpu 65 is not a number of GPUs", "a100:2"),
+    ("gpu = 1.5", "gpu 1.5 is not a number of GPUs", "a100:2"),
     ("model = 4090", "line 5: model must be a string", "in quotes"),
-    ('memory = "much"', "line 5: memory", ""),
+    ('vram = "much"', "line 5: vram", ""),
     ('time = "soon"', "line 5: time", ""),
     ("max-price = -1", "line 5: max-price", ""),
     ("label = [1]", "line 5: label must be a string", "in quotes"),
@@ -105,10 +107,10 @@ def test_a_mistake_is_named_by_file_line_and_key(
 
 
 def test_the_scripts_word_goes_before_the_projects(project: Path) -> None:
-    write(project, "gpu = 1", 'memory = "8GB"', 'env = { A = "p", B = "p" }')
+    write(project, "gpu = 1", 'vram = "8GB"', 'env = { A = "p", B = "p" }')
     found = said(project, "gpu = 2", 'env = { B = "s" }')
     assert found["gpu"] == (2, "job.py, line 5")
-    assert found["memory"] == ("8GB", "pyproject.toml, line 6")
+    assert found["vram"] == ("8GB", "pyproject.toml, line 6")
     assert found["env"][0] == ["A=p", "B=p", "B=s"]
 
 

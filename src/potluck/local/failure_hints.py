@@ -74,8 +74,8 @@ CAUSES: Final = (
         is_of_local_file=True,
     ),
     FailureCause(
-        "Its devices have too little memory for it: request more with --memory, such as 24GB.",
-        'Its devices have too little memory for it: request more, such as memory="24GB".',
+        "Its devices have too little memory for it: request more with --vram, such as 24GB.",
+        'Its devices have too little memory for it: request more, such as vram="24GB".',
         pattern=r"CUDA out of memory|CUDA error: out of memory|HIP out of memory",
     ),
     FailureCause(

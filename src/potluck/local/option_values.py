@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from potluck.model.bounded_types import MOST_DEVICES
 from potluck.model.error import InvalidInput
 from potluck.model.terms import WALLET_PATTERN
 from potluck.model.units import (
@@ -81,6 +82,40 @@ def whole_number(low: int, high: int) -> ValueKind:
         return value
 
     return ValueKind(int, spell, least=low, most=high)
+
+
+class GpuChoice(Struct, frozen=True):
+    """How many GPUs, and of which model if it matters; 0: any device."""
+
+    count: int = 0
+    model: str | None = None
+
+
+def _gpus(value: Any, name: str) -> str | int:
+    """In Python and TOML also a number, or true for one GPU."""
+    if isinstance(value, int):
+        return int(value)
+    if not isinstance(value, str):
+        raise _not_gpus(value, name)
+    return value
+
+
+def _parse_gpus(text: str | int, name: str) -> GpuChoice:
+    """A number, a model, or both: 2, a100, a100:2. Four digits are a model, such as 4090."""
+    written = str(text).strip()
+    if ":" not in written and not re.fullmatch("-?[0-9]{0,3}", written):
+        return GpuChoice(1, written)
+    found = re.fullmatch(r"(?:(.*\S)\s*:)?\s*([0-9]{1,3})", written)
+    if found is None or not (1 if found[1] else 0) <= int(found[2]) <= MOST_DEVICES:
+        raise _not_gpus(text, name)
+    return GpuChoice(int(found[2]), found[1])
+
+
+def _not_gpus(value: Any, name: str) -> InvalidInput:
+    return InvalidInput(
+        f"{name} {value!r} is not a number of GPUs up to {MOST_DEVICES}, a model, or MODEL:NUMBER.",
+        'Write it like 2, a100, a100:2 or "rtx 40*".',
+    )
 
 
 def _share(value: Any, name: str) -> float:
@@ -207,6 +242,7 @@ def _parse_patterns(words: list[str], _name: str) -> tuple[str, ...]:
 FLAG = ValueKind(bool, _flag)
 TEXT = ValueKind(str, _text)
 TEXTS = ValueKind(str, _texts, lambda words, _name: tuple(words), is_list=True)
+GPUS = ValueKind(str, _gpus, _parse_gpus, "GPUS")
 PATTERNS = ValueKind(str, _texts, _parse_patterns, "GLOB", is_list=True)
 SHARE = ValueKind(float, _share, metavar="SHARE", least=0, most=1)
 SIZE = _measure(parse_bytes, "SIZE", show_bytes)

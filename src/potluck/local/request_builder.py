@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from potluck.local.option_values import ME
+from potluck.local.option_values import ME, GpuChoice
 from potluck.local.task_options import OPTIONS, PAGE
 from potluck.model.decode_errors import plain_message
 from potluck.model.device import DeviceKind
@@ -43,8 +43,7 @@ def build_request(spec: TaskSpec, values: Mapping[str, Any], name_of: NameOf) ->
         if field and part in parts:
             parts[part][field] = value
     needs = parts["requirements"]
-    kind, count = device_needs(values.get("gpu", 0), values.get("device-kind"), name_of)
-    needs |= {"device_kind": kind, "device_count": count}
+    needs |= _device_needs(values, name_of)
     needs["owners"] = tuple(wallet for wallet in values.get("owner", ()) if wallet != ME)
     request = TaskRequest(
         spec, requirements=Requirements(**needs), limits=Limits(**parts["limits"]), **parts[""]
@@ -56,18 +55,27 @@ def is_for_own_nodes(values: Mapping[str, Any]) -> bool:
     return ME in values.get("owner", ())
 
 
-def device_needs(
-    gpus: int, kind: DeviceKind | None, name_of: NameOf
-) -> tuple[DeviceKind | None, int]:
-    """The kind and number of devices: 0 GPUs means one device of any kind."""
-    if gpus == 0:
-        return kind, 1
+def _device_needs(values: Mapping[str, Any], name_of: NameOf) -> dict[str, Any]:
+    """The kind, number and model of the devices: 0 GPUs means one device of any kind."""
+    gpus, kind = values.get("gpu", GpuChoice()), values.get("device-kind")
+    model = values.get("model")
+    if gpus.count == 0:
+        return {"device_kind": kind, "device_count": 1, "device_model": model}
     if kind is DeviceKind.CPU:
         raise InvalidInput(
-            f"{name_of('gpu')} {gpus} and {name_of('device-kind')} cpu contradict each other.",
+            f"{name_of('gpu')} and {name_of('device-kind')} cpu contradict each other.",
             "Leave one of them out.",
         )
-    return DeviceKind.GPU, gpus
+    if gpus.model and model:
+        raise InvalidInput(
+            f"{name_of('gpu')} {gpus.model!r} and {name_of('model')} {model!r} both name a model.",
+            "Leave one of them out.",
+        )
+    return {
+        "device_kind": DeviceKind.GPU,
+        "device_count": gpus.count,
+        "device_model": gpus.model or model,
+    }
 
 
 def check_request(request: TaskRequest, name_of: NameOf) -> TaskRequest:

@@ -119,13 +119,14 @@ _PANELS: Final[dict[str, list[TaskOption]]] = {
              help="Download the files in the task's $POTLUCK_OUTPUT to this directory."),
     ],
     "What it needs": [
-        _Row("gpu", kinds.whole_number(0, 64), "requirements.device_count", _ALL, 0,
+        _Row("gpu", kinds.GPUS, "requirements.device_count", _ALL, "0",
              synonyms=("gpus",),
-             help="Number of GPUs; 0: any device."),
+             help='GPUs by number, model or both: 2, a100, a100:2, "rtx 40*"; 0: any device.'),
         _Row("device-kind", kinds.choice(DeviceKind), "requirements.device_kind", _ALL,
              help="Only this kind of device."),
-        _Row("memory", kinds.SIZE, "requirements.device_memory_bytes", _ALL, "0",
-             synonyms=("vram",), help="Memory of each device, such as 8GB."),
+        _Row("vram", kinds.SIZE, "requirements.device_memory_bytes", _ALL, "0",
+             aliases=("memory",),
+             help="Memory of each device, such as 8GB; that of the machine is --ram."),
         _Row("fraction", kinds.FRACTION, "requirements.device_milli", _ALL,
              help="A part of one GPU: 0.25 or 250m; for a processor use --cores."),
         _Row("share", kinds.FLAG, "requirements.shares_device",
@@ -133,7 +134,7 @@ _PANELS: Final[dict[str, list[TaskOption]]] = {
         _Row("vendor", kinds.TEXT, "requirements.device_vendor", _ALL, metavar="NAME",
              help="Device vendor, such as NVIDIA."),
         _Row("model", kinds.TEXT, "requirements.device_model", _ALL, metavar="PATTERN",
-             help='Device model, such as "RTX 40*|A100".'),
+             help='Device model, such as "RTX 40*|A100"; --gpu takes it too.'),
         _Row("capability", kinds.CAPABILITY, "requirements.compute_capability", _ALL,
              help="At least this CUDA compute capability."),
         _Row("label", kinds.LABELS, "requirements.labels", aliases=("labels",),
@@ -223,7 +224,7 @@ class TaskKeywords(TypedDict, total=False):
     secrets_to_strangers: bool
     gpu: bool | int | str
     device_kind: str
-    memory: int | str
+    vram: int | str
     fraction: float | str
     share: bool
     vendor: str

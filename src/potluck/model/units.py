@@ -1,7 +1,7 @@
 """Sizes, times and credits in human-readable form.
 
 GB is 10^9 bytes and GiB is 2^30, as in the standards. So a card sold as 24 GB, which reports a
-little less than 24 GiB, meets `--memory 24GB`.
+little less than 24 GiB, meets `--vram 24GB`.
 """
 
 import re

@@ -23,7 +23,7 @@ print(1)
 PROJECT = """\
 [tool.potluck]
 gpu = 1
-memory = "24GB"
+vram = "24GB"
 model = "RTX 40*"
 max-price = 0.5
 label = ["region=eu"]
@@ -93,14 +93,14 @@ def test_a_dry_run_says_where_each_value_comes_from(
     user: CommandLine, server: FakeServer, directory: Path
 ) -> None:
     server.plays("/v1/tasks/estimate", says(Estimate(Outlook.NOW, "It would start now.")))
-    shown = user.run("run", "--dry-run", "--memory", "8GB", "job.py").stdout.decode()
+    shown = user.run("run", "--dry-run", "--vram", "8GB", "job.py").stdout.decode()
     said = shown.partition("Options from elsewhere:\n")[2].splitlines()
     assert said[:3] == [
         "  gpu = 2 (job.py, line 4)",
         "  env = MODE=project, SEED=1, MODE=script (pyproject.toml, line 7, and job.py, line 5)",
         "  model = RTX 40* (pyproject.toml, line 4)",
     ]
-    assert not any(line.startswith("  memory") for line in said)
+    assert not any(line.startswith("  vram") for line in said)
     (told,) = user.run("run", "--dry-run", "--json", "job.py").lines()
     assert told["defaults"][0] == {"key": "gpu", "value": 2, "where": "job.py, line 4"}
 

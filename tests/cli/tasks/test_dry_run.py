@@ -64,7 +64,7 @@ def test_nothing_but_the_question_is_sent(
     (tmp_path / "data.csv").write_text("12345")
     (tmp_path / "src").mkdir()
     server.plays("/v1/tasks/estimate", says(FREE))
-    needs_said = "--gpu 2 --memory 24GB --max-price 0.5 --secret UNSET_HERE --env A=1"
+    needs_said = "--gpu 2 --vram 24GB --max-price 0.5 --secret UNSET_HERE --env A=1"
     along: list[str | Path] = ["--file", tmp_path / "data.csv", "--folder", tmp_path / "src"]
     shown = user.run("run", "--dry-run", *needs_said.split(), "--model", "RTX 40*", *along, script)
     assert shown.status == 0, shown.stderr

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from potluck.cli.request.options import option_name
-from potluck.local.option_values import parse_environment
-from potluck.local.request_builder import check_request, device_needs
+from potluck.local.option_values import GpuChoice, parse_environment
+from potluck.local.request_builder import build_request, check_request
 from potluck.model.device import DeviceKind
 from potluck.model.error import InvalidInput
 from potluck.model.task import Limits, Requirements, TaskRequest
@@ -25,7 +25,7 @@ def test_a_good_request_passes_unchanged() -> None:
     [
         ({"requirements": Requirements(memory_bytes=1)}, "--ram"),
         ({"requirements": Requirements(disk_bytes=1)}, "--disk"),
-        ({"requirements": Requirements(device_memory_bytes=2**70)}, "--memory"),
+        ({"requirements": Requirements(device_memory_bytes=2**70)}, "--vram"),
         ({"requirements": Requirements(device_model="")}, "--model"),
         ({"limits": Limits(run_seconds=1e9)}, "--time"),
         ({"name": "two\nlines"}, "--name"),
@@ -67,9 +67,13 @@ def test_what_is_no_variable(pair: str) -> None:
     ],
 )
 def test_devices(gpus: int, kind: DeviceKind | None, needs: tuple[DeviceKind | None, int]) -> None:
-    assert device_needs(gpus, kind, option_name) == needs
+    wanted = build_request(
+        GOOD.spec, {"gpu": GpuChoice(gpus), "device-kind": kind}, option_name
+    ).requirements
+    assert (wanted.device_kind, wanted.device_count) == needs
 
 
 def test_gpus_on_a_cpu_contradict() -> None:
+    values = {"gpu": GpuChoice(1), "device-kind": DeviceKind.CPU}
     with pytest.raises(InvalidInput, match="contradict"):
-        device_needs(1, DeviceKind.CPU, option_name)
+        build_request(GOOD.spec, values, option_name)

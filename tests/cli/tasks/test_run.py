@@ -197,7 +197,7 @@ def test_the_request_says_what_was_asked_for(
     user: CommandLine, server: FakeServer, script: Path
 ) -> None:
     server.plays("/v1/tasks", says(a_task(), 201))
-    options = "--gpu 2 --memory 8GB --model RTX* --max-price 1.5 --cores 3 --ram 2GB"
+    options = "--gpu 2 --vram 8GB --model RTX* --max-price 1.5 --cores 3 --ram 2GB"
     more = "--disk 512MB --time 1h --priority 5 --attempts 2 --env A=1 --env B=2 --name n --detach"
     for_it = ["--json", "-x", "--", "--gpu", "9"]
     shown = user.run("run", *options.split(), *more.split(), script, *for_it)

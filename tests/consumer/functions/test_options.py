@@ -14,9 +14,18 @@ WALLET = "0x" + "ab" * 20
 
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"gpus": 1}, "There is no option 'gpus'."),
-    ({"memory": "much"}, "memory 'much' is not a size."),
+    ({"vram": "much"}, "vram 'much' is not a size."),
     ({"ram": 1}, "ram must be at least 16 MiB."),
-    ({"gpu": -1}, "gpu must be a whole number from 0 to 64."),
+    ({"gpu": -1}, "gpu -1 is not a number of GPUs up to 64, a model, or MODEL:NUMBER."),
+    ({"gpu": 65}, "gpu 65 is not a number of GPUs up to 64"),
+    ({"gpu": "a100:0"}, "gpu 'a100:0' is not a number of GPUs up to 64"),
+    ({"gpu": "a100:65"}, "gpu 'a100:65' is not a number of GPUs up to 64"),
+    ({"gpu": "a100:many"}, "gpu 'a100:many' is not a number of GPUs up to 64"),
+    ({"gpu": ":2"}, "gpu ':2' is not a number of GPUs up to 64"),
+    ({"gpu": ""}, "gpu '' is not a number of GPUs up to 64"),
+    ({"gpu": 1.5}, "gpu 1.5 is not a number of GPUs up to 64"),
+    ({"gpu": "a100", "model": "h100"}, "gpu 'a100' and model 'h100' both name a model."),
+    ({"gpu": "a100", "device_kind": "cpu"}, "gpu and device_kind cpu contradict each other."),
     ({"time": "soon"}, "time 'soon' is not a duration."),
     ({"dependencies": 1}, "dependencies must be a string."),
     ({"attempts": 0}, "attempts must be a whole number from 1 to 100."),
@@ -48,9 +57,9 @@ def test_a_mistake_is_told_where_it_is_made(wishes: dict[str, Any], sentence: st
 def test_words_become_what_the_server_understands() -> None:
     options = parse_options(
         {
-            "gpu": "RTX 40*",  # an earlier way to name a model
+            "gpu": "RTX 40*",
             "ram": "2GiB",
-            "memory": "24GB",
+            "vram": "24GB",
             "time": "1m",
             "attempts": 3,
             "max_price": "0.5",
@@ -61,8 +70,27 @@ def test_words_become_what_the_server_understands() -> None:
     assert (wanted.memory_bytes, wanted.device_memory_bytes) == (2 * 2**30, 24 * 10**9)
     assert wanted.max_price_micro_per_hour == 500_000
     assert (options.request.limits.run_seconds, options.request.max_attempts) == (60.0, 3)
-    assert parse_options({"gpu": True}).request.requirements.device_count == 1
-    assert parse_options({"gpu": 4}).request.requirements.device_count == 4
+
+
+@pytest.mark.parametrize(
+    ("gpu", "kind", "count", "model"),
+    [
+        (False, None, 1, None),
+        (0, None, 1, None),
+        (True, "gpu", 1, None),
+        (4, "gpu", 4, None),
+        ("4", "gpu", 4, None),
+        ("a100", "gpu", 1, "a100"),
+        ("a100:2", "gpu", 2, "a100"),
+        ("rtx 40*: 8", "gpu", 8, "rtx 40*"),
+        ("A100|H100:2", "gpu", 2, "A100|H100"),
+        (4090, "gpu", 1, "4090"),
+        ("3090:2", "gpu", 2, "3090"),
+    ],
+)
+def test_gpus_by_number_model_or_both(gpu: Any, kind: Any, count: int, model: Any) -> None:
+    wanted = parse_options({"gpu": gpu}).request.requirements
+    assert (wanted.device_kind, wanted.device_count, wanted.device_model) == (kind, count, model)
 
 
 def test_secrets_come_from_the_environment_when_they_are_sent(

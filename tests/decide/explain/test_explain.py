@@ -117,6 +117,15 @@ def test_what_would_have_to_change(wanted: dict, nodes: list, sentence: str) -> 
     assert suggest_changes(task("t1", **wanted), [(each, 1) for each in full]) == [sentence]
 
 
+def test_a_model_that_was_mistyped() -> None:
+    nodes = [node("n1", gpu(model="NVIDIA GeForce RTX 4090")), node("n2", gpu(model="Radeon"))]
+    suggestions = suggest_changes(task("t1", device_model="rtx 4009"), [(n, 1) for n in nodes])
+    assert suggestions == [
+        "No device on offer matches the model rtx 4009; similar: NVIDIA GeForce RTX 4090.",
+        "2 nodes would take it if it did not require the model rtx 4009.",
+    ]
+
+
 def test_a_figure_is_the_nearest_that_brings_some_nodes() -> None:
     prices = [0.2, 0.3, 0.3, 0.9]
     kinds = [

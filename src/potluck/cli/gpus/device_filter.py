@@ -31,8 +31,11 @@ class DeviceFilterOptions:
 
     panel: ClassVar = "Filters"
 
-    memory: Annotated[
-        str | None, typer.Option(metavar="SIZE", help="At least this much memory, such as 24GB.")
+    vram: Annotated[
+        str | None,
+        typer.Option(
+            "--vram", "--memory", metavar="SIZE", help="At least this much memory, such as 24GB."
+        ),
     ] = None
     model: Annotated[str | None, option_info("model")] = None
     max_price: Annotated[
@@ -49,12 +52,12 @@ class DeviceFilterOptions:
     kind: Annotated[Kind, typer.Option(help="Kind of device.")] = Kind.GPU
 
     def query(self) -> dict[str, Any]:
-        price, memory = self.max_price, self.memory
+        price, vram = self.max_price, self.vram
         return {
             "kind": None if self.kind is Kind.ANY else DeviceKind(self.kind),
             "model": self.model,
             "free_milli": self._free_milli(),
-            "memory_bytes": parse_bytes(memory, "--memory") if memory else None,
+            "memory_bytes": parse_bytes(vram, "--vram") if vram else None,
             "max_price_micro_per_hour": parse_credits(price, "--max-price") if price else None,
             "vendor": self.vendor,
             "labels": parse_labels(self.label or []),

@@ -30,6 +30,7 @@ class _EarlierKeywords(TypedDict, total=False):
     environment: Mapping[str, str]
     files: Mapping[str, str | Path]
     labels: Sequence[str]
+    memory: int | str
     owners: Sequence[str]
     retries: int  # attempts without the first
     secrets: Secrets
@@ -71,9 +72,6 @@ def rename_aliases(wishes: FunctionOptions) -> FunctionOptions:
             name = find_option(keyword, OptionSource.PYTHON).keyword
         if name != keyword:
             warnings.warn(alias_hint(keyword, name), DeprecationWarning, stacklevel=3)
-        if name == "gpu" and isinstance(value, str):
-            hint = f"Use model={value!r} for a model; gpu={value!r} still works."
-            warnings.warn(hint, DeprecationWarning, stacklevel=3)
         options[name] = value
     return cast(FunctionOptions, options)
 
@@ -131,12 +129,7 @@ def _keyword(name: str) -> str:
 
 
 def _values(wishes: dict[str, Any]) -> dict[str, Any]:
-    """The parsed values by option name. `gpu` may also be a bool or the name of a model."""
-    gpu = wishes.get("gpu")
-    if isinstance(gpu, str):
-        wishes |= {"gpu": 1, "model": gpu}
-    elif isinstance(gpu, bool):
-        wishes["gpu"] = int(gpu)
+    """The parsed values by option name."""
     values = {}
     for keyword, value in wishes.items():
         option = find_option(keyword, OptionSource.PYTHON)

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from potluck.decide.explain.relaxations import FIELD_OF, MEASURE_OF, MEASURES, PLAIN, relax
+from potluck.decide.explain.similar_models import similar_models
 from potluck.decide.pool.feasibility import Refusal, suitable
 from potluck.decide.types import FreeNode, WaitingTask
 
@@ -30,9 +31,20 @@ def suggest_changes(task: WaitingTask, kinds: Kinds) -> list[str]:
     about = "About " if stride > 1 else ""
     more = "more " if len(rest) < len(some) else ""
     return [
-        f"{about}{_nodes(stride * count, more)} would take it {condition}."
-        for count, condition in found
+        *_other_models(task, some),
+        *(
+            f"{about}{_nodes(stride * count, more)} would take it {condition}."
+            for count, condition in found
+        ),
     ]
+
+
+def _other_models(task: WaitingTask, kinds: Kinds) -> Iterator[str]:
+    """What the requested model may have been meant to be, if nothing on offer matches it."""
+    model = task.requirements.device_model
+    names = None if model is None else similar_models(model, (node for node, _ in kinds))
+    if names:
+        yield f"No device on offer matches the model {model}; similar: {', '.join(names)}."
 
 
 def _without(task: WaitingTask, rest: Kinds) -> Iterator[tuple[int, str]]:
