@@ -28,6 +28,7 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "env": ({"SEED": "1"}, {"SEED": "1"}),
     "attempts": (3, 3),
     "name": ("mine", "mine"),
+    "python": (">=3.11", ">=3.11"),
     "folder": ("data", True),
     "file": (["data/a.csv:b.csv"], ["b.csv"]),
     "keep": (["./ckpt/", "*.pt"], ("ckpt", "*.pt")),

@@ -67,7 +67,17 @@ def test_the_options_of_a_task_are_pinned() -> None:
             "model",
             "name",
         ),
-        *("owner", "owners", "priority", "progress", "ram", "retries", "sandbox", "secret"),
+        *(
+            "owner",
+            "owners",
+            "priority",
+            "progress",
+            "ram",
+            "requirements",
+            "retries",
+            "sandbox",
+            "secret",
+        ),
         *(
             "secrets",
             "secrets_to_strangers",

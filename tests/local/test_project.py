@@ -121,6 +121,8 @@ def test_a_script_may_lower_the_price_and_not_raise_it(project: Path) -> None:
 
 
 NOT_FOR_SCRIPTS = {
+    "dependencies": '["numpy"]',
+    "requirements": '"requirements.txt"',
     "owner": '["0x1"]',
     "folder": '"."',
     "file": '["job.py"]',

@@ -98,6 +98,14 @@ _PANELS: Final[dict[str, list[TaskOption]]] = {
         _Row("parameter", kinds.TEXTS, "", _COMMAND, metavar="NAME=VALUE",
              help="A parameter of the template; repeatable."),
     ],
+    "Dependencies": [
+        _Row("dependencies", kinds.TEXTS, "spec.dependencies", _TYPED | _PROJECT, metavar="PACKAGE",
+             help="A package to install before it runs, such as 'numpy>=2'; repeatable."),
+        _Row("requirements", kinds.FILE, "", _TYPED | _PROJECT,
+             help="Install what a requirements.txt, pylock.toml, uv.lock or pyproject.toml names."),
+        _Row("python", kinds.TEXT, "requirements.python", _ALL & ~_PYTHON, metavar="VERSION",
+             help="Version of the node's Python: 3.12, or '>=3.11,<3.14'."),
+    ],
     "Files and secrets": [
         _Row("folder", kinds.DIRECTORY, "spec.folder", _TYPED | _PROJECT,
              help="A folder to send, without the files in its .gitignore; the task runs in it."),
@@ -183,8 +191,6 @@ _PANELS: Final[dict[str, list[TaskOption]]] = {
              help="Higher goes first."),
     ],
     "Functions": [
-        _Row("dependencies", kinds.TEXTS, "spec.dependencies", _PYTHON,
-             help="Packages to install before it runs."),
         _Row("allow-pickle", kinds.FLAG, "", _PYTHON,
              help="Results of any type; loading a pickle can run any code of the node."),
         _Row("from-wallets", kinds.WALLETS, "", _PYTHON,
@@ -215,6 +221,8 @@ class TaskKeywords(TypedDict, total=False):
     name: str
     env: Mapping[str, str] | Sequence[str]
     attempts: int
+    dependencies: Sequence[str]
+    requirements: str | Path
     folder: str | Path
     file: Mapping[str, str | Path] | Sequence[str | Path]  # the task's name for it: where it is
     keep: Sequence[str]
@@ -246,7 +254,6 @@ class TaskKeywords(TypedDict, total=False):
     deadline: float | str
     expected: float | str
     priority: int
-    dependencies: Sequence[str]
     allow_pickle: bool
     from_wallets: Sequence[str]
     progress: bool

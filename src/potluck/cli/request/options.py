@@ -20,6 +20,7 @@ from potluck.cli.request.inputs import (
     stub_secrets,
     upload_inputs,
 )
+from potluck.cli.request.packages import add_packages
 from potluck.cli.request.task_kind import STDIN, KindOptions, build_spec
 from potluck.cli.tasks.resolve_task import resolve_task_id
 from potluck.cli.terminal.screen import Screen, Tone
@@ -53,7 +54,7 @@ _TYPER: dict[str, dict[str, Any]] = {
     "after": {"autocompletion": complete_task_ids},
     "folder": {"parser": parse_directory},
 }
-_SHORT = {"parameter": "-p", "stdin": "-i"}
+_OTHER_NAMES = {"parameter": "-p", "stdin": "-i", "dependencies": "--with"}
 
 
 def option_info(name: str, panel: str | None = None) -> Any:
@@ -61,7 +62,7 @@ def option_info(name: str, panel: str | None = None) -> Any:
     row = OPTIONS[name]
     kind = row.kind
     return typer.Option(
-        *filter(None, (f"--{name}", _SHORT.get(name))),
+        *filter(None, (f"--{name}", _OTHER_NAMES.get(name))),
         help=row.help,
         metavar=row.metavar or kind.metavar,
         min=kind.least,
@@ -161,6 +162,7 @@ def draft_task(
     )
     _check_stdin(words, kind, values, screen)
     spec, folder = build_spec(words.all, kind, values.get("env", {}), values.get("folder"))
+    spec = add_packages(spec, values, screen.err)
     inputs = check_inputs(folder, values.get("file", ()))
     secrets = list(values.pop("secret", ()))
     values["secret"] = stub_secrets(secrets) if is_dry_run else read_secrets(secrets, screen.err)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from potluck.consumer.client import Potluck
 from potluck.consumer.files.files import MOST_VALUE_BYTES
+from potluck.local.packages.dependency_files import read_dependency_file
 from potluck.local.request_builder import build_request, is_for_own_nodes
 from potluck.local.task_options import OPTIONS, OptionSource, TaskKeywords, alias_hint, find_option
 from potluck.model.blob import BlobRef, NamedFile, Value
@@ -83,7 +84,7 @@ def parse_options(wishes: FunctionOptions) -> Options:
     values["secret"] = secrets if isinstance(secrets, dict) else dict.fromkeys(secrets, "")
     spec = replace(
         _SPEC,
-        dependencies=values.get("dependencies", ()),
+        dependencies=_dependencies(values),
         environment=values.get("env", {}),
         files=tuple(NamedFile(path, _NO_FILE) for path in files),
         pickles_results=values.get("allow-pickle", False),
@@ -109,6 +110,12 @@ def parse_options(wishes: FunctionOptions) -> Options:
             "Add allow_pickle=True, or remove it; owner= selects the nodes that may run it.",
         )
     return options
+
+
+def _dependencies(values: dict[str, Any]) -> tuple[str, ...]:
+    file = values.get("requirements")
+    named = () if file is None else read_dependency_file(file).dependencies
+    return (*values.get("dependencies", ()), *named)
 
 
 def resolve_secrets(options: Options) -> dict[str, str]:
