@@ -53,8 +53,9 @@ class FailureCause(Struct, frozen=True):
 # The first that fits counts.
 CAUSES: Final = (
     FailureCause(
-        'Declare it at the top of the script: `# /// script`, `# dependencies = ["{0}"]`, `# ///`'
-        " (the package may have another name); your own modules go with --folder.",
+        'Run it with --with {0}, or declare it in the script: `# /// script`, `# dependencies ='
+        ' ["{0}"]`, `# ///` (the package may have another name); your own modules go with'
+        " --folder.",
         'Add its package to dependencies=["{0}"] (it may have another name), or send your own'
         " module with folder=….",
         pattern=_MODULE,
