@@ -51,6 +51,7 @@ from potluck.server.services import Services
 from potluck.server.settings import ServerSettings
 from potluck.server.start_wait import StartWait, StoppedWaiting
 from potluck.server.stored_data import blobs_of, in_use
+from potluck.server.support.last_start import record_start
 from potluck.store.database import Database
 from potluck.store.new_ids import clock_source, use_id_source
 from potluck.store.schema import check_address, migrate
@@ -114,6 +115,7 @@ async def serve(
             services.metrics.watch_certificate(tls.ends_at)
         fingerprint = None if tls is None else tls.fingerprint
         package = None if services.wheel is None else services.wheel.package
+        record_start(settings, port)
         ready(RunningServer(services.origins[0], fingerprint, admin_invite, package))
         log.info("ready", host=host, port=port, instance=services.instance)
         await wait_for_first(http.task, stop)

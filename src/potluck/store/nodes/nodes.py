@@ -135,6 +135,11 @@ async def mark_silent(connection: Connection, seconds: float) -> list[SilentNode
     return [SilentNode(row["id"], row["account_id"]) for row in rows]
 
 
+async def mark_all_silent(connection: Connection) -> None:
+    """For a restored database: each node is online again after its first request."""
+    await connection.execute(*_sql.silence_all())
+
+
 async def lock_own(
     connection: Connection, node_id: NodeId, account_id: AccountId, *, also_left: bool
 ) -> str:
