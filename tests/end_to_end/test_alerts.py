@@ -4,6 +4,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -30,7 +31,9 @@ def test_a_fault_is_told_once_and_its_end_too(pool: WatchedPool, name: str) -> N
     assert len(pool.receiver.about(name)) == len(pool.receiver.about(name, kind="success")) == 1
     assert fired.message.title.startswith("Potluck: ")
     assert fired.resolved.title.startswith("Potluck: Resolved: ")
-    assert f"docs/alerts.md#{name.lower()}" in fired.message.body
+    page, _, anchor = fired.message.body.rpartition(": ")[2].partition("#")
+    with urlopen(page) as response:
+        assert f'<h2 id="{anchor}">{name}</h2>' in response.read().decode()
     alerts = [each for each in pool.client.get("/v1/alerts")["alerts"] if each["name"] == name]
     assert {alert["state"] for alert in alerts} == {"resolved"}
 

@@ -23,6 +23,7 @@ class Route(NamedTuple):
 HEALTHZ = Route("GET", "/healthz")
 READYZ = Route("GET", "/readyz")
 METRICS = Route("GET", "/metrics")
+RUNBOOK = Route("GET", "/runbook")
 PACKAGE = Route("GET", "/v1/package")
 PACKAGE_FILE = Route("GET", "/v1/package/{file}")
 

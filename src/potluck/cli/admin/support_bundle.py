@@ -6,11 +6,7 @@ from typing import Annotated
 
 import typer
 
-from potluck.cli.admin.local_server import (
-    LocalServerOptions,
-    read_local_settings,
-    run_locally,
-)
+from potluck.cli.admin.local_server import LocalServerOptions, read_local_settings, run_locally
 from potluck.cli.options import JsonOption, expand_option_groups
 from potluck.cli.terminal.screen import Screen
 from potluck.local.data_directory import data_dir_of

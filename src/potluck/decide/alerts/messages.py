@@ -31,6 +31,7 @@ class MessageRules(Struct, frozen=True):
     group: timedelta
     repeat: timedelta
     is_quiet: bool  # in quiet hours only critical alerts are told
+    runbook_url: str  # of the page with a section for each alert
 
 
 class AlertMessage(Struct, frozen=True):
@@ -68,9 +69,9 @@ def is_silenced(alert: Alert, silences: Iterable[Silence], now: datetime) -> boo
     )
 
 
-def compose_one(alert: Alert, kind: MessageKind) -> AlertMessage:
+def compose_one(alert: Alert, kind: MessageKind, runbook_url: str) -> AlertMessage:
     """About one alert, immediately."""
-    return _message(kind, [alert])
+    return _message(kind, [alert], runbook_url)
 
 
 def _firing(alerts: list[Alert], rules: MessageRules, now: datetime) -> list[AlertMessage]:
@@ -80,8 +81,8 @@ def _firing(alerts: list[Alert], rules: MessageRules, now: datetime) -> list[Ale
     due = any(alert.fired_at is not None and alert.fired_at <= now - rules.group for alert in new)
     told = [alert for alert in firing if alert.told_at is not None]
     is_over = any(each.told_at is not None and each.told_at <= now - rules.repeat for each in told)
-    messages = [_message(MessageKind.FIRING, new)] if due else []
-    return messages + ([_message(MessageKind.REPEATED, told)] if is_over else [])
+    messages = [_message(MessageKind.FIRING, new, rules.runbook_url)] if due else []
+    return messages + ([_message(MessageKind.REPEATED, told, rules.runbook_url)] if is_over else [])
 
 
 def _resolved(alerts: list[Alert], rules: MessageRules, now: datetime) -> list[AlertMessage]:
@@ -92,7 +93,7 @@ def _resolved(alerts: list[Alert], rules: MessageRules, now: datetime) -> list[A
         if alert.state is AlertState.RESOLVED and alert.told_at and not alert.resolve_told_at
     ]
     due = any(each.resolved_at and each.resolved_at <= now - rules.group for each in resolved)
-    return [_message(MessageKind.RESOLVED, resolved)] if due else []
+    return [_message(MessageKind.RESOLVED, resolved, rules.runbook_url)] if due else []
 
 
 _PREFIXES = {
@@ -102,7 +103,7 @@ _PREFIXES = {
 }
 
 
-def _message(kind: MessageKind, alerts: list[Alert]) -> AlertMessage:
+def _message(kind: MessageKind, alerts: list[Alert], runbook_url: str) -> AlertMessage:
     name = alerts[0].name
     facts = ALERTS[name]
     what = facts.one if len(alerts) == 1 else f"{len(alerts)} {facts.several}"
@@ -110,5 +111,6 @@ def _message(kind: MessageKind, alerts: list[Alert]) -> AlertMessage:
     if len(alerts) > _MOST_LINES:
         lines.append(f"- and {len(alerts) - _MOST_LINES} more")
     heading = [] if kind is MessageKind.RESOLVED else [facts.meaning]
-    body = "\n".join([*heading, *lines, f"{name} ({facts.severity}): {runbook_anchor(name)}"])
+    link = f"{name} ({facts.severity}): {runbook_url}#{runbook_anchor(name)}"
+    body = "\n".join([*heading, *lines, link])
     return AlertMessage(name, kind, f"Potluck: {_PREFIXES[kind]}{what}", body, tuple(alerts))

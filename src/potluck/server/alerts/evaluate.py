@@ -19,13 +19,13 @@ from potluck.model.ids import NodeId
 from potluck.server import topics
 from potluck.server.flow.notify.notify import record_events
 from potluck.server.services import Services
-from potluck.server.settings import ServerSettings
 from potluck.store.alerts import alert_messages, alerts
 from potluck.store.alerts.alert_messages import NewMessage
 from potluck.store.database import Connection
 from potluck.store.events.outbox import Event
 from potluck.store.scheduler import leader
 from potluck.store.scheduler.leader import Leadership
+from potluck.wire.routes import RUNBOOK
 
 log = structlog.get_logger()
 
@@ -66,7 +66,7 @@ async def _store_messages(
 ) -> list[AlertMessage]:
     """For each destination. Alerts count as told where there is none, too."""
     silences = alerts.as_silences(await alerts.list_silences(connection))
-    rules = message_rules(services.settings, now)
+    rules = message_rules(services, now)
     messages = compose_messages(await alerts.list_open(connection), silences, rules, now)
     for message in messages:
         is_resolved = message.kind is MessageKind.RESOLVED
@@ -79,12 +79,19 @@ async def _store_messages(
     return messages
 
 
-def message_rules(settings: ServerSettings, now: datetime) -> MessageRules:
+def message_rules(services: Services, now: datetime) -> MessageRules:
+    settings = services.settings
     return MessageRules(
         timedelta(seconds=settings.alert_group_seconds),
         timedelta(seconds=settings.alert_repeat_seconds),
         _is_quiet(settings.alert_quiet_hours, now),
+        runbook_url(services),
     )
+
+
+def runbook_url(services: Services) -> str:
+    """The page of this server; docs/alerts.md is the same."""
+    return services.origins[0] + RUNBOOK.path
 
 
 def _is_quiet(hours: str, now: datetime) -> bool:

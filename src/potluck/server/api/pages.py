@@ -11,7 +11,7 @@ from potluck.server.api.area import OPEN, Area
 from potluck.server.api.http.response import EncodedResponse
 from potluck.server.front_page import front_page as fill_front_page
 from potluck.server.services import Services
-from potluck.wire.routes import Route
+from potluck.wire.routes import RUNBOOK, Route
 
 _FOLDER: Final = Path(__file__).parents[1] / "pages"
 _KINDS: Final = {
@@ -42,6 +42,12 @@ async def device_page() -> Response[bytes]:
 async def docs_page() -> Response[bytes]:
     """The API documentation, with a form to try each operation."""
     return _answer("docs.html")
+
+
+@AREA.operation(RUNBOOK, OPEN, "Read what to do about an alert")
+async def runbook() -> Response[bytes]:
+    """What each alert means, what to look at and what to do."""
+    return _answer("runbook.html")
 
 
 @AREA.operation(Route("GET", "/pages/{file}"), OPEN, "Fetch a file of a page")

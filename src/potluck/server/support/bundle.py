@@ -103,7 +103,8 @@ class SupportBundle:
             "system": platform.platform(),
             "cores": os.cpu_count(),
             "packages": dict(sorted(packages.items())),
-            "server": self._last_start and {
+            "server": self._last_start
+            and {
                 "potluck": self._last_start.version,
                 "process_id": self._last_start.process_id,
                 "started_at": self._last_start.started_at,
