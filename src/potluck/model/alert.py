@@ -116,6 +116,10 @@ ALERTS: Final[dict[AlertName, AlertFacts]] = {
 }
 
 
+# Every server has the page.
+RUNBOOK_PATH: Final = "/runbook"
+
+
 def runbook_anchor(name: AlertName) -> str:
     """The section of the runbook about this alert; the Prometheus rules link to the same."""
     return name.lower()

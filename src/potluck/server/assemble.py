@@ -115,7 +115,7 @@ async def serve(
             services.metrics.watch_certificate(tls.ends_at)
         fingerprint = None if tls is None else tls.fingerprint
         package = None if services.wheel is None else services.wheel.package
-        record_start(settings, port)
+        record_start(settings, port, services.clock.now())
         ready(RunningServer(services.origins[0], fingerprint, admin_invite, package))
         log.info("ready", host=host, port=port, instance=services.instance)
         await wait_for_first(http.task, stop)

@@ -12,7 +12,7 @@ import structlog
 from potluck.decide.alerts.conditions import Condition
 from potluck.decide.alerts.messages import AlertMessage, MessageKind, MessageRules, compose_messages
 from potluck.decide.alerts.transitions import Alert, AlertStep, advance
-from potluck.model.alert import AlertName, AlertState
+from potluck.model.alert import RUNBOOK_PATH, AlertName, AlertState
 from potluck.model.event import EventKind
 from potluck.model.hours import is_open, parse_hours
 from potluck.model.ids import NodeId
@@ -25,7 +25,6 @@ from potluck.store.database import Connection
 from potluck.store.events.outbox import Event
 from potluck.store.scheduler import leader
 from potluck.store.scheduler.leader import Leadership
-from potluck.wire.routes import RUNBOOK
 
 log = structlog.get_logger()
 
@@ -91,7 +90,7 @@ def message_rules(services: Services, now: datetime) -> MessageRules:
 
 def runbook_url(services: Services) -> str:
     """The page of this server; docs/alerts.md is the same."""
-    return services.origins[0] + RUNBOOK.path
+    return services.origins[0] + RUNBOOK_PATH
 
 
 def _is_quiet(hours: str, now: datetime) -> bool:

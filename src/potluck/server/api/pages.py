@@ -6,12 +6,13 @@ from typing import Final
 
 from litestar import Response
 
+from potluck.model.alert import RUNBOOK_PATH
 from potluck.model.error import NotFound
 from potluck.server.api.area import OPEN, Area
 from potluck.server.api.http.response import EncodedResponse
 from potluck.server.front_page import front_page as fill_front_page
 from potluck.server.services import Services
-from potluck.wire.routes import RUNBOOK, Route
+from potluck.wire.routes import Route
 
 _FOLDER: Final = Path(__file__).parents[1] / "pages"
 _KINDS: Final = {
@@ -44,8 +45,8 @@ async def docs_page() -> Response[bytes]:
     return _answer("docs.html")
 
 
-@AREA.operation(RUNBOOK, OPEN, "Read what to do about an alert")
-async def runbook() -> Response[bytes]:
+@AREA.operation(Route("GET", RUNBOOK_PATH), OPEN, "Read what to do about an alert")
+async def runbook_page() -> Response[bytes]:
     """What each alert means, what to look at and what to do."""
     return _answer("runbook.html")
 

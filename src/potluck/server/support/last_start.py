@@ -5,7 +5,7 @@ secret: of a setting that may be one, only whether it is set. It stays when the 
 """
 
 import os
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,15 +32,11 @@ class LastStart(Struct, frozen=True):
     settings: dict[str, Any]
 
 
-def record_start(settings: ServerSettings, port: int) -> None:
+def record_start(settings: ServerSettings, port: int, now: datetime) -> None:
     """`port` is the one that it listens on. Called while the data directory is locked."""
     path = settings.data_directory / _FILE
     record = LastStart(
-        __version__,
-        os.getpid(),
-        datetime.now(UTC),
-        local_address(settings, port),
-        redact_settings(settings),
+        __version__, os.getpid(), now, local_address(settings, port), redact_settings(settings)
     )
     try:
         remove_drafts(path)

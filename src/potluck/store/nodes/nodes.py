@@ -186,6 +186,14 @@ async def uncordon(connection: Connection, node_id: NodeId) -> None:
         raise _unknown_node(node_id)
 
 
+async def lock(connection: Connection, node_id: NodeId) -> tuple[Owner, NodeState]:
+    """Locks a node of any account; returns its owner and its state."""
+    row = await connection.fetchrow(*_sql.lock(node_id=node_id))
+    if row is None:
+        raise _unknown_node(node_id)
+    return Owner(row["account_id"], row["node_key_id"]), NodeState(row["state"])
+
+
 async def _views(connection: Connection, rows: list[Any], viewer_id: AccountId) -> list[NodeView]:
     own = {row["id"] for row in rows if row["account_id"] == viewer_id}
     pending = await pending_requests.list_pending(connection, own) if own else {}

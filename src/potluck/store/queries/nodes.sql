@@ -116,6 +116,9 @@ WHERE id = :node_id AND state <> 'left' RETURNING id
 UPDATE nodes SET cordoned_at = NULL, cordoned_for = ''
 WHERE id = :node_id AND state <> 'left' RETURNING id
 
+-- name: lock
+SELECT account_id, node_key_id, state FROM nodes WHERE id = :node_id AND state <> 'left' FOR UPDATE
+
 -- name: lock_own
 SELECT id, name FROM nodes
 WHERE id = :node_id AND account_id = :account_id AND (:include_left OR state <> 'left') FOR UPDATE

@@ -317,8 +317,8 @@ def readiness(database: str, leader: str = OK) -> ServerReadiness:
 async def test_while_the_database_is_away_one_instance_tells_it(
     services: Services, pool: Pool, destination: AlertReceiver
 ) -> None:
-    """Nothing is asked of the database meanwhile; when it is back, its end is told. Backups that are
-    watched, and of which there is none, change nothing."""
+    """Nothing is asked of the database meanwhile; when it is back, its end is told. Watched backups
+    change nothing."""
     settings = replace(services.settings, alert_backup_seconds=60.0)
     services = replace(services, settings=settings)
     instances = [AlertWatchLoop(services, None) for _ in range(2)]
