@@ -48,9 +48,14 @@ async def schedule_once(services: Services, leadership: Leadership, memory: Lead
         plan_slice = partial(memory.known.scheduler.plan, memory.now, most, is_time_up)
         with metrics.plan_seconds.time():
             plan = await memory.planner(plan_slice)
-        applied = await _apply(services, leadership, memory, plan.assignments)
+        # Before they are applied: a quick node may have started one before this round ends.
+        metrics.work.expect_starts(plan.prompt)
+        applied: list[Assignment] = []
+        try:
+            applied = await _apply(services, leadership, memory, plan.assignments)
+        finally:
+            metrics.work.drop_expected(plan.prompt - {each.task_id for each in applied})
     metrics.count_decisions(len(applied), len(plan.assignments) - len(applied))
-    metrics.work.expect_starts(each.task_id for each in applied if each.task_id in plan.prompt)
     all_applied = len(applied) == len(plan.assignments)
     is_placed = plan.is_complete and all_applied
     return Round(tuple(applied), plan.waiting, plan.emptied, is_placed, plan.is_told)
