@@ -121,6 +121,10 @@ class Database:
         except TimeoutError:
             self._pool.terminate()
 
+    def terminate(self) -> None:
+        """Cuts all connections. Whatever waits for PostgreSQL, or asks it from now on, fails."""
+        self._pool.terminate()
+
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
         async with self._share(), self.kept_transaction() as connection:
