@@ -34,7 +34,7 @@ def lost(number: int, fired: float = 10, told: float | None = None) -> Alert:
         f"{node} is silent.",
         ago(fired + 300),
         ago(fired),
-        told_at=None if told is None else ago(told),
+        notified_at=None if told is None else ago(told),
         node_id=node,
         id=number,
     )
@@ -89,7 +89,7 @@ def test_the_end_is_told_if_the_beginning_was() -> None:
         "Potluck: Resolved: 2 nodes lost",
     )
     assert due(resolved(lost(1, fired=20))) == []
-    told = replace(resolved(lost(1, fired=99, told=80)), resolve_told_at=ago(1))
+    told = replace(resolved(lost(1, fired=99, told=80)), resolve_notified_at=ago(1))
     assert due(told) == []
 
 

@@ -77,20 +77,26 @@ def compose_one(alert: Alert, kind: MessageKind, runbook_url: str) -> AlertMessa
 def _firing(alerts: list[Alert], rules: MessageRules, now: datetime) -> list[AlertMessage]:
     """New ones wait for each other; whatever is due takes the others along."""
     firing = [alert for alert in alerts if alert.state is AlertState.FIRING]
-    new = [alert for alert in firing if alert.told_at is None]
-    due = any(alert.fired_at is not None and alert.fired_at <= now - rules.group for alert in new)
-    told = [alert for alert in firing if alert.told_at is not None]
-    is_over = any(each.told_at is not None and each.told_at <= now - rules.repeat for each in told)
-    messages = [_message(MessageKind.FIRING, new, rules.runbook_url)] if due else []
-    return messages + ([_message(MessageKind.REPEATED, told, rules.runbook_url)] if is_over else [])
+    new = [alert for alert in firing if alert.notified_at is None]
+    known = [alert for alert in firing if alert.notified_at is not None]
+    repeat_before = now - rules.repeat
+    is_due = any(alert.fired_at and alert.fired_at <= now - rules.group for alert in new)
+    is_due_again = any(alert.notified_at and alert.notified_at <= repeat_before for alert in known)
+    groups = {
+        MessageKind.FIRING: new if is_due else [],
+        MessageKind.REPEATED: known if is_due_again else [],
+    }
+    return [_message(kind, group, rules.runbook_url) for kind, group in groups.items() if group]
 
 
 def _resolved(alerts: list[Alert], rules: MessageRules, now: datetime) -> list[AlertMessage]:
-    """Of those that were told to fire."""
+    """Of those whose beginning was sent."""
     resolved = [
         alert
         for alert in alerts
-        if alert.state is AlertState.RESOLVED and alert.told_at and not alert.resolve_told_at
+        if alert.state is AlertState.RESOLVED
+        and alert.notified_at
+        and not alert.resolve_notified_at
     ]
     due = any(each.resolved_at and each.resolved_at <= now - rules.group for each in resolved)
     return [_message(MessageKind.RESOLVED, resolved, rules.runbook_url)] if due else []

@@ -74,7 +74,7 @@ async def _store_messages(
             for name in services.alert_destinations.names
         ]
         await alert_messages.add(connection, copies)
-        await alerts.mark_told(connection, message.alerts, now)
+        await alerts.mark_notified(connection, message.alerts, now)
     return messages
 
 

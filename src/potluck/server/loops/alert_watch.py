@@ -86,10 +86,10 @@ class AlertWatchLoop:
         if now - self._away_since < timedelta(seconds=hold):
             return
         outage = self._outage = self._outage or self._new_outage(self._away_since, now)
-        is_repeated = outage.told_at is not None
+        is_repeated = outage.notified_at is not None
         if not is_silenced(outage, self._silences, now) and await self._may_tell():
             # Also if it was recorded meanwhile: it is recorded again, so that its end is told.
-            outage = self._outage = replace(outage, told_at=now)
+            outage = self._outage = replace(outage, notified_at=now)
             await self._send(outage, MessageKind.REPEATED if is_repeated else MessageKind.FIRING)
 
     def _new_outage(self, since: datetime, now: datetime) -> Alert:

@@ -297,7 +297,7 @@ async def test_an_outage_that_several_instances_saw_is_recorded_once(
     outage = Alert(
         *(AlertName.NO_LEADER, "pool", AlertState.FIRING, "The database does not answer.", now),
         fired_at=now,
-        told_at=now,
+        notified_at=now,
     )
     for _ in range(2):
         async with services.database.transaction() as connection:

@@ -32,11 +32,11 @@ class Round(Struct, frozen=True):
     waiting: dict[GroupKey, WaitingUpdate]
     emptied: tuple[GroupKey, ...]  # groups without waiting tasks
     is_placed: bool  # False if there may be more to place now
-    is_told: bool  # False if there may be more reasons to publish
+    has_all_reasons: bool  # False if there may be more reasons to publish
 
     @property
     def is_complete(self) -> bool:
-        return self.is_placed and self.is_told
+        return self.is_placed and self.has_all_reasons
 
 
 async def schedule_once(services: Services, leadership: Leadership, memory: LeaderMemory) -> Round:
@@ -58,7 +58,7 @@ async def schedule_once(services: Services, leadership: Leadership, memory: Lead
     metrics.count_decisions(len(applied), len(plan.assignments) - len(applied))
     all_applied = len(applied) == len(plan.assignments)
     is_placed = plan.is_complete and all_applied
-    return Round(tuple(applied), plan.waiting, plan.emptied, is_placed, plan.is_told)
+    return Round(tuple(applied), plan.waiting, plan.emptied, is_placed, plan.has_all_reasons)
 
 
 def _timer(services: Services) -> Callable[[], bool]:
