@@ -45,6 +45,7 @@ from potluck.server.settings import ServerSettings
 from scripts.metrics_page import metrics_page
 from scripts.options_page import options_page
 from scripts.permissions_page import permissions_page
+from scripts.runbook_page import runbook_page
 
 ROOT = Path(__file__).parent.parent
 ENUMS: tuple[type[StrEnum], ...] = (
@@ -254,6 +255,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/metrics.md": metrics_page,
     "docs/options.md": options_page,
     "docs/permissions.md": permissions_page,
+    "src/potluck/server/pages/runbook.html": runbook_page,
 }
 
 

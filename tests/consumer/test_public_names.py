@@ -118,6 +118,7 @@ PARTS = {
         "grant(account_id, amount_micro)",
         "invite(wanted)",
         "invites()",
+        "remove_node(node_id, reason?)",
         "resume(account_id)",
         "revoke_invite(invite_id)",
         "rotate_key(new_key?)",

@@ -22,7 +22,7 @@ from potluck.provider.event import (
     PrepareBegan,
     Recovered,
     RunEnded,
-    ShutdownAsked,
+    ShutdownRequested,
     SilenceLasted,
     ValueRefused,
 )
@@ -202,7 +202,7 @@ def test_log_pieces_that_only_the_server_still_has_hold_nothing_back() -> None:
 def test_shutdown_stops_runs_and_reports_them_as_given_back() -> None:
     attempts, grant, later = Attempts(), a_grant(), a_grant()
     attempts.handle(Granted(grant))
-    assert attempts.handle(ShutdownAsked()) == [StopAttempt(grant.attempt_id)]
+    assert attempts.handle(ShutdownRequested()) == [StopAttempt(grant.attempt_id)]
     assert attempts.handle(Granted(later)) == []
     [conclude] = attempts.handle(RunEnded(grant.attempt_id, None, 1))
     assert isinstance(conclude, Conclude)
@@ -219,7 +219,7 @@ def test_shutdown_starts_nothing_that_waited_and_gives_it_back() -> None:
     attempts, running, waiting = Attempts(), a_grant(), a_grant()
     attempts.handle(Granted(running))
     attempts.handle(Granted(waiting))
-    stop, conclude, send = attempts.handle(ShutdownAsked())
+    stop, conclude, send = attempts.handle(ShutdownRequested())
     assert stop == StopAttempt(running.attempt_id)
     assert isinstance(conclude, Conclude)
     assert conclude.finished.reason is EndReason.NODE_LEFT
@@ -232,7 +232,7 @@ def test_what_ends_by_itself_while_it_is_being_stopped_keeps_its_outcome() -> No
     attempts, grant = Attempts(), a_grant()
     finished = completed(lease_of(grant))
     attempts.handle(Granted(grant))
-    attempts.handle(ShutdownAsked())
+    attempts.handle(ShutdownRequested())
     ended = attempts.handle(RunEnded(grant.attempt_id, finished, 0))
     assert ended == [Conclude(finished), SendReport(finished)]
 
@@ -241,7 +241,7 @@ def test_an_outcome_that_waits_for_the_server_outlives_a_shutdown() -> None:
     attempts, grant = Attempts(), a_grant()
     attempts.handle(Granted(grant))
     attempts.handle(RunEnded(grant.attempt_id, completed(lease_of(grant)), 1))
-    assert attempts.handle(ShutdownAsked()) == []
+    assert attempts.handle(ShutdownRequested()) == []
     assert attempts.held() == (lease_of(grant),)
     assert not attempts.is_settled()
 
@@ -434,6 +434,6 @@ def test_a_shutdown_within_the_grace_keeps_the_reason() -> None:
     attempts, grant = Attempts(), a_grant(device="card")
     attempts.handle(Granted(grant))
     attempts.handle(DevicesWanted({"card": 30.0}, EndReason.RECLAIMED))
-    assert attempts.handle(ShutdownAsked()) == [StopAttempt(grant.attempt_id)]
+    assert attempts.handle(ShutdownRequested()) == [StopAttempt(grant.attempt_id)]
     conclude, _ = attempts.handle(RunEnded(grant.attempt_id, None, 0))
     assert isinstance(conclude, Conclude) and conclude.finished.reason is EndReason.RECLAIMED

@@ -66,6 +66,7 @@ BODIES: dict[str, Callable[[Person], Any]] = {
     "set_label": lambda _: {"label": ""},
     "take_credit": lambda _: {"amount_micro": 1, "reason": "a test"},
     "cordon_node": lambda _: {"reason": "a test"},
+    "remove_node": lambda _: {"reason": "a test"},
     "make_invite": lambda _: {},
     "silence_alerts": lambda _: {"seconds": 1},
     "rotate_key": lambda _: {},

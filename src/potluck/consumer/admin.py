@@ -14,7 +14,7 @@ from potluck.model.account import Quota, Role
 from potluck.model.task import TaskState
 from potluck.model.terms import TaskKind
 from potluck.wire import routes
-from potluck.wire.admin import Cordon, PoolTask, PoolTaskPage, SetLabel, TakeCredit
+from potluck.wire.admin import Cordon, PoolTask, PoolTaskPage, RemoveNode, SetLabel, TakeCredit
 from potluck.wire.alerts import AlertPage, AlertTest, ErrorGroup, ErrorPage, NewSilence, SilenceView
 from potluck.wire.identity import (
     AccountPage,
@@ -106,6 +106,11 @@ class Admin:
     def uncordon(self, node_id: str) -> None:
         """Allows new work on a node again."""
         send_command(self._transport, routes.UNCORDON_NODE, {"node_id": node_id})
+
+    def remove_node(self, node_id: str, reason: str = "") -> None:
+        """Removes a silent node; if its provider returns, it registers again."""
+        names = {"node_id": node_id}
+        send_command(self._transport, routes.REMOVE_NODE, names, RemoveNode(reason))
 
     def set_quota(self, account_id: str, quota: Quota) -> None:
         """Replaces the account's quota."""

@@ -94,10 +94,12 @@ class Potluck:
         return client
 
     @classmethod
-    def through(cls, door: Transport, token: str) -> Self:
+    def through(cls, anonymous: Transport, token: str) -> Self:
         """With this token, at the server of an anonymous transport."""
         client = cls.__new__(cls)
-        client._use(Transport(door.url, door.patience, door.ca_file, FixedToken(token)))
+        client._use(
+            Transport(anonymous.url, anonymous.patience, anonymous.ca_file, FixedToken(token))
+        )
         return client
 
     def _use(self, transport: Transport) -> None:

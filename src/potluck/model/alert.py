@@ -115,9 +115,11 @@ ALERTS: Final[dict[AlertName, AlertFacts]] = {
     ),
 }
 
-RUNBOOK: Final = "docs/alerts.md"
+
+# Every server has the page.
+RUNBOOK_PATH: Final = "/runbook"
 
 
 def runbook_anchor(name: AlertName) -> str:
     """The section of the runbook about this alert; the Prometheus rules link to the same."""
-    return f"{RUNBOOK}#{name.lower()}"
+    return name.lower()

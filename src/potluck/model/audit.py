@@ -19,6 +19,7 @@ class AuditKind(StrEnum):
     ACCOUNT_LABELLED = "account_labelled"  # an admin set or removed the label of an account
     NODE_CORDONED = "node_cordoned"  # an admin stopped new work on a node
     NODE_UNCORDONED = "node_uncordoned"  # an admin allowed new work on a node again
+    NODE_REMOVED = "node_removed"  # an admin removed a silent node
     QUOTA_SET = "quota_set"  # an admin set the quota of an account
     INVITE_MADE = "invite_made"  # an admin created an invite
     INVITE_REVOKED = "invite_revoked"  # an admin revoked an invite

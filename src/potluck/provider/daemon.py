@@ -47,7 +47,7 @@ from potluck.provider.detect.sampler import Sampler
 from potluck.provider.devices.contest_watch import DeviceWatch
 from potluck.provider.devices.offer import NodeOffer, measure_devices, offer_forever
 from potluck.provider.effects import AttemptEffects
-from potluck.provider.event import ShutdownAsked
+from potluck.provider.event import ShutdownRequested
 from potluck.provider.execution import Execution, choose_sandbox_name, open_execution
 from potluck.provider.metrics.metering import Metering
 from potluck.provider.owner.file import terms_file
@@ -373,7 +373,7 @@ def _check(group: ExceptionGroup[Exception], data_directory: Path) -> None:
 
 async def _settle(settings: ProviderSettings, bench: AttemptEffects) -> None:
     """Ends the runs, and waits a moment for the outcomes to reach the server."""
-    bench.tell([ShutdownAsked()])
+    bench.tell([ShutdownRequested()])
     with suppress(TimeoutError):
         async with asyncio.timeout(settings.stop_grace_seconds):
             await bench.settled()

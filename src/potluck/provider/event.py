@@ -136,7 +136,7 @@ class DevicesWanted(Struct, frozen=True):
     is_by_terms: bool = False  # automatic: concerns only attempts granted under `reclaim` terms
 
 
-class ShutdownAsked(Struct, frozen=True):
+class ShutdownRequested(Struct, frozen=True):
     """The provider stops: it takes no new work, and gives running work back."""
 
 
@@ -158,5 +158,5 @@ Event = (
     | SilenceLasted
     | DevicesClosed
     | DevicesWanted
-    | ShutdownAsked
+    | ShutdownRequested
 )

@@ -44,7 +44,7 @@ from potluck.provider.event import (
     PrepareBegan,
     Recovered,
     RunEnded,
-    ShutdownAsked,
+    ShutdownRequested,
     SilenceLasted,
     ValueRefused,
 )
@@ -129,7 +129,7 @@ class Attempts:
                 return self._refuse_closed()
             case DevicesWanted():
                 return self._recall(event)
-            case ShutdownAsked():
+            case ShutdownRequested():
                 return self._shut_down()
             case _:
                 assert_never(event)

@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
@@ -51,12 +51,16 @@ from potluck.server.services import Services
 from potluck.server.settings import ServerSettings
 from potluck.server.start_wait import StartWait, StoppedWaiting
 from potluck.server.stored_data import blobs_of, in_use
+from potluck.server.support.last_start import record_start
 from potluck.store.database import Database
 from potluck.store.new_ids import clock_source, use_id_source
 from potluck.store.schema import check_address, migrate
 from potluck.wire.package import Package
 
 log = structlog.get_logger()
+
+# How long a duty may take to end, when the server stops.
+_LAST_DUTY_SECONDS = 1.0
 
 
 class RunningServer(Struct, frozen=True):
@@ -98,22 +102,23 @@ async def serve(
         stack.enter_context(use_id_source(clock_source(services.clock.now)))
         health = HealthLoop(services)
         await health.run_once()
-        await stack.enter_async_context(_background(health.run()))
+        await stack.enter_async_context(_background(services, health.run()))
         if settings.metrics:
-            await stack.enter_async_context(_background(measure_loop_lag(services)))
+            await stack.enter_async_context(_background(services, measure_loop_lag(services)))
         admin_invite = await install_operator(services)
         # It ends after those that follow, and stores errors of their end.
-        await stack.enter_async_context(_background(ErrorLogLoop(services, errors).run()))
-        await stack.enter_async_context(_background(LeadershipLoop(services).run()))
-        await stack.enter_async_context(_background(AlertWatchLoop(services, tls).run()))
-        await stack.enter_async_context(_background(AlertDeliveryLoop(services).run()))
+        await stack.enter_async_context(_background(services, ErrorLogLoop(services, errors).run()))
+        await stack.enter_async_context(_background(services, LeadershipLoop(services).run()))
+        await stack.enter_async_context(_background(services, AlertWatchLoop(services, tls).run()))
+        await stack.enter_async_context(_background(services, AlertDeliveryLoop(services).run()))
         http = await stack.enter_async_context(_http(services, listener, tls))
         if tls is not None:
             duty = tls.keep_fresh(settings.tls_reload_seconds)
-            await stack.enter_async_context(_background(duty))
+            await stack.enter_async_context(_background(services, duty))
             services.metrics.watch_certificate(tls.ends_at)
         fingerprint = None if tls is None else tls.fingerprint
         package = None if services.wheel is None else services.wheel.package
+        record_start(settings, port, services.clock.now())
         ready(RunningServer(services.origins[0], fingerprint, admin_invite, package))
         log.info("ready", host=host, port=port, instance=services.instance)
         await wait_for_first(http.task, stop)
@@ -253,12 +258,21 @@ async def _live(settings: ServerSettings) -> Live:
 
 
 @asynccontextmanager
-async def _background(duty: Any) -> AsyncIterator[None]:
+async def _background(services: Services, duty: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Runs a duty for the duration of the block.
+
+    A duty that waits for a PostgreSQL that does not answer cannot be cancelled soon: then the
+    connections are cut, which ends what all duties and requests wait for.
+    """
     task = asyncio.create_task(duty)
     try:
         yield
     finally:
         task.cancel()
+        _, hanging = await asyncio.wait({task}, timeout=_LAST_DUTY_SECONDS)
+        if hanging:
+            services.database.terminate()
+            task.cancel()  # it may be connecting, to say goodbye
         await asyncio.gather(task, return_exceptions=True)
 
 

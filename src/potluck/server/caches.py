@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from msgspec import Struct, field
 
 from potluck.live.interface import Live
-from potluck.live.kept_values import KeptValues
+from potluck.live.value_cache import ValueCache
 from potluck.server import topics
 from potluck.server.settings import ServerSettings
 from potluck.store.identity.accounts import Account
@@ -19,9 +19,9 @@ from potluck.wire.consumer import PoolView
 
 class Caches(Struct, frozen=True):
     # Of sessions and node keys, by the claims of their tokens.
-    accounts: KeptValues[Account | None] = field(default_factory=KeptValues)
-    api_keys: KeptValues[KeyCaller | None] = field(default_factory=KeptValues)  # by their hashes
-    pool: KeptValues[PoolView] = field(default_factory=KeptValues)
+    accounts: ValueCache[Account | None] = field(default_factory=ValueCache)
+    api_keys: ValueCache[KeyCaller | None] = field(default_factory=ValueCache)  # by their hashes
+    pool: ValueCache[PoolView] = field(default_factory=ValueCache)
 
 
 @asynccontextmanager
@@ -35,7 +35,7 @@ async def open_caches(live: Live, settings: ServerSettings) -> AsyncIterator[Cac
         live.listen(topics.SCHEDULE, topics.OUTBOX) as changes,
     ):
         yield Caches(
-            KeptValues(accounts, settings.caller_cache_seconds),
-            KeptValues(api_keys, settings.caller_cache_seconds),
-            KeptValues(changes, settings.pool_cache_seconds),
+            ValueCache(accounts, settings.caller_cache_seconds),
+            ValueCache(api_keys, settings.caller_cache_seconds),
+            ValueCache(changes, settings.pool_cache_seconds),
         )

@@ -190,6 +190,7 @@ class KeyMade(Struct, frozen=True):
 
     secret: str
     key: KeyView
+    unusable_scopes: list[Scope] = []  # those for which the account lacks the role
 
 
 class KeysRevoked(Struct, frozen=True):

@@ -15,6 +15,7 @@ from potluck.decide.alerts.conditions import (
     QueueReading,
     RequestCounts,
     find_conditions,
+    no_leader,
 )
 from potluck.decide.invariants import Violation
 from potluck.model.alert import AlertName
@@ -143,7 +144,7 @@ def test_backups_are_watched_only_if_an_age_is_set() -> None:
 
 
 def test_no_leader_and_too_many_leaders() -> None:
-    (away,) = conditions(is_database_away=True, has_leader=False)
-    assert (away.name, away.detail) == (AlertName.NO_LEADER, "The database does not answer.")
-    assert names(has_leader=False) == [AlertName.NO_LEADER]
+    away, missing = no_leader(is_database_away=True), no_leader(is_database_away=False)
+    assert away.name is missing.name is AlertName.NO_LEADER
+    assert (away.detail, away.subject) == ("The database does not answer.", missing.subject)
     assert names(terms_begun=6) == [AlertName.LEADER_FLAPPING]

@@ -144,6 +144,7 @@ def test_a_key_needs_the_scope_and_its_account_the_role(server: ServerProcess) -
         (other, Scope.METRICS_READ, 403),
     ):
         made = owner.post("/v1/me/keys", {"name": "prometheus", "scopes": [scope]})
+        assert made["unusable_scopes"] == ([scope] if owner is other else [])
         reader = server.client(made["secret"])
         answer = reader.call("GET", "/metrics", X_Forwarded_For="203.0.113.7")
         assert answer.status == status, (scope, answer.data)

@@ -1,14 +1,19 @@
 """What is counted of the flow, and the figures of the pool: on a real database."""
 
 import asyncio
+from collections.abc import Callable
 from datetime import timedelta
+from typing import TypeVar
 
 import pytest
 from msgspec.structs import replace
 
+from potluck.live.in_process import InProcessLive
 from potluck.model.device import Availability
 from potluck.model.error import Unavailable
+from potluck.model.event import EventKind
 from potluck.model.task import EndReason
+from potluck.server import topics
 from potluck.server.flow.housekeeping import expire
 from potluck.server.flow.lease import lease
 from potluck.server.flow.notify.notify import notify_once
@@ -18,9 +23,12 @@ from potluck.server.leader.memory import LeaderMemory
 from potluck.server.loops.leadership import LeadershipLoop
 from potluck.server.loops.pool_figures import PoolFiguresLoop
 from potluck.store import pool_figures
+from potluck.store.events.outbox import Event, PlacedEvent
 from potluck.wire.device_status import DeviceStatus
 from potluck.wire.provider import Heartbeat, Started
 from tests.server.flow.pool import Pool, done, lease_of
+
+T = TypeVar("T")
 
 
 async def announced(pool: Pool) -> None:
@@ -80,6 +88,47 @@ async def test_the_start_of_a_task_that_fits_is_measured(pool: Pool) -> None:
     await announced(pool)
     assert value(pool, "potluck_task_start_seconds_count") == 1
     assert value(pool, "potluck_task_start_seconds_bucket", le="10.0") == 1
+
+
+async def test_a_start_that_is_told_before_its_round_has_ended_is_measured(pool: Pool) -> None:
+    """The node fetches as soon as it is woken, and another duty announces the start."""
+    node = await pool.offer()
+
+    class QuickNode(InProcessLive):
+        async def wake(self, topic: str) -> None:
+            if topic == topics.node(node.node_id):
+                (grant,) = await pool.fetch(node.node_id)
+                await pool.report(node.node_id, Started(lease_of(grant)))
+                await announced(pool)
+
+    memory = LeaderMemory(pool.services)
+    await memory.begin()
+    await pool.submit()
+    services = replace(pool.services, live=QuickNode())
+    await schedule_once(services, pool.leads, memory)
+    assert value(pool, "potluck_attempts_started_total") == 1
+    assert value(pool, "potluck_task_start_seconds_count") == 1
+
+
+async def test_a_task_that_could_not_be_assigned_is_not_expected_to_start(pool: Pool) -> None:
+    """When it starts at last, it may have waited."""
+    await pool.offer()
+    memory = LeaderMemory(pool.services)
+    await memory.begin()
+    waits = await pool.submit()
+    plan_in_thread = memory.planner
+
+    async def planner(work: Callable[[], T]) -> T:
+        planned = await plan_in_thread(work)
+        await pool.sql("UPDATE nodes SET cordoned_at = now()")
+        return planned
+
+    memory.planner = planner
+    await schedule_once(pool.services, pool.leads, memory)
+    assert value(pool, "potluck_scheduler_decisions_total", outcome="refused") == 1
+    event = Event(pool.alice, EventKind.TASK_RUNNING, waits.id)
+    pool.services.metrics.work.count([PlacedEvent(1, event, start_seconds=99.0)])
+    assert value(pool, "potluck_task_start_seconds_count") == 0
 
 
 async def test_a_task_that_waited_for_a_device_or_for_another_task_is_not_measured(

@@ -79,8 +79,6 @@ class PoolObservation(Struct, frozen=True):
     violations: tuple[Violation, ...] = ()
     terms_begun: int = 0  # within the window
     latest_backup_at: datetime | None = None
-    has_leader: bool = True
-    is_database_away: bool = False
 
 
 class AlertLimits(Struct, frozen=True):
@@ -107,6 +105,13 @@ def find_conditions(
         *_backup(observed, limits, now),
         *_leadership(observed, limits),
     ]
+
+
+def no_leader(*, is_database_away: bool) -> Condition:
+    """Found by any instance: nobody observes the pool then."""
+    database = "The database does not answer."
+    leader = "The database answers, but no instance leads."
+    return Condition(AlertName.NO_LEADER, POOL, database if is_database_away else leader)
 
 
 def _nodes(observed: PoolObservation, now: datetime) -> Iterator[Condition]:
@@ -196,10 +201,6 @@ def _backup(observed: PoolObservation, limits: AlertLimits, now: datetime) -> It
 
 
 def _leadership(observed: PoolObservation, limits: AlertLimits) -> Iterator[Condition]:
-    if observed.is_database_away:
-        yield Condition(AlertName.NO_LEADER, POOL, "The database does not answer.")
-    elif not observed.has_leader:
-        yield Condition(AlertName.NO_LEADER, POOL, "The database answers, but no instance leads.")
     if observed.terms_begun > limits.leader_terms:
         seconds = show_seconds(limits.leader_seconds)
         detail = f"{observed.terms_begun} terms began within {seconds}."

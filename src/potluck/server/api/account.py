@@ -27,7 +27,7 @@ from potluck.server.api.http.pagination import Cursor, Limit, check_cursor, next
 from potluck.server.api.http.parameters import CallerRequest, IdempotencyKey
 from potluck.server.auth import delegation, idempotent_secret
 from potluck.server.auth import sessions as auth_sessions
-from potluck.server.auth.caller import Caller
+from potluck.server.auth.caller import Caller, may_use
 from potluck.server.auth.tokens import KEY_PREFIX, secret_hash
 from potluck.server.flow.lease import lease
 from potluck.server.services import Services
@@ -161,7 +161,8 @@ async def make_key(
             key = await _add_key(connection, services, request.user.id, data, secret)
     if key is None:
         raise idempotent_secret.no_longer_valid("API key")
-    return KeyMade(secret, key)
+    lacking = [scope for scope in key.scopes if not may_use(request.user.account, scope)]
+    return KeyMade(secret, key, lacking)
 
 
 @AREA.operation(routes.REVOKE_KEY, Scope.ACCOUNT_WRITE, "Revoke an API key")

@@ -6,6 +6,7 @@ from typing import Final
 
 from litestar import Response
 
+from potluck.model.alert import RUNBOOK_PATH
 from potluck.model.error import NotFound
 from potluck.server.api.area import OPEN, Area
 from potluck.server.api.http.response import EncodedResponse
@@ -42,6 +43,12 @@ async def device_page() -> Response[bytes]:
 async def docs_page() -> Response[bytes]:
     """The API documentation, with a form to try each operation."""
     return _answer("docs.html")
+
+
+@AREA.operation(Route("GET", RUNBOOK_PATH), OPEN, "Read what to do about an alert")
+async def runbook_page() -> Response[bytes]:
+    """What each alert means, what to look at and what to do."""
+    return _answer("runbook.html")
 
 
 @AREA.operation(Route("GET", "/pages/{file}"), OPEN, "Fetch a file of a page")

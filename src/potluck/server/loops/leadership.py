@@ -92,7 +92,7 @@ class LeadershipLoop:
         The timeout covers a dead connection: by then the term has ended.
         """
         services, seconds = self._services, self._services.settings.leader_seconds
-        async with asyncio.timeout(seconds), services.database.kept_transaction() as connection:
+        async with asyncio.timeout(seconds), services.database.reserved_transaction() as connection:
             leadership = await leader.acquire_or_renew(connection, services.instance, seconds)
             if leadership is None:
                 remaining = await leader.remaining_seconds(connection)
@@ -149,5 +149,5 @@ class LeadershipLoop:
         self._services.metrics.stand_by()
 
     async def _resign(self) -> None:
-        async with self._services.database.kept_transaction() as connection:
+        async with self._services.database.reserved_transaction() as connection:
             await leader.resign(connection, self._services.instance)

@@ -17,7 +17,7 @@ SELECT name, subject, state, detail, account_id, node_id, began_at, fired_at, to
 FROM unnest(:alerts[].name::text[], :alerts[].subject::text[], :alerts[].state::text[],
     :alerts[].detail::text[], :alerts[].account_id::text[], :alerts[].node_id::text[],
     :alerts[].began_at::timestamptz[], :alerts[].fired_at::timestamptz[],
-    :alerts[].told_at::timestamptz[])
+    :alerts[].notified_at::timestamptz[])
     AS alert (name, subject, state, detail, account_id, node_id, began_at, fired_at, told_at)
 ON CONFLICT DO NOTHING
 
@@ -32,7 +32,7 @@ WHERE alerts.id = alert.id
 -- name: drop
 DELETE FROM alerts WHERE id = ANY(:ids::bigint[])
 
--- name: mark_told
+-- name: mark_notified
 UPDATE alerts SET
     told_at = CASE WHEN state = 'firing' THEN :now ELSE told_at END,
     resolve_told_at = CASE WHEN state = 'resolved' THEN :now END
@@ -48,9 +48,9 @@ ORDER BY alerts.id LIMIT :limit
 -- name: drop_pending
 DELETE FROM alerts WHERE name = :alert.name AND subject = :alert.subject AND state = 'pending'
 
--- name: mark_outage_told
+-- name: mark_outage_notified
 -- Another instance recorded it, before or after this one told it.
-UPDATE alerts SET told_at = greatest(told_at, :alert.told_at::timestamptz)
+UPDATE alerts SET told_at = greatest(told_at, :alert.notified_at::timestamptz)
 WHERE name = :alert.name AND subject = :alert.subject
     AND (state = 'firing' OR resolved_at >= :alert.began_at)
 
@@ -58,7 +58,7 @@ WHERE name = :alert.name AND subject = :alert.subject
 -- Of the database itself, when it is back. Several instances record it, and only the first counts.
 INSERT INTO alerts (name, subject, state, detail, began_at, fired_at, told_at)
 SELECT :alert.name, :alert.subject, 'firing', :alert.detail, :alert.began_at, :alert.fired_at,
-    :alert.told_at
+    :alert.notified_at
 WHERE NOT EXISTS (
     SELECT FROM alerts WHERE name = :alert.name AND subject = :alert.subject
         AND (state <> 'resolved' OR resolved_at >= :alert.began_at))

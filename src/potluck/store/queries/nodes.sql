@@ -103,6 +103,10 @@ WITH quiet AS (
 UPDATE nodes SET state = 'silent' FROM quiet WHERE nodes.id = quiet.id
 RETURNING nodes.id, account_id
 
+-- name: silence_all
+-- In a restored database: until a node is heard of again, nobody knows whether it still exists.
+UPDATE nodes SET state = 'silent' WHERE state = 'online'
+
 -- name: cordon
 -- The first time stays.
 UPDATE nodes SET cordoned_at = coalesce(cordoned_at, now()), cordoned_for = :reason
@@ -111,6 +115,9 @@ WHERE id = :node_id AND state <> 'left' RETURNING id
 -- name: uncordon
 UPDATE nodes SET cordoned_at = NULL, cordoned_for = ''
 WHERE id = :node_id AND state <> 'left' RETURNING id
+
+-- name: lock
+SELECT account_id, node_key_id, state FROM nodes WHERE id = :node_id AND state <> 'left' FOR UPDATE
 
 -- name: lock_own
 SELECT id, name FROM nodes

@@ -15,7 +15,7 @@ from potluck.live.interface import Listener
 V = TypeVar("V")
 
 
-class KeptValues(Generic[V]):
+class ValueCache(Generic[V]):
     """Without a listener nothing is kept: nobody would say when it changes."""
 
     def __init__(

@@ -6,7 +6,7 @@ import pytest
 
 from potluck.live.in_process import InProcessLive
 from potluck.live.interface import Listener
-from potluck.live.kept_values import KeptValues
+from potluck.live.value_cache import ValueCache
 
 
 class Source:
@@ -37,7 +37,7 @@ async def listener(live: InProcessLive) -> AsyncIterator[Listener]:
 async def test_a_value_is_read_once_until_it_changes(
     live: InProcessLive, listener: Listener
 ) -> None:
-    kept, source = KeptValues[int | None](listener, 2.0), Source()
+    kept, source = ValueCache[int | None](listener, 2.0), Source()
     for _ in range(3):
         assert await kept.load("a", source.read) == 1
     assert source.reads == 1
@@ -50,7 +50,7 @@ async def test_a_value_is_read_once_until_it_changes(
 
 async def test_without_a_wake_up_it_is_read_again_after_its_time(listener: Listener) -> None:
     now = 0.0
-    kept, source = KeptValues[int | None](listener, 2.0, clock=lambda: now), Source()
+    kept, source = ValueCache[int | None](listener, 2.0, clock=lambda: now), Source()
     await kept.load("a", source.read)
     now = 1.9
     await kept.load("a", source.read)
@@ -64,7 +64,7 @@ async def test_what_changes_while_it_is_read_is_not_kept(
     live: InProcessLive, listener: Listener
 ) -> None:
     """The change may be committed after the read has looked."""
-    kept, source = KeptValues[int | None](listener, 2.0), Source()
+    kept, source = ValueCache[int | None](listener, 2.0), Source()
 
     async def read_and_change() -> int | None:
         await live.wake("changes")
@@ -78,7 +78,7 @@ async def test_what_changes_while_it_is_read_is_not_kept(
 
 
 async def test_that_there_is_nothing_is_not_kept(listener: Listener) -> None:
-    kept, source = KeptValues[int | None](listener, 2.0), Source()
+    kept, source = ValueCache[int | None](listener, 2.0), Source()
     source.value = None
     assert await kept.load("a", source.read) is None
     source.value = 1
@@ -86,7 +86,7 @@ async def test_that_there_is_nothing_is_not_kept(listener: Listener) -> None:
 
 
 async def test_the_number_of_values_is_bounded(listener: Listener) -> None:
-    kept, source = KeptValues[int | None](listener, 2.0, most=2), Source()
+    kept, source = ValueCache[int | None](listener, 2.0, most=2), Source()
     for key in ("a", "b", "c", "b", "c", "a"):
         await kept.load(key, source.read)
     assert source.reads == 4
@@ -96,7 +96,7 @@ async def test_the_number_of_values_is_bounded(listener: Listener) -> None:
 async def test_nothing_is_kept_where_nobody_listens_or_it_is_turned_off(
     listener: Listener, seconds: float
 ) -> None:
-    kept = KeptValues[int | None](None if seconds else listener, seconds)
+    kept = ValueCache[int | None](None if seconds else listener, seconds)
     source = Source()
     for _ in range(2):
         await kept.load("a", source.read)
