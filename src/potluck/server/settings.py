@@ -190,6 +190,9 @@ class ServerSettings(AlertSettings, frozen=True, kw_only=True):
 
     health_seconds: Duration = 1.0  # how often `/readyz` is updated, and the clock is compared
     storage_check_seconds: Duration = 30.0  # how often the disk and the object store are checked
+    # The folder of a built dashboard, if it is not the one in this package.
+    dashboard_directory: Path | None = None
+    dashboard_poll_seconds: Duration = 2.0  # how often the server looks for a new build of it
     # With less free space in the data directory than this, `/readyz` and the log warn.
     low_disk_bytes: Annotated[int, Meta(ge=0, le=2**62)] = 2**30
     # If this machine's clock differs from the database's by more than this, `/readyz` and the log

@@ -296,12 +296,12 @@ async def package(services: Services) -> Package:
 async def package_file(
     request: Request[Any, Any, Any], services: Services, file: str
 ) -> Response[Any]:
-    """Returns the wheel. No other file name is served."""
-    wheel = _wheel(services)
-    if file != wheel.package.file:
+    """Returns the wheel, or one that this server offered before. No other file is served."""
+    wheel = services.wheels.find(file)
+    if wheel is None:
         raise NotFound(
             f"This server has no file {file[:64]!r}.",
-            f"It serves {wheel.package.file}; ask for the join command again.",
+            f"It serves {_wheel(services).package.file}; ask for the join command again.",
         )
     etag = f'"{wheel.package.sha256}"'
     headers = {"Cache-Control": _FOR_GOOD, "ETag": etag}
