@@ -21,6 +21,7 @@ OCTETS = {"put_part", "put_node_part"}
 # The person is the one that calls, or somebody where nobody does.
 BODIES: dict[str, Callable[[Person], Any]] = {
     "login": lambda _: _SIGNED,
+    "browser_login": lambda _: _SIGNED,
     "node_login": lambda _: _SIGNED,
     "refresh": lambda _: {"refresh_token": "potluck_refresh_none"},
     "ask_for_terminal": lambda _: {"machine": "a test"},

@@ -109,6 +109,9 @@ class ServerSettings(AlertSettings, frozen=True, kw_only=True):
     terminal_poll_seconds: Annotated[float, Meta(gt=0, le=60)] = 5.0
     # A session ends after this time without use (30 days).
     session_seconds: Lifetime = 30 * 86_400.0
+    # How long a browser's refresh token that was just used gets the same successor again, because
+    # another tab sent it too or the response was lost; 0: not at all.
+    refresh_grace_seconds: Annotated[float, Meta(ge=0, le=60)] = 10.0
     # The longest time for which a wallet may authorise a node key (90 days).
     node_key_seconds: Lifetime = 90 * 86_400.0
     # How long two wallets that report the same device have to answer a challenge.

@@ -11,6 +11,7 @@ from potluck.server.api import (
     account,
     administer,
     alerts,
+    browser_session,
     notify,
     operate,
     own_machines,
@@ -27,6 +28,7 @@ from potluck.server.api.area import Area, Operation
 
 AREAS: Final[tuple[Area, ...]] = (
     sign_in.AREA,
+    browser_session.AREA,
     account.AREA,
     resources.AREA,
     submit.AREA,

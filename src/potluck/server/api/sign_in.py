@@ -33,6 +33,7 @@ from potluck.server.api.examples.names import (
     WHEEL,
     at,
 )
+from potluck.server.api.examples.sign_in import ACCESS_TOKEN, NONCE, login_message
 from potluck.server.api.http.parameters import CallerRequest
 from potluck.server.api.http.response import is_known
 from potluck.server.auth import access_tokens, sessions, sign_in
@@ -62,7 +63,6 @@ from potluck.wire.identity import (
 )
 from potluck.wire.package import Package
 from potluck.wire.signing.sign_in_answer import NODE_STATEMENT, TERMINAL_STATEMENT
-from potluck.wire.signing.sign_in_message import SignIn, write
 
 _WHEEL = "application/octet-stream"
 # The file name contains a hash of the content, so the content of a name never changes.
@@ -71,30 +71,14 @@ _FOR_GOOD = "public, max-age=31536000, immutable"
 _PIECE_BYTES = 65_536
 
 # Examples.
-_NONCE = "7Jk3mQ9xT2vB6cR8wL5d"
 _STATEMENT = f"{TERMINAL_STATEMENT}{USER_CODE}."
-_ACCESS = "eyJhbGciOiJIUzI1NiJ9.e30.not-a-real-token"
 _REFRESH = "potluck_refresh_not-a-real-one"
 _DEVICE_CODE = "potluck_terminal_not-a-real-one"
 _PEM = "-----BEGIN CERTIFICATE-----\nMIIB…\n-----END CERTIFICATE-----\n"
 _PACKAGE = Package("potluck", "0.2.0+5f3a9c1e", WHEEL, SHA256, 1_204_881, requires_python=">=3.11")
 
 
-def _message(address: str, statement: str | None = None) -> str:
-    said = SignIn(
-        domain=ORIGIN.partition("://")[2],
-        address=address,
-        uri=ORIGIN,
-        version="1",
-        chain_id=1,
-        nonce=_NONCE,
-        issued_at="2026-11-16T09:30:00Z",
-        statement=statement,
-    )
-    return write(said)
-
-
-_TOKENS = Tokens(_ACCESS, 900.0, _REFRESH, ACCOUNT, WALLET)
+_TOKENS = Tokens(ACCESS_TOKEN, 900.0, _REFRESH, ACCOUNT, WALLET)
 
 AREA: Final = Area(
     "sign in",
@@ -108,7 +92,7 @@ AREA: Final = Area(
     routes.CHALLENGE,
     OPEN,
     "Request a challenge",
-    response=Challenge(_NONCE, at(9, 35), [ORIGIN], [1]),
+    response=Challenge(NONCE, at(9, 35), [ORIGIN], [1]),
     status_code=200,
 )
 async def challenge(services: Services) -> Challenge:
@@ -127,7 +111,7 @@ async def challenge(services: Services) -> Challenge:
     routes.LOGIN,
     OPEN,
     "Sign in with a wallet",
-    request=Login(_message(WALLET), SIGNATURE, machine="laptop"),
+    request=Login(login_message(WALLET), SIGNATURE, machine="laptop"),
     response=_TOKENS,
     errors=(NotSignedIn, RegistrationClosed),
 )
@@ -219,7 +203,7 @@ async def show_terminal(user_code: str, services: Services) -> TerminalView:
     OPEN,
     "Draft a terminal's approval",
     request=TerminalWallet(WALLET, 1, ORIGIN),
-    response=TerminalDraft(_message(WALLET, _STATEMENT), 1),
+    response=TerminalDraft(login_message(WALLET, _STATEMENT), 1),
     status_code=200,
 )
 async def draft_terminal(user_code: str, data: TerminalWallet, services: Services) -> TerminalDraft:
@@ -232,7 +216,7 @@ async def draft_terminal(user_code: str, data: TerminalWallet, services: Service
     routes.APPROVE_TERMINAL,
     OPEN,
     "Approve a terminal",
-    request=TerminalApproval(_message(WALLET, _STATEMENT), SIGNATURE),
+    request=TerminalApproval(login_message(WALLET, _STATEMENT), SIGNATURE),
     errors=(NotSignedIn, Conflict, RegistrationClosed),
     status_code=204,
 )
@@ -253,8 +237,8 @@ async def deny_terminal(user_code: str, services: Services) -> None:
     routes.NODE_LOGIN,
     OPEN,
     "Sign in with a node key",
-    request=NodeLogin(_message(NODE_KEY, NODE_STATEMENT), SIGNATURE),
-    response=NodeToken(_ACCESS, 900.0, ACCOUNT),
+    request=NodeLogin(login_message(NODE_KEY, NODE_STATEMENT), SIGNATURE),
+    response=NodeToken(ACCESS_TOKEN, 900.0, ACCOUNT),
     errors=(NotSignedIn, Forbidden),
     status_code=200,
 )
