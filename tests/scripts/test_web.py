@@ -24,7 +24,10 @@ import { createHash } from "node:crypto";
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 const text = readFileSync("page.txt", "utf8");
 if (text.startsWith("fail")) { console.error("page.txt says so"); process.exit(1); }
-if (text.startsWith("wait")) { writeFileSync("waiting", String(process.pid)); setInterval(() => {}, 1000); }
+if (text.startsWith("wait")) {
+  writeFileSync("waiting", String(process.pid));
+  setInterval(() => {}, 1000);
+}
 rmSync("dist", { recursive: true, force: true });
 mkdirSync("dist/assets", { recursive: true });
 const script = `document.title = ${JSON.stringify(text)};\\n`.repeat(50);
@@ -41,14 +44,19 @@ LOCK = {"name": "a-dashboard", "lockfileVersion": 3, "requires": True}
 def checkout(tmp_path: Path) -> Path:
     if shutil.which("npm") is None:
         need("npm")
-    web = tmp_path / "web"
-    web.mkdir()
     (tmp_path / "locks").mkdir()
     shutil.copy(ROOT / "locks" / "web.txt", tmp_path / "locks")
+    write_sources(tmp_path)
+    return tmp_path
+
+
+def write_sources(checkout: Path) -> None:
+    """Of a very small dashboard, which is built as the real one is."""
+    web = checkout / "web"
+    web.mkdir()
     (web / "build.mjs").write_text(BUILD)
     (web / "page.txt").write_text("one")
     write_packages(web, {})
-    return tmp_path
 
 
 def write_packages(web: Path, dependencies: dict[str, str]) -> None:
@@ -151,7 +159,7 @@ def test_a_build_that_is_killed_leaves_the_last_one(checkout: Path, number: sign
 
 def has_ended(pid: int) -> bool:
     try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+        return bool(psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return True
 
