@@ -25,7 +25,7 @@ from potluck.cli.operate.child_program import (
     StopSignal,
     exit_text,
 )
-from potluck.cli.operate.dashboard_build import DASHBOARD, DashboardBuild, sentence
+from potluck.cli.operate.dashboard_builder import DASHBOARD, DashboardBuilder, sentence
 from potluck.cli.operate.first_task import FirstTask, start_first_task
 from potluck.cli.operate.operator import Operator, authorise_provider, sign_in_operator
 from potluck.cli.operate.welcome import show_welcome, warn_about_profile, warn_about_variables
@@ -76,7 +76,7 @@ class Platform:
         logs = plan.directory / "logs"
         self._server = ChildProgram(SERVER, logs / "server.log", self._inbox)
         self._provider = ChildProgram(PROVIDER, logs / "provider.log", self._inbox)
-        self._dashboard = DashboardBuild(self._inbox)
+        self._dashboard = DashboardBuilder(self._inbox)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._on_signal)
 

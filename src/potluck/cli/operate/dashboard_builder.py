@@ -1,4 +1,4 @@
-"""The build of the dashboard while `up` runs from a checkout.
+"""Builds the dashboard while `up` runs from a checkout.
 
 It begins when the platform is up, with low priority, and nothing waits for it: the server takes the
 build over by itself. An installed package contains the dashboard, so that nothing is built there.
@@ -24,7 +24,7 @@ _STOP_SECONDS: Final = 5.0
 _OTHER_FOLDER: Final = "POTLUCK_DASHBOARD_DIRECTORY"
 
 
-class DashboardBuild:
+class DashboardBuilder:
     """Its events go to the inbox."""
 
     def __init__(self, inbox: Inbox) -> None:
