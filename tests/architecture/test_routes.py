@@ -18,7 +18,11 @@ ROUTES = {name: value for name, value in vars(routes).items() if isinstance(valu
 # For load balancers and people, and for pip; no client of ours asks.
 FOR_OTHERS = {"READYZ", "PACKAGE_FILE", "METRICS"}
 # For the dashboard alone.
-FOR_THE_DASHBOARD = {"BROWSER_LOGIN", "BROWSER_REFRESH", "BROWSER_LOGOUT"}
+FOR_THE_DASHBOARD = {
+    *("BROWSER_LOGIN", "BROWSER_REFRESH", "BROWSER_LOGOUT"),
+    *("JOINING", "MARKET", "TASK_COUNTS", "TASK_REQUEST", "LIST_TEMPLATES"),
+    *("PREVIEW_ACTION", "APPLY_ACTION", "LIST_VIEWS", "SAVE_VIEWS"),
+}
 # For browsers: `NAME: ["METHOD", "path"]` in the scripts of the pages.
 IN_A_SCRIPT = re.compile(r"^ *([A-Z_]+): \[\"([A-Z]+)\", \"([^\"]+)\"\]", re.MULTILINE)
 

@@ -15,6 +15,7 @@ from potluck.server.settings import ServerSettings
 from potluck.store.identity.accounts import Account
 from potluck.store.identity.api_keys import KeyCaller
 from potluck.wire.consumer import PoolView
+from potluck.wire.dashboard.market import MarketView
 
 
 class Caches(Struct, frozen=True):
@@ -22,6 +23,7 @@ class Caches(Struct, frozen=True):
     accounts: KeptValues[Account | None] = field(default_factory=KeptValues)
     api_keys: KeptValues[KeyCaller | None] = field(default_factory=KeptValues)  # by their hashes
     pool: KeptValues[PoolView] = field(default_factory=KeptValues)
+    market: KeptValues[MarketView] = field(default_factory=KeptValues)
 
 
 @asynccontextmanager
@@ -33,9 +35,11 @@ async def open_caches(live: Live, settings: ServerSettings) -> AsyncIterator[Cac
         live.listen(callers) as api_keys,
         # Woken by everything that may let the leader place a task, or has happened to one.
         live.listen(topics.SCHEDULE, topics.OUTBOX) as changes,
+        live.listen() as nothing,  # a look at the market may be some seconds old
     ):
         yield Caches(
             KeptValues(accounts, settings.caller_cache_seconds),
             KeptValues(api_keys, settings.caller_cache_seconds),
             KeptValues(changes, settings.pool_cache_seconds),
+            KeptValues(nothing, settings.market_cache_seconds),
         )

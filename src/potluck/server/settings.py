@@ -182,6 +182,8 @@ class ServerSettings(AlertSettings, frozen=True, kw_only=True):
     caller_cache_seconds: Annotated[float, Meta(ge=0, le=2)] = 2.0
     # The same for the numbers of the whole pool.
     pool_cache_seconds: Annotated[float, Meta(ge=0, le=60)] = 1.0
+    # How long an instance shows the same market to all.
+    market_cache_seconds: Annotated[float, Meta(ge=0, le=60)] = 5.0
 
     # The operator's part of each reward, in hundredths of a percent.
     fee_basis_points: Annotated[int, Meta(ge=0, le=10_000)] = 0

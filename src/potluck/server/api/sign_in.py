@@ -7,7 +7,7 @@ from typing import Any, Final
 from litestar import Request, Response
 from litestar.response import Stream
 
-from potluck.model.account import SCOPES, Credential, Scope
+from potluck.model.account import SCOPES, Credential, Registration, Scope
 from potluck.model.audit import AuditKind
 from potluck.model.error import (
     AccessDenied,
@@ -42,6 +42,7 @@ from potluck.server.auth.caller import suspended
 from potluck.server.auth.device_flow import flow
 from potluck.server.auth.device_flow.sign_in_draft import draft, statement
 from potluck.server.auth.nonce import new_nonce
+from potluck.server.front_page import joining_of
 from potluck.server.package_wheel import OwnWheel
 from potluck.server.services import Services
 from potluck.store.identity import audit, node_keys
@@ -61,7 +62,7 @@ from potluck.wire.identity import (
     TerminalWallet,
     Tokens,
 )
-from potluck.wire.package import Package
+from potluck.wire.package import Joining, Package, installers
 from potluck.wire.signing.sign_in_answer import NODE_STATEMENT, TERMINAL_STATEMENT
 
 _WHEEL = "application/octet-stream"
@@ -296,6 +297,25 @@ async def package_file(
         "Content-Length": str(wheel.package.size_bytes),
     }
     return Stream(_pieces(wheel.data), headers=headers, media_type=_WHEEL)
+
+
+@AREA.operation(
+    routes.JOINING,
+    OPEN,
+    "See how to join",
+    response=Joining(
+        "0.2.0",
+        ORIGIN,
+        Registration.INVITE,
+        f"potluck run --server {ORIGIN} --template hello",
+        f"potluck provide {ORIGIN}",
+        has_private_authority=False,
+        installers=installers(ORIGIN, _PACKAGE, has_own_authority=False),
+    ),
+)
+async def joining(services: Services) -> Joining:
+    """Returns the commands that install Potluck, run a first task and offer a machine."""
+    return joining_of(services)
 
 
 @AREA.operation(
