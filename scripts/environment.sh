@@ -73,6 +73,8 @@ lock() {
     --group generator -o locks/generator.txt
   "$uv" pip compile --quiet --universal --generate-hashes --upgrade --no-header --python-version 3.11 \
     --group release -o locks/release.txt
+  "$uv" pip compile --quiet --universal --generate-hashes --upgrade --no-header --python-version 3.11 \
+    --group web -o locks/web.txt
 }
 
 make_venv

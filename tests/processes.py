@@ -42,6 +42,8 @@ FAST = {
     "POTLUCK_SILENT_AFTER_SECONDS": "2",
     # Nothing of a test leaves this machine, so webhooks stay here too.
     "POTLUCK_WEBHOOK_ALLOW": "127.0.0.1",
+    # The same whether or not the dashboard was built here.
+    "POTLUCK_DASHBOARD_DIRECTORY": "/nonexistent",
 }
 # The same for a provider; the processor is device enough.
 FAST_PROVIDER = {

@@ -18,7 +18,10 @@ from tests.security.players import Player
 from tests.tally import tallying
 
 # For people, not for programs: they are not in the document.
-PAGES = {"front_page", "device_page", "docs_page", "runbook_page", "page_file"}
+PAGES = {
+    *("front_page", "join_page", "device_page", "docs_page", "runbook_page"),
+    *("page_file", "dashboard_asset"),
+}
 # For these an account has to be more than their scope says.
 ALSO_NEEDED = {"authorise_node_key": Role.PROVIDER}
 # Here the lease in the body is looked at before the node, and that one is nobody's.

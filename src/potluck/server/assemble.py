@@ -28,6 +28,7 @@ from potluck.server.api.app import make_app
 from potluck.server.api.http.request_context import RequestContext
 from potluck.server.caches import open_caches
 from potluck.server.contract_wallet import ContractWallets
+from potluck.server.dashboard import Dashboard
 from potluck.server.egress.allow_list import read_allowed
 from potluck.server.egress.send import GuardedSender
 from potluck.server.encryption.open_vault import open_vault
@@ -35,6 +36,7 @@ from potluck.server.http.server import RunningHttp, http_server, wait_for_first
 from potluck.server.http.tls import Tls, open_tls
 from potluck.server.loops.alert_delivery import AlertDeliveryLoop
 from potluck.server.loops.alert_watch import AlertWatchLoop
+from potluck.server.loops.dashboard import DashboardLoop
 from potluck.server.loops.error_log import ErrorLogLoop
 from potluck.server.loops.health import HealthLoop
 from potluck.server.loops.leadership import LeadershipLoop
@@ -42,7 +44,7 @@ from potluck.server.loops.loop_lag import measure_loop_lag
 from potluck.server.metrics.metrics import ServerMetrics
 from potluck.server.metrics.requests import RequestMetrics
 from potluck.server.origins import certificate_names, origins
-from potluck.server.package_wheel import build_own_wheel
+from potluck.server.package_wheel import OfferedWheels
 from potluck.server.policies import order_by_name, placement_by_name
 from potluck.server.postgres import embedded_postgres
 from potluck.server.rate_limiter import Limiter
@@ -201,9 +203,9 @@ async def _services(
 ) -> AsyncIterator[Services]:
     destinations = await asyncio.to_thread(AlertDestinations, settings.alert_urls)
     async with AsyncExitStack() as stack:
-        wheel = asyncio.create_task(
-            asyncio.to_thread(build_own_wheel)
-        )  # builds while the database starts
+        dashboard, wheels = Dashboard(), OfferedWheels()
+        site = DashboardLoop(settings, dashboard, wheels)
+        first_look = asyncio.create_task(site.run_once())  # while the database starts
         url = settings.database_url
         if url is None:
             url = await stack.enter_async_context(
@@ -225,6 +227,8 @@ async def _services(
         vault, keys = await open_vault(settings, database)
         outward = GuardedSender(read_allowed(settings.webhook_allow), settings.webhook_seconds)
         stack.callback(outward.close)
+        await first_look
+        await stack.enter_async_context(_background(site.run()))
         yield Services(
             settings,
             database,
@@ -245,7 +249,8 @@ async def _services(
             alert_destinations=destinations,
             metrics=metrics,
             caches=await stack.enter_async_context(open_caches(live, settings)),
-            wheel=await wheel,
+            dashboard=dashboard,
+            wheels=wheels,
         )
 
 

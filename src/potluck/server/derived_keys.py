@@ -13,6 +13,7 @@ class Keys(Struct, frozen=True):
     request: bytes
     audit: bytes
     secret: bytes
+    refresh: bytes
 
 
 def derive_keys(secret: bytes) -> Keys:

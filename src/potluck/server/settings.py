@@ -109,6 +109,9 @@ class ServerSettings(AlertSettings, frozen=True, kw_only=True):
     terminal_poll_seconds: Annotated[float, Meta(gt=0, le=60)] = 5.0
     # A session ends after this time without use (30 days).
     session_seconds: Lifetime = 30 * 86_400.0
+    # How long a browser's refresh token that was just used gets the same successor again, because
+    # another tab sent it too or the response was lost; 0: not at all.
+    refresh_grace_seconds: Annotated[float, Meta(ge=0, le=60)] = 10.0
     # The longest time for which a wallet may authorise a node key (90 days).
     node_key_seconds: Lifetime = 90 * 86_400.0
     # How long two wallets that report the same device have to answer a challenge.
@@ -179,6 +182,8 @@ class ServerSettings(AlertSettings, frozen=True, kw_only=True):
     caller_cache_seconds: Annotated[float, Meta(ge=0, le=2)] = 2.0
     # The same for the numbers of the whole pool.
     pool_cache_seconds: Annotated[float, Meta(ge=0, le=60)] = 1.0
+    # How long an instance shows the same market to all.
+    market_cache_seconds: Annotated[float, Meta(ge=0, le=60)] = 5.0
 
     # The operator's part of each reward, in hundredths of a percent.
     fee_basis_points: Annotated[int, Meta(ge=0, le=10_000)] = 0
@@ -190,6 +195,9 @@ class ServerSettings(AlertSettings, frozen=True, kw_only=True):
 
     health_seconds: Duration = 1.0  # how often `/readyz` is updated, and the clock is compared
     storage_check_seconds: Duration = 30.0  # how often the disk and the object store are checked
+    # The folder of a built dashboard, if it is not the one in this package.
+    dashboard_directory: Path | None = None
+    dashboard_poll_seconds: Duration = 2.0  # how often the server looks for a new build of it
     # With less free space in the data directory than this, `/readyz` and the log warn.
     low_disk_bytes: Annotated[int, Meta(ge=0, le=2**62)] = 2**30
     # If this machine's clock differs from the database's by more than this, `/readyz` and the log

@@ -11,6 +11,8 @@ from potluck.server.api import (
     account,
     administer,
     alerts,
+    browser_session,
+    many_tasks,
     notify,
     operate,
     own_machines,
@@ -27,10 +29,12 @@ from potluck.server.api.area import Area, Operation
 
 AREAS: Final[tuple[Area, ...]] = (
     sign_in.AREA,
+    browser_session.AREA,
     account.AREA,
     resources.AREA,
     submit.AREA,
     queue.AREA,
+    many_tasks.AREA,
     provide.AREA,
     results.AREA,
     settle.AREA,

@@ -165,12 +165,16 @@ async def get(
 
 
 async def page(
-    connection: Connection, viewer_id: AccountId, behind: NodeId | None, limit: int
+    connection: Connection,
+    viewer_id: AccountId,
+    behind: NodeId | None,
+    limit: int,
+    only_own: bool = False,
 ) -> tuple[list[NodeView], bool]:
     """In the order of their ids, and whether there may be more."""
-    rows = await connection.fetch(
-        *_sql.page(after_id=behind or "", limit=limit, max_devices=_PAGE_DEVICES)
-    )
+    bounds = {"after_id": behind or "", "limit": limit, "max_devices": _PAGE_DEVICES}
+    query = _sql.own_page(account_id=viewer_id, **bounds) if only_own else _sql.page(**bounds)
+    rows = await connection.fetch(*query)
     views = await _views(connection, rows, viewer_id)
     is_full = sum(len(view.devices) for view in views) >= _PAGE_DEVICES
     return views, is_full or len(views) == limit

@@ -135,5 +135,15 @@ WITH next_nodes AS (
 )
 SELECT * FROM next_nodes WHERE devices_before < :max_devices::integer ORDER BY id
 
+-- name: own_page
+-- The same for the nodes of one account, by their own index.
+WITH next_nodes AS (
+    SELECT *, coalesce(sum(jsonb_array_length(description -> 'devices')) OVER (
+        ORDER BY id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0) AS devices_before
+    FROM nodes WHERE account_id = :account_id AND state <> 'left' AND id > :after_id
+    ORDER BY id LIMIT :limit
+)
+SELECT * FROM next_nodes WHERE devices_before < :max_devices::integer ORDER BY id
+
 -- name: devices
 SELECT * FROM devices WHERE is_present AND node_id = ANY(:node_ids) ORDER BY node_id, position

@@ -101,7 +101,11 @@ JOIN nodes ON nodes.id = attempts.node_id
 ORDER BY attempts.task_id, attempts.number
 
 -- name: lock
-SELECT state FROM tasks WHERE id = :task_id AND account_id = :account_id FOR UPDATE
+SELECT state, version FROM tasks WHERE id = :task_id AND account_id = :account_id FOR UPDATE
+
+-- name: versions
+SELECT id, version, name, state FROM tasks
+WHERE id = ANY(:task_ids::text[]) AND account_id = :account_id ORDER BY id DESC
 
 -- name: lock_queued
 SELECT id FROM tasks WHERE id = ANY(:task_ids::text[]) AND state = 'queued' ORDER BY id FOR UPDATE

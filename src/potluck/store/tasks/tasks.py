@@ -84,6 +84,17 @@ class Allowance(Struct, frozen=True):
         return self.cheapest[_size(requirements)]
 
 
+class TaskChanged(Exception):
+    """The task is not as its caller has seen it."""
+
+
+class TaskVersion(Struct, frozen=True):
+    id: TaskId
+    version: int
+    name: str
+    state: TaskState
+
+
 class NodeContact(Struct, frozen=True):
     """The last contact with the node of a live attempt."""
 
@@ -241,12 +252,26 @@ async def failed_on(
     return {row["task_id"]: row["node_ids"] for row in rows}
 
 
-async def lock(connection: Connection, task_id: TaskId, account_id: AccountId) -> TaskState:
-    """Locks the task; returns its state."""
-    state = await connection.fetchval(*_sql.lock(task_id=task_id, account_id=account_id))
-    if state is None:
+async def lock(
+    connection: Connection, task_id: TaskId, account_id: AccountId, version: int | None = None
+) -> TaskState:
+    """Locks the task; returns its state. Raises TaskChanged if it is not this version."""
+    row = await connection.fetchrow(*_sql.lock(task_id=task_id, account_id=account_id))
+    if row is None:
         raise no_such_task(task_id)
-    return TaskState(state)
+    if version is not None and row["version"] != version:
+        raise TaskChanged
+    return TaskState(row["state"])
+
+
+async def versions(
+    connection: Connection, task_ids: list[TaskId], account_id: AccountId
+) -> list[TaskVersion]:
+    """Those of the tasks that are the account's, newest first."""
+    rows = await connection.fetch(*_sql.versions(task_ids=task_ids, account_id=account_id))
+    return [
+        TaskVersion(row["id"], row["version"], row["name"], TaskState(row["state"])) for row in rows
+    ]
 
 
 async def end_queued(

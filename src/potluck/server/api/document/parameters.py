@@ -20,6 +20,7 @@ _SAID = {
     "item": "The number of an item of an array.",
     "kind": "Only this kind.",
     "label": "The node has this label; can be repeated.",
+    "mine": "Only your own machines.",
     "limit": "The maximum number of entries.",
     "max_price_micro_per_hour": "The maximum price, in micro-credits per hour.",
     "memory_bytes": "The minimum memory of the device.",
