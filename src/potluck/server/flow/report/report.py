@@ -300,7 +300,7 @@ async def _accept(
 async def _finish_together(
     services: Services, connection: Connection, node_id: NodeId, reports: Sequence[Finished]
 ) -> dict[AttemptId, TaskId]:
-    """Ends the attempts without obstacles, one per task. Returns also those that ended so before."""
+    """Ends the attempts without obstacles, one per task. Those that ended so before count too."""
     by_attempt = {item.lease.attempt_id: item for item in reports if is_plain_end(item)}
     locked = await attempts.lock_many_for_end(connection, list(by_attempt))
     ready = {
