@@ -13,14 +13,14 @@ sends it again.
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
 from potluck.decide.arrays.items import accept_outcomes as judge
 from potluck.decide.arrays.items import find_counted_runs
 from potluck.decide.attempt_change import AttemptChange, accept, end, prepare, start
-from potluck.decide.failure_record import NO_RECORD, FailureRecord
+from potluck.decide.failure_record import FailureRecords
 from potluck.decide.locked_attempt import LockedAttempt
 from potluck.model.error import Conflict, InvalidInput, PotluckError, Unavailable
 from potluck.model.ids import AttemptId, NodeId, TaskId
@@ -204,7 +204,7 @@ async def _take(
                 change = await _accept(services, connection, _live(change), item)
             case Finished():
                 if change.attempt.state.is_live:
-                    records = await _records(connection, [item])
+                    records = await _read_records(connection, [item])
                     ended = _finish(services, change, item, records)
                     await write_changes(services, connection, [ended])
                 else:
@@ -311,7 +311,7 @@ async def _finish_together(
         and not function_results.find_mismatch(attempt, by_attempt[attempt.id])
         and _may_stop(attempt, by_attempt[attempt.id])
     }
-    records = await _records(connection, [by_attempt[a.id] for a in ready.values()])
+    records = await _read_records(connection, [by_attempt[a.id] for a in ready.values()])
     changes = [_end(services, AttemptChange(a), by_attempt[a.id], records) for a in ready.values()]
     await write_changes(services, connection, changes)
     repeated = [
@@ -323,10 +323,7 @@ async def _finish_together(
     return {attempt.id: attempt.task_id for attempt in (*ready.values(), *repeated)}
 
 
-_Records = Mapping[AttemptId, FailureRecord]
-
-
-async def _records(connection: Connection, reports: Sequence[Finished]) -> _Records:
+async def _read_records(connection: Connection, reports: Sequence[Finished]) -> FailureRecords:
     """Reads nothing unless attempts have failed, or were stopped by a silence that may be false."""
     failed = [
         item.lease.attempt_id
@@ -334,11 +331,11 @@ async def _records(connection: Connection, reports: Sequence[Finished]) -> _Reco
         if item.reason.facts.attempt_state is AttemptState.FAILED
         or item.reason is EndReason.SILENCE
     ]
-    return await attempts.failure_records(connection, failed) if failed else {}
+    return FailureRecords(await attempts.failure_records(connection, failed) if failed else {})
 
 
 def _finish(
-    services: Services, change: AttemptChange, report: Finished, records: _Records
+    services: Services, change: AttemptChange, report: Finished, records: FailureRecords
 ) -> AttemptChange:
     if _is_incomplete(change.attempt, report):
         raise InvalidInput("A range completes only when each item has an outcome.")
@@ -357,9 +354,10 @@ def _measured(report: Finished) -> Usage | None:
 
 
 def _end(
-    services: Services, change: AttemptChange, report: Finished, records: _Records
+    services: Services, change: AttemptChange, report: Finished, records: FailureRecords
 ) -> AttemptChange:
-    return end(
+    consumer_id = change.attempt.billable.consumer_id
+    ended = end(
         change,
         report.reason,
         retry_wait(services),
@@ -369,8 +367,10 @@ def _end(
         usage=_measured(report),
         report_hash=_hash(report),
         value=report.value,
-        record=records.get(change.attempt.id, NO_RECORD),
+        record=records.find(change.attempt.id, consumer_id),
     )
+    records.note(consumer_id, ended.spared_micro)
+    return ended
 
 
 def _may_stop(attempt: LockedAttempt, report: Finished) -> bool:
