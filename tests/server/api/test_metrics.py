@@ -107,6 +107,9 @@ def test_nothing_in_it_names_a_task_an_account_or_a_machine(
     "header",
     [
         {"X-Forwarded-For": "203.0.113.7"},
+        {"X-Forwarded-Proto": "https"},
+        {"X-Forwarded-Port": "443"},
+        {"True-Client-IP": "203.0.113.7"},
         {"X-Real-IP": "203.0.113.7"},
         {"Forwarded": "for=203.0.113.7"},
         {"Via": "1.1 proxy"},

@@ -66,6 +66,12 @@ SELECT count(*) FROM (
 SELECT id, request_hash FROM tasks
 WHERE account_id = :account_id AND idempotency_key = :idempotency_key
 
+-- name: has_key
+SELECT EXISTS (
+    SELECT FROM tasks
+    WHERE account_id = :account_id AND idempotency_key = ANY(:idempotency_keys::text[])
+)
+
 -- name: views
 -- Those of the tasks that are the account's.
 SELECT id, name, kind, state, priority, created_at, updated_at, requirements, limits, version,

@@ -227,6 +227,13 @@ async def by_idempotency_key(
     return None if row is None else EarlierSubmission(row["id"], row["request_hash"])
 
 
+async def has_key(connection: Connection, account_id: AccountId, keys: Sequence[str]) -> bool:
+    """Whether the account has submitted a task with one of these keys."""
+    return bool(
+        await connection.fetchval(*_sql.has_key(account_id=account_id, idempotency_keys=keys))
+    )
+
+
 async def get(
     connection: Connection, vault: Vault, task_id: TaskId, account_id: AccountId
 ) -> TaskRecord:

@@ -14,6 +14,7 @@ from potluck.model.task import EndReason
 from potluck.server import topics
 from potluck.server.auth.caller import not_signed_in
 from potluck.server.auth.tokens import is_lease_token, lease_token
+from potluck.server.flow.batch import off_loop_if_many
 from potluck.server.flow.lease import binding, device_status, owner_requests
 from potluck.server.flow.lease.adopt import readopt_lost, stale_lease
 from potluck.server.flow.lease.binding import BindingNews
@@ -138,7 +139,7 @@ async def acquire(
     shutdown_topic = topics.shutdown(services.instance)
     async with services.live.listen(topics.node(node_id), shutdown_topic) as listener:
         is_woken = False
-        held = _valid_leases(services, request.held)
+        held = await _valid_leases(services, request.held)
         leases_now = await _begin_poll(services, owner, node_id, held)
         # The node lists everything it has: there is nothing to fetch before a wake-up.
         grants: list[Grant] | None = [] if leases_now.live <= set(held) else None
@@ -182,12 +183,13 @@ async def heartbeat(
     services: Services, owner: Owner, node_id: NodeId, beat: Heartbeat
 ) -> HeartbeatAnswer:
     settings = services.settings
+    held_ids = await _valid_leases(services, beat.held)
     async with services.database.transaction() as connection:
         state = await leases.record_heartbeat(
             connection,
             node_id,
             owner,
-            _valid_leases(services, beat.held),
+            held_ids,
             lease_seconds=settings.lease_seconds,
             overrun_seconds=settings.overrun_seconds,
             contact_seconds=settings.least_silence_seconds,
@@ -260,8 +262,11 @@ def check_token(services: Services, lease: Lease) -> None:
         raise stale_lease(lease.attempt_id)
 
 
-def _valid_leases(services: Services, held: Sequence[Lease]) -> list[AttemptId]:
-    return [lease.attempt_id for lease in held if _is_valid(services, lease)]
+async def _valid_leases(services: Services, held: Sequence[Lease]) -> list[AttemptId]:
+    def find_valid() -> list[AttemptId]:
+        return [lease.attempt_id for lease in held if _is_valid(services, lease)]
+
+    return await off_loop_if_many(len(held), find_valid)
 
 
 def _is_valid(services: Services, lease: Lease) -> bool:
