@@ -14,9 +14,9 @@ may delay the first in order.
 """
 
 import heapq
-import operator
 from collections import Counter
 from collections.abc import Callable, Iterable
+from math import inf
 
 from msgspec import Struct
 
@@ -24,6 +24,7 @@ from potluck.decide.pool.suitable_devices import UsableDevices
 from potluck.decide.reservations.duration_estimate import attempt_seconds
 from potluck.decide.reservations.timetable import Amounts, Timetable, amounts
 from potluck.decide.types import WaitingTask
+from potluck.model.bounded_types import MOST_DEVICES
 from potluck.model.ids import AccountId, DeviceId, NodeId, TaskId
 from potluck.model.task import Requirements
 
@@ -76,16 +77,48 @@ class Reservation(Struct, frozen=True):
     task_id: TaskId
 
     def competes(self, devices: frozenset[DeviceId]) -> bool:
-        return devices is self.among or not self.among.isdisjoint(devices)
+        return _compete(self.among, devices)
+
+
+def _compete(some: frozenset[DeviceId], others: frozenset[DeviceId]) -> bool:
+    """Also if both are the same empty set: such tasks need no GPU, and wait for all else."""
+    return some is others or not some.isdisjoint(others)
+
+
+class _Room(Struct, frozen=True, gc=False):
+    """What a task may use on a node without delaying a reservation or the ones before it."""
+
+    latest: float  # start of the reservation: a task that ends sooner may use all
+    devices: int
+    among: frozenset[DeviceId]
+    resources: Amounts
+
+
+class _Rooms(Struct):
+    """The rooms of a node at a time, and which tasks they permit."""
+
+    now: float
+    rooms: list[_Room]
+    verdicts: dict[tuple[object, float], bool]  # by what tasks have in common, and their end
 
 
 class Reservations:
-    def __init__(self, timetable: Timetable, suitable: Suitable, on: SuitableOn) -> None:
+    def __init__(
+        self,
+        timetable: Timetable,
+        suitable: Suitable,
+        on: SuitableOn,
+        alike: Callable[[WaitingTask], object],
+    ) -> None:
+        """Tasks that are `alike` have the same requirements, and suit the same devices."""
         self._timetable = timetable
         self._suitable = suitable
         self._on = on
+        self._alike = alike
         self._kept: dict[NodeId, list[Reservation]] = {}
         self._starts: dict[TaskId, float] = {}
+        self._known: dict[NodeId, _Rooms] = {}  # of nodes with reservations
+        timetable.forget_in(self._known)
 
     def __bool__(self) -> bool:
         return bool(self._kept)
@@ -101,36 +134,73 @@ class Reservations:
         kept = self._kept
         if not kept:
             return None
-        span, on = (now, now + attempt_seconds(task)), on or self._on
-        return lambda node_id: (
-            node_id not in kept or self._permits(task, (node_id, on(task, node_id)), span)
-        )
+        end = now + attempt_seconds(task)
+        if on is not None or task.id in self._starts:
+            # Not submitted, or not delayed by its own reservation: unlike all others.
+            return lambda node_id: node_id not in kept or self._permits(
+                task, node_id, on or self._on, (self._find_rooms(node_id, now, task.id), end)
+            )
+        known, alike = self._known, None
+
+        def permits(node_id: NodeId) -> bool:
+            nonlocal alike
+            if node_id not in kept:
+                return True
+            if alike is None:
+                alike = (self._alike(task), end)
+            rooms = known.get(node_id)
+            if rooms is None or rooms.now != now:
+                rooms = known[node_id] = _Rooms(now, self._find_rooms(node_id, now, None), {})
+            verdict = rooms.verdicts.get(alike)
+            if verdict is None:
+                verdict = self._permits(task, node_id, self._on, (rooms.rooms, end))
+                rooms.verdicts[alike] = verdict
+            return verdict
+
+        return permits
 
     def _permits(
         self,
         task: WaitingTask,
-        place: tuple[NodeId, UsableDevices | None],
-        span: tuple[float, float],
+        node_id: NodeId,
+        on: SuitableOn,
+        until: tuple[list[_Room], float],
     ) -> bool:
-        (node_id, usable), (now, end) = place, span
-        owed: list[Reservation] = []
-        for kept in self._kept.get(node_id, ()):
-            if kept.latest >= end:
+        rooms, end = until
+        requirements = task.requirements
+        for room in rooms:
+            if room.latest >= end:
                 return True
-            if kept.task_id == task.id:
+            if requirements.device_count > room.devices:
+                usable = on(task, node_id)
+                if usable is None or _compete(room.among, usable.whole):
+                    return False
+            cores, memory_bytes, disk_bytes = room.resources
+            if (
+                requirements.cores > cores
+                or requirements.memory_bytes > memory_bytes
+                or requirements.disk_bytes > disk_bytes
+            ):
+                return False
+        return True
+
+    def _find_rooms(self, node_id: NodeId, now: float, own_id: TaskId | None) -> list[_Room]:
+        """By the latest start of the reservations, without that of the task itself."""
+        rooms: list[_Room] = []
+        owed: list[Reservation] = []
+        for kept in self._kept[node_id]:
+            if kept.task_id == own_id:
+                # A later latest start may still permit the task.
+                rooms.append(_Room(kept.latest, MOST_DEVICES, kept.among, (inf, inf, inf)))
                 continue
             owed.append(kept)
             when = max(kept.latest, now)
-            requirements = task.requirements
-            if (usable is None or kept.competes(usable.whole)) and (
-                self._timetable.free_by(node_id, when, kept.among) - requirements.device_count
-                < sum(each.devices for each in owed if each.competes(kept.among))
-            ):
-                return False
-            asked = (amounts(requirements), *(each.resources for each in owed))
-            if any(map(_is_less, self._timetable.resources_by(node_id, when), _total(asked))):
-                return False
-        return True
+            devices = self._timetable.free_by(node_id, when, kept.among)
+            devices -= sum(each.devices for each in owed if each.competes(kept.among))
+            free = self._timetable.resources_by(node_id, when)
+            rest = _rest(free, [each.resources for each in owed])
+            rooms.append(_Room(kept.latest, devices, kept.among, rest))
+        return rooms
 
     def plan(
         self, tasks: Iterable[WaitingTask], promise_seconds: float | None, now: float
@@ -146,15 +216,15 @@ class Reservations:
                 claims.append(claim)
         _pull_forward(claims)
         self._kept = board.kept(claims)
+        self._known.clear()
         self._starts = {claim.task.id: claim.start for claim in claims}
         return claims
 
 
-_is_less = operator.lt
-
-
-def _total(parts: Iterable[Amounts]) -> Amounts:
-    cores, memory, disk = map(sum, zip(*parts, strict=True))
+def _rest(free: Amounts, owed: list[Amounts]) -> Amounts:
+    cores, memory, disk = free
+    for each in owed:
+        cores, memory, disk = cores - each[0], memory - each[1], disk - each[2]
     return cores, memory, disk
 
 
@@ -221,6 +291,7 @@ class _Board:
         self._timetable = timetable
         self._now = now
         self._slots: dict[NodeId, list[_Slot]] = {}  # only of nodes with a claim
+        self._ends: dict[NodeId, list[float]] = {}  # of the devices of nodes without one
         # Of these nodes: claimed resources with their end and claim, and the claims that come first
         # on some devices, with how many and which devices suit.
         self._claimed: dict[NodeId, list[tuple[float, Amounts, int]]] = {}
@@ -259,10 +330,7 @@ class _Board:
 
         Ordered by their devices; cores, memory and disk are checked only for the best nodes.
         """
-        times = [
-            (self._soonest(node_id, usable, usable.whole_wanted(task)), node_id, False)
-            for node_id, usable in suitable.items()
-        ]
+        times = self._times(task, suitable)
         heapq.heapify(times)
         resources = amounts(task.requirements)
         chosen: list[tuple[float, NodeId]] = []
@@ -279,14 +347,31 @@ class _Board:
             )
         return chosen
 
+    def _times(
+        self, task: WaitingTask, suitable: dict[NodeId, UsableDevices]
+    ) -> list[tuple[float, NodeId, bool]]:
+        """When enough devices of each node are free. In one piece, as there are many nodes."""
+        wanted = task.requirements.device_count
+        ends = self._ends
+        times: list[tuple[float, NodeId, bool]] = []
+        for node_id, usable in suitable.items():
+            count = wanted - usable.shared
+            if count <= 0:
+                at = 0.0
+            elif usable.has_all and node_id in ends:
+                at = ends[node_id][count - 1]
+            else:
+                at = self._soonest(node_id, usable, count)
+            times.append((at, node_id, False))
+        return times
+
     def _soonest(self, node_id: NodeId, usable: UsableDevices, count: int) -> float:
         """When `count` of these devices are free."""
-        if not count:
-            return 0.0
         slots = self._slots.get(node_id)
         if slots is None:
             times = self._timetable.free_at(node_id)
             if usable.has_all:
+                self._ends[node_id] = [end for end, _ in times]
                 return times[count - 1][0]
             return [end for end, device_id in times if device_id in usable.whole][count - 1]
         return [slot.free_at for slot in slots if slot.device_id in usable.whole][count - 1]
@@ -303,6 +388,7 @@ class _Board:
         if slots is None:
             slots = [_Slot(*each) for each in self._timetable.free_at(node_id)]
             self._slots[node_id] = slots
+            self._ends.pop(node_id, None)
         claimed = self._claimed.setdefault(node_id, [])
         count = usable.whole_wanted(task)
         in_time = [
