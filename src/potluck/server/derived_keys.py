@@ -13,6 +13,7 @@ class Keys(Struct, frozen=True):
     request: bytes
     audit: bytes
     secret: bytes
+    signing: bytes  # signs statements; its address is public
 
 
 def derive_keys(secret: bytes) -> Keys:

@@ -21,9 +21,11 @@ _KIND_TEXTS = {
     EntryKind.CHARGE: ("spent on", Tone.WAITING),
     EntryKind.REWARD: ("earned by", Tone.GOOD),
     EntryKind.REFUND: ("refunded from", Tone.FAINT),
-    EntryKind.RELEASE: ("paid out for", Tone.GOOD),
+    EntryKind.RELEASE: ("paid for", Tone.GOOD),
     EntryKind.REVERSAL: ("returned for lost work of", Tone.FAINT),
     EntryKind.FEE: ("fee of the operator for", Tone.WAITING),
+    EntryKind.EPOCH: ("set aside for a payout", Tone.FAINT),
+    EntryKind.PAYOUT: ("paid outside of the pool", Tone.GOOD),
 }
 
 
