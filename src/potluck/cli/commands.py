@@ -31,6 +31,9 @@ _OWN_POOL = "Run a pool"
 
 # Other names of commands, which the help does not list.
 ALIASES = {"stop": "cancel"}
+EARLIER_NAMES: dict[str, tuple[Row, ...]] = {
+    "admin": (("take", "admin.accounts:take", "The earlier name of `potluck admin revoke`."),)
+}
 
 # The commands that take a script, and their defaults from it.
 SENDING = ("run", "submit", "map")
@@ -214,6 +217,41 @@ GROUPS = (
         default="list",
     ),
     CommandGroup(
+        "rewards",
+        "What my machines earned, and how it is paid.",
+        _MACHINES,
+        (
+            (
+                "show",
+                "provider.rewards:show_rewards",
+                "Show what my machines contributed and earned, and where the rewards are.",
+            ),
+            (
+                "payout",
+                "provider.rewards:choose_payout",
+                "Choose whether rewards are paid outside of the pool, or stay credits.",
+            ),
+            ("epochs", "provider.rewards:own_epochs", "List the epochs in which I earned."),
+            ("payouts", "provider.rewards:own_payouts", "List what was paid to me."),
+            (
+                "statement",
+                "provider.statements:own_statement",
+                "Get my statement of an epoch, signed by the server.",
+            ),
+            (
+                "verify",
+                "provider.statements:verify_statement",
+                "Verify a statement, without the server.",
+            ),
+            (
+                "signer",
+                "provider.statements:show_signer",
+                "Show the address that signs the server's statements.",
+            ),
+        ),
+        default="show",
+    ),
+    CommandGroup(
         "webhooks",
         "Send events to a URL of mine by HTTP.",
         _ACCOUNT,
@@ -284,9 +322,15 @@ GROUPS = (
             ),
             ("grant", "admin.accounts:grant", "Grant credits to an account."),
             (
-                "take",
-                "admin.accounts:take",
+                "revoke",
+                "admin.accounts:revoke",
                 "Take credits back from an account, at most what it has available.",
+            ),
+            ("epochs", "admin.epochs:list_epochs", "Show the epochs of the pool."),
+            (
+                "statement",
+                "admin.epochs:pool_statement",
+                "Get the statement of all accounts for an epoch, signed by the server.",
             ),
             ("quota", "admin.quota:quota", "Show or change the limits of an account."),
             (
@@ -357,6 +401,30 @@ GROUPS = (
                 "Send no messages about an alert for a while, of one node or of all.",
             ),
             ("unsilence", "admin.alerts:unsilence", "End a silence."),
+        ),
+        default="list",
+        parent="admin",
+    ),
+    CommandGroup(
+        "payouts",
+        "Rewards to be paid, and what was paid.",
+        None,
+        (
+            (
+                "list",
+                "admin.payouts:list_payouts",
+                "Show the accounts to be paid, and the newest payouts.",
+            ),
+            (
+                "export",
+                "admin.payouts:export_payouts",
+                "Write a CSV file of what is to be paid, for `mark`.",
+            ),
+            (
+                "mark",
+                "admin.payouts:mark_payouts",
+                "Record what was paid outside of the pool, each row once.",
+            ),
         ),
         default="list",
         parent="admin",

@@ -119,6 +119,12 @@ class SignedStatement(Struct, frozen=True, forbid_unknown_fields=True):
     signature: str
 
 
+class ServerSigner(Struct, frozen=True):
+    """The address of the key that signs statements."""
+
+    address: str
+
+
 class PaidRow(Struct, frozen=True, forbid_unknown_fields=True):
     """A payout outside of the pool; its id is chosen by whoever paid, and counted once."""
 

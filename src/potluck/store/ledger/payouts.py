@@ -95,8 +95,11 @@ async def page(
     return [_recorded(row) for row in rows]
 
 
-async def position(connection: Connection, payout_id: str) -> PayoutPosition | None:
-    at = await connection.fetchval(*_sql.position(id=payout_id))
+async def position(
+    connection: Connection, payout_id: str, account_id: AccountId | None = None
+) -> PayoutPosition | None:
+    """None if it is unknown, or not the account's."""
+    at = await connection.fetchval(*_sql.position(id=payout_id, account_id=account_id))
     return None if at is None else PayoutPosition(at, payout_id)
 
 

@@ -33,4 +33,5 @@ WHERE (:account_id::text IS NULL OR account_id = :account_id)
 ORDER BY recorded_at DESC, payouts.id DESC LIMIT :limit
 
 -- name: position
-SELECT recorded_at FROM payouts WHERE id = :id
+SELECT recorded_at FROM payouts
+WHERE id = :id AND (:account_id::text IS NULL OR account_id = :account_id)

@@ -9,14 +9,15 @@ payment that commits later is in the next one.
 import structlog
 
 from potluck.decide.epochs import close_account, epoch_entries, next_end
+from potluck.server.flow.settle.statements import add_lines
 from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.ledger import epochs, ledger
-from potluck.store.ledger.epochs import OpenEpoch, WalletReward
+from potluck.store.ledger.epochs import OpenEpoch
 from potluck.store.ledger.ledger import Movement
 from potluck.store.scheduler import leader
 from potluck.store.scheduler.leader import Leadership
-from potluck.wire.signing.epoch_statement import EpochStatement, StatementLine, statement_sha256
+from potluck.wire.signing.epoch_statement import EpochStatement, statement_sha256
 
 log = structlog.get_logger()
 
@@ -76,26 +77,7 @@ async def _count(connection: Connection, number: int, after_id: str) -> str | No
 
 
 async def _finish(services: Services, connection: Connection, epoch: OpenEpoch) -> None:
-    rewards = await epochs.rewards_of_epoch(connection, epoch.number)
-    statement = EpochStatement(
-        epoch.number,
-        epoch.starts_at,
-        epoch.ends_at,
-        is_of_pool=True,
-        lines=[statement_line(reward) for reward in rewards],
-    )
+    empty = EpochStatement(epoch.number, epoch.starts_at, epoch.ends_at, is_of_pool=True, lines=[])
+    statement = await add_lines(connection, empty)
     ends_at = next_end(epoch.now, services.settings.epoch_seconds)
     await epochs.finish(connection, epoch.number, statement_sha256(statement), ends_at)
-
-
-def statement_line(of_wallet: WalletReward) -> StatementLine:
-    reward = of_wallet.reward
-    return StatementLine(
-        of_wallet.address,
-        reward.earned_micro,
-        reward.fee_micro,
-        reward.held_back_micro,
-        reward.rewards_to,
-        reward.amount_micro,
-        reward.cumulative_micro,
-    )
