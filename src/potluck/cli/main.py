@@ -11,15 +11,8 @@ from typer.main import get_command, get_command_from_info
 from typer.models import CommandInfo
 
 from potluck.cli.command import Command
-from potluck.cli.commands import (
-    ALIASES,
-    COMMANDS,
-    EARLIER_NAMES,
-    GROUPS,
-    SENDING,
-    CommandGroup,
-    Row,
-)
+from potluck.cli.command_groups import EARLIER_NAMES, GROUPS, CommandGroup
+from potluck.cli.commands import ALIASES, COMMANDS, SENDING, Row
 from potluck.cli.completion import use_named_shell
 from potluck.cli.terminal.error_output import report_error, usage_error
 from potluck.cli.terminal.help_text import HelpGroup, ListingGroup, PlainGroup

@@ -31,7 +31,7 @@ from potluck.wire.identity import (
     SetRoles,
     Suspend,
 )
-from potluck.wire.rewards import (
+from potluck.wire.money.rewards import (
     ClaimantPage,
     ClaimantView,
     EpochPage,

@@ -6,7 +6,7 @@ from datetime import date
 from potluck.consumer.http.transport import Transport, call_api, iter_pages, send_command
 from potluck.model.credit import RewardsTo
 from potluck.wire import routes
-from potluck.wire.rewards import (
+from potluck.wire.money.rewards import (
     OwnEpoch,
     OwnEpochPage,
     PayoutPage,

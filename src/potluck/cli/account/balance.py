@@ -13,7 +13,7 @@ from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.model.credit import EntryKind
 from potluck.model.units import parse_moment, show_amount, show_credits, show_moment
-from potluck.wire.ledger import LedgerEntry, LedgerLine, LedgerSummary, LineBy
+from potluck.wire.money.ledger import LedgerEntry, LedgerLine, LedgerSummary, LineBy
 
 _KIND_TEXTS = {
     EntryKind.GRANT: ("granted by an admin", Tone.GOOD),

@@ -10,7 +10,7 @@ from potluck.cli.provider.statements import CsvOption, EpochArgument, print_stat
 from potluck.cli.terminal.screen import Screen, Tone
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.model.units import show_credits
-from potluck.wire.rewards import EpochView
+from potluck.wire.money.rewards import EpochView
 
 
 def list_epochs(

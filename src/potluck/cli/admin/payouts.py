@@ -12,7 +12,7 @@ from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.cli.terminal.table import Cell, TableColumn, drop_empty_columns, show_table
 from potluck.model.error import InvalidInput
 from potluck.model.units import parse_credits, show_amount, show_count, show_credits
-from potluck.wire.rewards import ClaimantView, PaidRow, PayoutsMarked, PayoutView
+from potluck.wire.money.rewards import ClaimantView, PaidRow, PayoutsMarked, PayoutView
 
 _COLUMNS = ("id", "wallet", "credits")
 _REFERENCE = "reference"

@@ -14,7 +14,13 @@ from potluck.cli.terminal.screen import Pane, Screen, Tone, printable
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.model.credit import RewardsTo
 from potluck.model.units import parse_moment, show_amount, show_count, show_credits, show_seconds
-from potluck.wire.rewards import Contribution, DeviceContribution, OwnEpoch, PayoutView, Rewards
+from potluck.wire.money.rewards import (
+    Contribution,
+    DeviceContribution,
+    OwnEpoch,
+    PayoutView,
+    Rewards,
+)
 
 LimitOption = Annotated[int, typer.Option(min=1, max=10_000, help="How many of the newest.")]
 

@@ -12,7 +12,7 @@ from potluck.cli.terminal.screen import Screen
 from potluck.model.error import InvalidInput
 from potluck.model.units import show_amount, show_credits
 from potluck.wire import codec
-from potluck.wire.rewards import SignedStatement
+from potluck.wire.money.rewards import SignedStatement
 from potluck.wire.signing.address import checksummed
 from potluck.wire.signing.epoch_statement import EpochStatement, statement_sha256, statement_signer
 

@@ -34,7 +34,7 @@ from potluck.store.ledger.contribution import read_contribution
 from potluck.store.ledger.epochs import NEWEST, Epoch
 from potluck.store.ledger.payouts import PayoutPosition, RecordedPayout
 from potluck.wire import routes
-from potluck.wire.rewards import (
+from potluck.wire.money.rewards import (
     ClaimantPage,
     ClaimantView,
     Contribution,

@@ -7,7 +7,7 @@ from typing import Any
 from potluck.model.ids import AccountId
 from potluck.store.database import Connection
 from potluck.store.sql_files import load
-from potluck.wire.rewards import Contribution, DeviceContribution
+from potluck.wire.money.rewards import Contribution, DeviceContribution
 
 _sql = load("contribution")
 # The total covers everything.

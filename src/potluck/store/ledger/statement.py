@@ -11,7 +11,7 @@ from potluck.model.ids import AccountId, TaskId
 from potluck.store.database import Connection
 from potluck.store.identity import accounts
 from potluck.store.sql_files import load
-from potluck.wire.ledger import LedgerEntry, LedgerLine, LedgerSummary, LineBy
+from potluck.wire.money.ledger import LedgerEntry, LedgerLine, LedgerSummary, LineBy
 
 _sql = load("ledger_list")
 _MAX_LINES = 1_000

@@ -13,8 +13,8 @@ from potluck.server.flow.lease import lease
 from potluck.store.ledger.contribution import read_contribution
 from potluck.store.ledger.earnings import read_earnings
 from potluck.wire.device_status import DeviceStatus
+from potluck.wire.money.rewards import Contribution, DeviceContribution
 from potluck.wire.provider import Heartbeat, Started
-from potluck.wire.rewards import Contribution, DeviceContribution
 from tests.server.flow.pool import Pool, done, lease_of, used
 from tests.server.flow.settle.test_slices import begin, keep_checkpoint, run
 

@@ -11,7 +11,7 @@ from potluck.server.flow.settle.payouts import mark_paid
 from potluck.server.flow.settle.statements import sign_statement, signer_address
 from potluck.store.ledger import payouts
 from potluck.store.ledger.payouts import Payout
-from potluck.wire.rewards import PaidRow, PayoutsMarked
+from potluck.wire.money.rewards import PaidRow, PayoutsMarked
 from potluck.wire.signing.epoch_statement import statement_sha256, statement_signer
 from tests.server.flow.pool import Pool
 from tests.server.flow.settle.earning import CREDIT, close, earn, many_payees, standing, want_payout

@@ -14,7 +14,7 @@ from potluck.server.services import Services
 from potluck.store.identity import audit
 from potluck.store.ledger import payouts
 from potluck.store.ledger.payouts import ClaimableBalance, Payout, RecordedPayout
-from potluck.wire.rewards import BadRow, PaidRow, PayoutsMarked
+from potluck.wire.money.rewards import BadRow, PaidRow, PayoutsMarked
 from potluck.wire.signing.address import checksummed
 
 # In one response.

@@ -8,7 +8,7 @@ from potluck.server.services import Services
 from potluck.store.database import Connection
 from potluck.store.ledger import epochs
 from potluck.store.ledger.epochs import WalletReward
-from potluck.wire.rewards import SignedStatement
+from potluck.wire.money.rewards import SignedStatement
 from potluck.wire.signing.epoch_statement import (
     EpochStatement,
     StatementLine,
