@@ -25,15 +25,11 @@ async def sign_statement(
     async with services.database.transaction() as connection:
         epoch = await epochs.get(connection, number)
         if epoch is None or epoch.closed_at is None:
-            raise NotFound(
-                f"Epoch {number} is not closed.", "`potluck rewards epochs` lists the closed ones."
-            )
+            raise _no_statement(number, account_id)
         whole = EpochStatement(number, epoch.starts_at, epoch.ends_at, account_id is None, [])
         statement = await add_lines(connection, whole, account_id)
     if account_id is not None and not statement.lines:
-        raise NotFound(
-            f"You earned nothing in epoch {number}.", "`potluck rewards epochs` lists the others."
-        )
+        raise _no_statement(number, account_id)
     return _signed(services, statement)
 
 
@@ -64,4 +60,13 @@ def _line(of_wallet: WalletReward) -> StatementLine:
         reward.rewards_to,
         reward.amount_micro,
         reward.cumulative_micro,
+    )
+
+
+def _no_statement(number: int, account_id: AccountId | None) -> NotFound:
+    if account_id is None:
+        return NotFound(f"Epoch {number} is not closed.", "`potluck admin epochs` lists them.")
+    return NotFound(
+        f"You have no statement of epoch {number}.",
+        "`potluck rewards epochs` lists the closed epochs in which you earned.",
     )
