@@ -28,7 +28,7 @@ from potluck.model.alert import (
     AlertState,
 )
 from potluck.model.audit import AuditKind
-from potluck.model.credit import EntryKind, Purse
+from potluck.model.credit import EntryKind, Purse, RewardsTo
 from potluck.model.device import Availability, DeviceKind, Health, Standing
 from potluck.model.event import EventKind
 from potluck.model.lease import AttemptState
@@ -50,7 +50,7 @@ from scripts.runbook_page import runbook_page
 ROOT = Path(__file__).parent.parent
 ENUMS: tuple[type[StrEnum], ...] = (
     *(Refusal, NodeState, DeviceKind, SandboxStrength, Availability, Health, TaskKind, Order),
-    *(Standing, EntryKind, Purse, EventKind, Role, Registration, Credential, Scope),
+    *(Standing, EntryKind, Purse, RewardsTo, EventKind, Role, Registration, Credential, Scope),
     *(PauseReason, DeliveryState, AuditKind, AlertName, AlertSeverity, AlertState, AlertAudience),
 )
 # Given by the command line, and not by a variable of this pattern.

@@ -10,7 +10,7 @@ from potluck.decide.pool.feasibility import Refusal
 from potluck.model.account import Credential, Registration, Role, Scope
 from potluck.model.alert import AlertAudience, AlertName, AlertSeverity, AlertState
 from potluck.model.audit import AuditKind
-from potluck.model.credit import EntryKind, Purse
+from potluck.model.credit import EntryKind, Purse, RewardsTo
 from potluck.model.device import Availability, DeviceKind, Health, Standing
 from potluck.model.event import EventKind
 from potluck.model.lease import AttemptState
@@ -22,7 +22,17 @@ from tests.architecture.places import DOCS, SOURCE
 
 LIFECYCLE = DOCS / "lifecycle.md"
 ENUMS: list[type[StrEnum]] = [
-    *(TaskState, AttemptState, EndReason, EntryKind, Purse, EventKind, NodeState, DeviceKind),
+    *(
+        TaskState,
+        AttemptState,
+        EndReason,
+        EntryKind,
+        Purse,
+        RewardsTo,
+        EventKind,
+        NodeState,
+        DeviceKind,
+    ),
     *(Refusal, SandboxStrength, Standing, Role, Registration, Credential, Scope, AuditKind),
     *(Availability, Health, TaskKind, Order, PauseReason, DeliveryState),
     *(AlertName, AlertSeverity, AlertState, AlertAudience),

@@ -22,6 +22,7 @@ from cryptography.x509.oid import NameOID
 from potluck.model.alert import AlertName
 from tests.deploy.test_rules import OBJECTIVES
 from tests.deploy.watched import Watched
+from tests.end_to_end.late_rewards import EPOCH_FREE, EPOCH_STUCK, PAYOUT_LATE, PAYOUT_PAID
 from tests.processes import await_true
 from tests.security.people import TASK, Person
 from tests.tally import tallying
@@ -259,6 +260,14 @@ FAULTS: dict[str, tuple[str, Fault]] = {
             "UPDATE backups SET finished_at = now() - interval '2 days'",
             "UPDATE backups SET finished_at = now()",
         ),
+    ),
+    "EpochLate": (
+        "a trigger keeps an epoch from being closed",
+        lambda pool, _: changed(pool, EPOCH_STUCK, EPOCH_FREE),
+    ),
+    "PayoutLate": (
+        "a reward was set aside a month ago",
+        lambda pool, _: changed(pool, PAYOUT_LATE, PAYOUT_PAID),
     ),
     "NoLeader": ("kill -9 of the only server", lambda pool, _: killed_server(pool)),
     "CertificateExpiring": ("a certificate of five days", old_certificate),

@@ -69,6 +69,10 @@ BODIES: dict[str, Callable[[Person], Any]] = {
     "set_quota": lambda _: {"weight": 1},
     "grant_credit": lambda _: {"amount_micro": 1},
     "set_label": lambda _: {"label": ""},
+    "choose_rewards": lambda _: {"rewards_to": "credits"},
+    "mark_paid": lambda person: {
+        "payouts": [{"id": "a test", "wallet": person.wallet.address, "amount_micro": 1}]
+    },
     "take_credit": lambda _: {"amount_micro": 1, "reason": "a test"},
     "cordon_node": lambda _: {"reason": "a test"},
     "remove_node": lambda _: {"reason": "a test"},

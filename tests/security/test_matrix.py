@@ -49,6 +49,8 @@ def matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Matrix]:
         "POTLUCK_ADDRESS_REQUESTS_PER_SECOND": "0",
         "POTLUCK_WEBHOOK_CALLS_PER_SECOND": "0",
         "POTLUCK_ESTIMATES_PER_SECOND": "0",
+        "POTLUCK_EPOCH_SECONDS": "1",
+        "POTLUCK_EPOCH_POLL_SECONDS": "0.2",
     }
     with ServerProcess(directory, 0, **patient) as server:
         yield Matrix(server)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from potluck.consumer.own_machines import OwnNodes
     from potluck.consumer.resources import Resources
     from potluck.consumer.results import TaskResults
+    from potluck.consumer.rewards import OwnRewards
     from potluck.consumer.tasks import Tasks
     from potluck.consumer.webhooks import Webhooks
 
@@ -73,6 +74,7 @@ class Potluck:
     tasks: "ClientArea[Tasks]" = ClientArea("potluck.consumer.tasks", "Tasks")
     results: "ClientArea[TaskResults]" = ClientArea("potluck.consumer.results", "TaskResults")
     resources: "ClientArea[Resources]" = ClientArea("potluck.consumer.resources", "Resources")
+    rewards: "ClientArea[OwnRewards]" = ClientArea("potluck.consumer.rewards", "OwnRewards")
     ledger: "ClientArea[Ledger]" = ClientArea("potluck.consumer.ledger", "Ledger")
     events: "ClientArea[Events]" = ClientArea("potluck.consumer.events", "Events")
     webhooks: "ClientArea[Webhooks]" = ClientArea("potluck.consumer.webhooks", "Webhooks")

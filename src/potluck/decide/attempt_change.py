@@ -324,8 +324,8 @@ def _settlement(attempt: LockedAttempt, reason: EndReason, usage: Usage | None) 
     if reason.facts.attempt_state is not AttemptState.LOST or is_own_doing:
         reported = usage.run_seconds if usage else None
         billable = replace(billable, reported_run_seconds=reported)
-        return settle(billable, cost_micro(billable, attempt.now))
-    settlement = settle(billable, secured_micro(billable, attempt.now))
+        return settle(billable, cost_micro(billable, attempt.taken_at))
+    settlement = settle(billable, secured_micro(billable, attempt.taken_at))
     if reason is EndReason.LEASE_EXPIRED:
         return Settlement(settlement.charge_micro)
     return settlement

@@ -22,6 +22,8 @@ class AlertName(StrEnum):
     INVARIANT_VIOLATED = "InvariantViolated"  # the database contradicts itself
     BACKUP_TOO_OLD = "BackupTooOld"  # the last complete backup is too old, or there is none
     LEADER_FLAPPING = "LeaderFlapping"  # the leadership changes again and again
+    EPOCH_LATE = "EpochLate"  # an epoch is over, and its rewards are not counted
+    PAYOUT_LATE = "PayoutLate"  # rewards were set aside long ago, and are not paid
 
 
 class AlertSeverity(StrEnum):
@@ -112,6 +114,14 @@ ALERTS: Final[dict[AlertName, AlertFacts]] = {
     AlertName.LEADER_FLAPPING: AlertFacts(
         *(_WARNING, 0.0, "leadership changes too often", "leaderships change too often"),
         "The leadership changes again and again.",
+    ),
+    AlertName.EPOCH_LATE: AlertFacts(
+        *(_WARNING, 60.0, "epoch not closed", "epochs not closed"),
+        "An epoch is over, and its rewards are not counted.",
+    ),
+    AlertName.PAYOUT_LATE: AlertFacts(
+        *(_WARNING, 0.0, "payout late", "payouts late"),
+        "Rewards were set aside for a payout long ago, and are not paid.",
     ),
 }
 

@@ -16,6 +16,9 @@ class AuditKind(StrEnum):
     ACCOUNT_RESUMED = "account_resumed"  # an admin lifted the suspension
     CREDIT_GRANTED = "credit_granted"  # an admin granted credit
     CREDIT_TAKEN = "credit_taken"  # an admin took credit back
+    # an account chose whether its rewards stay credits or are paid outside
+    REWARDS_CHOSEN = "rewards_chosen"
+    PAYOUTS_MARKED = "payouts_marked"  # an admin recorded payouts outside of the pool
     ACCOUNT_LABELLED = "account_labelled"  # an admin set or removed the label of an account
     NODE_CORDONED = "node_cordoned"  # an admin stopped new work on a node
     NODE_UNCORDONED = "node_uncordoned"  # an admin allowed new work on a node again

@@ -14,6 +14,7 @@ class Keys(Struct, frozen=True):
     audit: bytes
     secret: bytes
     refresh: bytes
+    signing: bytes  # signs statements; its address is public
 
 
 def derive_keys(secret: bytes) -> Keys:

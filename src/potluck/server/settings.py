@@ -192,6 +192,9 @@ class ServerSettings(AlertSettings, frozen=True, kw_only=True):
     settle_poll_seconds: Duration = 5.0  # how often the leader looks for such attempts
     # How long a task has for its last checkpoint when its account's credit runs out; held for it.
     checkpoint_seconds: Duration = 60.0
+    # How long an epoch is; rewards are set aside for payouts at its end. Days end at midnight UTC.
+    epoch_seconds: Annotated[float, Meta(ge=1, le=366 * 86_400)] = 86_400.0
+    epoch_poll_seconds: Duration = 5.0  # how often the leader looks whether an epoch is over
 
     health_seconds: Duration = 1.0  # how often `/readyz` is updated, and the clock is compared
     storage_check_seconds: Duration = 30.0  # how often the disk and the object store are checked

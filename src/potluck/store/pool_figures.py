@@ -5,7 +5,9 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
+from potluck.decide.alerts.conditions import RewardsReading
 from potluck.store import backups
+from potluck.store.alerts import observations
 from potluck.store.database import Connection
 from potluck.store.sql_files import load
 
@@ -42,6 +44,7 @@ class PoolFigures(Struct, frozen=True):
     balances_micro: Mapping[str, int]  # by purse
     outbox: OutboxFigures
     backed_up_at: datetime | None  # the end of the latest complete backup
+    rewards: RewardsReading
 
 
 class MovedCredit(Struct, frozen=True):
@@ -64,6 +67,7 @@ async def read_figures(connection: Connection) -> PoolFigures:
         dict(balances),
         OutboxFigures(**outbox),
         await backups.latest_finished_at(connection),
+        await observations.read_rewards(connection),
     )
 
 

@@ -14,6 +14,7 @@ from potluck.decide.alerts.conditions import (
     PoolObservation,
     QueueReading,
     RequestCounts,
+    RewardsReading,
     find_conditions,
     no_leader,
 )
@@ -32,6 +33,8 @@ LIMITS = AlertLimits(
     leader_terms=5,
     leader_seconds=600.0,
     round_seconds=20.0,
+    epoch_seconds=300.0,
+    payout_seconds=8 * 86_400.0,
 )
 FINE = PoolObservation(latest_backup_at=NOW - DAY)
 
@@ -131,6 +134,18 @@ def test_violations_are_of_the_ledger_or_of_the_rest_once_for_each_subject() -> 
         (AlertName.INVARIANT_VIOLATED, "node_1 is wrong."),
         (AlertName.LEDGER_IMBALANCE, "account_1 has a negative balance."),
     }
+
+
+def test_an_epoch_that_is_not_closed_and_rewards_that_are_not_paid() -> None:
+    assert names(rewards=RewardsReading(7, 300.0, 8 * 86_400.0, 1, 5)) == []
+    (late,) = conditions(rewards=RewardsReading(7, 301.0))
+    assert late.name is AlertName.EPOCH_LATE
+    assert late.detail == "Epoch 7 has been over for 5 min 1 s, and is not closed."
+    unpaid = RewardsReading(7, 0.0, 9 * 86_400.0, 2, 1_500_000)
+    (unpaid_condition,) = conditions(rewards=unpaid)
+    assert unpaid_condition.name is AlertName.PAYOUT_LATE
+    assert unpaid_condition.detail == "2 accounts wait for 1.5 credits, the longest for 9 d 0 h."
+    assert conditions(replace(LIMITS, payout_seconds=None), rewards=unpaid) == []
 
 
 def test_backups_are_watched_only_if_an_age_is_set() -> None:

@@ -19,14 +19,19 @@ from potluck.server.flow.lease import lease
 from potluck.server.flow.notify.notify import notify_once
 from potluck.server.flow.schedule.dependents import resolve_dependencies_once
 from potluck.server.flow.schedule.schedule import schedule_once
+from potluck.server.flow.settle.payouts import mark_paid
 from potluck.server.leader.memory import LeaderMemory
 from potluck.server.loops.leadership import LeadershipLoop
 from potluck.server.loops.pool_figures import PoolFiguresLoop
 from potluck.store import pool_figures
 from potluck.store.events.outbox import Event, PlacedEvent
 from potluck.wire.device_status import DeviceStatus
+from potluck.wire.money.rewards import PaidRow
 from potluck.wire.provider import Heartbeat, Started
 from tests.server.flow.pool import Pool, done, lease_of
+from tests.server.flow.settle.earning import close, earn, want_payout
+from tests.server.flow.settle.test_slices import SLICE, begin, run
+from tests.wallets import Wallet
 
 T = TypeVar("T")
 
@@ -215,6 +220,36 @@ async def test_the_figures_of_a_pool(pool: Pool) -> None:
     assert value(pool, "potluck_ledger_credits", purse="issued") == -10
     assert value(pool, "potluck_ledger_imbalance_credits") == 0
     assert (value(pool, "potluck_outbox_events") or 0) > 0
+
+
+async def test_purses_sum_to_zero_while_a_slice_is_held_back(pool: Pool) -> None:
+    await begin(pool, fee_basis_points=500)
+    await run(pool, SLICE)
+    await collected(pool)
+    held_back = value(pool, "potluck_ledger_credits", purse="held_back")
+    assert held_back is not None and held_back > 0
+    assert value(pool, "potluck_ledger_imbalance_credits") == 0
+
+
+async def test_purses_sum_to_zero_after_payouts_and_late_rewards_are_shown(pool: Pool) -> None:
+    await want_payout(pool, pool.bob)
+    await earn(pool, 10, fee_basis_points=500)
+    await close(pool)
+    await mark_paid(pool.services, pool.alice, [PaidRow("a", Wallet("bob").address, 500_000)])
+    await pool.sql("UPDATE epochs SET closed_at = now() - interval '1 hour' WHERE number = 1")
+    await pool.sql(
+        "UPDATE epochs SET ends_at = now() - interval '2 hours',"
+        " starts_at = now() - interval '1 day' WHERE number = 2"
+    )
+    await collected(pool)
+    purses = [
+        value(pool, "potluck_ledger_credits", purse=purse)
+        for purse in ("claimable", "paid", "fees")
+    ]
+    assert purses == [9.0, 0.5, 0.5]
+    assert value(pool, "potluck_ledger_imbalance_credits") == 0
+    assert value(pool, "potluck_payout_age_seconds") == pytest.approx(3600, abs=60)
+    assert value(pool, "potluck_epoch_overdue_seconds") == pytest.approx(7200, abs=60)
 
 
 async def test_the_age_of_the_latest_backup(pool: Pool) -> None:

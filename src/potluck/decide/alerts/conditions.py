@@ -8,7 +8,7 @@ from msgspec import Struct
 from potluck.decide.invariants import Violation
 from potluck.model.alert import AlertName
 from potluck.model.ids import AccountId, DeviceId, NodeId
-from potluck.model.units import show_bytes, show_count, show_seconds
+from potluck.model.units import show_amount, show_bytes, show_count, show_seconds
 
 # The subject of alerts that are not about one thing.
 POOL = "pool"
@@ -71,6 +71,16 @@ class QueueReading(Struct, frozen=True):
     round_age_seconds: float  # since the scheduler last completed a round
 
 
+class RewardsReading(Struct, frozen=True):
+    """How late rewards are."""
+
+    epoch: int = 0  # the open one
+    epoch_overdue_seconds: float = 0.0  # since it is over; 0 while it is not
+    payout_age_seconds: float = 0.0  # since the first epoch that is not paid was closed; 0 if none
+    late_accounts: int = 0  # with rewards that are not paid
+    claimable_micro: int = 0
+
+
 class PoolObservation(Struct, frozen=True):
     lost_nodes: tuple[LostNode, ...] = ()
     devices: tuple[DeviceTrouble, ...] = ()
@@ -79,6 +89,7 @@ class PoolObservation(Struct, frozen=True):
     violations: tuple[Violation, ...] = ()
     terms_begun: int = 0  # within the window
     latest_backup_at: datetime | None = None
+    rewards: RewardsReading | None = None
 
 
 class AlertLimits(Struct, frozen=True):
@@ -90,6 +101,8 @@ class AlertLimits(Struct, frozen=True):
     leader_terms: int
     leader_seconds: float
     round_seconds: float  # a scheduler without a complete round for this time does not work
+    epoch_seconds: float = 300.0  # how late an epoch may be closed
+    payout_seconds: float | None = None  # how late rewards may be paid; None: any time
 
 
 def find_conditions(
@@ -104,6 +117,7 @@ def find_conditions(
         *_violations(observed),
         *_backup(observed, limits, now),
         *_leadership(observed, limits),
+        *_rewards(observed, limits),
     ]
 
 
@@ -205,3 +219,18 @@ def _leadership(observed: PoolObservation, limits: AlertLimits) -> Iterator[Cond
         seconds = show_seconds(limits.leader_seconds)
         detail = f"{observed.terms_begun} terms began within {seconds}."
         yield Condition(AlertName.LEADER_FLAPPING, POOL, detail)
+
+
+def _rewards(observed: PoolObservation, limits: AlertLimits) -> Iterator[Condition]:
+    rewards = observed.rewards
+    if rewards is None:
+        return
+    if rewards.epoch_overdue_seconds > limits.epoch_seconds:
+        late = show_seconds(rewards.epoch_overdue_seconds)
+        detail = f"Epoch {rewards.epoch} has been over for {late}, and is not closed."
+        yield Condition(AlertName.EPOCH_LATE, POOL, detail)
+    if limits.payout_seconds is not None and rewards.payout_age_seconds > limits.payout_seconds:
+        age, amount = show_seconds(rewards.payout_age_seconds), show_amount(rewards.claimable_micro)
+        accounts = show_count(rewards.late_accounts, "account waits", "accounts wait")
+        detail = f"{accounts} for {amount}, the longest for {age}."
+        yield Condition(AlertName.PAYOUT_LATE, POOL, detail)

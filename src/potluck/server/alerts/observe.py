@@ -35,6 +35,8 @@ def limits_of(settings: ServerSettings) -> AlertLimits:
         leader_terms=settings.alert_leader_terms,
         leader_seconds=settings.alert_leader_seconds,
         round_seconds=_MISSED_ROUNDS * settings.schedule_poll_seconds,
+        epoch_seconds=settings.alert_epoch_seconds,
+        payout_seconds=settings.alert_payout_seconds or None,
     )
 
 
@@ -59,6 +61,7 @@ async def observe_pool(
             violations=findings.violations,
             terms_begun=await observations.count_terms(connection, leader_window),
             latest_backup_at=await backups.latest_finished_at(connection),
+            rewards=await observations.read_rewards(connection),
         )
 
 

@@ -30,6 +30,8 @@ def pool_gauges(
         names.LEDGER: {(purse,): micro / MICRO for purse, micro in figures.balances_micro.items()},
         names.LEDGER_IMBALANCE: {_NO_LABELS: sum(figures.balances_micro.values()) / MICRO},
         names.BACKUP: {_NO_LABELS: backed_up_at.timestamp() if backed_up_at else 0.0},
+        names.EPOCH_OVERDUE: {_NO_LABELS: figures.rewards.epoch_overdue_seconds},
+        names.PAYOUT_AGE: {_NO_LABELS: figures.rewards.payout_age_seconds},
         names.OUTBOX: {_NO_LABELS: outbox.events},
         names.OUTBOX_LAG: {_NO_LABELS: outbox.lag_seconds},
     }

@@ -17,6 +17,7 @@ from potluck.server.leader.findings import LeaderFindings
 from potluck.server.leader.memory import LeaderMemory
 from potluck.server.leader.planner import PlannerThread
 from potluck.server.loops.alerts import AlertLoop
+from potluck.server.loops.epochs import EpochLoop
 from potluck.server.loops.expire import ExpireLoop
 from potluck.server.loops.garbage import GarbageLoop
 from potluck.server.loops.invariant_check import InvariantCheckLoop
@@ -115,6 +116,7 @@ class LeadershipLoop:
             LeaderRpcLoop(self._services, memory),
             ExpireLoop(self._services, leadership),
             SettleLoop(self._services, leadership),
+            EpochLoop(self._services, leadership),
             OutboxLoop(self._services),
             WebhookDeliveryLoop(self._services),
             RetentionLoop(self._services),

@@ -175,6 +175,13 @@ LEDGER_MOVED = counter(
 BACKUP = pool_gauge(
     "potluck_backup_timestamp_seconds", "When the latest complete backup ended; 0: there is none."
 )
+EPOCH_OVERDUE = pool_gauge(
+    "potluck_epoch_overdue_seconds", "How long the open epoch has been over; 0 while it is not."
+)
+PAYOUT_AGE = pool_gauge(
+    "potluck_payout_age_seconds",
+    "How long ago the first epoch was closed whose rewards are not all paid; 0: all are.",
+)
 OUTBOX = pool_gauge("potluck_outbox_events", "Events that are not announced yet, up to 10,000.")
 OUTBOX_LAG = pool_gauge("potluck_outbox_lag_seconds", "The age of the oldest of them.")
 

@@ -202,3 +202,22 @@ UPDATE devices SET
 FROM unnest(:uuids::text[], :are_hot::boolean[], :celsius::double precision[])
     AS heat (uuid, is_hot, celsius)
 WHERE node_id = :node_id AND devices.uuid = heat.uuid AND (hot_since IS NOT NULL) <> heat.is_hot
+
+-- name: rewards
+-- How late the open epoch is, and the oldest part of an epoch that payouts do not cover. Without an
+-- epoch that is over and without claimable rewards all are zero.
+WITH late AS (
+    SELECT claimable_micro, (
+        SELECT min(closed_at) FROM epoch_rewards JOIN epochs ON number = epoch
+        WHERE epoch_rewards.account_id = balances.account_id
+            AND epoch_rewards.amount_micro > 0
+            AND epoch_rewards.cumulative_micro > balances.paid_micro) AS closed_at
+    FROM balances WHERE claimable_micro > 0
+)
+SELECT coalesce(max(number), 0) AS epoch,
+    greatest(0, extract(epoch FROM now() - min(ends_at)))::double precision AS epoch_overdue_seconds,
+    coalesce((SELECT extract(epoch FROM now() - min(closed_at)) FROM late), 0)::double precision
+        AS payout_age_seconds,
+    (SELECT count(*) FROM late)::integer AS late_accounts,
+    coalesce((SELECT sum(claimable_micro) FROM late), 0)::bigint AS claimable_micro
+FROM epochs WHERE closed_at IS NULL

@@ -28,11 +28,16 @@ GROUP BY kind, state
 SELECT state, count(*) AS attempts FROM attempts WHERE finished_at IS NULL GROUP BY state
 
 -- name: balances
--- The platform has no balance: its side is the sum of its entries, which are few.
+-- The platform has no balance: its side is the sum of its entries, if they are few. Fees and payouts
+-- are many, and accounts know what they gave and got.
 SELECT coalesce(sum(available_micro), 0)::bigint AS available,
     coalesce(sum(held_micro), 0)::bigint AS held,
-    (SELECT coalesce(sum(amount_micro), 0)::bigint FROM ledger_entries WHERE account_id IS NULL)
-        AS issued
+    coalesce(sum(held_back_micro), 0)::bigint AS held_back,
+    coalesce(sum(claimable_micro), 0)::bigint AS claimable,
+    coalesce(sum(fee_micro), 0)::bigint AS fees,
+    coalesce(sum(paid_micro), 0)::bigint AS paid,
+    (SELECT coalesce(sum(amount_micro), 0)::bigint FROM ledger_entries
+        WHERE account_id IS NULL AND kind = 'grant') AS issued
 FROM balances
 
 -- name: outbox

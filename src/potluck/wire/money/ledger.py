@@ -21,10 +21,11 @@ class LedgerEntry(Struct, frozen=True):
     kind: EntryKind
     available_micro: int
     held_micro: int
-    task_id: TaskId | None = None  # None for a grant
+    task_id: TaskId | None = None  # None for a grant, an epoch and a payout
     task_name: str | None = None  # only of the account's own task
     attempt_id: AttemptId | None = None
     node_name: str | None = None
+    claimable_micro: int = 0  # by an epoch from `available`, by a payout out of the pool
 
 
 class LedgerPage(Struct, frozen=True):
