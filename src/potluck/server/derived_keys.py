@@ -13,6 +13,7 @@ class Keys(Struct, frozen=True):
     request: bytes
     audit: bytes
     secret: bytes
+    signing: bytes  # of the address that receipts are countersigned by
 
 
 def derive_keys(secret: bytes) -> Keys:
