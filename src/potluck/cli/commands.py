@@ -204,6 +204,29 @@ GROUPS = (
         ),
     ),
     CommandGroup(
+        "receipts",
+        "Receipts of attempts, signed by the node and by the server.",
+        _ACCOUNT,
+        (
+            (
+                "list",
+                "receipts.list:list_receipts",
+                "List attempts, newest first, and whether both sides signed their receipts.",
+            ),
+            (
+                "export",
+                "receipts.export:export_receipts",
+                "Export receipts as JSON lines; `potluck receipts verify` checks them offline.",
+            ),
+            (
+                "verify",
+                "receipts.verify:verify_receipts",
+                "Check exported receipts offline: signatures, order, and that none is missing.",
+            ),
+        ),
+        default="list",
+    ),
+    CommandGroup(
         "sessions",
         "Where my wallet is signed in.",
         _ACCOUNT,

@@ -134,14 +134,21 @@ class ReceiptStates(Struct, frozen=True):
 
     attempts: list[ReceiptState]
     server: AddressText  # the address that countersigns
-    cursor: str | None = None  # for the next page; None at the end
+    next_cursor: AttemptId | None = None
 
 
 class ReceiptPage(Struct, frozen=True):
     """In the order in which the server took them."""
 
     receipts: list[SignedReceipt]
-    cursor: int | None = None
+    next_cursor: int | None = None  # None at the end
+    last: int = 0  # the place of the last one: the end line is signed up to it
+
+
+class SigningAddress(Struct, frozen=True):
+    """The address of the key that this server signs with."""
+
+    address: AddressText
 
 
 class ExportEnd(Struct, frozen=True, forbid_unknown_fields=True):

@@ -54,6 +54,11 @@ EARNINGS = Route("GET", "/v1/me/earnings")
 LEDGER = Route("GET", "/v1/me/ledger")
 LEDGER_SUMMARY = Route("GET", "/v1/me/ledger/summary")
 
+LIST_RECEIPTS = Route("GET", "/v1/me/receipts")
+EXPORT_RECEIPTS = Route("GET", "/v1/me/receipts/export")
+END_RECEIPTS = Route("GET", "/v1/me/receipts/export/end")
+SIGNING_ADDRESS = Route("GET", "/v1/signing-address")
+
 LIST_ACCOUNTS = Route("GET", "/v1/accounts")
 SET_ROLES = Route("PUT", "/v1/accounts/{account_id}/roles")
 SUSPEND_ACCOUNT = Route("POST", "/v1/accounts/{account_id}/suspend")

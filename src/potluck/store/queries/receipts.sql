@@ -68,8 +68,8 @@ ORDER BY id LIMIT :limit
 -- name: attempts_of_provider
 -- Ended attempts, the newest first, with what is known of their receipts. One that was never fetched
 -- did nothing, and has none.
-SELECT attempts.id, task_id, attempts.node_id, nodes.name AS node_name, finished_at, state, reason,
-    price_micro_per_hour, charge_micro, found.receipts, found.worked_ms, found.has_last
+SELECT attempts.id, task_id, attempts.node_id, nodes.name AS node_name, finished_at, attempts.state,
+    reason, price_micro_per_hour, charge_micro, found.receipts, found.worked_ms, found.has_last
 FROM attempts JOIN nodes ON nodes.id = node_id CROSS JOIN LATERAL (
     SELECT count(*) AS receipts, max((receipt ->> 'worked_ms')::bigint) AS worked_ms,
         coalesce(bool_or(is_last), false) AS has_last
