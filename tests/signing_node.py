@@ -15,7 +15,7 @@ from potluck.store.identity import node_keys
 from potluck.store.nodes.nodes import Owner
 from potluck.wire.identity import Delegation
 from potluck.wire.provider import Grant, Heartbeat
-from potluck.wire.receipt import NodeSignedReceipt, ReceiptsAnswer
+from potluck.wire.signing.receipt import NodeSignedReceipt, ReceiptsAnswer
 from tests.server.flow.pool import Pool
 from tests.wallets import Wallet
 

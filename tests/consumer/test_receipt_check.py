@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from potluck.consumer.receipt_check import ReceiptCheck, check_receipts
 from potluck.model.error import InvalidInput
 from potluck.model.lease import AttemptState
-from potluck.wire.receipt import (
+from potluck.wire.signing.receipt import (
     NO_HASH,
     Countersignature,
     ExportEnd,

@@ -208,21 +208,9 @@ GROUPS = (
         "Receipts of attempts, signed by the node and by the server.",
         _ACCOUNT,
         (
-            (
-                "list",
-                "receipts.list:list_receipts",
-                "List attempts, newest first, and whether both sides signed their receipts.",
-            ),
-            (
-                "export",
-                "receipts.export:export_receipts",
-                "Export receipts as JSON lines; `potluck receipts verify` checks them offline.",
-            ),
-            (
-                "verify",
-                "receipts.verify:verify_receipts",
-                "Check exported receipts offline: signatures, order, and that none is missing.",
-            ),
+            ("list", "receipts.list:list_receipts", "List attempts and their receipts."),
+            ("export", "receipts.export:export_receipts", "Export receipts as JSON lines."),
+            ("verify", "receipts.verify:verify_receipts", "Check exported receipts offline."),
         ),
         default="list",
     ),

@@ -12,7 +12,8 @@ import msgspec
 from msgspec import Struct
 
 from potluck.model.decode_errors import plain_message
-from potluck.wire.receipt import (
+from potluck.wire.signing.address import checksummed
+from potluck.wire.signing.receipt import (
     NO_HASH,
     ExportEnd,
     Receipt,
@@ -22,7 +23,6 @@ from potluck.wire.receipt import (
     export_end_digest,
     receipt_digest,
 )
-from potluck.wire.signing.address import checksummed
 from potluck.wire.signing.signature import recover
 
 T = TypeVar("T")

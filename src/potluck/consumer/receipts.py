@@ -8,7 +8,7 @@ import msgspec
 from potluck.consumer.http.transport import Transport, call_api
 from potluck.model.error import Unavailable
 from potluck.wire import routes
-from potluck.wire.receipt import (
+from potluck.wire.signing.receipt import (
     ExportEnd,
     ReceiptPage,
     ReceiptSide,

@@ -112,7 +112,8 @@ async def provide(settings: ProviderSettings, announce: Announce, stop: asyncio.
         rules.know(detection.devices)
         await _serve(
             _LocalFacts(
-                settings, announce, rules, throttle, workshop, detection, open_named, metering
+                *(settings, announce, rules, throttle, workshop, detection, open_named, metering),
+                load_key(settings.data_directory),
             ),
             stop,
         )
@@ -130,6 +131,7 @@ class _LocalFacts(Struct, frozen=True):
     detection: Detection
     open_named: Callable[[str], Awaitable[Execution]]
     metering: Metering
+    key: NodeKey
 
 
 async def _serve(local: _LocalFacts, stop: asyncio.Event) -> None:
@@ -142,9 +144,10 @@ async def _serve(local: _LocalFacts, stop: asyncio.Event) -> None:
     def keep(node_id: NodeId) -> None:
         save_node_id(settings.data_directory, settings.url, node_id)
 
-    key = load_key(settings.data_directory)
-    async with open_node_client(settings, key, offer.registration, local.announce, keep) as link:
-        parts = _assemble(local, offer, link, key, await link.sign_in())
+    async with open_node_client(
+        settings, local.key, offer.registration, local.announce, keep
+    ) as link:
+        parts = _assemble(local, offer, link, await link.sign_in())
         answer = await link.register()
         async with (
             _sampling(parts),
@@ -172,11 +175,7 @@ class _ProviderParts(Struct, frozen=True):
 
 
 def _assemble(
-    local: _LocalFacts,
-    offer: NodeOffer,
-    link: NodeServerClient,
-    key: NodeKey,
-    account_id: AccountId,
+    local: _LocalFacts, offer: NodeOffer, link: NodeServerClient, account_id: AccountId
 ) -> _ProviderParts:
     settings, rules, announce = local.settings, local.rules, local.announce
     news, ending, sampler = ChangeCounter(), ShutdownRequest(), Sampler(local.detection.found)
@@ -184,14 +183,10 @@ def _assemble(
     def runner_of(workshop: Execution) -> Runner:
         return workshop.runner(settings, local.detection, rules.may_run, account_id, sampler.spent)
 
-    book = ReceiptBook(receipts_directory(settings.data_directory, settings.url), key)
+    book = ReceiptBook(receipts_directory(settings.data_directory, settings.url), local.key)
     bench = AttemptEffects(
         attempts_directory(settings.data_directory, settings.url),
-        link,
-        runner_of(local.workshop),
-        announce,
-        settings,
-        local.throttle,
+        *(link, runner_of(local.workshop), announce, settings, local.throttle),
         AttemptReceipts(book, news),
     )
     bench.reports.let_pass(news.until_known)

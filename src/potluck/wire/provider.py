@@ -25,8 +25,8 @@ from potluck.model.usage import Usage
 from potluck.wire.device_challenge import DeviceChallenge
 from potluck.wire.device_status import DeviceStatus
 from potluck.wire.owner_request import Wish
-from potluck.wire.receipt import MOST_RECEIPTS, NodeSignedReceipt, ReceiptsAnswer
 from potluck.wire.signing.device_statement import DeviceStatement
+from potluck.wire.signing.receipt import MOST_RECEIPTS, NodeSignedReceipt, ReceiptsAnswer
 from potluck.wire.version import FIRST_PROTOCOL
 
 DeviceStatuses = Annotated[tuple[DeviceStatus, ...], Meta(max_length=MOST_DEVICES)]

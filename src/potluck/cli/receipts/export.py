@@ -13,7 +13,7 @@ from potluck.cli.terminal.screen import Screen
 from potluck.local.durable_files import write_atomically
 from potluck.model.error import BadSettings, Unavailable
 from potluck.model.units import show_count
-from potluck.wire.receipt import ReceiptSide
+from potluck.wire.signing.receipt import ReceiptSide
 
 _TRIES = 3
 
@@ -28,7 +28,10 @@ def export_receipts(
     ] = None,
     server: ServerOption = None,
 ) -> None:
-    """Export receipts as JSON lines; `potluck receipts verify` checks them offline."""
+    """Export receipts as JSON lines.
+
+    `potluck receipts verify` checks them offline.
+    """
     with connect(server) as potluck:
         for attempt in range(_TRIES):
             try:

@@ -12,7 +12,7 @@ from potluck.cli.tasks.resolve_task import short_id
 from potluck.cli.terminal.screen import Screen, Tone
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
 from potluck.model.units import show_credits, show_seconds, show_since
-from potluck.wire.receipt import ReceiptSide, ReceiptState
+from potluck.wire.signing.receipt import ReceiptSide, ReceiptState
 
 # Receipts come with heartbeats: this long after the end there should be one.
 _DUE_SECONDS = 120.0
@@ -26,7 +26,11 @@ def list_receipts(
     server: ServerOption = None,
     json: JsonOption = False,
 ) -> None:
-    """List attempts, newest first, and whether both sides signed their receipts."""
+    """List attempts and their receipts.
+
+    Newest first. A receipt comes with the next heartbeat of its node; a node of an earlier version
+    sends none.
+    """
     screen, now = Screen(json), datetime.now(UTC)
     with connect(server) as potluck:
         states = list(islice(potluck.receipts.attempts(side), limit))

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from potluck.wire.receipt import ReceiptSide
+from potluck.wire.signing.receipt import ReceiptSide
 
 AsOption = Annotated[
     ReceiptSide,

@@ -33,7 +33,11 @@ def verify_receipts(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Check exported receipts offline: signatures, order, and that none is missing."""
+    """Check exported receipts offline.
+
+    Signatures, order and amounts, and that no receipt is missing. Needs no server: the addresses
+    of the server and of the node keys are enough.
+    """
     screen = Screen(json)
     check = check_receipts(_read(file).splitlines(), server, node_key or ())
     if json:
@@ -55,7 +59,8 @@ def _read(file: str) -> bytes:
     try:
         return Path(file).read_bytes()
     except OSError as error:
-        raise NotFound(f"{file} cannot be read: {os.strerror(error.errno or 0)}.") from error
+        detail = f"{file} cannot be read: {os.strerror(error.errno or 0)}."
+        raise NotFound(detail, "Make it with `potluck receipts export FILE`.") from error
 
 
 def _show(pane: Pane, check: ReceiptCheck, *, is_compared: bool) -> None:

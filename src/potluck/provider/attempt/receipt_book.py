@@ -19,7 +19,7 @@ from msgspec import Struct
 from potluck.local.durable_files import write_all, write_atomically
 from potluck.model.ids import AttemptId
 from potluck.provider.server.node_key import NodeKey
-from potluck.wire.receipt import (
+from potluck.wire.signing.receipt import (
     MOST_RECEIPTS,
     NO_HASH,
     CountersignedReceipt,
@@ -61,7 +61,7 @@ class ReceiptClaim(Struct, frozen=True):
     result_sha256: str = NO_HASH
 
 
-class _Identity(Struct, frozen=True):
+class _ChainOwner(Struct, frozen=True):
     server: str
     node_key: str
     node_id: str
@@ -73,7 +73,7 @@ class ReceiptBook:
     def __init__(self, directory: Path, key: NodeKey) -> None:
         self._directory = directory
         self._key = key
-        self._identity: _Identity | None = None
+        self._identity: _ChainOwner | None = None
         self._head: Receipt | None = None
         self._head_digest = NO_HASH
         self._pending: dict[str, NodeSignedReceipt] = {}  # by digest, in the order of the chain
@@ -88,7 +88,7 @@ class ReceiptBook:
     def bind(self, server: str, node_id: str) -> None:
         """From now on receipts are for this server, which takes none if it is empty."""
         with self._lock:
-            wanted = _Identity(server, self._key.address, node_id) if server else None
+            wanted = _ChainOwner(server, self._key.address, node_id) if server else None
             if wanted is None or wanted == self._identity:
                 self._identity = wanted
                 return
@@ -282,8 +282,8 @@ def _claim(receipt: Receipt) -> ReceiptClaim:
     return ReceiptClaim(**{name: getattr(receipt, name) for name in ReceiptClaim.__struct_fields__})
 
 
-def _identity_of(receipt: Receipt) -> _Identity:
-    return _Identity(receipt.server, receipt.node_key, receipt.node_id)
+def _identity_of(receipt: Receipt) -> _ChainOwner:
+    return _ChainOwner(receipt.server, receipt.node_key, receipt.node_id)
 
 
 def _decode(line: bytes) -> NodeSignedReceipt | CountersignedReceipt:

@@ -21,7 +21,7 @@ from potluck.provider.change_counter import ChangeCounter
 from potluck.provider.holding import WorkFacts
 from potluck.provider.instruction import SignReceipt
 from potluck.wire.provider import Finished, NodeRegistered
-from potluck.wire.receipt import MOST_RECEIPTS, NO_HASH, NodeSignedReceipt, ReceiptsAnswer
+from potluck.wire.signing.receipt import MOST_RECEIPTS, NO_HASH, NodeSignedReceipt, ReceiptsAnswer
 
 # The end reason of an attempt that the server ended while it ran here.
 STOPPED = "stopped"

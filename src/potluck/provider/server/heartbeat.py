@@ -14,7 +14,7 @@ from potluck.provider.event import CreditEnded, Event, LeaseLost, SilenceLasted
 from potluck.provider.server.server_client import ListHeld, NodeServerClient
 from potluck.wire.device_status import DeviceStatus
 from potluck.wire.provider import Heartbeat, HeartbeatAnswer
-from potluck.wire.receipt import NodeSignedReceipt
+from potluck.wire.signing.receipt import NodeSignedReceipt
 
 _JITTER = 0.2
 # The bounds of the interval at which the server's silence is checked.

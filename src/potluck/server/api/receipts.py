@@ -26,7 +26,7 @@ from potluck.server.services import Services
 from potluck.store.ledger import receipts
 from potluck.store.ledger.receipts import ReceiptSelection
 from potluck.wire import routes
-from potluck.wire.receipt import (
+from potluck.wire.signing.receipt import (
     NO_HASH,
     Countersignature,
     ExportEnd,

@@ -13,7 +13,7 @@ from potluck.store.database import Connection
 from potluck.store.nodes.nodes import Owner
 from potluck.store.sql_files import load
 from potluck.wire import codec
-from potluck.wire.receipt import (
+from potluck.wire.signing.receipt import (
     NO_HASH,
     Countersignature,
     CountersignedReceipt,

@@ -19,7 +19,7 @@ from potluck.server.flow.settle.slices import settle_slices
 from potluck.store.ledger import receipts
 from potluck.store.ledger.receipts import ReceiptSelection, StoredReceipt
 from potluck.wire.provider import Started
-from potluck.wire.receipt import ReceiptSide, receipt_digest
+from potluck.wire.signing.receipt import ReceiptSide, receipt_digest
 from tests.server.flow.pool import Pool, done, lease_of, used
 from tests.server.flow.settle.test_slices import let_pass, lose
 from tests.signing_node import SigningNode, claim

@@ -19,7 +19,7 @@ from potluck.server.services import Services
 from potluck.store.ledger import receipts
 from potluck.store.ledger.receipts import AddedReceipt, LockedChain, ReceiptSelection
 from potluck.store.nodes.nodes import Owner
-from potluck.wire.receipt import (
+from potluck.wire.signing.receipt import (
     Countersignature,
     CountersignedReceipt,
     ExportEnd,
@@ -97,7 +97,7 @@ async def take_receipts(
     _count(services, node_id, len(judged.taken), judged.refusal, judged.detail)
     answered = sorted((*judged.known, *judged.taken))
     return ReceiptsAnswer(
-        [stored[numbers[place]][1] for place in answered],
+        tuple(stored[numbers[place]][1] for place in answered),
         judged.head.receipts + 1,
         "" if judged.refusal is None else str(judged.refusal),
         judged.detail,

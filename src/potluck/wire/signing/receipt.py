@@ -99,7 +99,7 @@ class CountersignedReceipt(Struct, frozen=True, forbid_unknown_fields=True):
 class ReceiptsAnswer(Struct, frozen=True):
     """`refused` is a code, `detail` its sentence, about the first receipt that was not taken."""
 
-    countersigned: list[CountersignedReceipt] = []
+    countersigned: tuple[CountersignedReceipt, ...] = ()
     next_number: int = 0  # the number in the chain that the server expects
     refused: str = ""
     detail: str = ""
