@@ -182,6 +182,11 @@ GROUPS = (
                 "Show the credits my machines earned, by day and device.",
             ),
             (
+                "suggest-price",
+                "provider.suggest_price:suggest_price",
+                "Show what devices similar to mine earned last week.",
+            ),
+            (
                 "keys",
                 "provider.keys:list_node_keys",
                 "Show the node keys that my wallet has authorised.",
