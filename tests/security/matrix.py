@@ -46,7 +46,7 @@ HEADERS = {
 # What ends the caller's own object comes last, so that the cells before it find it.
 _LAST = ["remove_webhook", "revoke_keys", "leave", "suspend_account"]
 # About what is somebody's, and shown to everybody in the pool.
-_SHOWN = {"get_node"}
+_SHOWN = {"get_node", "device_prices"}
 
 
 class Operation(Struct, frozen=True):

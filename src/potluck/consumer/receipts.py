@@ -69,7 +69,7 @@ class Receipts:
                 digest.update(receipt_digest(one.receipt))
                 yield msgspec.json.encode(one)
             last = max(last, page.last)
-        query = {"side": side, "node_id": node_id, "until": last}
+        query = {"side": side, "node_id": node_id, "last": last}
         end = call_api(self._transport, routes.END_RECEIPTS, ExportEnd, query=query)
         if end.digest != digest.hexdigest():
             raise Unavailable("Receipts were added meanwhile.", "Export them again.")

@@ -42,7 +42,7 @@ from potluck.wire.signing.receipt import (
 Side = Annotated[ReceiptSide, QueryParameter(name="side")]
 Node = Annotated[str | None, QueryParameter(name="node_id", max_length=64, required=False)]
 Place = Annotated[int | None, QueryParameter(name="cursor", ge=1, le=2**63 - 1, required=False)]
-LastPlace = Annotated[int, QueryParameter(name="until", ge=0, le=2**63 - 1)]
+LastPlace = Annotated[int, QueryParameter(name="last", ge=0, le=2**63 - 1)]
 
 # Examples.
 _DIGEST = "7c0f3d9a" * 8
@@ -137,12 +137,12 @@ async def export_receipts(
 async def end_receipts(
     request: CallerRequest,
     services: Services,
-    until: LastPlace,
+    last: LastPlace,
     side: Side = ReceiptSide.PROVIDER,
     node_id: Node = None,
 ) -> ExportEnd:
     """Signs how many receipts an export up to `last` of its last page has, and a digest of them."""
-    return await sign_export(services, _selection(request, side, node_id, until=until))
+    return await sign_export(services, _selection(request, side, node_id, until=last))
 
 
 def _selection(
