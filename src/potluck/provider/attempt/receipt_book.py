@@ -9,6 +9,7 @@ limit the file becomes `receipts.old.jsonl`; the server keeps all.
 import os
 import secrets
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from threading import Lock
 
@@ -240,24 +241,20 @@ class ReceiptBook:
         whole = content[: content.rfind(b"\n") + 1]
         os.ftruncate(self._descriptor, len(whole))
         self._bytes = len(whole)
-        for line in whole.splitlines():
-            self._read(line)
+        entries = [one for line in whole.splitlines() if (one := _decode(line)) is not None]
+        digests = _digests([one for one in entries if isinstance(one, NodeSignedReceipt)])
+        for one in entries:
+            if isinstance(one, CountersignedReceipt):
+                self._pending.pop(one.countersignature.receipt, None)
+            else:
+                self._read(one, next(digests))
 
-    def _read(self, line: bytes) -> None:
-        try:
-            one = _decode(line)
-        except msgspec.DecodeError:
-            log.warning("a line of the receipts cannot be read", file=str(self._directory / _FILE))
-            return
-        if isinstance(one, CountersignedReceipt):
-            self._pending.pop(one.countersignature.receipt, None)
-            return
-        receipt = one.receipt
-        if self._head is not None and self._head.chain != receipt.chain:
+    def _read(self, one: NodeSignedReceipt, digest: str) -> None:
+        if self._head is not None and self._head.chain != one.receipt.chain:
             self._pending.clear()  # signed again in this chain
-        self._head, self._head_digest = receipt, receipt_digest(receipt).hex()
-        self._pending[self._head_digest] = one
-        self._note(receipt)
+        self._head, self._head_digest = one.receipt, digest
+        self._pending[digest] = one
+        self._note(one.receipt)
 
     def _write(self, lines: Sequence[bytes]) -> None:
         data = b"".join(line + b"\n" for line in lines)
@@ -286,19 +283,33 @@ def _identity_of(receipt: Receipt) -> _ChainOwner:
     return _ChainOwner(receipt.server, receipt.node_key, receipt.node_id)
 
 
-def _decode(line: bytes) -> NodeSignedReceipt | CountersignedReceipt:
-    if line.startswith(b'{"receipt"'):
-        return msgspec.json.decode(line, type=NodeSignedReceipt)
-    return msgspec.json.decode(line, type=CountersignedReceipt)
+def _decode(line: bytes) -> NodeSignedReceipt | CountersignedReceipt | None:
+    """None for a line that cannot be read."""
+    is_receipt = line.startswith(b'{"receipt"')
+    try:
+        if is_receipt:
+            return msgspec.json.decode(line, type=NodeSignedReceipt)
+        return msgspec.json.decode(line, type=CountersignedReceipt)
+    except msgspec.DecodeError:
+        log.warning("a line of the receipts cannot be read", is_receipt=is_receipt)
+        return None
+
+
+def _digests(signed: Sequence[NodeSignedReceipt]) -> Iterator[str]:
+    """Most are named by the next receipt: computing thousands of them would delay a start."""
+    for one, following in zip_longest(signed, signed[1:]):
+        after = None if following is None else following.receipt
+        follows = after is not None and (after.chain, after.number) == (
+            one.receipt.chain,
+            one.receipt.number + 1,
+        )
+        yield after.previous if follows and after else receipt_digest(one.receipt).hex()
 
 
 def _receipts(directory: Path) -> Iterator[NodeSignedReceipt]:
     for name in (_OLD_FILE, _FILE):
         path = directory / name
         for line in path.read_bytes().splitlines() if path.exists() else ():
-            try:
-                one = _decode(line)
-            except msgspec.DecodeError:
-                continue
+            one = _decode(line)
             if isinstance(one, NodeSignedReceipt):
                 yield one
