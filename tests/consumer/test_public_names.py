@@ -168,6 +168,15 @@ PARTS = {
         "explain(node_id)",
         "history(device_id)",
         "order(node_id, order, devices?)",
+        "price_history(device_id, limit?)",
+        "suggest_price(device_id)",
+    ],
+    "receipts": [
+        "attempts(side?)",
+        "export(side?, node_id?)",
+        "page(side?, cursor?, limit?)",
+        "signed(side?, node_id?)",
+        "signing_address()",
     ],
     "resources": [
         "devices(cursor?, *, kind?, model?, free_milli?, memory_bytes?, "
@@ -175,6 +184,7 @@ PARTS = {
         "node(node_id)",
         "nodes()",
         "pool()",
+        "prices(model?)",
     ],
     "results": [
         "get(task_id, *, allow_pickle?, from_wallets?, max_result_bytes?)",

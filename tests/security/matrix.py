@@ -49,7 +49,7 @@ _LAST = ["remove_webhook", "revoke_keys", "leave", "suspend_account"]
 # Made for each cell.
 _OF_NOBODY = ("user_code", "invite_id", "silence_id", "file", "epoch")
 # About what is somebody's, and shown to everybody in the pool.
-_SHOWN = {"get_node"}
+_SHOWN = {"get_node", "device_prices"}
 
 
 class Operation(Struct, frozen=True):

@@ -76,6 +76,11 @@ GROUPS = (
                 "Show the credits my machines earned, by day and device.",
             ),
             (
+                "suggest-price",
+                "provider.suggest_price:suggest_price",
+                "Show what devices similar to mine earned last week.",
+            ),
+            (
                 "keys",
                 "provider.keys:list_node_keys",
                 "Show the node keys that my wallet has authorised.",
@@ -96,6 +101,17 @@ GROUPS = (
                 "Remove the service. A running provider continues, unless --now is given.",
             ),
         ),
+    ),
+    CommandGroup(
+        "receipts",
+        "Receipts of attempts, signed by the node and by the server.",
+        ACCOUNT,
+        (
+            ("list", "receipts.list:list_receipts", "List attempts and their receipts."),
+            ("export", "receipts.export:export_receipts", "Export receipts as JSON lines."),
+            ("verify", "receipts.verify:verify_receipts", "Check exported receipts offline."),
+        ),
+        default="list",
     ),
     CommandGroup(
         "sessions",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from potluck.consumer.files.files import Files
     from potluck.consumer.ledger import Ledger
     from potluck.consumer.own_machines import OwnNodes
+    from potluck.consumer.receipts import Receipts
     from potluck.consumer.resources import Resources
     from potluck.consumer.results import TaskResults
     from potluck.consumer.rewards import OwnRewards
@@ -80,6 +81,7 @@ class Potluck:
     webhooks: "ClientArea[Webhooks]" = ClientArea("potluck.consumer.webhooks", "Webhooks")
     account: "ClientArea[OwnAccount]" = ClientArea("potluck.consumer.account", "OwnAccount")
     own_nodes: "ClientArea[OwnNodes]" = ClientArea("potluck.consumer.own_machines", "OwnNodes")
+    receipts: "ClientArea[Receipts]" = ClientArea("potluck.consumer.receipts", "Receipts")
     admin: "ClientArea[Admin]" = ClientArea("potluck.consumer.admin", "Admin")
     files: "ClientArea[Files]" = ClientArea("potluck.consumer.files.files", "Files")
 

@@ -7,6 +7,7 @@ from msgspec import Struct
 from potluck.model.ids import AttemptId, TaskId
 from potluck.model.lease import Lease
 from potluck.model.task import EndReason
+from potluck.provider.holding import WorkFacts
 from potluck.wire.provider import Finished, Grant, ItemOutcome, ItemsDone, ReturnedItems
 
 
@@ -25,6 +26,7 @@ class Recovered(Struct, frozen=True):
     log_pieces: int
     outcomes: tuple[ItemsDone, ...] = ()  # of its items, not acknowledged yet
     parcels: int = 0  # output files on our disk
+    facts: WorkFacts | None = None
 
 
 class PrepareBegan(Struct, frozen=True):

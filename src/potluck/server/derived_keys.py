@@ -14,7 +14,7 @@ class Keys(Struct, frozen=True):
     audit: bytes
     secret: bytes
     refresh: bytes
-    signing: bytes  # signs statements; its address is public
+    signing: bytes  # signs statements and receipts; its address is public
 
 
 def derive_keys(secret: bytes) -> Keys:

@@ -23,6 +23,8 @@ BOUNDED = {
     "get_node": "devices of one node",
     "explain_node": "kinds of reasons",
     "device_history": "samples of an hour",
+    "device_prices": "the newest, up to a limit",
+    "list_prices": "500 models",
     "task_logs": "continued by offset",
     "ledger_summary": "366 days",
     "earnings": "days, nodes and devices",

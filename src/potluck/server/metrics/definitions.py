@@ -74,6 +74,12 @@ DELIVERIES = counter(
     "Tries to deliver an event to a webhook: `delivered`, `retried`, `given_up`, or `paused`.",
     "outcome",
 )
+RECEIPTS = counter(
+    "potluck_receipts_total",
+    "Receipts of nodes: `taken`, or refused as a `fork` of their chain, for a `gap` in it, or as"
+    " `foreign`, `repeated` or without the `signature` of the node's key.",
+    "outcome",
+)
 
 ROUNDS = histogram(
     "potluck_scheduler_round_seconds",

@@ -56,6 +56,7 @@ class FetchedAttempt(Struct, frozen=True):
     secrets: dict[str, str]
     checkpoint: BlobRef | None
     traceparent: str | None
+    price_micro_per_hour: int
 
 
 class Fetched(Struct, frozen=True):
@@ -122,6 +123,7 @@ async def fetch(
             content.secrets,
             None if row["checkpoint"] is None else codec.decode_stored(row["checkpoint"], BlobRef),
             row["traceparent"],
+            row["price_micro_per_hour"],
         )
         for row in rows
         if (content := opened[row["id"]]) is not None

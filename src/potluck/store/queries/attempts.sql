@@ -45,6 +45,7 @@ WITH granted AS (
     RETURNING attempts.id, attempts.task_id, attempts.consumer_id, accounts.address AS wallet,
         tasks.sealed_spec, tasks.sealed_secrets, tasks.requirements, tasks.limits,
         attempts.remaining, tasks.items AS items_total, attempts.is_reclaimable, tasks.traceparent,
+        attempts.price_micro_per_hour,
         (SELECT jsonb_build_object('sha256', encode(sha256, 'hex'), 'size_bytes', size_bytes)
             FROM task_blobs WHERE task_id = tasks.id AND role = 'checkpoint') AS checkpoint,
         (SELECT coalesce(jsonb_agg(jsonb_build_object('device_id', device_id, 'uuid', devices.uuid,

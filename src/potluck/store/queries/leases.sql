@@ -175,7 +175,7 @@ WITH attempt AS (
         used_cores = used_cores + guard.cores,
         used_memory_bytes = nodes.used_memory_bytes + guard.memory_bytes,
         used_disk_bytes = used_disk_bytes + guard.disk_bytes,
-        lost_attempts = lost_attempts - 1
+        lost_attempts = lost_attempts - (guard.consumer_id <> guard.provider_id)::integer
     FROM guard WHERE nodes.id = :node_id
 ), taken_task AS (
     UPDATE tasks SET

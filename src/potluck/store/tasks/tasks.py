@@ -81,6 +81,9 @@ class Allowance(Struct, frozen=True):
     cheapest: dict[_Size, int | None]  # None: no offer
 
     def cheapest_micro_per_hour(self, requirements: Requirements) -> int | None:
+        """Nothing, if the task is for the account's own devices only."""
+        if requirements.owners == (self.wallet.lower(),):
+            return 0
         return self.cheapest[_size(requirements)]
 
 

@@ -31,6 +31,9 @@ _SAID = {
     "since": "From this time on (RFC 3339, with an offset).",
     "state": "Only this state; can be repeated.",
     "task_id": "Only this task.",
+    "side": "As the owner of the machines, or of the tasks.",
+    "node_id": "Only of this node.",
+    "last": "`last` of the last page.",
     "until": "Before this time (RFC 3339, with an offset).",
     "vendor": "Only this vendor; case does not matter.",
 }

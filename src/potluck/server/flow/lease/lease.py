@@ -21,6 +21,7 @@ from potluck.server.flow.lease.binding import BindingNews
 from potluck.server.flow.lease.check_offer import check_offer
 from potluck.server.flow.notify.notify import record_events, wake_leader
 from potluck.server.flow.settle.end_many import end_many, withdraw_unfetched
+from potluck.server.flow.settle.receipts import server_address, take_receipts
 from potluck.server.services import Services
 from potluck.server.version_check import check_protocol
 from potluck.store.attempts import attempts, leases
@@ -84,6 +85,8 @@ async def register(services: Services, owner: Owner, request: RegisterNode) -> N
         settings.poll_seconds,
         binding.list_unbound(concerns),
         potluck.__version__,
+        server_address(services),
+        settings.settle_seconds,
     )
 
 
@@ -212,6 +215,7 @@ async def heartbeat(
         requests,
         state.unfunded,
         settings.checkpoint_seconds,
+        await take_receipts(services, owner, node_id, beat.receipts),
     )
 
 
@@ -314,6 +318,7 @@ def _grant(services: Services, attempt: attempts.FetchedAttempt, began_ns: int) 
         secrets=attempt.secrets,
         checkpoint=attempt.checkpoint,
         traceparent=traceparent,
+        price_micro_per_hour=attempt.price_micro_per_hour,
     )
 
 
