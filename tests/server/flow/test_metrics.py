@@ -6,7 +6,6 @@ from datetime import timedelta
 import pytest
 from msgspec.structs import replace
 
-from potluck.model.credit import Purse
 from potluck.model.device import Availability
 from potluck.model.error import Unavailable
 from potluck.model.task import EndReason
