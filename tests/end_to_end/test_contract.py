@@ -65,7 +65,7 @@ class ContractPool:
         self.rig.ask_token("mint", self.alice.address, 100 * CREDIT)
 
     def start(self) -> ServerProcess:
-        return ServerProcess(self.directory / "server", **self.environment)
+        return ServerProcess(self.directory / "server", 0, **self.environment)
 
     def start_treasury(self) -> TreasuryProcess:
         return TreasuryProcess(self.directory / "vault", self.environment)

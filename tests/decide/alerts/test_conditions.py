@@ -25,7 +25,7 @@ from potluck.model.ids import AccountId, DeviceId, NodeId
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
 LIMITS = AlertLimits(
-    payout=timedelta(hours=6),
+    stuck=timedelta(hours=6),
     error_share=0.05,
     latency_seconds=1.0,
     least_requests=20,

@@ -46,12 +46,12 @@ def test_the_way_of_two_roots() -> None:
     assert after(None) == RestPayouts()
     assert after(None, has_rewards=True) == PlanRoot(1)
     assert after(FIRST) == ProposeRoot(1)
-    pending = {"pending": on_chain(FIRST), "pending_from": 1060}
+    pending: dict[str, Any] = {"pending": on_chain(FIRST), "pending_from": 1060}
     assert after(FIRST, **pending) == MoveRoot(1, RootState.PROPOSED)
     proposed = at(FIRST, RootState.PROPOSED)
     assert after(proposed, **pending) == RestPayouts()
     assert after(proposed, **pending, time=1060) == AcceptRoot(1)
-    current = {"current": on_chain(FIRST)}
+    current: dict[str, Any] = {"current": on_chain(FIRST)}
     assert after(proposed, **current) == MoveRoot(1, RootState.ACCEPTED)
     accepted = at(FIRST, RootState.ACCEPTED)
     assert after(accepted, **current) == RestPayouts()

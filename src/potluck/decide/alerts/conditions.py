@@ -112,7 +112,7 @@ class AlertLimits(Struct, frozen=True):
     least_requests: int
     certificate: timedelta
     backup: timedelta | None
-    payout: timedelta  # how long one by a contract may not proceed
+    stuck: timedelta  # how long a payout by a contract may not proceed
     leader_terms: int
     leader_seconds: float
     round_seconds: float  # a scheduler without a complete round for this time does not work
@@ -258,7 +258,7 @@ def _payouts(observed: PoolObservation, limits: AlertLimits, now: datetime) -> I
             detail = f"{claims} of {reading.contract} are more than the ledger has assigned to it."
             yield Condition(AlertName.PAYOUTS_STOPPED, reading.contract, detail)
         since = [each for each in (reading.waits_since, reading.open_since) if each is not None]
-        if since and now - min(since) > limits.payout:
+        if since and now - min(since) > limits.stuck:
             age = show_seconds((now - min(since)).total_seconds())
             why = reading.waits_because or "a transaction is not in the chain"
             detail = f"A payout by {reading.contract} has waited for {age}: {why.rstrip('.')}."

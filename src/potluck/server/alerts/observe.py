@@ -35,7 +35,7 @@ def limits_of(settings: ServerSettings) -> AlertLimits:
         least_requests=settings.alert_least_requests,
         certificate=timedelta(seconds=settings.alert_certificate_seconds),
         backup=None if backup is None else timedelta(seconds=backup),
-        payout=timedelta(seconds=settings.alert_stuck_seconds),
+        stuck=timedelta(seconds=settings.alert_stuck_seconds),
         leader_terms=settings.alert_leader_terms,
         leader_seconds=settings.alert_leader_seconds,
         round_seconds=_MISSED_ROUNDS * settings.schedule_poll_seconds,
