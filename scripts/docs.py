@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from potluck.cli.main import build_program
 from potluck.decide.lifecycle import ATTEMPT_TRANSITIONS, TASK_TRANSITIONS
+from potluck.decide.payouts.outbox import TRANSACTION_TRANSITIONS
 from potluck.decide.pool.feasibility import Refusal
 from potluck.model.account import Credential, Registration, Role, Scope
 from potluck.model.alert import (
@@ -33,6 +34,7 @@ from potluck.model.device import Availability, DeviceKind, Health, Standing
 from potluck.model.event import EventKind
 from potluck.model.lease import AttemptState
 from potluck.model.node import NodeState, SandboxStrength
+from potluck.model.payout import RootState, TransactionKind, TransactionState
 from potluck.model.task import END_REASONS, EndFacts, TaskState
 from potluck.model.terms import Order, TaskKind
 from potluck.model.units import show_seconds
@@ -50,7 +52,8 @@ from scripts.runbook_page import runbook_page
 ROOT = Path(__file__).parent.parent
 ENUMS: tuple[type[StrEnum], ...] = (
     *(Refusal, NodeState, DeviceKind, SandboxStrength, Availability, Health, TaskKind, Order),
-    *(Standing, EntryKind, Purse, RewardsTo, EventKind, Role, Registration, Credential, Scope),
+    *(Standing, EntryKind, Purse, RewardsTo, RootState, TransactionKind, EventKind),
+    *(Role, Registration, Credential, Scope),
     *(PauseReason, DeliveryState, AuditKind, AlertName, AlertSeverity, AlertState, AlertAudience),
 )
 # Given by the command line, and not by a variable of this pattern.
@@ -228,6 +231,10 @@ PARTS: dict[str, tuple[str, Callable[[], str]]] = {
     f"transitions of {AttemptState.__name__}": (
         "docs/lifecycle.md",
         partial(transitions, ATTEMPT_TRANSITIONS),
+    ),
+    f"transitions of {TransactionState.__name__}": (
+        "docs/lifecycle.md",
+        partial(transitions, TRANSACTION_TRANSITIONS),
     ),
     **{_key(kind): ("docs/lifecycle.md", partial(members, kind)) for kind in ENUMS},
     "alerts": ("docs/alerts.md", alerts),

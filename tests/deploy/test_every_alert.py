@@ -205,7 +205,26 @@ def submit(pool: Watched) -> Provoke:
 
 
 # How each is caused, in words and in deed.
+_CONTRACT = """
+INSERT INTO chain_contracts (chain_id, contract, token, token_units, credit_micro, scanned_block,
+    halted_at, halted_because, waits_since, waits_because)
+VALUES (31337, '0x1', '0x', 1, 1, 1, {})
+"""
+_NO_CONTRACT = "DELETE FROM chain_contracts"
+
 FAULTS: dict[str, tuple[str, Fault]] = {
+    "PayoutsStopped": (
+        "a contract is halted by SQL",
+        lambda pool, _: changed(
+            pool, _CONTRACT.format("now(), 'A reorganisation.', NULL, NULL"), _NO_CONTRACT
+        ),
+    ),
+    "PayoutStuck": (
+        "a contract waits since yesterday, by SQL",
+        lambda pool, _: changed(
+            pool, _CONTRACT.format("NULL, NULL, now() - interval '1 day', 'paused'"), _NO_CONTRACT
+        ),
+    ),
     "NodeLost": ("kill -9 of a provider", lambda pool, _: killed_provider(pool)),
     "DeviceSick": (
         "a node reports a lost card",

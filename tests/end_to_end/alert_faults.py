@@ -64,6 +64,12 @@ INSERT INTO backups (id, finished_at, guarded_until, is_encrypted)
 VALUES ('backup_01jd0000000000000000000000', now(), now(), false)
 """
 
+_CONTRACT = """
+INSERT INTO chain_contracts (chain_id, contract, token, token_units, credit_micro, scanned_block,
+    halted_at, halted_because, waits_since, waits_because)
+VALUES (31337, '0x0000000000000000000000000000000000000001', '0x', 1, 1, 1, {})
+"""
+
 
 class SmallDiskServer(ServerProcess):
     """On a machine whose data directory is a disk of its own, of a few megabytes."""
@@ -320,6 +326,15 @@ def late_payout(pool: WatchedPool) -> Iterator[None]:
 
 
 @contextmanager
+def stopped_contract(pool: WatchedPool, halted: str) -> Iterator[None]:
+    pool.sql(_CONTRACT.format(halted), "SELECT 1")
+    try:
+        yield
+    finally:
+        pool.sql("DELETE FROM chain_contracts", "SELECT 1")
+
+
+@contextmanager
 def flapping_leader(pool: WatchedPool) -> Iterator[None]:
     """Stopped for longer than its term, three times; it leads again each time."""
     for _ in range(3):
@@ -363,6 +378,14 @@ FAULTS: dict[str, CausedFault] = {
     "EpochLate": CausedFault("a trigger keeps an epoch from being closed", late_epoch),
     "PayoutLate": CausedFault("a reward was set aside a month ago by SQL", late_payout),
     "LeaderFlapping": CausedFault("the leader is stopped three times (SIGSTOP)", flapping_leader),
+    "PayoutsStopped": CausedFault(
+        "a contract is halted by SQL; a flow test has a real reorganisation",
+        partial(stopped_contract, halted="now(), 'A reorganisation.', NULL, NULL"),
+    ),
+    "PayoutStuck": CausedFault(
+        "a contract waits since yesterday, by SQL",
+        partial(stopped_contract, halted="NULL, NULL, now() - interval '1 day', 'it is paused'"),
+    ),
 }
 
 

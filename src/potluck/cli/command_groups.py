@@ -333,6 +333,11 @@ GROUPS = (
                 "admin.payouts:mark_payouts",
                 "Record what was paid outside of the pool, each row once.",
             ),
+            (
+                "resume",
+                "admin.payouts:resume_payouts",
+                "Go on after deposits and payouts of the contract have stopped.",
+            ),
         ),
         default="list",
         parent="admin",

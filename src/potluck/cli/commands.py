@@ -86,6 +86,12 @@ COMMANDS: dict[str, tuple[Row, ...]] = {
             "Show my credits, and the amounts spent and earned.",
         ),
         (
+            "deposit",
+            "account.deposit:deposit",
+            "Deposit tokens in the pool's contract, as credits.",
+        ),
+        ("claim", "account.claim:claim", "Claim my rewards from the pool's contract."),
+        (
             "roles",
             "account.roles:roles",
             "Show or choose my roles: consumer, provider, both or none.",
@@ -105,6 +111,11 @@ COMMANDS: dict[str, tuple[Row, ...]] = {
             "server",
             "operate.server:server",
             "Run the server, with its own PostgreSQL unless you name one.",
+        ),
+        (
+            "treasury",
+            "operate.treasury:treasury",
+            "Sign payouts for a server, if its ledger supports them.",
         ),
         (
             "version",

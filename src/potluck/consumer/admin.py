@@ -111,6 +111,10 @@ class Admin:
         for page in iter_pages(self._transport, routes.LIST_PAYOUTS, PayoutPage):
             yield from page.payouts
 
+    def resume_payouts(self) -> None:
+        """Lets deposits and payouts of the contract go on after they have stopped."""
+        send_command(self._transport, routes.RESUME_PAYOUTS)
+
     def mark_paid(self, payouts: Sequence[PaidRow]) -> PayoutsMarked:
         """Records payouts, each id once; nothing if a row is bad, which `bad` lists."""
         body = MarkPaid(list(payouts))

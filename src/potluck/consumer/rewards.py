@@ -6,6 +6,7 @@ from datetime import date
 from potluck.consumer.http.transport import Transport, call_api, iter_pages, send_command
 from potluck.model.credit import RewardsTo
 from potluck.wire import routes
+from potluck.wire.money.contract import ClaimProof, RewardsContractView
 from potluck.wire.money.rewards import (
     OwnEpoch,
     OwnEpochPage,
@@ -47,6 +48,14 @@ class OwnRewards:
         """What was paid to the account outside of the pool, newest first."""
         for page in iter_pages(self._transport, routes.OWN_PAYOUTS, PayoutPage):
             yield from page.payouts
+
+    def contract(self) -> RewardsContractView:
+        """The contract that takes deposits, and what its token is worth."""
+        return call_api(self._transport, routes.REWARDS_CONTRACT, RewardsContractView)
+
+    def claim_proof(self) -> ClaimProof:
+        """All that a claim of the account's rewards needs."""
+        return call_api(self._transport, routes.CLAIM_PROOF, ClaimProof)
 
     def signer(self) -> str:
         """The address that signs the server's statements."""

@@ -24,6 +24,9 @@ class AlertName(StrEnum):
     LEADER_FLAPPING = "LeaderFlapping"  # the leadership changes again and again
     EPOCH_LATE = "EpochLate"  # an epoch is over, and its rewards are not counted
     PAYOUT_LATE = "PayoutLate"  # rewards were set aside long ago, and are not paid
+    # the chain or the contract is not as the ledger knows it: nothing is credited or paid
+    PAYOUTS_STOPPED = "PayoutsStopped"
+    PAYOUT_STUCK = "PayoutStuck"  # a payout by the contract does not proceed
 
 
 class AlertSeverity(StrEnum):
@@ -122,6 +125,14 @@ ALERTS: Final[dict[AlertName, AlertFacts]] = {
     AlertName.PAYOUT_LATE: AlertFacts(
         *(_WARNING, 0.0, "payout late", "payouts late"),
         "Rewards were set aside for a payout long ago, and are not paid.",
+    ),
+    AlertName.PAYOUTS_STOPPED: AlertFacts(
+        *(_CRITICAL, 0.0, "payouts stopped", "contracts whose payouts stopped"),
+        "The chain or the contract is not as the ledger knows it: nothing is credited or paid.",
+    ),
+    AlertName.PAYOUT_STUCK: AlertFacts(
+        *(_WARNING, 0.0, "payout stuck", "payouts stuck"),
+        "A payout by the contract does not proceed.",
     ),
 }
 

@@ -19,6 +19,8 @@ class AuditKind(StrEnum):
     # an account chose whether its rewards stay credits or are paid outside
     REWARDS_CHOSEN = "rewards_chosen"
     PAYOUTS_MARKED = "payouts_marked"  # an admin recorded payouts outside of the pool
+    # an admin let deposits and payouts go on after they had stopped
+    PAYOUTS_RESUMED = "payouts_resumed"
     ACCOUNT_LABELLED = "account_labelled"  # an admin set or removed the label of an account
     NODE_CORDONED = "node_cordoned"  # an admin stopped new work on a node
     NODE_UNCORDONED = "node_uncordoned"  # an admin allowed new work on a node again

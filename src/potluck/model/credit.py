@@ -18,6 +18,7 @@ class EntryKind(StrEnum):
     FEE = "fee"  # the operator's part of a reward
     EPOCH = "epoch"  # rewards of a closed epoch, set aside for a payout
     PAYOUT = "payout"  # a reward that was paid outside of the pool
+    DEPOSIT = "deposit"  # tokens that were deposited in the contract
 
 
 class Purse(StrEnum):
@@ -30,6 +31,7 @@ class Purse(StrEnum):
     ISSUED = "issued"  # the platform's counterpart of all grants; negative
     FEES = "fees"  # the fees of the platform's operator
     PAID = "paid"  # the platform's counterpart of all payouts
+    DEPOSITED = "deposited"  # the platform's counterpart of all deposits; negative
 
 
 class RewardsTo(StrEnum):

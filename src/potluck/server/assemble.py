@@ -20,13 +20,15 @@ from potluck.live.in_process import InProcessLive
 from potluck.live.interface import Live
 from potluck.local.data_directory import held
 from potluck.local.error_tally import ErrorTally
-from potluck.model.error import PortTaken, Unavailable
+from potluck.model.error import ChainUnreachable, PortTaken, TransactionRefused, Unavailable
 from potluck.server import topics
 from potluck.server.accounts.first_admin import install_operator
 from potluck.server.alerts.destinations import AlertDestinations
 from potluck.server.api.app import make_app
 from potluck.server.api.http.request_context import RequestContext
 from potluck.server.caches import open_caches
+from potluck.server.chain_gateway import ChainGateway
+from potluck.server.chain_settings import read_payout_chain
 from potluck.server.contract_wallet import ContractWallets
 from potluck.server.dashboard import Dashboard
 from potluck.server.egress.allow_list import read_allowed
@@ -54,6 +56,7 @@ from potluck.server.settings import ServerSettings
 from potluck.server.start_wait import StartWait, StoppedWaiting
 from potluck.server.stored_data import blobs_of, in_use
 from potluck.server.support.last_start import record_start
+from potluck.server.treasury.client import TreasuryClient
 from potluck.store.database import Database
 from potluck.store.new_ids import clock_source, use_id_source
 from potluck.store.schema import check_address, migrate
@@ -251,7 +254,23 @@ async def _services(
             caches=await stack.enter_async_context(open_caches(live, settings)),
             dashboard=dashboard,
             wheels=wheels,
+            chain=await _open_chain(settings),
         )
+
+
+async def _open_chain(settings: ServerSettings) -> ChainGateway | None:
+    """Raises BadSettings if the contract contradicts them; one that does not answer is awaited."""
+    chosen = read_payout_chain(settings)
+    if chosen is None:
+        return None
+    socket_path = settings.treasury_socket
+    treasury = None if socket_path is None else TreasuryClient(socket_path)
+    gateway = await asyncio.to_thread(ChainGateway, chosen, treasury, settings.epoch_seconds)
+    try:
+        await gateway.check_contract()
+    except (ChainUnreachable, TransactionRefused) as error:
+        log.warning("the rewards contract cannot be read yet", detail=error.detail)
+    return gateway
 
 
 async def _live(settings: ServerSettings) -> Live:

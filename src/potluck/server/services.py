@@ -8,6 +8,7 @@ from potluck.blobs.interface import Blobs
 from potluck.live.interface import Live
 from potluck.server.alerts.destinations import AlertDestinations
 from potluck.server.caches import Caches
+from potluck.server.chain_gateway import ChainGateway
 from potluck.server.contract_wallet import ContractWallets
 from potluck.server.dashboard import Dashboard
 from potluck.server.database_clock import DatabaseClock
@@ -47,6 +48,7 @@ class Services(Struct, frozen=True):
     alert_destinations: AlertDestinations = field(default_factory=AlertDestinations)
     metrics: ServerMetrics = field(default_factory=ServerMetrics)
     caches: Caches = field(default_factory=Caches)  # keep nothing unless they are opened
+    chain: ChainGateway | None = None  # the rewards contract, if one is configured
     dashboard: Dashboard = field(default_factory=Dashboard)  # what `/` shows
     wheels: OfferedWheels = field(default_factory=OfferedWheels)  # of the running code
 

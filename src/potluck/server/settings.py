@@ -22,7 +22,7 @@ from potluck.model.bounded_types import SmallCount
 from potluck.model.error import BadSettings, InvalidInput
 from potluck.model.hours import parse_hours
 from potluck.model.task import HEARTBEATS_OF_SILENCE, Priority
-from potluck.server.alerts.settings import AlertSettings
+from potluck.server.chain_settings import ChainSettings, read_payout_chain
 from potluck.server.egress.allow_list import read_allowed
 from potluck.server.http import exposure
 from potluck.wire.routes import DEFAULT_PORT
@@ -32,7 +32,7 @@ Duration = Annotated[float, Meta(gt=0, le=86_400)]
 Lifetime = Annotated[float, Meta(gt=0, le=10 * 366 * 86_400)]
 
 
-class ServerSettings(AlertSettings, frozen=True, kw_only=True):
+class ServerSettings(ChainSettings, frozen=True, kw_only=True):
     data_directory: Path
     host: str = "127.0.0.1"  # the address to listen on; any but loopback needs TLS or a proxy
     port: Annotated[int, Meta(ge=0, le=65_535)] = DEFAULT_PORT  # the port; 0: any free port
@@ -43,8 +43,6 @@ class ServerSettings(AlertSettings, frozen=True, kw_only=True):
     registration: Registration = Registration.OPEN
     # The chain IDs that a sign-in message may name, separated by commas.
     chain_ids: tuple[int, ...] = (1,)
-    # RPC endpoints for verifying contract wallets, such as `1=https://…,10=https://…`.
-    chain_rpc_urls: Mapping[int, str] = {}
 
     database_url: str | None = None  # your own PostgreSQL, version 15 or later
     # `transaction` if that is the address of PgBouncer in transaction mode. See
@@ -284,6 +282,7 @@ def read_settings(
     exposure.check(chosen.host, chosen, chosen.public_url)
     _check_times(chosen)
     _check_database(chosen)
+    read_payout_chain(chosen)
     explicit = {
         name for name in ServerSettings.__struct_fields__ if _is_explicit(name, options, variables)
     }

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from potluck.decide.alerts.conditions import (
     AlertLimits,
     Condition,
+    ContractReading,
     DeviceTrouble,
     InstanceReading,
     LostNode,
@@ -25,6 +26,7 @@ from potluck.model.ids import AccountId, DeviceId, NodeId
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
 LIMITS = AlertLimits(
+    stuck=timedelta(hours=6),
     error_share=0.05,
     latency_seconds=1.0,
     least_requests=20,
@@ -163,3 +165,15 @@ def test_no_leader_and_too_many_leaders() -> None:
     assert away.name is missing.name is AlertName.NO_LEADER
     assert (away.detail, away.subject) == ("The database does not answer.", missing.subject)
     assert names(terms_begun=6) == [AlertName.LEADER_FLAPPING]
+
+
+def test_a_contract_that_stopped_and_one_that_is_late() -> None:
+    fine = ContractReading("0x1 on chain 1", None, None, None, NOW - timedelta(hours=5), 0)
+    assert names(contracts=(fine,)) == []
+    (stopped,) = conditions(contracts=(replace(fine, halted_because="A reorganisation."),))
+    assert (stopped.name, stopped.detail) == (AlertName.PAYOUTS_STOPPED, "A reorganisation.")
+    assert names(contracts=(replace(fine, unpaid_claims=1),)) == [AlertName.PAYOUTS_STOPPED]
+    waiting = replace(fine, waits_because="it is paused", waits_since=NOW - timedelta(hours=7))
+    (late,) = conditions(contracts=(waiting,))
+    assert late.name is AlertName.PAYOUT_STUCK
+    assert late.detail == "A payout by 0x1 on chain 1 has waited for 7 h 0 min: it is paused."

@@ -26,6 +26,7 @@ _KIND_TEXTS = {
     EntryKind.FEE: ("fee of the operator for", Tone.WAITING),
     EntryKind.EPOCH: ("set aside for a payout", Tone.FAINT),
     EntryKind.PAYOUT: ("paid outside of the pool", Tone.GOOD),
+    EntryKind.DEPOSIT: ("deposited in the contract", Tone.GOOD),
 }
 
 

@@ -9,7 +9,9 @@ from potluck.cli.options import JsonOption, ServerOption, connect
 from potluck.cli.provider.statements import CsvOption, EpochArgument, print_statement
 from potluck.cli.terminal.screen import Screen, Tone
 from potluck.cli.terminal.table import Cell, TableColumn, show_table
+from potluck.model.payout import RootState
 from potluck.model.units import show_credits
+from potluck.wire.money.contract import EpochRoot
 from potluck.wire.money.rewards import EpochView
 
 
@@ -31,6 +33,15 @@ def list_epochs(
     titles = ("ACCOUNTS", "EARNED", "FEES", "SET ASIDE", "IN ALL")
     columns += [TableColumn(title, is_number=True) for title in titles]
     show_table(screen.out, columns, [_cells(epoch) for epoch in epochs])
+    if any(epoch.roots for epoch in epochs):
+        columns = [TableColumn("EPOCH", is_number=True), TableColumn("STATE")]
+        columns += [TableColumn("ROOT", shrinks=True), TableColumn("TRANSACTION", shrinks=True)]
+        screen.out.line()
+        show_table(
+            screen.out,
+            columns,
+            [_root_cells(epoch.number, root) for epoch in epochs for root in epoch.roots],
+        )
 
 
 def pool_statement(
@@ -54,3 +65,23 @@ def _cells(epoch: EpochView) -> list[Cell]:
     cells.append(Cell(f"{epoch.closed_at.astimezone():%Y-%m-%d %H:%M:%S}"))
     amounts = (epoch.earned_micro, epoch.fee_micro, epoch.amount_micro, epoch.cumulative_micro)
     return [*cells, Cell(f"{epoch.accounts:,}"), *(Cell(show_credits(micro)) for micro in amounts)]
+
+
+_ROOT_TONES = {
+    RootState.PLANNED: Tone.FAINT,
+    RootState.PROPOSED: Tone.WAITING,
+    RootState.ACCEPTED: Tone.GOOD,
+    RootState.REVOKED: Tone.BAD,
+}
+
+
+def _root_cells(number: int, root: EpochRoot) -> list[Cell]:
+    sent = "-"
+    if root.transaction_kind is not None:
+        sent = f"{root.transaction_kind} {root.transaction_state} {root.transaction_hash or ''}"
+    return [
+        Cell(str(number), Tone.STRONG),
+        Cell(root.state, _ROOT_TONES[root.state]),
+        Cell(root.root),
+        Cell(sent.rstrip()),
+    ]

@@ -153,3 +153,16 @@ def _show_payouts(pane: Pane, payouts: list[PayoutView]) -> None:
         for payout in payouts
     ]
     show_table(pane, *drop_empty_columns(columns, rows))
+
+
+def resume_payouts(server: ServerOption = None, json: JsonOption = False) -> None:
+    """Go on after deposits and payouts of the contract have stopped.
+
+    `potluck admin alerts` says why they have. Look into that first."""
+    screen = Screen(json)
+    with connect(server) as potluck:
+        potluck.admin.resume_payouts()
+    if json:
+        screen.emit({"resumed": True})
+    else:
+        screen.out.line("Deposits are credited and rewards are paid again.")

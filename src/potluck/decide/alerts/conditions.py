@@ -81,6 +81,17 @@ class RewardsReading(Struct, frozen=True):
     claimable_micro: int = 0
 
 
+class ContractReading(Struct, frozen=True):
+    """A rewards contract."""
+
+    contract: str  # with its chain
+    halted_because: str | None
+    waits_because: str | None
+    waits_since: datetime | None
+    open_since: datetime | None  # of a transaction that is not settled
+    unpaid_claims: int  # that the ledger does not cover
+
+
 class PoolObservation(Struct, frozen=True):
     lost_nodes: tuple[LostNode, ...] = ()
     devices: tuple[DeviceTrouble, ...] = ()
@@ -90,6 +101,7 @@ class PoolObservation(Struct, frozen=True):
     terms_begun: int = 0  # within the window
     latest_backup_at: datetime | None = None
     rewards: RewardsReading | None = None
+    contracts: tuple[ContractReading, ...] = ()
 
 
 class AlertLimits(Struct, frozen=True):
@@ -98,6 +110,7 @@ class AlertLimits(Struct, frozen=True):
     least_requests: int
     certificate: timedelta
     backup: timedelta | None
+    stuck: timedelta  # how long a payout by a contract may not proceed
     leader_terms: int
     leader_seconds: float
     round_seconds: float  # a scheduler without a complete round for this time does not work
@@ -118,6 +131,7 @@ def find_conditions(
         *_backup(observed, limits, now),
         *_leadership(observed, limits),
         *_rewards(observed, limits),
+        *_payouts(observed, limits, now),
     ]
 
 
@@ -234,3 +248,19 @@ def _rewards(observed: PoolObservation, limits: AlertLimits) -> Iterator[Conditi
         accounts = show_count(rewards.late_accounts, "account waits", "accounts wait")
         detail = f"{accounts} for {amount}, the longest for {age}."
         yield Condition(AlertName.PAYOUT_LATE, POOL, detail)
+
+
+def _payouts(observed: PoolObservation, limits: AlertLimits, now: datetime) -> Iterator[Condition]:
+    for reading in observed.contracts:
+        if reading.halted_because is not None:
+            yield Condition(AlertName.PAYOUTS_STOPPED, reading.contract, reading.halted_because)
+        elif reading.unpaid_claims:
+            claims = show_count(reading.unpaid_claims, "claim", "claims")
+            detail = f"{claims} of {reading.contract} are more than the ledger has assigned to it."
+            yield Condition(AlertName.PAYOUTS_STOPPED, reading.contract, detail)
+        since = [each for each in (reading.waits_since, reading.open_since) if each is not None]
+        if since and now - min(since) > limits.stuck:
+            age = show_seconds((now - min(since)).total_seconds())
+            why = reading.waits_because or "a transaction is not in the chain"
+            detail = f"A payout by {reading.contract} has waited for {age}: {why.rstrip('.')}."
+            yield Condition(AlertName.PAYOUT_STUCK, reading.contract, detail)

@@ -1,5 +1,6 @@
 """Rewards: contribution, epochs, signed statements, and payouts outside of the pool."""
 
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Final
 
@@ -24,9 +25,12 @@ from potluck.server.api.examples.names import (
 )
 from potluck.server.api.http.pagination import Cursor, Limit, bad_cursor, check_cursor
 from potluck.server.api.http.parameters import CallerRequest
+from potluck.server.flow.payout.proof import show_root
 from potluck.server.flow.settle.payouts import mark_paid as record_payouts
 from potluck.server.flow.settle.statements import sign_statement, signer_address
 from potluck.server.services import Services
+from potluck.store.chain import roots
+from potluck.store.chain.roots import RootOfEpoch
 from potluck.store.database import Connection
 from potluck.store.identity import audit
 from potluck.store.ledger import epochs, payouts
@@ -247,7 +251,8 @@ async def list_epochs(
     """Lists the epochs of the pool with their totals, newest first; the first one is open."""
     async with services.database.transaction() as connection:
         found = await epochs.page(connection, cursor or NEWEST, limit)
-    views = [_epoch_view(epoch) for epoch in found]
+        carried = await roots.list_of_epochs(connection, [epoch.number for epoch in found])
+    views = [_epoch_view(epoch, carried) for epoch in found]
     return EpochPage(views, views[-1].number if len(views) == limit else None)
 
 
@@ -353,7 +358,7 @@ def _without_recorder(payout: PayoutView) -> PayoutView:
     )
 
 
-def _epoch_view(epoch: Epoch) -> EpochView:
+def _epoch_view(epoch: Epoch, carried: Sequence[RootOfEpoch]) -> EpochView:
     return EpochView(
         epoch.number,
         epoch.starts_at,
@@ -365,6 +370,7 @@ def _epoch_view(epoch: Epoch) -> EpochView:
         epoch.amount_micro,
         epoch.cumulative_micro,
         None if epoch.statement_sha256 is None else epoch.statement_sha256.hex(),
+        [show_root(each) for each in carried if each.root.epoch == epoch.number],
     )
 
 

@@ -23,6 +23,7 @@ from potluck.server.loops.garbage import GarbageLoop
 from potluck.server.loops.invariant_check import InvariantCheckLoop
 from potluck.server.loops.leader_rpc import LeaderRpcLoop
 from potluck.server.loops.outbox import OutboxLoop
+from potluck.server.loops.payout import PayoutLoop
 from potluck.server.loops.pool_figures import PoolFiguresLoop
 from potluck.server.loops.retention import RetentionLoop
 from potluck.server.loops.schedule import ScheduleLoop
@@ -123,6 +124,7 @@ class LeadershipLoop:
             GarbageLoop(self._services),
             InvariantCheckLoop(self._services, memory, findings),
             AlertLoop(self._services, leadership, memory, findings),
+            *([PayoutLoop(self._services, leadership)] if self._services.chain else []),
             *([PoolFiguresLoop(self._services, memory)] if self._services.settings.metrics else []),
         )
 

@@ -188,6 +188,26 @@ PAYOUT_AGE = pool_gauge(
     "potluck_payout_age_seconds",
     "How long ago the first epoch was closed whose rewards are not all paid; 0: all are.",
 )
+PAYOUT_TRANSACTIONS = pool_gauge(
+    "potluck_payout_transactions",
+    "Transactions of the treasury by state; all but `confirmed`, `failed` and `superseded` are"
+    " pending. Absent without a rewards contract.",
+    "state",
+)
+CHAIN_LAG = pool_gauge(
+    "potluck_chain_lag_blocks",
+    "Blocks of the chain whose deposits and claims were not read, with those that lack"
+    " confirmations.",
+    "contract",
+)
+PAYOUTS_STOPPED = pool_gauge(
+    "potluck_payouts_stopped",
+    "1 if the chain or the contract is not as the ledger knows it: nothing is credited or paid.",
+    "contract",
+)
+PAYOUT_WAIT = pool_gauge(
+    "potluck_payout_wait_seconds", "How long a payout has not proceeded.", "contract"
+)
 OUTBOX = pool_gauge("potluck_outbox_events", "Events that are not announced yet, up to 10,000.")
 OUTBOX_LAG = pool_gauge("potluck_outbox_lag_seconds", "The age of the oldest of them.")
 

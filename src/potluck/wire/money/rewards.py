@@ -8,6 +8,7 @@ from msgspec import Meta, Struct
 from potluck.model.bounded_types import END, LineText
 from potluck.model.credit import RewardsTo
 from potluck.model.ids import AccountId, DeviceId, NodeId
+from potluck.wire.money.contract import EpochRoot
 from potluck.wire.signing.address import AddressText
 from potluck.wire.signing.epoch_statement import EpochStatement
 
@@ -79,6 +80,7 @@ class EpochView(Struct, frozen=True):
     amount_micro: int  # set aside for payouts
     cumulative_micro: int  # in all epochs so far
     statement_sha256: str | None
+    roots: list[EpochRoot] = []  # of contracts; rewards of several epochs may be in one
 
 
 class EpochPage(Struct, frozen=True):

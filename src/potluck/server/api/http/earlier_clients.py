@@ -28,7 +28,14 @@ LATER_EVENTS: Final = frozenset(
     )
 )
 LATER_ENTRIES: Final = frozenset(
-    (EntryKind.EPOCH, EntryKind.FEE, EntryKind.PAYOUT, EntryKind.RELEASE, EntryKind.REVERSAL)
+    (
+        EntryKind.DEPOSIT,
+        EntryKind.EPOCH,
+        EntryKind.FEE,
+        EntryKind.PAYOUT,
+        EntryKind.RELEASE,
+        EntryKind.REVERSAL,
+    )
 )
 # As the nearest one that they know: both let the task wait for its next attempt.
 LATER_REASONS: Final[Mapping[str, EndReason]] = {EndReason.CREDIT: EndReason.RECLAIMED}
