@@ -192,7 +192,7 @@ function SideBar({ path, onKeys }: { path: string; onKeys: () => void }) {
         <div className="mb-4 px-2">
           <Brand />
         </div>
-        <nav aria-label="Pages" className="grid gap-4">
+        <nav aria-label="Pages" className="grid gap-3">
           <Group places={WORK} />
           <Group title="Provide" places={MACHINES} />
           <Group title="Account" places={ACCOUNT} />
@@ -226,14 +226,14 @@ function OperatorGroup() {
 function Group({ title, places }: { title?: string; places: Place[] }) {
   return (
     <div>
-      {title && <p className="mb-1 px-2 text-xs font-medium text-soft">{title}</p>}
-      <ul className="grid gap-0.5">
+      {title && <p className="mb-0.5 px-2 text-xs font-medium text-soft">{title}</p>}
+      <ul className="grid">
         {places.map((place) => (
           <li key={place.to}>
             <Link
               to={place.to as string}
               activeOptions={{ exact: place.isExact ?? false, includeSearch: false }}
-              className="flex items-center gap-2.5 rounded-lg px-2 py-1.5 text-soft hover:bg-sunken hover:text-ink data-[status=active]:bg-accent-ground data-[status=active]:font-medium data-[status=active]:text-accent"
+              className="flex items-center gap-2.5 rounded-lg px-2 py-1.5 text-soft hover:bg-sunken hover:text-ink lg:py-1 lg:text-sm data-[status=active]:bg-accent-ground data-[status=active]:font-medium data-[status=active]:text-accent"
             >
               <Icon name={place.icon} />
               {place.text}

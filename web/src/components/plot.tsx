@@ -11,6 +11,16 @@ export interface Series {
   color?: "accent" | "busy" | "good" | "wait" | "alarm";
 }
 
+const TWO_DAYS = 2 * 86_400;
+
+/** A time of day, or a date if the plot covers days. */
+function timeText(times: number[]) {
+  const isLong = (times.at(-1) ?? 0) - (times[0] ?? 0) > TWO_DAYS;
+  const options: Intl.DateTimeFormatOptions = isLong ? { month: "short", day: "numeric" } : { hour: "2-digit", minute: "2-digit" };
+  const format = new Intl.DateTimeFormat(undefined, options);
+  return (tick: number) => format.format(tick * 1000);
+}
+
 export function Plot({
   label,
   times,
@@ -48,9 +58,9 @@ export function Plot({
         padding: [8, 8, 0, 0],
         legend: { show: false },
         cursor: { y: false },
-        scales: range === undefined ? {} : { y: { range } },
+        scales: { y: { range: range ?? ((_, __, most) => [0, Math.max(1, most * 1.1)]) } },
         axes: [
-          { ...axis, space: 70 },
+          { ...axis, space: 70, values: (_, ticks) => ticks.map(timeText(times)) },
           { ...axis, size: 56, values: (_, ticks) => ticks.map((tick) => `${tick.toLocaleString()}${unit}`) },
         ],
         series: [

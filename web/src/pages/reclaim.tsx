@@ -31,7 +31,7 @@ export function ReclaimButton({ nodes }: { nodes: Node[] }) {
             ? "They take no tasks until you offer them again."
             : busy.length === 0
               ? "No task runs on it right now."
-              : `${plural(busy.length, "device")} in use by tasks. They stop, and continue elsewhere.`}
+              : `Tasks use ${plural(busy.length, "device")}. They stop here, and are tried again elsewhere.`}
         </p>
       </div>
       {isAllPaused ? (

@@ -128,7 +128,6 @@ function Actions({ task }: { task: Task }) {
 }
 
 function Outcome({ task }: { task: Task }) {
-  const [isShown] = useState(true);
   if (task.silence) {
     return (
       <p role="status" className="mb-4 rounded-lg bg-wait-ground px-4 py-3 text-sm text-wait">
@@ -136,18 +135,21 @@ function Outcome({ task }: { task: Task }) {
       </p>
     );
   }
-  if (!isShown || !isFinal(task.state) || task.state === "succeeded") return null;
+  if (!isFinal(task.state) || task.state === "succeeded") return null;
   const lines = task.last_lines.trimEnd();
   return (
     <div className={`mb-4 rounded-lg px-4 py-3 text-sm ${task.state === "failed" ? "bg-alarm-ground text-alarm" : "bg-sunken"}`}>
       <p className="font-medium wrap-anywhere">
         {task.detail || spell(task.reason ?? task.state)}
-        {task.exit_code !== null && task.exit_code !== 0 ? ` (exit status ${String(task.exit_code)})` : ""}
+        {exitStatus(task.exit_code, task.detail)}
       </p>
       {lines !== "" && <pre className="mt-2 max-h-48 overflow-auto font-mono text-xs whitespace-pre-wrap wrap-anywhere" tabIndex={0} aria-label="The end of its error output">{lines}</pre>}
     </div>
   );
 }
+
+const exitStatus = (code: number | null, detail: string) =>
+  code === null || code === 0 || detail.includes(`exit status ${String(code)}`) ? "" : ` (exit status ${String(code)})`;
 
 function Why({ taskId, sentence }: { taskId: string; sentence: string | undefined }) {
   const why = useQuery({

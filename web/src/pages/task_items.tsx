@@ -67,7 +67,7 @@ export function ItemsTab({ task, items }: { task: Task; items: Schemas["ItemCoun
                 <p className="flex flex-wrap items-center gap-2">
                   <span className="font-medium">Item {each.item}</span>
                   <StateBadge state={each.is_final ? "failed" : "pending"}>{each.is_final ? "failed" : "will be retried"}</StateBadge>
-                  <span className="text-soft wrap-anywhere">{each.detail || spell(each.reason)}{each.exit_code ? ` (exit status ${String(each.exit_code)})` : ""}, {plural(each.failures, "failure")}</span>
+                  <span className="text-soft wrap-anywhere">{each.detail || spell(each.reason)}, {plural(each.failures, "failure")}</span>
                 </p>
                 {each.last_lines && <pre className="mt-1 max-h-40 overflow-auto rounded bg-sunken p-2 font-mono text-xs" tabIndex={0} aria-label={`The end of the error output of item ${String(each.item)}`}>{each.last_lines}</pre>}
               </li>

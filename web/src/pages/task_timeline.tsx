@@ -6,6 +6,14 @@ import { useNow } from "../components/now";
 import { isFinal, spell } from "../logic/states";
 import { formatDuration, formatMoment, secondsBetween } from "../logic/time";
 
+/** An array has many attempts: from its first start to its end they are one phase. */
+function wholeArray(task: Task): Pick<Task["attempts"][number], "assigned_at" | "started_at" | "finished_at" | "usage"> | undefined {
+  const first = task.attempts[0];
+  if (first === undefined) return undefined;
+  const startedAt = task.started_at ?? first.started_at;
+  return { assigned_at: startedAt ?? first.assigned_at, started_at: startedAt, finished_at: task.finished_at, usage: null };
+}
+
 interface Step {
   name: string;
   at: string | null;
@@ -13,7 +21,7 @@ interface Step {
 }
 
 function steps(task: Task): Step[] {
-  const attempt = task.attempts.at(-1);
+  const attempt = task.items === null ? task.attempts.at(-1) : wholeArray(task);
   const prepared = attempt?.usage?.prepare_seconds ?? 0;
   const found: Step[] = [{ name: "Queued", at: task.created_at, until: attempt?.assigned_at ?? task.finished_at }];
   if (attempt === undefined && isFinal(task.state)) {

@@ -148,7 +148,7 @@ function StateFilter({ search, change }: { search: TaskSearch; change: (next: Pa
     change({ state: writeStates(next) } as Partial<TaskSearch>);
   };
   return (
-    <div role="group" aria-label="States" className="mb-3 flex flex-wrap gap-1.5">
+    <div role="group" aria-label="States" className="-mx-4 mb-3 flex gap-1.5 overflow-x-auto px-4 pb-1 sm:mx-0 sm:flex-wrap sm:px-0">
       {TASK_STATES.map((state) => {
         const count = counts.data?.counts[state];
         return (
@@ -193,7 +193,7 @@ function Head({ isAll, chooseAll }: { isAll: boolean; chooseAll: (all: boolean) 
   return (
     <div role="rowgroup" className="border-b border-line bg-sunken text-xs text-soft">
       <div role="row" className={`${COLUMNS} min-h-9`}>
-        <span role="columnheader">
+        <span role="columnheader" className="flex">
           <input type="checkbox" aria-label="Select all loaded tasks" className="size-4 accent-accent" checked={isAll} onChange={(event) => { chooseAll(event.target.checked); }} />
         </span>
         <span role="columnheader">Name</span>
@@ -215,7 +215,7 @@ function Row({ task, isChosen, choose }: { task: Task; isChosen: boolean; choose
   const items = task.items;
   return (
     <div className={`${COLUMNS} h-full ${isChosen ? "bg-accent-ground" : "hover:bg-sunken"}`}>
-      <span role="cell">
+      <span role="cell" className="flex">
         <input type="checkbox" aria-label={`Select ${task.name}`} className="size-4 accent-accent" checked={isChosen} onChange={(event) => { choose(event.target.checked); }} />
       </span>
       <span role="cell" className="min-w-0">
