@@ -29,7 +29,7 @@ export function useNode(nodeId: string) {
   return useQuery({
     queryKey: ["node", nodeId],
     queryFn: ({ signal }) => value(api.GET("/v1/nodes/{node_id}", { params: { path: { node_id: nodeId } }, signal })),
-    // A heartbeat comes every 20 seconds, and no event says that a reading is new.
-    refetchInterval: 30_000,
+    // A heartbeat comes every 20 seconds, and no event says that a reading is new or a change done.
+    refetchInterval: (query) => ((query.state.data?.wishes.length ?? 0) > 0 ? 3_000 : 30_000),
   });
 }

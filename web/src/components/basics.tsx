@@ -144,7 +144,7 @@ export function Section({
   level?: "h2" | "h3";
 }) {
   return (
-    <section className={`sheet p-4 sm:p-5 ${className}`}>
+    <section className={`sheet min-w-0 p-4 sm:p-5 ${className}`}>
       {(title || actions) && (
         <div className="mb-3 flex flex-wrap items-center justify-between gap-2">
           {title && <Heading className="font-semibold">{title}</Heading>}

@@ -49,7 +49,7 @@ export function TasksPage() {
             key={search.name ?? ""}
             data-search
             type="search"
-            placeholder="Name, or a pattern like train*"
+            placeholder="The exact name"
             defaultValue={search.name ?? ""}
             onKeyDown={(event) => { if (event.key === "Enter") change({ name: event.currentTarget.value || undefined } as TaskSearch); }}
             onBlur={(event) => {

@@ -25,6 +25,7 @@ export function TermsForm({ node, device }: { node: Node; device: Device }) {
   const [fractions, setFractions] = useState(terms.fractions === null ? "" : String(terms.fractions));
   const [isReclaimable, setReclaimable] = useState(terms.is_reclaimable);
   const [shares, setShares] = useState(terms.shares_accounts);
+  const [known, setKnown] = useState<Change>(terms);
   const [error, setError] = useState<unknown>(null);
   const [said, setSaid] = useState("");
   const micro = parseCredits(price);
@@ -34,23 +35,26 @@ export function TermsForm({ node, device }: { node: Node; device: Device }) {
     if (isPriceWrong || areHoursWrong) return;
     setError(null);
     setSaid("");
-    const change: Change = {
-      devices: [device.description.uuid],
-      ...(micro === terms.price_micro_per_hour ? {} : { price_micro_per_hour: micro }),
-      ...(hours.trim() === terms.hours ? {} : { hours: hours.trim() }),
-      ...(Number(idle) === terms.idle_minutes ? {} : { idle_minutes: Number(idle) }),
-      ...(Number(memory) / 100 === terms.memory_share ? {} : { memory_share: Number(memory) / 100 }),
-      ...(power === String(terms.power_watts ?? "") ? {} : { power_watts: power === "" ? null : Number(power) }),
-      ...(fractions === String(terms.fractions ?? "") ? {} : { fractions: fractions === "" ? null : Number(fractions) }),
-      ...(isReclaimable === terms.is_reclaimable ? {} : { is_reclaimable: isReclaimable }),
-      ...(shares === terms.shares_accounts ? {} : { shares_accounts: shares }),
+    // Compared with what was sent last: the machine may not have applied that yet.
+    const wanted: Change = {
+      price_micro_per_hour: micro,
+      hours: hours.trim(),
+      idle_minutes: Number(idle),
+      memory_share: Number(memory) / 100,
+      power_watts: power === "" ? null : Number(power),
+      fractions: fractions === "" ? null : Number(fractions),
+      is_reclaimable: isReclaimable,
+      shares_accounts: shares,
     };
+    const changed = Object.entries(wanted).filter(([name, each]) => each !== known[name as keyof Change]);
+    const change: Change = { devices: [device.description.uuid], ...Object.fromEntries(changed) };
     if (Object.keys(change).length === 1) {
       setSaid("Nothing has changed.");
       return;
     }
     try {
       await value(api.PATCH("/v1/nodes/{node_id}/terms", { params: { path: { node_id: node.id } }, body: change }));
+      setKnown({ ...known, ...wanted });
       setSaid("Sent. The machine applies it with its next heartbeat.");
       await refreshAll(["nodes"], ["node", node.id]);
     } catch (problem) {
