@@ -107,19 +107,29 @@ async def serve(
         stack.enter_context(use_id_source(clock_source(services.clock.now)))
         health = HealthLoop(services)
         await health.run_once()
-        await stack.enter_async_context(_background(services, health.run()))
+        await stack.enter_async_context(_background(services.database, health.run()))
         if settings.metrics:
-            await stack.enter_async_context(_background(services, measure_loop_lag(services)))
+            await stack.enter_async_context(
+                _background(services.database, measure_loop_lag(services))
+            )
         admin_invite = await install_operator(services)
         # It ends after those that follow, and stores errors of their end.
-        await stack.enter_async_context(_background(services, ErrorLogLoop(services, errors).run()))
-        await stack.enter_async_context(_background(services, LeadershipLoop(services).run()))
-        await stack.enter_async_context(_background(services, AlertWatchLoop(services, tls).run()))
-        await stack.enter_async_context(_background(services, AlertDeliveryLoop(services).run()))
+        await stack.enter_async_context(
+            _background(services.database, ErrorLogLoop(services, errors).run())
+        )
+        await stack.enter_async_context(
+            _background(services.database, LeadershipLoop(services).run())
+        )
+        await stack.enter_async_context(
+            _background(services.database, AlertWatchLoop(services, tls).run())
+        )
+        await stack.enter_async_context(
+            _background(services.database, AlertDeliveryLoop(services).run())
+        )
         http = await stack.enter_async_context(_http(services, listener, tls))
         if tls is not None:
             duty = tls.keep_fresh(settings.tls_reload_seconds)
-            await stack.enter_async_context(_background(services, duty))
+            await stack.enter_async_context(_background(services.database, duty))
             services.metrics.watch_certificate(tls.ends_at)
         fingerprint = None if tls is None else tls.fingerprint
         package = None if services.wheel is None else services.wheel.package
@@ -231,7 +241,7 @@ async def _services(
         outward = GuardedSender(read_allowed(settings.webhook_allow), settings.webhook_seconds)
         stack.callback(outward.close)
         await first_look
-        await stack.enter_async_context(_background(site.run()))
+        await stack.enter_async_context(_background(database, site.run()))
         yield Services(
             settings,
             database,
@@ -282,7 +292,7 @@ async def _live(settings: ServerSettings) -> Live:
 
 
 @asynccontextmanager
-async def _background(services: Services, duty: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+async def _background(database: Database, duty: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
     """Runs a duty for the duration of the block.
 
     A duty that waits for a PostgreSQL that does not answer cannot be cancelled soon: then the
@@ -295,7 +305,7 @@ async def _background(services: Services, duty: Coroutine[Any, Any, None]) -> As
         task.cancel()
         _, hanging = await asyncio.wait({task}, timeout=_LAST_DUTY_SECONDS)
         if hanging:
-            services.database.terminate()
+            database.terminate()
             task.cancel()  # it may be connecting, to say goodbye
         await asyncio.gather(task, return_exceptions=True)
 

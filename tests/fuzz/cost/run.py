@@ -2,8 +2,8 @@
 
 Prints JSON: the worst request of each operation with the processor time of the loop's thread, and
 how long a bystander's `GET /v1/me` takes while three hostile accounts send the worst of all, and
-while nobody does. Ends with 1 if a request takes longer than the limit, or the bystander waits longer
-than its own; both are scaled by the speed of the machine. It takes about fifteen minutes.
+while nobody does. Ends with 1 if a request takes longer than the limit, or the bystander waits
+longer than its own; both are scaled by the speed of the machine. It takes about fifteen minutes.
 """
 
 import argparse
@@ -162,7 +162,7 @@ def main() -> int:
 
 
 def _is_late(waits: dict[str, Any], told: dict[str, Any]) -> bool:
-    """Not if the bystander waits that long alone too: then the machine is busy with other things."""
+    """Not if the bystander waits that long alone too: then the machine is busy."""
     if not waits:
         return False
     most = MOST_WAIT_MILLISECONDS * told["slower_than_usual"]

@@ -137,8 +137,11 @@ class Reservations:
         end = now + attempt_seconds(task)
         if on is not None or task.id in self._starts:
             # Not submitted, or not delayed by its own reservation: unlike all others.
-            return lambda node_id: node_id not in kept or self._permits(
-                task, node_id, on or self._on, (self._find_rooms(node_id, now, task.id), end)
+            return lambda node_id: (
+                node_id not in kept
+                or self._permits(
+                    task, node_id, on or self._on, (self._find_rooms(node_id, now, task.id), end)
+                )
             )
         known, alike = self._known, None
 
@@ -160,11 +163,7 @@ class Reservations:
         return permits
 
     def _permits(
-        self,
-        task: WaitingTask,
-        node_id: NodeId,
-        on: SuitableOn,
-        until: tuple[list[_Room], float],
+        self, task: WaitingTask, node_id: NodeId, on: SuitableOn, until: tuple[list[_Room], float]
     ) -> bool:
         rooms, end = until
         requirements = task.requirements

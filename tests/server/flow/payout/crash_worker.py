@@ -185,7 +185,7 @@ def _services(task: WorkerTask, database: Database, live: InProcessLive) -> Serv
 
 
 def _count_steps(counter: StepCounter) -> None:
-    commit = Database.kept_transaction
+    commit = Database.reserved_transaction
 
     @asynccontextmanager
     async def transaction(self: Database) -> AsyncIterator[Any]:
@@ -194,7 +194,7 @@ def _count_steps(counter: StepCounter) -> None:
             counter.step()
         counter.step()
 
-    Database.kept_transaction = transaction  # type: ignore[method-assign]
+    Database.reserved_transaction = transaction  # type: ignore[method-assign]
     for owner, name in ((ChainGateway, "broadcast"), (TreasuryClient, "_exchange")):
         setattr(owner, name, _counted(getattr(owner, name), counter))
 
