@@ -8,6 +8,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -26,10 +27,10 @@ from potluck.server.accounts.first_admin import install_operator
 from potluck.server.alerts.destinations import AlertDestinations
 from potluck.server.api.app import make_app
 from potluck.server.api.http.request_context import RequestContext
+from potluck.server.auth.contract_wallet import ContractWallets
 from potluck.server.caches import open_caches
 from potluck.server.chain_gateway import ChainGateway
 from potluck.server.chain_settings import read_payout_chain
-from potluck.server.contract_wallet import ContractWallets
 from potluck.server.dashboard import Dashboard
 from potluck.server.egress.allow_list import read_allowed
 from potluck.server.egress.send import GuardedSender
@@ -105,31 +106,21 @@ async def serve(
         _listen(listener, settings)
         services = await stack.enter_async_context(_services(settings, blobs, port, tls))
         stack.enter_context(use_id_source(clock_source(services.clock.now)))
+        run = partial(_run_until_end, stack, services.database)
         health = HealthLoop(services)
         await health.run_once()
-        await stack.enter_async_context(_background(services.database, health.run()))
+        await run(health.run())
         if settings.metrics:
-            await stack.enter_async_context(
-                _background(services.database, measure_loop_lag(services))
-            )
+            await run(measure_loop_lag(services))
         admin_invite = await install_operator(services)
         # It ends after those that follow, and stores errors of their end.
-        await stack.enter_async_context(
-            _background(services.database, ErrorLogLoop(services, errors).run())
-        )
-        await stack.enter_async_context(
-            _background(services.database, LeadershipLoop(services).run())
-        )
-        await stack.enter_async_context(
-            _background(services.database, AlertWatchLoop(services, tls).run())
-        )
-        await stack.enter_async_context(
-            _background(services.database, AlertDeliveryLoop(services).run())
-        )
+        await run(ErrorLogLoop(services, errors).run())
+        await run(LeadershipLoop(services).run())
+        await run(AlertWatchLoop(services, tls).run())
+        await run(AlertDeliveryLoop(services).run())
         http = await stack.enter_async_context(_http(services, listener, tls))
         if tls is not None:
-            duty = tls.keep_fresh(settings.tls_reload_seconds)
-            await stack.enter_async_context(_background(services.database, duty))
+            await run(tls.keep_fresh(settings.tls_reload_seconds))
             services.metrics.watch_certificate(tls.ends_at)
         fingerprint = None if tls is None else tls.fingerprint
         package = None if services.wheel is None else services.wheel.package
@@ -241,7 +232,7 @@ async def _services(
         outward = GuardedSender(read_allowed(settings.webhook_allow), settings.webhook_seconds)
         stack.callback(outward.close)
         await first_look
-        await stack.enter_async_context(_background(database, site.run()))
+        await _run_until_end(stack, database, site.run())
         yield Services(
             settings,
             database,
@@ -289,6 +280,12 @@ async def _live(settings: ServerSettings) -> Live:
     from potluck.live.redis import RedisLive  # takes a third of a second to import
 
     return await RedisLive.connect(settings.redis_url)
+
+
+async def _run_until_end(
+    stack: AsyncExitStack, database: Database, duty: Coroutine[Any, Any, None]
+) -> None:
+    await stack.enter_async_context(_background(database, duty))
 
 
 @asynccontextmanager

@@ -32,7 +32,8 @@ from potluck.server.settings import ServerSettings
 from potluck.store.database import Connection
 from potluck.store.files import blobs
 from potluck.store.tasks import dependencies, tasks
-from potluck.store.tasks.tasks import Allowance, NewTask
+from potluck.store.tasks.allowance import Allowance, room_in_queue
+from potluck.store.tasks.tasks import NewTask
 from potluck.wire.results import Submitted, TasksSubmitted
 
 log = structlog.get_logger()
@@ -170,7 +171,7 @@ async def _write(
     is_one_statement = most is None and not after_ids and not any(named.values())
     database = services.database
     async with database.statement() if is_one_statement else database.transaction() as connection:
-        room = len(new) if most is None else await tasks.room_in_queue(connection, account_id, most)
+        room = len(new) if most is None else await room_in_queue(connection, account_id, most)
         if room < len(new) and await _has_earlier(connection, new):
             raise _submitted_concurrently()  # they need no room
         new = new[: max(0, room)]
