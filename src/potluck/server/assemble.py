@@ -27,10 +27,10 @@ from potluck.server.accounts.first_admin import install_operator
 from potluck.server.alerts.destinations import AlertDestinations
 from potluck.server.api.app import make_app
 from potluck.server.api.http.request_context import RequestContext
-from potluck.server.auth.contract_wallet import ContractWallets
 from potluck.server.caches import open_caches
-from potluck.server.chain_gateway import ChainGateway
-from potluck.server.chain_settings import read_payout_chain
+from potluck.server.chain.chain_gateway import ChainGateway
+from potluck.server.chain.chain_settings import read_payout_chain
+from potluck.server.chain.contract_wallet import ContractWallets
 from potluck.server.dashboard import Dashboard
 from potluck.server.egress.allow_list import read_allowed
 from potluck.server.egress.send import GuardedSender

@@ -7,9 +7,9 @@ from msgspec import Struct, field
 from potluck.blobs.interface import Blobs
 from potluck.live.interface import Live
 from potluck.server.alerts.destinations import AlertDestinations
-from potluck.server.auth.contract_wallet import ContractWallets
 from potluck.server.caches import Caches
-from potluck.server.chain_gateway import ChainGateway
+from potluck.server.chain.chain_gateway import ChainGateway
+from potluck.server.chain.contract_wallet import ContractWallets
 from potluck.server.dashboard import Dashboard
 from potluck.server.database_clock import DatabaseClock
 from potluck.server.derived_keys import Keys

@@ -22,7 +22,7 @@ from potluck.model.bounded_types import SmallCount
 from potluck.model.error import BadSettings, InvalidInput
 from potluck.model.hours import parse_hours
 from potluck.model.task import HEARTBEATS_OF_SILENCE, Priority
-from potluck.server.chain_settings import ChainSettings, read_payout_chain
+from potluck.server.chain.chain_settings import ChainSettings, read_payout_chain
 from potluck.server.egress.allow_list import read_allowed
 from potluck.server.http import exposure
 from potluck.wire.routes import DEFAULT_PORT

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from potluck.model.error import InvalidInput, NotSignedIn
-from potluck.server.auth.contract_wallet import ContractWallets
 from potluck.server.auth.sign_in import is_for, is_in_force, verify_signature
+from potluck.server.chain.contract_wallet import ContractWallets
 from potluck.server.services import Services
 from potluck.server.settings import ServerSettings
 from potluck.wire.signing.sign_in_message import SignIn, moment, read, write

@@ -30,7 +30,7 @@ def treasury(
     from potluck.consumer.identity import wallet
     from potluck.local.data_directory import data_dir_of
     from potluck.local.log import configure_logs
-    from potluck.server.chain_settings import read_payout_chain
+    from potluck.server.chain.chain_settings import read_payout_chain
     from potluck.server.stored_data import find_ledger
     from potluck.server.treasury.process import run_treasury
 

@@ -15,7 +15,7 @@ import structlog
 
 from potluck.local.data_directory import held
 from potluck.model.error import BadSettings, DataDirectoryInUse
-from potluck.server.chain_settings import PayoutChainSettings
+from potluck.server.chain.chain_settings import PayoutChainSettings
 from potluck.server.treasury.journal import TreasuryJournal
 from potluck.server.treasury.messages import (
     MAX_LINE_BYTES,

@@ -13,7 +13,7 @@ from potluck.chain.rewards_contract import treasury_call
 from potluck.chain.transaction import UnsignedTransaction, sign_transaction
 from potluck.decide.payouts.treasury_rules import SignatureContent, SignatureRecord, find_objection
 from potluck.model.payout import TransactionKind
-from potluck.server.chain_settings import PayoutChainSettings
+from potluck.server.chain.chain_settings import PayoutChainSettings
 from potluck.server.treasury.journal import TreasuryJournal
 from potluck.server.treasury.ledger_check import find_ledger_objection
 from potluck.server.treasury.messages import (

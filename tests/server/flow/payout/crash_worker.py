@@ -22,9 +22,9 @@ from msgspec import Struct
 
 from potluck.blobs.directory import DirectoryBlobs
 from potluck.live.in_process import InProcessLive
-from potluck.server.auth.contract_wallet import ContractWallets
-from potluck.server.chain_gateway import ChainGateway
-from potluck.server.chain_settings import PayoutChainSettings
+from potluck.server.chain.chain_gateway import ChainGateway
+from potluck.server.chain.chain_settings import PayoutChainSettings
+from potluck.server.chain.contract_wallet import ContractWallets
 from potluck.server.derived_keys import derive_keys
 from potluck.server.egress.allow_list import read_allowed
 from potluck.server.egress.send import GuardedSender

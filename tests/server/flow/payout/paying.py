@@ -13,8 +13,8 @@ from potluck.decide.payouts.token_rate import TokenRate
 from potluck.model.account import Role
 from potluck.model.credit import EntryKind, Purse, RewardsTo
 from potluck.model.ids import AccountId
-from potluck.server.chain_gateway import ChainGateway
-from potluck.server.chain_settings import PayoutChainSettings
+from potluck.server.chain.chain_gateway import ChainGateway
+from potluck.server.chain.chain_settings import PayoutChainSettings
 from potluck.server.flow.payout.payout import follow_chain
 from potluck.server.flow.payout.proof import find_proof
 from potluck.server.flow.settle.epochs import close_epoch

@@ -10,7 +10,7 @@ from potluck.decide.alerts.conditions import find_conditions
 from potluck.model.account import Role
 from potluck.model.alert import AlertName
 from potluck.server.alerts.observe import limits_of, observe_pool
-from potluck.server.chain_gateway import ChainGateway
+from potluck.server.chain.chain_gateway import ChainGateway
 from potluck.server.flow.payout import payout
 from potluck.server.leader.findings import LeaderFindings
 from potluck.server.leader.memory import LeaderMemory

@@ -5,7 +5,7 @@ from potluck.model.audit import AuditKind
 from potluck.model.error import Conflict, NotFound
 from potluck.model.ids import AccountId
 from potluck.model.payout import RootState
-from potluck.server.chain_gateway import ChainGateway
+from potluck.server.chain.chain_gateway import ChainGateway
 from potluck.server.services import Services
 from potluck.store.chain import roots, scanned
 from potluck.store.chain.roots import StoredRoot

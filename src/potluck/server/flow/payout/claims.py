@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import structlog
 
 from potluck.model.ids import AccountId
-from potluck.server.chain_gateway import ChainGateway
+from potluck.server.chain.chain_gateway import ChainGateway
 from potluck.server.services import Services
 from potluck.store.chain import scanned
 from potluck.store.chain.scanned import ContractKey, UnpaidClaim

@@ -23,7 +23,7 @@ from potluck.decide.payouts.outbox import (
 )
 from potluck.decide.payouts.treasury_rules import SignatureContent
 from potluck.model.payout import RootState, TransactionKind, TransactionState
-from potluck.server.chain_gateway import ChainGateway
+from potluck.server.chain.chain_gateway import ChainGateway
 from potluck.server.services import Services
 from potluck.server.treasury.messages import SignTransaction
 from potluck.store.chain import roots, transactions

@@ -8,7 +8,7 @@ stored before it is sent. What cannot be reached is logged, and asked again in t
 import structlog
 
 from potluck.model.error import BadSettings, ChainUnreachable, TransactionRefused
-from potluck.server.chain_gateway import ChainGateway
+from potluck.server.chain.chain_gateway import ChainGateway
 from potluck.server.flow.payout.claims import record_claims
 from potluck.server.flow.payout.outbox import advance_transaction
 from potluck.server.flow.payout.roots import advance_root

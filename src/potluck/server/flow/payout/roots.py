@@ -23,7 +23,7 @@ from potluck.decide.payouts.payout_plan import (
     next_payout,
 )
 from potluck.model.payout import RootState, TransactionKind
-from potluck.server.chain_gateway import ChainGateway
+from potluck.server.chain.chain_gateway import ChainGateway
 from potluck.server.flow.payout.outbox import intend
 from potluck.server.flow.payout.scan import halt
 from potluck.server.services import Services

@@ -10,7 +10,7 @@ import structlog
 from potluck.chain.rewards_contract import ClaimEvent, DepositEvent
 from potluck.decide.payouts.scan import Reorganised, ScanCursor, ScanRange, next_scan
 from potluck.decide.payouts.token_rate import MOST_MICRO, TokenRate
-from potluck.server.chain_gateway import ChainGateway, ScannedEvents
+from potluck.server.chain.chain_gateway import ChainGateway, ScannedEvents
 from potluck.server.services import Services
 from potluck.store.chain import scanned
 from potluck.store.chain.scanned import NewClaim, NewDeposit

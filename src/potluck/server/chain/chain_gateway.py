@@ -15,7 +15,7 @@ from potluck.chain.transaction import ContractCall, SignedTransaction, UnsignedT
 from potluck.decide.payouts.outbox import GasFee
 from potluck.decide.payouts.scan import ScanRange
 from potluck.model.error import BadSettings, ChainUnreachable
-from potluck.server.chain_settings import PayoutChainSettings
+from potluck.server.chain.chain_settings import PayoutChainSettings
 from potluck.server.treasury.client import TreasuryClient
 from potluck.store.chain.scanned import ContractKey
 
