@@ -90,6 +90,8 @@ def test_the_file_is_private_and_a_torn_line_is_removed(tmp_path: Path) -> None:
     (kept,) = (again := opened(tmp_path)).unsent()
     assert kept.receipt.number == 1
     assert [one.receipt.number for one in sign(again, 3)] == [1, 2]
+    again.close()
+    assert [one.receipt.number for one in opened(tmp_path).unsent()] == [1, 2]
 
 
 def test_only_the_servers_countersignature_counts(tmp_path: Path) -> None:

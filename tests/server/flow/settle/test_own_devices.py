@@ -9,6 +9,9 @@ from potluck.model.ids import AccountId
 from potluck.model.task import EndReason, TaskState
 from potluck.server.flow.settle.cancel import cancel
 from potluck.server.flow.submit import submit
+from potluck.server.leader.memory import LeaderMemory
+from potluck.store.attempts.assign import PlannedAttempt, assign
+from potluck.store.new_ids import new_attempt_id
 from potluck.wire.provider import Grant, NodeRegistered, Started
 from tests.server.flow.pool import Pool, done, lease_of, request, used
 from tests.server.flow.settle.test_slices import let_pass, lose
@@ -88,14 +91,20 @@ async def test_a_stranger_pays_for_the_devices_of_one_owner(pool: Pool) -> None:
     assert (await pool.balance(pool.bob)).available_micro > 0
 
 
-async def test_a_plan_without_a_price_is_applied_to_own_devices_only(pool: Pool) -> None:
-    """The database checks it again: a node may have changed hands since the plan was made."""
-    node = await pool.offer(price_micro_per_hour=HOUR_MICRO)
-    asked = request(owners=(BOB,), run_seconds=86_400.0)
-    await submit.submit(pool.services, pool.bob, asked, None)
-    await pool.sql("UPDATE tasks SET account_id = $1", pool.alice)
-    await pool.plan()
-    assert await pool.fetch(node.node_id) == []
-    await pool.sql("UPDATE tasks SET account_id = $1", pool.bob)
-    await pool.plan()
-    assert len(await pool.fetch(node.node_id)) == 1
+@pytest.mark.parametrize(("is_own", "owners"), [(True, (BOB,)), (True, ()), (False, (BOB,))])
+async def test_the_database_checks_a_plan_without_a_price_again(
+    pool: Pool, is_own: bool, owners: tuple[str, ...]
+) -> None:
+    """The device was free when the plan was made, and is not when it is applied."""
+    await pool.offer()
+    asked = request(owners=owners)
+    await submit.submit(pool.services, pool.bob if is_own else pool.alice, asked, None)
+    memory = LeaderMemory(pool.services)
+    await memory.begin()
+    (assignment,) = memory.known.scheduler.plan(memory.now, 10).assignments
+    assert assignment.price_micro_per_hour == 0
+    async with pool.services.database.transaction() as connection:
+        await connection.execute("UPDATE devices SET price_micro_per_hour = 20")
+        planned = [PlannedAttempt(new_attempt_id(), assignment)]
+        applied = await assign(connection, planned, pool.leads, 15.0)
+    assert bool(applied) == (is_own and owners == (BOB,))
