@@ -176,7 +176,6 @@ PARTS = {
         "export(side?, node_id?)",
         "page(side?, cursor?, limit?)",
         "signed(side?, node_id?)",
-        "signing_address()",
     ],
     "resources": [
         "devices(cursor?, *, kind?, model?, free_milli?, memory_bytes?, "

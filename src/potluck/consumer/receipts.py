@@ -15,7 +15,6 @@ from potluck.wire.signing.receipt import (
     ReceiptState,
     ReceiptStates,
     SignedReceipt,
-    SigningAddress,
     receipt_digest,
 )
 
@@ -25,10 +24,6 @@ class Receipts:
 
     def __init__(self, transport: Transport):
         self._transport = transport
-
-    def signing_address(self) -> str:
-        """The address that the server countersigns with."""
-        return call_api(self._transport, routes.SIGNING_ADDRESS, SigningAddress).address
 
     def attempts(self, side: ReceiptSide = ReceiptSide.PROVIDER) -> Iterator[ReceiptState]:
         """Ended attempts, newest first, and which of them have receipts."""

@@ -58,5 +58,5 @@ class OwnRewards:
         return call_api(self._transport, routes.CLAIM_PROOF, ClaimProof)
 
     def signer(self) -> str:
-        """The address that signs the server's statements."""
+        """The address that signs statements, and countersigns receipts."""
         return call_api(self._transport, routes.SIGNER, ServerSigner).address

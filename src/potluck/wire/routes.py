@@ -70,7 +70,6 @@ SIGNER = Route("GET", "/v1/signer")
 LIST_RECEIPTS = Route("GET", "/v1/me/receipts")
 EXPORT_RECEIPTS = Route("GET", "/v1/me/receipts/export")
 END_RECEIPTS = Route("GET", "/v1/me/receipts/export/end")
-SIGNING_ADDRESS = Route("GET", "/v1/signing-address")
 
 LIST_ACCOUNTS = Route("GET", "/v1/accounts")
 SET_ROLES = Route("PUT", "/v1/accounts/{account_id}/roles")

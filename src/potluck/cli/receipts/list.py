@@ -34,7 +34,7 @@ def list_receipts(
     screen, now = Screen(json), datetime.now(UTC)
     with connect(server) as potluck:
         states = list(islice(potluck.receipts.attempts(side), limit))
-        address = potluck.receipts.signing_address()
+        address = potluck.rewards.signer()
     if json:
         screen.emit({"server": address, "attempts": states})
         return

@@ -8,7 +8,7 @@ from potluck.model.account import Scope
 from potluck.model.ids import AttemptId
 from potluck.model.lease import AttemptState
 from potluck.model.task import EndReason
-from potluck.server.api.area import OPEN, Area
+from potluck.server.api.area import Area
 from potluck.server.api.examples.names import (
     ACCOUNT,
     ATTEMPT,
@@ -36,7 +36,6 @@ from potluck.wire.signing.receipt import (
     ReceiptState,
     ReceiptStates,
     SignedReceipt,
-    SigningAddress,
 )
 
 Side = Annotated[ReceiptSide, QueryParameter(name="side")]
@@ -70,17 +69,6 @@ AREA: Final = Area(
     "Receipts of attempts: signed by the key of the node, countersigned by the server, in a chain. "
     "As `provider` you see those of your machines, as `consumer` those of your tasks.",
 )
-
-
-@AREA.operation(
-    routes.SIGNING_ADDRESS,
-    OPEN,
-    "The address that this server signs with",
-    response=SigningAddress(WALLET),
-)
-async def signing_address(services: Services) -> SigningAddress:
-    """Returns the address of the key that countersigns receipts. It stays the same for ever."""
-    return SigningAddress(server_address(services))
 
 
 @AREA.operation(

@@ -228,7 +228,8 @@ async def own_payouts(
     routes.SIGNER, OPEN, "Get the address that signs statements", response=ServerSigner(OWNER)
 )
 async def signer(services: Services) -> ServerSigner:
-    """Returns the address of the server's key. Keep it: statements are verified with it offline."""
+    """Returns the address of the key that signs statements and countersigns receipts. Keep it: both
+    are verified with it offline."""
     return ServerSigner(signer_address(services))
 
 

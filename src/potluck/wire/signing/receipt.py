@@ -145,12 +145,6 @@ class ReceiptPage(Struct, frozen=True):
     last: int = 0  # the place of the last one: the end line is signed up to it
 
 
-class SigningAddress(Struct, frozen=True):
-    """The address of the key that this server signs with."""
-
-    address: AddressText
-
-
 class ExportEnd(Struct, frozen=True, forbid_unknown_fields=True):
     """The last line of an export: it shows that no receipt is missing, and no order was changed."""
 
