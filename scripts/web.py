@@ -29,7 +29,8 @@ from scripts.web_publish import publish
 ROOT = Path(__file__).parents[1]
 UNAVAILABLE_STATUS = 3
 _FOLDER = Path("src/potluck/server/pages/dashboard")
-_NOT_SOURCES = {"node_modules", "dist", ".vite"}
+# Apart from what is installed and built: tests, and types that are made for a check only.
+_NOT_SOURCES = {"node_modules", "dist", ".vite", "test", "schema.d.ts"}
 _OLDEST_NODE = (20, 19)
 _NPM_OPTIONS = ("--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline")
 # A registry that does not answer is given up after two tries of ten seconds, unless the user wants
@@ -75,7 +76,7 @@ class Checkout:
     def _sources(self) -> Iterator[Path]:
         for directory, folders, names in os.walk(self.web):
             folders[:] = [name for name in folders if name not in _NOT_SOURCES]
-            yield from (Path(directory, name) for name in names)
+            yield from (Path(directory, name) for name in names if name not in _NOT_SOURCES)
 
 
 def build(checkout: Checkout, say: "Speaker") -> None:
