@@ -95,7 +95,7 @@ def build(checkout: Checkout, say: "Speaker") -> None:
         source = checkout.source()
         install_packages(checkout, node)
         dist = checkout.web / "dist"
-        run(checkout, node, [npm(node), "run", "build"], "its build failed")
+        run(checkout, node, [*npm(node), "run", "build"], "its build failed")
         script = str(Path(__file__).with_name("compress.mjs"))
         run(checkout, node, [str(node), script, str(dist)], "its files could not be compressed")
         publish(read_files(dist), source, checkout.folder)
@@ -138,9 +138,10 @@ def fetch_node(checkout: Checkout) -> Path:
     return node
 
 
-def npm(node: Path) -> str:
-    """npm as it is beside this Node."""
-    return str(node.with_name("npm")) if node.with_name("npm").exists() else "npm"
+def npm(node: Path) -> list[str]:
+    """The command of the npm that came with this Node: in a wheel there are no links to it."""
+    own = node.parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    return [str(node), str(own)] if own.exists() else ["npm"]
 
 
 def install_packages(checkout: Checkout, node: Path) -> None:
@@ -149,7 +150,7 @@ def install_packages(checkout: Checkout, node: Path) -> None:
     record = checkout.web / "node_modules" / ".package-lock.json"
     if record.exists() and record.stat().st_mtime_ns >= lock.stat().st_mtime_ns:
         return
-    command = [npm(node), "ci", *_NPM_OPTIONS]
+    command = [*npm(node), "ci", *_NPM_OPTIONS]
     run(checkout, node, command, "its packages could not be installed")
 
 
