@@ -29,7 +29,8 @@ from scripts.web_publish import publish
 ROOT = Path(__file__).parents[1]
 UNAVAILABLE_STATUS = 3
 _FOLDER = Path("src/potluck/server/pages/dashboard")
-_NOT_SOURCES = {"node_modules", "dist", ".vite"}
+# Apart from what is installed and built: tests, and types that are made for a check only.
+_NOT_SOURCES = {"node_modules", "dist", ".vite", "test", "schema.d.ts"}
 _OLDEST_NODE = (20, 19)
 _NPM_OPTIONS = ("--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline")
 # A registry that does not answer is given up after two tries of ten seconds, unless the user wants
@@ -75,7 +76,7 @@ class Checkout:
     def _sources(self) -> Iterator[Path]:
         for directory, folders, names in os.walk(self.web):
             folders[:] = [name for name in folders if name not in _NOT_SOURCES]
-            yield from (Path(directory, name) for name in names)
+            yield from (Path(directory, name) for name in names if name not in _NOT_SOURCES)
 
 
 def build(checkout: Checkout, say: "Speaker") -> None:
@@ -94,7 +95,7 @@ def build(checkout: Checkout, say: "Speaker") -> None:
         source = checkout.source()
         install_packages(checkout, node)
         dist = checkout.web / "dist"
-        run(checkout, node, [npm(node), "run", "build"], "its build failed")
+        run(checkout, node, [*npm(node), "run", "build"], "its build failed")
         script = str(Path(__file__).with_name("compress.mjs"))
         run(checkout, node, [str(node), script, str(dist)], "its files could not be compressed")
         publish(read_files(dist), source, checkout.folder)
@@ -137,9 +138,10 @@ def fetch_node(checkout: Checkout) -> Path:
     return node
 
 
-def npm(node: Path) -> str:
-    """npm as it is beside this Node."""
-    return str(node.with_name("npm")) if node.with_name("npm").exists() else "npm"
+def npm(node: Path) -> list[str]:
+    """The command of the npm that came with this Node: in a wheel there are no links to it."""
+    own = node.parents[1] / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
+    return [str(node), str(own)] if own.exists() else ["npm"]
 
 
 def install_packages(checkout: Checkout, node: Path) -> None:
@@ -148,7 +150,7 @@ def install_packages(checkout: Checkout, node: Path) -> None:
     record = checkout.web / "node_modules" / ".package-lock.json"
     if record.exists() and record.stat().st_mtime_ns >= lock.stat().st_mtime_ns:
         return
-    command = [npm(node), "ci", *_NPM_OPTIONS]
+    command = [*npm(node), "ci", *_NPM_OPTIONS]
     run(checkout, node, command, "its packages could not be installed")
 
 

@@ -26,6 +26,8 @@ EXEMPT = {
     "origin": "must equal one of the server's own",
     "scopes": "must equal the one scope of node keys",
     "last_lines": "the end of its task's log; clients make it printable, like the log",
+    "since": "a time, with a format instead of a pattern",
+    "until": "the same",
     "ItemOutcome": "the same, of an item; its fields have no names",
 }
 

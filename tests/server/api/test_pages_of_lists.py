@@ -34,6 +34,9 @@ BOUNDED = {
     "get_webhook": "kinds of events",
     "list_errors": "a thousand groups",
     "pool_status": "instances, and kinds of figures",
+    "market": "a hundred models",
+    "list_templates": "those of the package",
+    "list_views": "fifty of an account",
 }
 
 

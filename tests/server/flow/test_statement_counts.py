@@ -75,6 +75,30 @@ def test_the_page_has_these_numbers() -> None:
     assert {path: tuple(map(int, counts)) for path, *counts in rows} == COUNTS
 
 
+# Of a caller that was just seen: the first request, and the same again.
+OVERVIEWS = {
+    "/v1/tasks/counts": (1, 1),
+    "/v1/nodes?mine=true": (2, 2),
+    "/v1/market": (2, 0),
+    "/v1/templates": (0, 0),
+    f"/v1/tasks/{TASK}/request": (1, 1),
+    "/v1/me/views": (1, 1),
+}
+
+
+@pytest.mark.parametrize("path", OVERVIEWS)
+async def test_overviews_send_few_statements(
+    cached: Pool, statements: Statements, path: str
+) -> None:
+    await cached.offer()
+    task = await cached.submit()
+    async with signed_in(cached, cached.alice, statements) as client:
+        await client.send("GET", "/v1/tasks")
+        named = path.format(task_id=task.id)
+        counts = [len(await client.send("GET", named)) for _ in OVERVIEWS[path]]
+        assert tuple(counts) == OVERVIEWS[path]
+
+
 PRIVILEGED = ("/v1/me/keys", "/v1/me/sessions", "/v1/me/node-keys")
 
 

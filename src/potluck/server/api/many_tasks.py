@@ -86,8 +86,6 @@ async def apply_action(
     """Touches exactly these tasks, and of these only those that still have the version. With an
     Idempotency-Key, a repeated request retries nothing twice."""
     requester = Requester(request.user.id, idempotency_key)
-    for target in data.tasks:
-        task_id_of(target.id)
     return ActionResults(await task_actions.apply(services, requester, data.action, data.tasks))
 
 

@@ -172,8 +172,13 @@ async def page(
     only_own: bool = False,
 ) -> tuple[list[NodeView], bool]:
     """In the order of their ids, and whether there may be more."""
-    bounds = {"after_id": behind or "", "limit": limit, "max_devices": _PAGE_DEVICES}
-    query = _sql.own_page(account_id=viewer_id, **bounds) if only_own else _sql.page(**bounds)
+    after_id, most = behind or "", _PAGE_DEVICES
+    if only_own:
+        query = _sql.own_page(
+            account_id=viewer_id, after_id=after_id, limit=limit, max_devices=most
+        )
+    else:
+        query = _sql.page(after_id=after_id, limit=limit, max_devices=most)
     rows = await connection.fetch(*query)
     views = await _views(connection, rows, viewer_id)
     is_full = sum(len(view.devices) for view in views) >= _PAGE_DEVICES

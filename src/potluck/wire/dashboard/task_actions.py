@@ -6,8 +6,10 @@ from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
-from potluck.model.ids import TaskId
+from potluck.model.bounded_types import PRINTABLE
+from potluck.model.ids import TaskId, TaskIdText
 from potluck.model.task import TaskState
+from potluck.model.terms import TaskKind
 
 # Tasks of one request; the preview says whether there are more.
 MOST_TASKS: Final = 100
@@ -22,8 +24,8 @@ class TaskSelection(Struct, frozen=True, forbid_unknown_fields=True):
     """The filters of the list of tasks; an omitted one matches all."""
 
     states: Annotated[tuple[TaskState, ...], Meta(max_length=len(TaskState))] = ()
-    name: Annotated[str, Meta(max_length=200)] | None = None
-    kind: Annotated[str, Meta(max_length=200)] | None = None
+    name: Annotated[str, Meta(max_length=200, pattern=PRINTABLE)] | None = None
+    kind: TaskKind | None = None
     since: datetime | None = None
     until: datetime | None = None
 
@@ -51,7 +53,7 @@ class ActionPreview(Struct, frozen=True):
 
 
 class ActionTarget(Struct, frozen=True, forbid_unknown_fields=True):
-    id: TaskId
+    id: TaskIdText
     version: Annotated[int, Meta(ge=0, le=2**62)]
 
 
