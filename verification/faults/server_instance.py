@@ -11,10 +11,12 @@ from potluck.server.chain.contract_wallet import ContractWallets
 from potluck.server.derived_keys import derive_keys
 from potluck.server.egress.types import EgressSender
 from potluck.server.leader.memory import LeaderMemory
+from potluck.server.loops.epochs import EpochLoop
 from potluck.server.loops.expire import ExpireLoop
 from potluck.server.loops.leadership import LeadershipLoop, Loop
 from potluck.server.loops.outbox import OutboxLoop
 from potluck.server.loops.schedule import ScheduleLoop
+from potluck.server.loops.settle import SettleLoop
 from potluck.server.rate_limiter import Limiter
 from potluck.server.services import Services
 from potluck.server.settings import ServerSettings
@@ -43,6 +45,13 @@ SETTINGS = ServerSettings(
     notify_poll_seconds=2.0,
     back_off_first_seconds=0.1,
     back_off_longest_seconds=1.0,
+    # Tasks run for seconds, and are charged in slices.
+    settle_seconds=0.2,
+    settle_poll_seconds=0.2,
+    checkpoint_seconds=0.5,
+    epoch_seconds=5.0,
+    epoch_poll_seconds=1.0,
+    fee_basis_points=500,
 )
 
 # As the product's idle_in_transaction_session_timeout.
@@ -150,6 +159,8 @@ class _Lead(LeadershipLoop):
         return (
             ScheduleLoop(self._services, leadership, LeaderMemory(self._services, self._reserve)),
             ExpireLoop(self._services, leadership),
+            SettleLoop(self._services, leadership),
+            EpochLoop(self._services, leadership),
             OutboxLoop(self._services),
         )
 

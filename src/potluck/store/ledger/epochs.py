@@ -80,6 +80,12 @@ async def open_first(connection: Connection, ends_at: datetime) -> None:
     await connection.execute(*_sql.open_first(ends_at=ends_at))
 
 
+async def read_time(connection: Connection) -> datetime:
+    """By the clock of the database."""
+    now: datetime = await connection.fetchval(*_sql.time())
+    return now
+
+
 async def lock_open(connection: Connection) -> OpenEpoch | None:
     """The open epoch, which nobody else closes until the transaction ends."""
     row = await connection.fetchrow(*_sql.lock_open())

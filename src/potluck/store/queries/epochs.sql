@@ -7,6 +7,9 @@
 INSERT INTO epochs (number, starts_at, ends_at)
 SELECT 1, now(), :ends_at WHERE NOT EXISTS (SELECT FROM epochs) ON CONFLICT DO NOTHING
 
+-- name: time
+SELECT now()
+
 -- name: lock_open
 SELECT number, starts_at, ends_at, closing_at, clock_timestamp() AS now
 FROM epochs WHERE closed_at IS NULL FOR UPDATE

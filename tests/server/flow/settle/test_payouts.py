@@ -154,5 +154,5 @@ async def test_statements_are_signed_by_the_server_and_stay_the_same(payee: Pool
 async def test_there_is_no_statement_of_an_open_epoch_nor_for_others(payee: Pool) -> None:
     with pytest.raises(NotFound, match="Epoch 2 is not closed"):
         await sign_statement(payee.services, 2)
-    with pytest.raises(NotFound, match="You have no statement of epoch 1"):
+    with pytest.raises(NotFound, match="You have no statement of this epoch"):
         await sign_statement(payee.services, 1, payee.alice)

@@ -47,10 +47,12 @@ async def _begin(services: Services, leadership: Leadership) -> int | None:
     async with services.database.transaction() as connection:
         if not await leader.is_current(connection, leadership):
             return None
-        seconds = services.settings.epoch_seconds
-        await epochs.open_first(connection, next_end(services.clock.now(), seconds))
         epoch = await epochs.lock_open(connection)
-        if epoch is None or not epoch.is_over:
+        if epoch is None:
+            now = await epochs.read_time(connection)
+            await epochs.open_first(connection, next_end(now, services.settings.epoch_seconds))
+            return None
+        if not epoch.is_over:
             return None
         await epochs.begin_closing(connection, epoch.number)
         return epoch.number

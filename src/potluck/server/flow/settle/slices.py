@@ -16,6 +16,7 @@ from potluck.decide.charges import (
     slice_entries,
 )
 from potluck.decide.locked_attempt import LockedAttempt
+from potluck.model.error import Unavailable
 from potluck.model.event import EventKind
 from potluck.model.ids import AttemptId
 from potluck.model.lease import AttemptState
@@ -45,7 +46,8 @@ async def settle_slices(services: Services, leadership: Leadership) -> int:
         due = await slices.list_due(connection, _MOST)
     charge = partial(_charge, services, leadership)
     for start in range(0, len(due), _BATCH):
-        charged = await try_batch_then_each(due[start : start + _BATCH], charge)
+        batch = due[start : start + _BATCH]
+        charged = await try_batch_then_each(batch, charge, but=Unavailable)
         overdrawn = [attempt_id for attempt_id, may_run in charged.items() if not may_run]
         await end_many(services, overdrawn, _overdraft, leadership)
     return len(due)

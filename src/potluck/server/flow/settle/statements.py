@@ -67,6 +67,6 @@ def _no_statement(number: int, account_id: AccountId | None) -> NotFound:
     if account_id is None:
         return NotFound(f"Epoch {number} is not closed.", "`potluck admin epochs` lists them.")
     return NotFound(
-        f"You have no statement of epoch {number}.",
+        "You have no statement of this epoch.",
         "`potluck rewards epochs` lists the closed epochs in which you earned.",
     )

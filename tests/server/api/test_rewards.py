@@ -1,0 +1,221 @@
+"""Rewards over HTTP, the client and the commands: what is shown, chosen, signed and paid."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from potluck.consumer import Potluck
+from potluck.model.credit import RewardsTo
+from potluck.model.error import Forbidden, NotFound
+from potluck.wire import routes
+from potluck.wire.money.rewards import PaidRow
+from potluck.wire.signing.epoch_statement import statement_signer
+from tests.cli.command_line import CommandLine
+from tests.databases import Databases
+from tests.end_to_end.late_rewards import PAYOUT_LATE
+from tests.processes import ServerProcess, await_true
+from tests.wallets import Wallet
+
+EPOCH = 900_000
+PAYEE = Wallet("who is to be paid")
+
+
+class Paying:
+    """A server where five micro-credits are to be paid to a wallet."""
+
+    def __init__(self, server: ServerProcess, database_url: str) -> None:
+        self.server = server
+        self.database_url = database_url
+        self.token = server.sign_in(PAYEE)
+        asyncio.run(self._set_aside())
+
+    async def _set_aside(self) -> None:
+        connection = await asyncpg.connect(self.database_url)
+        try:
+            await connection.execute(
+                PAYOUT_LATE.replace("ORDER BY id LIMIT 1", f"WHERE address = '{PAYEE.address}'")
+            )
+        finally:
+            await connection.close()
+
+    def client(self) -> Potluck:
+        return Potluck(self.server.url, self.token)
+
+    def admin(self) -> Potluck:
+        return Potluck(self.server.url, self.server.token)
+
+
+@pytest.fixture(scope="module")
+def paying(tmp_path_factory: pytest.TempPathFactory, databases: Databases) -> Iterator[Paying]:
+    quick = {"POTLUCK_EPOCH_SECONDS": "1", "POTLUCK_EPOCH_POLL_SECONDS": "0.2"}
+    with databases.fresh() as url:
+        directory = tmp_path_factory.mktemp("server")
+        with ServerProcess(directory, 0, POTLUCK_DATABASE_URL=url, **quick) as server:
+            yield Paying(server, url)
+
+
+def row(payout_id: str, amount_micro: int) -> PaidRow:
+    return PaidRow(payout_id, PAYEE.address, amount_micro)
+
+
+def test_rewards_and_the_choice_of_a_payout(paying: Paying) -> None:
+    with paying.client() as client:
+        before = client.rewards.get()
+        assert (before.claimable_micro + before.paid_micro, before.earned_micro) == (5, 0)
+        assert before.devices == [] and before.epoch is not None
+        client.rewards.choose(RewardsTo.PAYOUT)
+        assert client.rewards.get(datetime.now(UTC).date()).rewards_to is RewardsTo.PAYOUT
+        client.rewards.choose(RewardsTo.CREDITS)
+
+
+def test_the_server_closes_epochs_by_itself(paying: Paying) -> None:
+    with paying.admin() as admin:
+        await_true(lambda: sum(each.number < EPOCH for each in admin.admin.epochs()) > 2, "closed")
+        closed = [each for each in admin.admin.epochs() if each.number < EPOCH][1:]
+    assert [each.number for each in closed] == list(range(len(closed), 0, -1))
+    assert all(each.closed_at is not None and each.statement_sha256 for each in closed)
+
+
+def test_a_statement_is_signed_with_the_published_address(paying: Paying) -> None:
+    with paying.client() as client:
+        signed = client.rewards.statement(EPOCH)
+        assert signed.signer == client.rewards.signer()
+        assert statement_signer(signed.statement, signed.signature) == signed.signer
+        (line,) = signed.statement.lines
+        assert (line.wallet, line.amount_micro) == (PAYEE.address, 5)
+        assert [each.number for each in client.rewards.epochs()] == [EPOCH]
+        with pytest.raises(NotFound):
+            client.rewards.statement(EPOCH - 1)
+        with pytest.raises(Forbidden):
+            client.admin.statement(EPOCH)
+    with paying.admin() as admin:
+        assert admin.admin.statement(EPOCH).statement.is_of_pool
+    stranger = paying.server.client(paying.server.sign_in(Wallet("who earned nothing")))
+    answer = stranger.call("GET", routes.OWN_STATEMENT.url(epoch=str(EPOCH)))
+    assert (answer.status, answer.json()["code"]) == (404, "not_found")
+    assert stranger.get(routes.OWN_EPOCHS.path)["epochs"] == []
+
+
+def test_payouts_are_marked_once_and_shown_to_whom_they_belong(paying: Paying) -> None:
+    with paying.admin() as admin, paying.client() as client:
+        marked = admin.admin.mark_paid([row("first", 2)])
+        assert (marked.recorded, marked.bad) == (1, [])
+        assert admin.admin.mark_paid([row("first", 2)]).already_recorded == 1
+        refused = admin.admin.mark_paid([row("first", 3), row("second", 4)])
+        assert [bad.row for bad in refused.bad] == [1, 2] and refused.recorded == 0
+        (claimant,) = admin.admin.claimants()
+        assert (claimant.claimable_micro, claimant.paid_micro) == (3, 2)
+        (mine,) = client.rewards.payouts()
+        assert (mine.id, mine.amount_micro, mine.recorded_by) == ("first", 2, None)
+        assert [each.id for each in admin.admin.payouts()] == ["first"]
+        assert client.rewards.get().paid_micro == 2
+    stranger = paying.server.client(paying.server.sign_in(Wallet("who earned nothing")))
+    assert stranger.get(routes.OWN_PAYOUTS.path)["payouts"] == []
+    answer = stranger.call("GET", f"{routes.OWN_PAYOUTS.path}?cursor=first")
+    assert answer.status == 400, "whether it exists is not for others to know"
+
+
+BODIES: list[dict[str, Any]] = [
+    {},
+    {"payouts": []},
+    {"payouts": [{"id": "", "wallet": PAYEE.address, "amount_micro": 1}]},
+    {"payouts": [{"id": " x", "wallet": PAYEE.address, "amount_micro": 1}]},
+    {"payouts": [{"id": "x", "wallet": "0x1", "amount_micro": 1}]},
+    {"payouts": [{"id": "x", "wallet": PAYEE.address, "amount_micro": 0}]},
+    {"payouts": [{"id": "x", "wallet": PAYEE.address, "amount_micro": -1}]},
+    {"payouts": [{"id": "x", "wallet": PAYEE.address, "amount_micro": 2**63}]},
+    {"payouts": [{"id": "x", "wallet": PAYEE.address, "amount_micro": "1"}]},
+    {"payouts": [{"id": "x", "wallet": PAYEE.address, "amount_micro": 1, "more": 1}]},
+]
+
+
+@pytest.mark.parametrize("body", BODIES)
+def test_what_cannot_be_marked(paying: Paying, body: dict[str, Any]) -> None:
+    operator = paying.server.client()
+    answer = operator.call("POST", routes.MARK_PAID.path, json.dumps(body).encode())
+    assert (answer.status, answer.json()["code"]) == (400, "invalid_input"), body
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/v1/me/rewards?since=yesterday", 400),
+        ("/v1/me/rewards?since=1999-12-31", 400),
+        ("/v1/me/rewards?until=2026-01-01", 400),
+        ("/v1/me/rewards/epochs?cursor=0", 400),
+        ("/v1/me/rewards/epochs/0", 404),
+        ("/v1/me/rewards/epochs/-1", 404),
+        ("/v1/me/rewards/epochs/1e3", 404),
+        (f"/v1/me/rewards/epochs/{'9' * 40}", 404),
+        ("/v1/payouts?cursor=nothing", 400),
+        ("/v1/claimants?cursor=x", 400),
+        ("/v1/epochs/x/statement", 404),
+    ],
+)
+def test_what_cannot_be_asked(paying: Paying, path: str, status: int) -> None:
+    assert paying.server.client().call("GET", path).status == status
+
+
+def test_by_commands(paying: Paying, tmp_path: Path) -> None:
+    """From the export to the mark, and a statement that is verified offline."""
+    admin = CommandLine(tmp_path / "admin", paying.server.url, paying.server.token)
+    owner = CommandLine(tmp_path / "owner", paying.server.url, paying.token)
+    file = tmp_path / "PAID.csv"
+    file.write_bytes(admin.run("admin", "payouts", "export").stdout)
+    header, *lines = file.read_text().splitlines()
+    assert header == "id,wallet,credits,reference" and len(lines) == 1
+    assert admin.run("admin", "payouts", "mark", file).status == 0
+    again = admin.run("admin", "payouts", "mark", file)
+    assert (again.status, again.stdout) == (
+        0,
+        b"Recorded 0 payouts of 0 credits; 1 were recorded before.\n",
+    )
+    file.write_text(f"{header}\nnew,{PAYEE.address},1,\nbad,{PAYEE.address},x,\n")
+    refused = admin.run("admin", "payouts", "mark", file)
+    assert refused.status != 0 and "line 3" in refused.stderr
+    file.write_text(f"{header}\nnew,{PAYEE.address},1,\n")
+    refused = admin.run("admin", "payouts", "mark", file)
+    assert refused.status != 0 and "line 2, new: Only 0 credits are claimable" in refused.stderr
+    assert b"Nobody is to be paid." in admin.run("admin", "payouts").stdout
+    assert "paid outside" in owner.run("rewards", "--each").stdout.decode()
+
+    statement = tmp_path / "statement.json"
+    statement.write_bytes(owner.run("rewards", "statement", str(EPOCH)).stdout)
+    signer = owner.run("rewards", "signer").stdout.decode().strip()
+    offline = CommandLine(tmp_path / "elsewhere")
+    valid = offline.run("rewards", "verify", statement, "--signer", signer)
+    assert (valid.status, valid.stdout[:5]) == (0, b"Valid"), valid.stderr
+    forged = statement.read_text().replace('"amount_micro":5', '"amount_micro":6')
+    assert forged != statement.read_text()
+    statement.write_text(forged)
+    assert offline.run("rewards", "verify", statement, "--signer", signer).status != 0
+    csv = owner.run("rewards", "statement", str(EPOCH), "--csv").stdout.decode()
+    assert csv.splitlines()[1].startswith(f"{EPOCH},")
+
+
+def test_a_statement_of_another_signer_is_refused(paying: Paying, tmp_path: Path) -> None:
+    owner = CommandLine(tmp_path / "owner", paying.server.url, paying.token)
+    file = tmp_path / "statement.json"
+    file.write_bytes(owner.run("rewards", "statement", str(EPOCH)).stdout)
+    other = Wallet("somebody else").address
+    refused = owner.run("rewards", "verify", file, "--signer", other)
+    assert refused.status != 0 and "was not signed by" in refused.stderr
+
+
+def test_the_earlier_name_of_revoke_works_and_says_so(paying: Paying, tmp_path: Path) -> None:
+    admin = CommandLine(tmp_path / "admin", paying.server.url, paying.server.token)
+    assert admin.run("admin", "grant", PAYEE.address, "2").status == 0
+    revoked = admin.run("admin", "revoke", PAYEE.address, "1", "--reason", "a test")
+    assert (revoked.status, revoked.stderr) == (0, "")
+    taken = admin.run("admin", "take", PAYEE.address, "1", "--reason", "a test")
+    assert taken.status == 0
+    assert "`potluck admin take` is called `potluck admin revoke` now." in taken.stderr
+    assert "take" not in admin.run("admin", "--help").stdout.decode().split()
+    too_much = admin.run("admin", "revoke", PAYEE.address, "1000", "--reason", "a test")
+    assert too_much.status != 0 and "which is less" in too_much.stderr
