@@ -3,6 +3,7 @@
 import json
 import re
 from functools import partial
+from itertools import pairwise
 
 from scripts.dashboard import PATH
 from tests.deploy.monitoring import hurried, read_rules
@@ -64,7 +65,9 @@ def test_a_killed_provider_fires_an_alert_that_resolves_when_it_is_back(watched:
     assert fired["annotations"]["runbook_url"] == f"{watched.server.url}/runbook#nodelost"
     watched.start_provider()
     watched.receiver.await_state("NodeLost", "resolved")
-    assert watched.receiver.states("NodeLost") == ["firing", "resolved"]
+    # On a busy machine its heartbeats may be late again: each time is told once, and its end.
+    states = watched.receiver.states("NodeLost")
+    assert states[0] == "firing" and all(one != two for one, two in pairwise(states)), states
 
 
 def test_a_killed_leader_fires_an_alert_that_resolves_when_one_leads_again(

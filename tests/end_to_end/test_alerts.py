@@ -34,7 +34,8 @@ def test_a_fault_is_told_once_and_its_end_too(pool: WatchedPool, name: str) -> N
     with urlopen(page) as response:
         assert f'<h2 id="{anchor}">{name}</h2>' in response.read().decode()
     alerts = [each for each in pool.client.get("/v1/alerts")["alerts"] if each["name"] == name]
-    assert {alert["state"] for alert in alerts} == {"resolved"}
+    # On a busy machine another one may be pending, which nobody is told of.
+    assert {alert["state"] for alert in alerts if alert["fired_at"]} == {"resolved"}
 
 
 def test_an_admin_tests_silences_and_lists(pool: WatchedPool) -> None:
@@ -49,8 +50,8 @@ def test_an_admin_tests_silences_and_lists(pool: WatchedPool) -> None:
     wanted = {"name": "DeviceHot", "seconds": 60, "comment": "a new fan is on its way"}
     silence = pool.client.post("/v1/alerts/silences", wanted)
     with FAULTS["DeviceHot"].cause(pool):
-        await_true(lambda: states(pool, "DeviceHot")[0] == "firing", "it is listed")
-    await_true(lambda: states(pool, "DeviceHot")[0] == "resolved", "it has cooled down")
+        await_true(lambda: states(pool, "DeviceHot")[:1] == ["firing"], "it is listed")
+    await_true(lambda: states(pool, "DeviceHot")[:1] == ["resolved"], "it has cooled down")
     assert pool.receiver.about("DeviceHot") == []
     assert pool.client.get("/v1/alerts")["silences"] == [silence]
     path = f"/v1/alerts/silences/{silence['id']}"

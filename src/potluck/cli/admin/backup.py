@@ -15,7 +15,7 @@ from potluck.cli.options import JsonOption, expand_option_groups
 from potluck.cli.terminal.live_line import LiveLine, draw_bar
 from potluck.cli.terminal.screen import Screen, Tone
 from potluck.model.error import InvalidInput
-from potluck.model.units import show_bytes
+from potluck.model.units import show_bytes, show_count
 
 if TYPE_CHECKING:
     from potluck.server.backup.encryption import BackupSecret
@@ -139,7 +139,8 @@ def _show(screen: Screen, report: "BackupReport", path: Path) -> None:
     manifest = report.manifest
     rows = sum(table.rows for table in manifest.tables)
     screen.out.line(
-        f"{path}: {rows:,} rows and {manifest.blobs:,} files, {show_bytes(manifest.size_bytes)},"
+        f"{path}: {show_count(rows, 'row')} and {show_count(manifest.blobs, 'file')},"
+        f" {show_bytes(manifest.size_bytes)},"
         f" of which {show_bytes(report.new_bytes)} are new. {_about_check(report)}"
     )
     if report.replaced_blobs:
@@ -151,8 +152,9 @@ def _show(screen: Screen, report: "BackupReport", path: Path) -> None:
     if report.removed:
         screen.out.line(f"Older backups removed: {report.removed}.")
     if manifest.missing_blobs:
+        missing = show_count(manifest.missing_blobs, "file or log", "files or logs")
         screen.err.prose(
-            f"The database names {manifest.missing_blobs} files or logs that the server does not"
+            f"The database names {missing} that the server does not"
             " have. The backup does not have them either.",
             Tone.WAITING,
         )
@@ -163,7 +165,7 @@ def _about_check(report: "BackupReport") -> str:
     if report.read_blobs == report.manifest.blobs:
         return "All were read again and verified."
     return (
-        f"The rows and {report.read_blobs:,} new files were read again and verified;"
+        f"The rows and {show_count(report.read_blobs, 'new file')} were read again and verified;"
         " `--check-all` reads all."
     )
 

@@ -11,7 +11,7 @@ from potluck.cli.admin.local_server import LocalServerOptions, read_local_settin
 from potluck.cli.options import JsonOption, expand_option_groups
 from potluck.cli.terminal.live_line import LiveLine
 from potluck.cli.terminal.screen import Screen, Tone
-from potluck.model.units import show_bytes
+from potluck.model.units import show_bytes, show_count
 
 if TYPE_CHECKING:
     from potluck.server.backup.place import BackupPlace
@@ -105,7 +105,8 @@ def _show(screen: Screen, report: "RestoreReport", settings: "ServerSettings") -
     manifest = report.manifest
     rows = sum(table.rows for table in manifest.tables)
     screen.out.line(
-        f"Restored {rows:,} rows and {manifest.blobs:,} files ({show_bytes(manifest.size_bytes)})"
+        f"Restored {show_count(rows, 'row')} and {show_count(manifest.blobs, 'file')}"
+        f" ({show_bytes(manifest.size_bytes)})"
         f" as of {manifest.started_at:%Y-%m-%d %H:%M:%S} UTC. The ledger sums to zero."
     )
     if report.set_aside is not None:
