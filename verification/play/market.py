@@ -4,7 +4,7 @@ import heapq
 import random
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -28,32 +28,34 @@ from potluck.decide.failure_record import (
     FailureRecord,
     has_costly_outliers,
     is_doubted,
-    node_reliability,
 )
 from potluck.decide.locked_attempt import LockedAttempt
 from potluck.decide.order import ORDERS
 from potluck.decide.placement import PLACEMENTS
 from potluck.decide.retry_policy import History, Wait, is_counted_loss, is_uncounted_loss
 from potluck.decide.scheduler import Scheduler
-from potluck.decide.types import (
-    AccountShare,
-    Assignment,
-    FreeDevice,
-    FreeNode,
-    RunningAttempt,
-    WaitingTask,
-)
+from potluck.decide.types import AccountShare, Assignment, FreeNode, RunningAttempt, WaitingTask
 from potluck.model.backoff import BackOff
-from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
-from potluck.model.ids import AccountId, AttemptId, DeviceId, NodeId, TaskId
+from potluck.model.device import DeviceKind
+from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
 from potluck.model.lease import AttemptState
-from potluck.model.task import GIB, EndReason, Limits, Requirements, TaskState
+from potluck.model.task import EndReason, Limits, Requirements, TaskState
 from potluck.model.terms import TaskKind
 from potluck.model.usage import Usage
-from verification.play.plays import LIMIT_SECONDS, Conduct, Play, PlayedTask, honest, new_task
+from verification.play.market_records import (
+    START,
+    EndRecord,
+    NodeRecord,
+    Run,
+    SliceEnd,
+    TaskRecord,
+    at_checkpoint,
+    free_node,
+    virtual_time,
+)
+from verification.play.plays import LIMIT_SECONDS, Conduct, Play, honest, new_task
 
 PRICE_MICRO_PER_HOUR = 1_000_000
-_START = datetime(2030, 1, 1, tzinfo=UTC)
 _SPARED_SECONDS = 30 * 86_400.0
 _LOAD = 0.6
 _MEAN_SECONDS = 20 * 60.0
@@ -75,46 +77,6 @@ class AccountTotals(Struct):
     attempts: int = 0
 
 
-class _EndRecord(Struct):
-    node_id: NodeId
-    consumer_id: AccountId
-    seconds: float
-    is_outlier: bool
-
-
-class _NodeRecord(Struct):
-    finished: int = 0
-    lost: int = 0
-    outliers: int = 0
-    ends: list[_EndRecord] = []
-
-
-class _TaskRecord(Struct):
-    account_id: AccountId
-    task: PlayedTask
-    submitted_at: float
-    failures: int = 0
-    losses: int = 0
-    uncounted_losses: int = 0
-    nodes_lost: set[NodeId] = set()
-    failed_on: set[NodeId] = set()
-    refutable: list[_EndRecord] = []  # where it failed, and that was not counted yet
-
-
-class _Run(Struct):
-    """An attempt that runs, with what was charged for it so far."""
-
-    attempt: RunningAttempt
-    conduct: Conduct
-    began_at: float
-    billable: Billable
-    is_unfunded: bool = False
-
-
-class _SliceEnd(Struct, frozen=True):
-    attempt_id: AttemptId
-
-
 class Market:
     """One run; `plays` has what the players' attempts come to, by account."""
 
@@ -126,9 +88,9 @@ class Market:
         self._scheduler = Scheduler(ORDERS["fair"](), PLACEMENTS["fragmentation"]())
         self._events: list[tuple[float, int, object]] = []
         self._count = 0
-        self._tasks: dict[TaskId, _TaskRecord] = {}
-        self._running: dict[AttemptId, _Run] = {}
-        self._nodes = {_node_id(number): _NodeRecord() for number in range(size.providers)}
+        self._tasks: dict[TaskId, TaskRecord] = {}
+        self._running: dict[AttemptId, Run] = {}
+        self._nodes = {_node_id(number): NodeRecord() for number in range(size.providers)}
         self._ends: dict[AccountId, list[tuple[AccountId, bool]]] = defaultdict(list)
         self._spared: dict[AccountId, list[tuple[float, int]]] = defaultdict(list)
         self._charges: dict[AccountId, list[int]] = defaultdict(list)  # of its attempts
@@ -150,7 +112,7 @@ class Market:
                     self._scheduler.put_task(event)
                 case RunningAttempt() if event.id in self._running:
                     self._end(event.id, now)
-                case _SliceEnd() if event.attempt_id in self._running:
+                case SliceEnd() if event.attempt_id in self._running:
                     self._charge_slice(event.attempt_id, now)
             self._plan(now)
 
@@ -170,7 +132,7 @@ class Market:
         task = new_task(self._arrivals)
         if account_id in self._plays:
             task.max_attempts = 3
-        self._tasks[task_id] = _TaskRecord(account_id, task, now)
+        self._tasks[task_id] = TaskRecord(account_id, task, now)
         self._arrive_later(account_id, now)
         self._scheduler.put_task(self._waiting(task_id))
 
@@ -204,11 +166,11 @@ class Market:
             AttemptId(f"attempt_{self._count:08}"), task.account_id, now + LIMIT_SECONDS
         )
         billable = self._billable(attempt, assignment, conduct, now)
-        self._running[attempt.id] = _Run(attempt, conduct, now, billable)
+        self._running[attempt.id] = Run(attempt, conduct, now, billable)
         self._scheduler.put_running(attempt, now)
         self._push(now + conduct.seconds, attempt)
         if conduct.has_started:
-            self._push(now + DEFAULT_TIMES.slice_seconds, _SliceEnd(attempt.id))
+            self._push(now + DEFAULT_TIMES.slice_seconds, SliceEnd(attempt.id))
 
     def _billable(
         self, attempt: RunningAttempt, assignment: Assignment, conduct: Conduct, now: float
@@ -221,15 +183,17 @@ class Market:
             price_micro_per_hour=assignment.price_micro_per_hour,
             hold_micro=hold_micro(assignment.price_micro_per_hour, seconds),
             run_seconds_limit=LIMIT_SECONDS,
-            started_at=_time(now) if conduct.has_started else None,
+            started_at=virtual_time(now) if conduct.has_started else None,
             reported_run_seconds=None,
         )
 
     def _charge_slice(self, attempt_id: AttemptId, now: float) -> None:
         """As `slices.py` does; without credit the attempt is stopped after a last checkpoint."""
         run = self._running[attempt_id]
-        work = _at_checkpoint(run, now)
-        due = charge_slice(work, _time(now), 0 if run.conduct.is_unfunded else _MUCH, DEFAULT_TIMES)
+        work = at_checkpoint(run, now)
+        due = charge_slice(
+            work, virtual_time(now), 0 if run.conduct.is_unfunded else _MUCH, DEFAULT_TIMES
+        )
         assert sum(side.amount_micro for side in slice_entries(work, due)) == 0
         run.billable = replace(
             work,
@@ -241,7 +205,7 @@ class Market:
         self.totals[work.consumer_id].paid_micro += due.charge_micro
         self.totals[work.provider_id].earned_micro += due.release_micro
         if due.is_funded:
-            self._push(now + due.next_seconds, _SliceEnd(attempt_id))
+            self._push(now + due.next_seconds, SliceEnd(attempt_id))
         else:
             run.is_unfunded = True
             self._push(now + due.next_seconds, run.attempt)
@@ -274,7 +238,7 @@ class Market:
         self._scheduler.put_node(self._node(attempt.node_id))
         self._continue(change, task, now)
 
-    def _locked(self, run: _Run, conduct: Conduct, now: float) -> LockedAttempt:
+    def _locked(self, run: Run, conduct: Conduct, now: float) -> LockedAttempt:
         attempt, task = run.attempt, self._tasks[run.attempt.task_id]
         return LockedAttempt(
             id=attempt.id,
@@ -284,7 +248,7 @@ class Market:
             reason=None,
             task_state=TaskState.RUNNING if conduct.has_started else TaskState.ASSIGNED,
             kind=TaskKind.SCRIPT,
-            billable=_at_checkpoint(run, now),
+            billable=at_checkpoint(run, now),
             adoption=0,
             history=History(
                 failures=task.failures,
@@ -304,8 +268,8 @@ class Market:
             is_unfunded=run.is_unfunded,
             was_in_contact=conduct.is_in_contact,
             has_failed_before=task.failures > 0,
-            taken_at=_time(now),
-            now=_time(now),
+            taken_at=virtual_time(now),
+            now=virtual_time(now),
         )
 
     def _failure_record(self, consumer: AccountId, node_id: NodeId, now: float) -> FailureRecord:
@@ -353,7 +317,7 @@ class Market:
         if change.is_spared:
             self._spared[billable.consumer_id].append((now, change.spared_micro))
 
-    def _count_for_node(self, change: AttemptChange, task: _TaskRecord) -> None:
+    def _count_for_node(self, change: AttemptChange, task: TaskRecord) -> None:
         node_id = change.attempt.node_id
         node = self._nodes[node_id]
         node.finished += change.is_finished
@@ -362,21 +326,21 @@ class Market:
         billable = change.attempt.billable
         if billable.started_at is not None:
             seconds = (change.attempt.now - billable.started_at) / timedelta(seconds=1)
-            end = _EndRecord(node_id, task.account_id, seconds, change.is_outlier)
+            end = EndRecord(node_id, task.account_id, seconds, change.is_outlier)
             node.ends.append(end)
             if change.state is AttemptState.FAILED and not change.is_outlier:
                 task.refutable.append(end)
         if change.is_refuting:
             self._refute([end for end in task.refutable if end.node_id != node_id])
 
-    def _refute(self, ends: list[_EndRecord]) -> None:
+    def _refute(self, ends: list[EndRecord]) -> None:
         for end in ends:
             end.is_outlier = True
             self._nodes[end.node_id].outliers += 1
             if self._is_idle(end.node_id):  # else it is put when its attempt ends
                 self._scheduler.put_node(self._node(end.node_id))
 
-    def _continue(self, change: AttemptChange, task: _TaskRecord, now: float) -> None:
+    def _continue(self, change: AttemptChange, task: TaskRecord, now: float) -> None:
         assert change.task is not None and change.reason is not None
         node_id, reason = change.attempt.node_id, change.reason
         task.failures += change.task.failures
@@ -388,7 +352,7 @@ class Market:
             task.failed_on.add(node_id)
         if change.task.state is TaskState.QUEUED:
             until = change.task.not_before
-            at = now if until is None else (until - _START) / timedelta(seconds=1)
+            at = now if until is None else (until - START) / timedelta(seconds=1)
             self._push(max(now, at), self._waiting(change.attempt.task_id))
         elif change.state in (AttemptState.SUCCEEDED, AttemptState.FAILED):
             ends = self._ends[task.account_id]
@@ -403,45 +367,7 @@ class Market:
         return ends.finished, ends.lost, ends.outliers
 
     def _node(self, node_id: NodeId) -> FreeNode:
-        counts = self._counts(node_id)
-        owner = _owner(node_id)
-        return FreeNode(
-            id=node_id,
-            account_id=owner,
-            own_tasks_only=False,
-            cores=8,
-            free_cores=8,
-            free_memory_bytes=16 * GIB,
-            free_disk_bytes=16 * GIB,
-            memory_bytes=16 * GIB,
-            disk_bytes=16 * GIB,
-            devices=(
-                FreeDevice(
-                    id=DeviceId(f"device of {node_id}"),
-                    kind=DeviceKind.GPU,
-                    model="GPU",
-                    memory_bytes=24 * GIB,
-                    price_micro_per_hour=PRICE_MICRO_PER_HOUR,
-                    free_milli=WHOLE_DEVICE_MILLI,
-                ),
-            ),
-            reliability=node_reliability(*counts),
-            is_doubted=is_doubted(*counts),
-            wallet=owner,
-        )
-
-
-def _time(now: float) -> datetime:
-    return _START + timedelta(seconds=now)
-
-
-def _at_checkpoint(run: _Run, now: float) -> Billable:
-    """With the time of the last checkpoint that the server acknowledged."""
-    every, started_at = run.conduct.checkpoint_seconds, run.billable.started_at
-    if every is None or started_at is None or now - run.began_at < every:
-        return run.billable
-    number = int((now - run.began_at) / every)
-    return replace(run.billable, checkpoint_at=started_at + timedelta(seconds=number * every))
+        return free_node(node_id, _owner(node_id), PRICE_MICRO_PER_HOUR, self._counts(node_id))
 
 
 def consumer_id(number: int) -> AccountId:
