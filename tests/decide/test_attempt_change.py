@@ -11,9 +11,12 @@ from potluck.decide.attempt_change import AttemptChange, cancel, end
 from potluck.decide.charges import Billable
 from potluck.decide.failure_record import (
     FEWEST_ENDS,
+    FIRST_SPARED,
     MOST_SPARED,
     NO_RECORD,
     FailureRecord,
+    FailureRecords,
+    has_costly_outliers,
     is_doubted,
     node_reliability,
 )
@@ -106,6 +109,36 @@ def test_a_failure_without_output_is_charged_once(
     assert change.charge_micro == charged * 10**6
     assert change.is_spared == (charged == 0)
     assert change.is_outlier == (record.ended_elsewhere > 0)
+
+
+def test_an_account_is_spared_twice_and_then_for_a_hundredth_of_what_it_paid() -> None:
+    attempt = locked(has_output=False, max_attempts=9)
+
+    def is_spared(spared: int, spared_credits: int, paid_credits: int) -> bool:
+        record = FailureRecord(
+            spared, spared_micro=spared_credits * 10**6, paid_micro=paid_credits * 10**6
+        )
+        return ended(attempt, EndReason.TIME_LIMIT, record).is_spared
+
+    assert is_spared(FIRST_SPARED - 1, 1_000, 0)
+    assert not is_spared(FIRST_SPARED, 20, 2_999)
+    assert is_spared(FIRST_SPARED, 20, 3_000)
+    assert is_spared(MOST_SPARED - 1, 20, 3_000)
+    assert not is_spared(MOST_SPARED, 20, 10**9)
+
+
+def test_what_one_attempt_is_spared_counts_against_the_next_of_its_account() -> None:
+    records = FailureRecords({AttemptId("a"): NO_RECORD, AttemptId("b"): NO_RECORD})
+    records.note(AccountId("alice"), 7)
+    records.note(AccountId("alice"), 0)
+    found = records.find(AttemptId("b"), AccountId("alice"))
+    assert (found.spared, found.spared_micro) == (1, 7)
+    assert records.find(AttemptId("b"), AccountId("bob")) == NO_RECORD
+
+
+def test_outliers_are_weighed_by_their_time() -> None:
+    assert has_costly_outliers(100.0, 11.0) and not has_costly_outliers(100.0, 10.0)
+    assert not has_costly_outliers(0.0, 0.0)
 
 
 def test_a_doubted_node_earns_nothing_by_what_nobody_else_reports() -> None:

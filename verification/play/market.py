@@ -4,44 +4,58 @@ import heapq
 import random
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from potluck.decide import attempt_change
 from potluck.decide.attempt_change import AttemptChange
-from potluck.decide.charges import Billable, hold_micro, settle_entries
+from potluck.decide.charges import (
+    DEFAULT_TIMES,
+    Billable,
+    charge_slice,
+    hold_micro,
+    secured_micro,
+    settle,
+    settle_entries,
+    slice_entries,
+)
 from potluck.decide.failure_record import (
     NEWEST_ENDS,
+    NEWEST_OF_OWNER,
     NEWEST_TASKS,
     FailureRecord,
+    has_costly_outliers,
     is_doubted,
-    node_reliability,
 )
 from potluck.decide.locked_attempt import LockedAttempt
 from potluck.decide.order import ORDERS
 from potluck.decide.placement import PLACEMENTS
 from potluck.decide.retry_policy import History, Wait, is_counted_loss, is_uncounted_loss
 from potluck.decide.scheduler import Scheduler
-from potluck.decide.types import (
-    AccountShare,
-    Assignment,
-    FreeDevice,
-    FreeNode,
-    RunningAttempt,
-    WaitingTask,
-)
+from potluck.decide.types import AccountShare, Assignment, FreeNode, RunningAttempt, WaitingTask
 from potluck.model.backoff import BackOff
-from potluck.model.device import WHOLE_DEVICE_MILLI, DeviceKind
-from potluck.model.ids import AccountId, AttemptId, DeviceId, NodeId, TaskId
+from potluck.model.device import DeviceKind
+from potluck.model.ids import AccountId, AttemptId, NodeId, TaskId
 from potluck.model.lease import AttemptState
-from potluck.model.task import GIB, EndReason, Limits, Requirements, TaskState
+from potluck.model.task import EndReason, Limits, Requirements, TaskState
 from potluck.model.terms import TaskKind
 from potluck.model.usage import Usage
-from verification.play.plays import LIMIT_SECONDS, Conduct, Play, PlayedTask, honest, new_task
+from verification.play.market_records import (
+    START,
+    EndRecord,
+    NodeRecord,
+    Run,
+    SliceEnd,
+    TaskRecord,
+    at_checkpoint,
+    free_node,
+    virtual_time,
+)
+from verification.play.plays import LIMIT_SECONDS, Conduct, Play, honest, new_task
 
 PRICE_MICRO_PER_HOUR = 1_000_000
-_START = datetime(2030, 1, 1, tzinfo=UTC)
 _SPARED_SECONDS = 30 * 86_400.0
 _LOAD = 0.6
 _MEAN_SECONDS = 20 * 60.0
@@ -63,24 +77,6 @@ class AccountTotals(Struct):
     attempts: int = 0
 
 
-class _NodeRecord(Struct):
-    finished: int = 0
-    lost: int = 0
-    outliers: int = 0
-
-
-class _TaskRecord(Struct):
-    account_id: AccountId
-    task: PlayedTask
-    submitted_at: float
-    failures: int = 0
-    losses: int = 0
-    uncounted_losses: int = 0
-    nodes_lost: set[NodeId] = set()
-    failed_on: set[NodeId] = set()
-    refutable: list[NodeId] = []  # where it failed, and that was not counted yet
-
-
 class Market:
     """One run; `plays` has what the players' attempts come to, by account."""
 
@@ -92,9 +88,9 @@ class Market:
         self._scheduler = Scheduler(ORDERS["fair"](), PLACEMENTS["fragmentation"]())
         self._events: list[tuple[float, int, object]] = []
         self._count = 0
-        self._tasks: dict[TaskId, _TaskRecord] = {}
-        self._running: dict[AttemptId, tuple[RunningAttempt, Assignment, Conduct, float]] = {}
-        self._nodes = {_node_id(number): _NodeRecord() for number in range(size.providers)}
+        self._tasks: dict[TaskId, TaskRecord] = {}
+        self._running: dict[AttemptId, Run] = {}
+        self._nodes = {_node_id(number): NodeRecord() for number in range(size.providers)}
         self._ends: dict[AccountId, list[tuple[AccountId, bool]]] = defaultdict(list)
         self._spared: dict[AccountId, list[tuple[float, int]]] = defaultdict(list)
         self._charges: dict[AccountId, list[int]] = defaultdict(list)  # of its attempts
@@ -114,8 +110,10 @@ class Market:
                     self._submit(AccountId(account_id), now)
                 case WaitingTask():
                     self._scheduler.put_task(event)
-                case RunningAttempt():
+                case RunningAttempt() if event.id in self._running:
                     self._end(event.id, now)
+                case SliceEnd() if event.attempt_id in self._running:
+                    self._charge_slice(event.attempt_id, now)
             self._plan(now)
 
     def _push(self, at: float, event: object) -> None:
@@ -134,7 +132,7 @@ class Market:
         task = new_task(self._arrivals)
         if account_id in self._plays:
             task.max_attempts = 3
-        self._tasks[task_id] = _TaskRecord(account_id, task, now)
+        self._tasks[task_id] = TaskRecord(account_id, task, now)
         self._arrive_later(account_id, now)
         self._scheduler.put_task(self._waiting(task_id))
 
@@ -167,14 +165,62 @@ class Market:
         attempt = assignment.running(
             AttemptId(f"attempt_{self._count:08}"), task.account_id, now + LIMIT_SECONDS
         )
-        self._running[attempt.id] = (attempt, assignment, conduct, now)
+        billable = self._billable(attempt, assignment, conduct, now)
+        self._running[attempt.id] = Run(attempt, conduct, now, billable)
         self._scheduler.put_running(attempt, now)
         self._push(now + conduct.seconds, attempt)
+        if conduct.has_started:
+            self._push(now + DEFAULT_TIMES.slice_seconds, SliceEnd(attempt.id))
+
+    def _billable(
+        self, attempt: RunningAttempt, assignment: Assignment, conduct: Conduct, now: float
+    ) -> Billable:
+        """Held is credit for two slices and a checkpoint, as in `decide/charges.py`."""
+        seconds = DEFAULT_TIMES.funded_seconds(LIMIT_SECONDS)
+        return Billable(
+            consumer_id=self._tasks[attempt.task_id].account_id,
+            provider_id=_owner(attempt.node_id),
+            price_micro_per_hour=assignment.price_micro_per_hour,
+            hold_micro=hold_micro(assignment.price_micro_per_hour, seconds),
+            run_seconds_limit=LIMIT_SECONDS,
+            started_at=virtual_time(now) if conduct.has_started else None,
+            reported_run_seconds=None,
+        )
+
+    def _charge_slice(self, attempt_id: AttemptId, now: float) -> None:
+        """As `slices.py` does; without credit the attempt is stopped after a last checkpoint."""
+        run = self._running[attempt_id]
+        work = at_checkpoint(run, now)
+        due = charge_slice(
+            work, virtual_time(now), 0 if run.conduct.is_unfunded else _MUCH, DEFAULT_TIMES
+        )
+        assert sum(side.amount_micro for side in slice_entries(work, due)) == 0
+        run.billable = replace(
+            work,
+            hold_micro=work.hold_micro + due.top_up_micro - due.charge_micro,
+            charged_micro=work.charged_micro + due.charge_micro,
+            held_back_micro=work.held_back_micro + due.charge_micro - due.release_micro,
+            slices=work.slices + 1,
+        )
+        self.totals[work.consumer_id].paid_micro += due.charge_micro
+        self.totals[work.provider_id].earned_micro += due.release_micro
+        if due.is_funded:
+            self._push(now + due.next_seconds, SliceEnd(attempt_id))
+        else:
+            run.is_unfunded = True
+            self._push(now + due.next_seconds, run.attempt)
 
     def _end(self, attempt_id: AttemptId, now: float) -> None:
-        attempt, assignment, conduct, started_at = self._running.pop(attempt_id)
+        run = self._running.pop(attempt_id)
+        attempt, conduct = run.attempt, run.conduct
+        seconds = now - run.began_at
+        is_stopped = run.is_unfunded and seconds < conduct.seconds
+        if is_stopped:
+            conduct = replace(
+                conduct, reason=EndReason.CREDIT, seconds=seconds, run_seconds=seconds
+            )
         task = self._tasks[attempt.task_id]
-        locked = self._locked(attempt, assignment, conduct, started_at, now)
+        locked = self._locked(run, conduct, now)
         if conduct.reason is EndReason.CANCELLED:
             (change,) = attempt_change.cancel([locked])
         else:
@@ -183,6 +229,8 @@ class Market:
             record = self._failure_record(task.account_id, attempt.node_id, now)
             started = AttemptChange(locked)
             change = attempt_change.end(started, conduct.reason, wait, usage=usage, record=record)
+        if is_stopped:
+            task.task = replace(task.task, seconds=task.task.seconds - seconds)
         self.reasons[conduct.reason] += 1
         self._settle(change, conduct, now)
         self._count_for_node(change, task)
@@ -190,16 +238,8 @@ class Market:
         self._scheduler.put_node(self._node(attempt.node_id))
         self._continue(change, task, now)
 
-    def _locked(
-        self,
-        attempt: RunningAttempt,
-        assignment: Assignment,
-        conduct: Conduct,
-        started_at: float,
-        now: float,
-    ) -> LockedAttempt:
-        task = self._tasks[attempt.task_id]
-        at = _START + timedelta(seconds=now)
+    def _locked(self, run: Run, conduct: Conduct, now: float) -> LockedAttempt:
+        attempt, task = run.attempt, self._tasks[run.attempt.task_id]
         return LockedAttempt(
             id=attempt.id,
             task_id=attempt.task_id,
@@ -208,16 +248,7 @@ class Market:
             reason=None,
             task_state=TaskState.RUNNING if conduct.has_started else TaskState.ASSIGNED,
             kind=TaskKind.SCRIPT,
-            billable=Billable(
-                consumer_id=task.account_id,
-                provider_id=_owner(attempt.node_id),
-                price_micro_per_hour=assignment.price_micro_per_hour,
-                # As a whole: no attempt of this market is charged in slices.
-                hold_micro=hold_micro(assignment.price_micro_per_hour, LIMIT_SECONDS),
-                run_seconds_limit=LIMIT_SECONDS,
-                started_at=_START + timedelta(seconds=started_at) if conduct.has_started else None,
-                reported_run_seconds=None,
-            ),
+            billable=at_checkpoint(run, now),
             adoption=0,
             history=History(
                 failures=task.failures,
@@ -234,11 +265,11 @@ class Market:
             is_reclaimable=True,
             is_available=True,
             has_output=conduct.has_output,
-            is_unfunded=False,
+            is_unfunded=run.is_unfunded,
             was_in_contact=conduct.is_in_contact,
             has_failed_before=task.failures > 0,
-            taken_at=at,
-            now=at,
+            taken_at=virtual_time(now),
+            now=virtual_time(now),
         )
 
     def _failure_record(self, consumer: AccountId, node_id: NodeId, now: float) -> FailureRecord:
@@ -251,7 +282,16 @@ class Market:
                 elsewhere.append(has_succeeded)
                 if len(elsewhere) == NEWEST_ENDS:
                     break
-        is_node_doubted = is_doubted(*self._counts(node_id))
+        others = [
+            end
+            for end in self._nodes[node_id].ends[-NEWEST_OF_OWNER:]
+            if end.consumer_id != consumer
+        ]
+        run_seconds = sum(end.seconds for end in others)
+        outlier_seconds = sum(end.seconds for end in others if end.is_outlier)
+        is_node_doubted = is_doubted(*self._counts(node_id)) or has_costly_outliers(
+            run_seconds, outlier_seconds
+        )
         return FailureRecord(
             len(spared),
             len(elsewhere),
@@ -262,31 +302,45 @@ class Market:
         )
 
     def _settle(self, change: AttemptChange, conduct: Conduct, now: float) -> None:
-        billable = change.attempt.billable
-        sides = settle_entries(billable, change.settlement)
+        billable, settlement = change.attempt.billable, change.settlement
+        if change.reason is EndReason.LEASE_EXPIRED:  # nobody adopts it again
+            settlement = settle(billable, secured_micro(billable, change.attempt.now))
+        sides = settle_entries(billable, settlement)
         assert sum(side.amount_micro for side in sides) == 0
         consumer, provider = self.totals[billable.consumer_id], self.totals[billable.provider_id]
-        consumer.paid_micro += change.charge_micro
-        provider.earned_micro += change.charge_micro
+        consumer.paid_micro += settlement.cost_micro
+        provider.earned_micro += settlement.charge_micro + settlement.release_micro
         consumer.run_seconds += conduct.run_seconds
         consumer.attempts += 1
-        self._charges[billable.consumer_id].append(change.charge_micro)
+        paid_micro = billable.charged_micro + settlement.cost_micro
+        self._charges[billable.consumer_id].append(paid_micro)
         if change.is_spared:
             self._spared[billable.consumer_id].append((now, change.spared_micro))
 
-    def _count_for_node(self, change: AttemptChange, task: _TaskRecord) -> None:
+    def _count_for_node(self, change: AttemptChange, task: TaskRecord) -> None:
         node_id = change.attempt.node_id
         node = self._nodes[node_id]
         node.finished += change.is_finished
         node.lost += change.is_nodes_loss
         node.outliers += change.is_outlier
+        billable = change.attempt.billable
+        if billable.started_at is not None:
+            seconds = (change.attempt.now - billable.started_at) / timedelta(seconds=1)
+            end = EndRecord(node_id, task.account_id, seconds, change.is_outlier)
+            node.ends.append(end)
+            if change.state is AttemptState.FAILED and not change.is_outlier:
+                task.refutable.append(end)
         if change.is_refuting:
-            for other in task.refutable:
-                self._nodes[other].outliers += other != node_id
-                if self._is_idle(other):  # else it is put when its attempt ends
-                    self._scheduler.put_node(self._node(other))
+            self._refute([end for end in task.refutable if end.node_id != node_id])
 
-    def _continue(self, change: AttemptChange, task: _TaskRecord, now: float) -> None:
+    def _refute(self, ends: list[EndRecord]) -> None:
+        for end in ends:
+            end.is_outlier = True
+            self._nodes[end.node_id].outliers += 1
+            if self._is_idle(end.node_id):  # else it is put when its attempt ends
+                self._scheduler.put_node(self._node(end.node_id))
+
+    def _continue(self, change: AttemptChange, task: TaskRecord, now: float) -> None:
         assert change.task is not None and change.reason is not None
         node_id, reason = change.attempt.node_id, change.reason
         task.failures += change.task.failures
@@ -296,11 +350,9 @@ class Market:
             task.nodes_lost.add(node_id)
         if change.state in (AttemptState.FAILED, AttemptState.LOST):
             task.failed_on.add(node_id)
-        if change.state is AttemptState.FAILED and not change.is_outlier:
-            task.refutable.append(node_id)
         if change.task.state is TaskState.QUEUED:
             until = change.task.not_before
-            at = now if until is None else (until - _START) / timedelta(seconds=1)
+            at = now if until is None else (until - START) / timedelta(seconds=1)
             self._push(max(now, at), self._waiting(change.attempt.task_id))
         elif change.state in (AttemptState.SUCCEEDED, AttemptState.FAILED):
             ends = self._ends[task.account_id]
@@ -308,39 +360,14 @@ class Market:
             del ends[: -20 * NEWEST_ENDS]
 
     def _is_idle(self, node_id: NodeId) -> bool:
-        return all(running[0].node_id != node_id for running in self._running.values())
+        return all(run.attempt.node_id != node_id for run in self._running.values())
 
     def _counts(self, node_id: NodeId) -> tuple[int, int, int]:
         ends = self._nodes[node_id]
         return ends.finished, ends.lost, ends.outliers
 
     def _node(self, node_id: NodeId) -> FreeNode:
-        counts = self._counts(node_id)
-        owner = _owner(node_id)
-        return FreeNode(
-            id=node_id,
-            account_id=owner,
-            own_tasks_only=False,
-            cores=8,
-            free_cores=8,
-            free_memory_bytes=16 * GIB,
-            free_disk_bytes=16 * GIB,
-            memory_bytes=16 * GIB,
-            disk_bytes=16 * GIB,
-            devices=(
-                FreeDevice(
-                    id=DeviceId(f"device of {node_id}"),
-                    kind=DeviceKind.GPU,
-                    model="GPU",
-                    memory_bytes=24 * GIB,
-                    price_micro_per_hour=PRICE_MICRO_PER_HOUR,
-                    free_milli=WHOLE_DEVICE_MILLI,
-                ),
-            ),
-            reliability=node_reliability(*counts),
-            is_doubted=is_doubted(*counts),
-            wallet=owner,
-        )
+        return free_node(node_id, _owner(node_id), PRICE_MICRO_PER_HOUR, self._counts(node_id))
 
 
 def consumer_id(number: int) -> AccountId:

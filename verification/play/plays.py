@@ -4,7 +4,9 @@ import random
 from collections.abc import Callable
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from potluck.decide.charges import DEFAULT_TIMES
 from potluck.model.lease import AttemptState
 from potluck.model.task import END_REASONS, EndReason, Reporter
 
@@ -15,6 +17,10 @@ _FETCH_SECONDS = 15.0
 # silence is stopped then: 60 s after the first beat that is overdue.
 _BETWEEN_OUTAGES_SECONDS = 7 * 86_400.0
 _STOPPED_SECONDS = 84.0
+_SLICE_SECONDS = DEFAULT_TIMES.slice_seconds
+# Of a node's attempts: `failure_record.py` doubts a node from a quarter on.
+_BELOW_DOUBT = 0.2
+_RARELY = 0.006  # with the longest claims, nearly a tenth of its time
 
 
 class Conduct(Struct, frozen=True):
@@ -26,6 +32,8 @@ class Conduct(Struct, frozen=True):
     has_output: bool = True
     has_started: bool = True
     is_in_contact: bool = False  # heartbeats came, whatever the reason says
+    checkpoint_seconds: float | None = None  # between checkpoints that the server acknowledged
+    is_unfunded: bool = False  # the consumer has no credit but for the hold
 
 
 class PlayedTask(Struct):
@@ -65,6 +73,8 @@ def consumer_plays() -> dict[str, Play]:
     return {
         **{f"{reason}": _search(reason) for reason in failures},
         "cancelled": lambda task, _: Conduct(EndReason.CANCELLED, task.seconds, task.seconds),
+        "cancelled, just before a slice ends": _cancel_before_boundary,
+        "credit, unfunded on purpose": _unfunded,
         "silence": _shortest_silence,
     }
 
@@ -76,6 +86,8 @@ def provider_plays() -> dict[str, Play]:
     for reason, facts in END_REASONS.items():
         if facts.reporter is Reporter.SERVER and reason not in server_concludes:
             continue
+        if reason is EndReason.CREDIT:
+            continue  # the server accepts it only where it asked for it
         match facts.attempt_state:
             case AttemptState.SUCCEEDED:
                 plays[reason] = _claim(reason, 1.0)
@@ -91,6 +103,14 @@ def provider_plays() -> dict[str, Play]:
                 plays[reason] = _every_other(_refusal(reason))
             case _:
                 plays[reason] = _every_other(_drop(reason))
+    limit = EndReason.TIME_LIMIT
+    idle, idle_with_log = _claim(limit, LIMIT_SECONDS), _claim(limit, LIMIT_SECONDS, log=True)
+    plays[f"{limit}, below doubt"] = _seldom(idle, _BELOW_DOUBT)
+    plays[f"{limit}, below doubt, with a made-up log"] = _seldom(idle_with_log, _BELOW_DOUBT)
+    plays[f"{limit}, rarely, with a made-up log"] = _seldom(idle_with_log, _RARELY)
+    lost = EndReason.LEASE_EXPIRED
+    plays[f"{lost}, checkpoints never sent"] = _every_other(_drop(lost))
+    plays[f"{lost}, after each checkpoint"] = _drop_after_checkpoint(lost)
     return plays
 
 
@@ -137,3 +157,26 @@ def _false_silence(log: bool) -> Play:
 
 def _every_other(play: Play) -> Play:
     return lambda task, chance: (play if chance.random() < 0.5 else honest)(task, chance)
+
+
+def _seldom(play: Play, share: float) -> Play:
+    """For fewer attempts than make a node doubted, or for less of its time."""
+    return lambda task, chance: (play if chance.random() < share else honest)(task, chance)
+
+
+def _drop_after_checkpoint(reason: EndReason) -> Play:
+    """Is paid for what is secured, and leaves the rest to others."""
+    seconds = _SLICE_SECONDS + 1
+    return lambda task, _: Conduct(
+        reason, min(task.seconds, seconds), min(task.seconds, seconds), checkpoint_seconds=_MINUTE
+    )
+
+
+def _cancel_before_boundary(task: PlayedTask, _: random.Random) -> Conduct:
+    seconds = min(task.seconds, _SLICE_SECONDS - 1)
+    return Conduct(EndReason.CANCELLED, seconds, seconds)
+
+
+def _unfunded(task: PlayedTask, chance: random.Random) -> Conduct:
+    """Has credit for the first hold only, so that each attempt is stopped, after a checkpoint."""
+    return replace(honest(task, chance), is_unfunded=True, checkpoint_seconds=_MINUTE)

@@ -30,6 +30,10 @@ _OUTLIER_SHARE = 0.9
 # last.
 _DOUBTED_ENDS = 3
 _DOUBTED_SHARE = 0.25
+# Of the time of an owner's newest attempts for other accounts: with more in outliers, further ones
+# are not believed. A node could else fail seldom, but each time after the longest time allowed.
+NEWEST_OF_OWNER = 500
+_UNBELIEVED_SHARE = 0.1
 
 
 class FailureRecord(Struct, frozen=True):
@@ -90,3 +94,8 @@ def is_doubted(finished: int, lost: int, outliers: int) -> bool:
     """Whether other nodes come first, because too many of its attempts are lost or outliers."""
     ends = lost + outliers
     return ends >= _DOUBTED_ENDS and ends > _DOUBTED_SHARE * (finished + lost)
+
+
+def has_costly_outliers(run_seconds: float, outlier_seconds: float) -> bool:
+    """Whether outliers are too much of what an owner was paid for by other accounts."""
+    return outlier_seconds > _UNBELIEVED_SHARE * run_seconds

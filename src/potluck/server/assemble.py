@@ -3,6 +3,7 @@ their lifetime: everything that was started is stopped in reverse order on every
 """
 
 import asyncio
+import gc
 import secrets
 import signal
 import socket
@@ -125,6 +126,10 @@ async def serve(
         fingerprint = None if tls is None else tls.fingerprint
         package = None if services.wheel is None else services.wheel.package
         record_start(settings, port, services.clock.now())
+        # Modules and wiring stay until the end. If the collector looked at them, each full
+        # collection would stop the event loop for as long as many requests take.
+        gc.collect()
+        gc.freeze()
         ready(RunningServer(services.origins[0], fingerprint, admin_invite, package))
         log.info("ready", host=host, port=port, instance=services.instance)
         await wait_for_first(http.task, stop)

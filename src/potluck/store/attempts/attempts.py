@@ -12,7 +12,14 @@ from msgspec import Struct
 
 from potluck.decide.arrays.items import ArrayPart, HeldRange
 from potluck.decide.charges import Billable
-from potluck.decide.failure_record import NEWEST_ENDS, NEWEST_TASKS, FailureRecord, is_doubted
+from potluck.decide.failure_record import (
+    NEWEST_ENDS,
+    NEWEST_OF_OWNER,
+    NEWEST_TASKS,
+    FailureRecord,
+    has_costly_outliers,
+    is_doubted,
+)
 from potluck.decide.locked_attempt import LockedAttempt
 from potluck.decide.retry_policy import History
 from potluck.model.blob import BlobRef
@@ -273,7 +280,10 @@ async def failure_records(
     await connection.execute(*_sql.lock_spared(attempt_ids=attempt_ids))
     rows = await connection.fetch(
         *_sql.failure_records(
-            attempt_ids=attempt_ids, ends_limit=NEWEST_ENDS, tasks_limit=NEWEST_TASKS
+            attempt_ids=attempt_ids,
+            ends_limit=NEWEST_ENDS,
+            tasks_limit=NEWEST_TASKS,
+            attempts_limit=NEWEST_OF_OWNER,
         )
     )
     return {row["id"]: _failure_record(row) for row in rows}
@@ -285,7 +295,7 @@ def _failure_record(row: Any) -> FailureRecord:
         row["spared"],
         row["ended"],
         row["succeeded"],
-        is_doubted(*node_ends),
+        is_doubted(*node_ends) or has_costly_outliers(row["run_seconds"], row["outlier_seconds"]),
         row["spared_micro"],
         row["paid_micro"],
     )

@@ -113,7 +113,8 @@ SELECT attempts.id, spared.number AS spared, spared.micro AS spared_micro,
         ) AS newest JOIN attempts AS other ON other.task_id = newest.id
         WHERE other.provider_id <> other.consumer_id
     ) END AS paid_micro,
-    elsewhere.ended, elsewhere.succeeded, finished_attempts, lost_attempts, outlier_attempts
+    elsewhere.ended, elsewhere.succeeded, finished_attempts, lost_attempts, outlier_attempts,
+    of_owner.run_seconds, of_owner.outlier_seconds
 FROM attempts JOIN tasks ON tasks.id = task_id JOIN nodes ON nodes.id = node_id, LATERAL (
     -- At least what they would have cost: the reported time may be shorter.
     SELECT count(*) AS number, coalesce(sum(
@@ -138,7 +139,20 @@ FROM attempts JOIN tasks ON tasks.id = task_id JOIN nodes ON nodes.id = node_id,
         WHERE tasks.name <> ''
         ORDER BY alike.id DESC LIMIT :ends_limit
     ) AS newest
-) AS elsewhere
+) AS elsewhere, LATERAL (
+    -- For other accounts: nobody makes a node doubted to be spared there.
+    SELECT coalesce(sum(seconds), 0)::float8 AS run_seconds,
+        coalesce(sum(seconds) FILTER (WHERE is_outlier), 0)::float8 AS outlier_seconds
+    FROM (
+        SELECT other.is_outlier, other.consumer_id,
+            extract(epoch FROM other.finished_at - other.started_at) AS seconds
+        FROM attempts AS other
+        WHERE other.provider_id = attempts.provider_id
+            AND other.finished_at > now() - interval '30 days'
+        ORDER BY other.finished_at DESC LIMIT :attempts_limit
+    ) AS newest
+    WHERE newest.consumer_id <> attempts.consumer_id
+) AS of_owner
 WHERE attempts.id = ANY(:attempt_ids::text[])
 
 -- name: log_state

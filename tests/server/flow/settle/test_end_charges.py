@@ -10,6 +10,7 @@ from potluck.model.error import InvalidInput
 from potluck.model.ids import NodeId
 from potluck.model.task import EndReason, TaskState
 from potluck.server.flow.schedule.explain_node import explain_node
+from potluck.store.attempts import attempts
 from potluck.store.identity import accounts
 from potluck.wire.consumer import TaskView
 from potluck.wire.provider import Grant, Started
@@ -120,6 +121,26 @@ async def test_what_an_account_paid_others_lets_it_be_spared_more(pool: Pool) ->
     await run(pool, node_id, EndReason.TIME_LIMIT)
     assert await pool.sql(spared) == FIRST_SPARED + 1
     assert (await pool.task(task.id)).state is TaskState.QUEUED
+
+
+async def test_an_owner_whose_outliers_took_long_for_others_is_not_believed(pool: Pool) -> None:
+    """However few they are: it may idle for the longest time allowed, and make up a log."""
+    node_id, grant = await pool.started()
+    await pool.report(node_id, done(grant))
+    task = await pool.submit(max_attempts=2)
+    now = await begin(pool, node_id)
+
+    async def is_doubted() -> bool:
+        async with pool.services.database.transaction() as connection:
+            records = await attempts.failure_records(connection, [now.attempt_id])
+        return records[now.attempt_id].is_node_doubted
+
+    assert now.task_id == task.id and not await is_doubted()
+    costly = "UPDATE attempts SET is_outlier = true, consumer_id = $1 WHERE id = $2"
+    await pool.sql(costly, pool.alice, grant.attempt_id)
+    assert not await is_doubted(), "nobody makes a node doubted to be spared there"
+    await pool.sql(costly, pool.bob, grant.attempt_id)
+    assert await is_doubted()
 
 
 async def test_a_failure_that_another_owner_refutes_is_not_paid_and_is_counted(pool: Pool) -> None:
