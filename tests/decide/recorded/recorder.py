@@ -1,0 +1,70 @@
+"""Everything a scheduler decides, as one digest: two that are equal decided the same, bit for bit.
+
+A digest covers the plans with their waiting reasons, in their order, the claims behind each
+reservation, and what it says when it is asked.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from unittest import mock
+
+import msgspec
+
+from potluck.decide.reservations.reserve import Claim, Reservations
+from potluck.decide.scheduler import Scheduler, SchedulerPlan
+from potluck.decide.types import WaitingTask
+
+_ENCODER = msgspec.json.Encoder(order="deterministic")
+
+
+class Recorder:
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256()
+
+    def note(self, *seen: object) -> None:
+        self._digest.update(_ENCODER.encode(seen))
+
+    @property
+    def digest(self) -> str:
+        """Enough of it to tell any two apart."""
+        return self._digest.hexdigest()[:16]
+
+    def note_plan(self, plan: SchedulerPlan) -> None:
+        self.note(
+            plan.assignments,
+            plan.prompt,
+            list(plan.waiting.items()),
+            plan.emptied,
+            plan.is_complete,
+            plan.is_told,
+        )
+
+    def note_claims(self, claims: Iterable[Claim]) -> None:
+        for each in claims:
+            self.note(each.task.id, each.node_ids, each.start, each.latest, sorted(each.behind))
+
+
+@contextmanager
+def recorded() -> Iterator[Recorder]:
+    """Notes the plans and claims of all schedulers that work meanwhile."""
+    recorder = Recorder()
+    plan, reserve = Scheduler.plan, Reservations.plan
+
+    def noted_plan(self: Scheduler, *arguments: object) -> SchedulerPlan:
+        made = plan(self, *arguments)  # type: ignore[arg-type]
+        recorder.note_plan(made)
+        return made
+
+    def noted_claims(
+        self: Reservations, tasks: Iterable[WaitingTask], promise: float | None, now: float
+    ) -> list[Claim]:
+        claims = reserve(self, tasks, promise, now)
+        recorder.note_claims(claims)
+        return claims
+
+    with (
+        mock.patch.object(Scheduler, "plan", noted_plan),
+        mock.patch.object(Reservations, "plan", noted_claims),
+    ):
+        yield recorder
