@@ -9,16 +9,26 @@ devices are kept for them. Some decisions, in the midst of the others, are made 
 for each: `p99_us` is of these. Rounds in which nothing could be placed count like all others. One
 process, one core, and the time is what it had of that core: what else the machine does counts only
 as far as it slows the core down.
+
+`--against PATH` measures another checkout too, in turns with this one, each in processes of its
+own, and gives the medians of both and of the ratios, turn by turn: a busy machine slows both alike.
+`has_same_decisions` says whether they decided the same, bit for bit.
 """
 
 import argparse
 import gc
+import hashlib
 import json
+import os
 import statistics
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from random import Random
 
+import msgspec
 from msgspec import Struct
 
 from potluck.decide.order import ORDERS
@@ -90,6 +100,12 @@ class Bench:
         self._now = NOW
         self._running: list[RunningAttempt] = []
         self._account_of: dict[TaskId, AccountId] = {}
+        self._decided = hashlib.sha256()
+
+    @property
+    def digest(self) -> str:
+        """Equal only if all decisions were."""
+        return self._decided.hexdigest()[:16]
 
     def load(self) -> None:
         for node in self.nodes:
@@ -160,6 +176,7 @@ class Bench:
         return self._scheduler.plan(self._now, most)
 
     def _apply(self, made: SchedulerPlan) -> None:
+        self._decided.update(msgspec.json.encode(made.assignments))
         for given in made.assignments:
             attempt = _attempt(given, self._account_of.pop(given.task_id), self._now + 3600)
             self._scheduler.put_running(attempt, self._now)
@@ -283,6 +300,8 @@ def measure(asked: argparse.Namespace) -> dict[str, object]:
         "idle_round_with_reservations_ms": round(statistics.mean(idle_kept) * 1e3, 4),
         "with_all_else_per_s": round(decisions / (fill.whole_seconds + steady.whole_seconds)),
         "decisions": decisions,
+        "decisions_with_reservations": kept.decisions,
+        "digest": bench.digest,
         "load_s": round(loaded, 2),
         "gpus": asked.gpus,
         "nodes": len(bench.nodes),
@@ -292,6 +311,64 @@ def measure(asked: argparse.Namespace) -> dict[str, object]:
         "placement": asked.placement,
         "order": asked.order,
     }
+
+
+# Of these, more is better; of all others in `_COSTS`, less.
+_RATES = (
+    "decisions_per_s",
+    "fill_decisions_per_s",
+    "steady_decisions_per_s",
+    "steady_with_reservations_per_s",
+    "with_all_else_per_s",
+)
+_COSTS = ("p99_us", "idle_round_ms", "idle_round_with_reservations_ms")
+
+
+def compare(other: Path, turns: int, options: list[str]) -> dict[str, object]:
+    """This checkout and another one in turns, each turn in the other order."""
+    here = Path(__file__).parents[1]
+    runs: dict[Path, list[dict[str, float]]] = {here: [], other: []}
+    for turn in range(turns):
+        for checkout in (here, other) if turn % 2 else (other, here):
+            runs[checkout].append(_measure_checkout(checkout, options))
+    pairs = list(zip(runs[here], runs[other], strict=True))
+    rates = {name: [mine[name] / its[name] for mine, its in pairs] for name in _RATES}
+    costs = {name: [its[name] / mine[name] for mine, its in pairs] for name in _COSTS}
+    ratios = rates | costs
+    return {
+        "times_as_fast": {name: round(statistics.median(ratios[name]), 2) for name in ratios},
+        "least_times_as_fast": {name: round(min(ratios[name]), 2) for name in ratios},
+        "here": _medians(runs[here]),
+        "other": _medians(runs[other]),
+        "turns": turns,
+        "has_same_decisions": len({run["digest"] for each in runs.values() for run in each}) == 1,
+    }
+
+
+def _measure_checkout(checkout: Path, options: list[str]) -> dict[str, float]:
+    """Always this bench, with the scheduler of that checkout."""
+    here = Path(__file__).parents[1]
+    paths = os.pathsep.join([str(checkout / "src"), str(here)])
+    done = subprocess.run(
+        [sys.executable, "-m", "bench.scheduler", "--json", *options],
+        cwd=here,
+        env={**os.environ, "PYTHONPATH": paths},
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def _medians(runs: list[dict[str, float]]) -> dict[str, float]:
+    return {name: statistics.median(run[name] for run in runs) for name in (*_RATES, *_COSTS)}
+
+
+def _checkout(text: str) -> Path:
+    path = Path(text).resolve()
+    if not (path / "src" / "potluck" / "decide").is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is no checkout of Potluck")
+    return path
 
 
 def _at_least_one(text: str) -> int:
@@ -321,7 +398,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=_at_least_one, default=20, help="of keeping the pool full")
     parser.add_argument("--part", type=_part, default=0.03, help="of what runs ends each time")
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--against", type=_checkout, help="another checkout, measured in turns")
+    parser.add_argument("--turns", type=_at_least_one, default=5, help="with --against")
     asked = parser.parse_args()
+    if asked.against is not None:
+        names = ("gpus", "tasks", "accounts", "placement", "order", "most", "rounds", "part")
+        options = [f"--{name}={getattr(asked, name)}" for name in names]
+        print(json.dumps(compare(asked.against, asked.turns, options), indent=2))
+        return
     found = measure(asked)
     if asked.json:
         print(json.dumps(found))

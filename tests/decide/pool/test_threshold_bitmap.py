@@ -35,4 +35,4 @@ def test_with_very_many_levels_the_oldest_are_given_up_and_all_answers_stay_true
 
 @pytest.mark.parametrize("slots", [[], [0], [3, 64, 255, 256, 1000, 70_000]])
 def test_bits_are_slots_and_slots_are_bits(slots: list[int]) -> None:
-    assert list(slots_of(as_bits(slots))) == slots
+    assert list(slots_of(as_bits(slots))) == slots[::-1]

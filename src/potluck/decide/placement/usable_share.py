@@ -53,7 +53,9 @@ class UsableShare:
         if not free:
             return 0.0
         stranded = self._cores.part(cores / free) + self._memory.part(memory_bytes / free)
-        return devices + self._whole[whole] - free * min(self._total, stranded)
+        if stranded > self._total:
+            stranded = self._total
+        return devices + self._whole[whole] - free * stranded
 
 
 def _device_table(classes: Sequence[TaskClass]) -> list[float]:

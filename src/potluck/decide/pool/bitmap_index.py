@@ -1,8 +1,9 @@
 """An index that finds all nodes that could serve a demand with a few bit operations.
 
 Each node has a slot, which is a bit in Python integers. Slots follow a fixed pseudo-random order
-that is the same in every run, so different kinds of nodes are mixed. The result may contain a few
-nodes that do not fit, so each node is checked afterwards.
+that is the same in every run, so different kinds of nodes are mixed. The first node has the highest
+bit, because the highest bit of a long integer is found at once, and the lowest only by a search.
+The result may contain a few nodes that do not fit, so each node is checked afterwards.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -17,19 +18,19 @@ from potluck.model.ids import AccountId, NodeId
 # dropped, and computed again on demand.
 MOST_LEVELS = 256
 EVERY = -1  # all bits are set
-_WORD = 256
-_FIRST_WORD = (1 << _WORD) - 1
+WORD = 128
 
 
 class ThresholdBitmap:
     """Bitmaps of the slots whose value reaches each requested level."""
 
-    __slots__ = ("_bits", "_levels", "_values")
+    __slots__ = ("_levels", "_values", "bits")
 
     def __init__(self) -> None:
         self._values: dict[int, float] = {}  # by slot; where there is none it is 0
         self._levels: list[float] = []
-        self._bits: dict[float, int] = {}  # the oldest level first
+        # The bitmap of each level, the oldest level first. `at_least` adds those that are missing.
+        self.bits: dict[float, int] = {}
 
     def __bool__(self) -> bool:
         return bool(self._values)
@@ -49,38 +50,39 @@ class ThresholdBitmap:
             del self._values[slot]
         levels = self._levels
         low, high = (before, value) if before < value else (value, before)
-        first, last = bisect_right(levels, low), bisect_right(levels, high)
+        first = bisect_right(levels, low)
+        last = bisect_right(levels, high, first)
         if first < last:
-            bit, bits = 1 << slot, self._bits
+            bit, bits = 1 << slot, self.bits
             for level in levels[first:last]:
                 bits[level] ^= bit
 
     def at_least(self, level: float) -> int:
         """The slots whose value reaches the level."""
-        bits = self._bits.get(level)
+        bits = self.bits.get(level)
         return self._add(level) if bits is None else bits
 
     def _add(self, level: float) -> int:
         if level <= 0:
             return EVERY
         if len(self._levels) >= MOST_LEVELS:
-            self._give_up(next(iter(self._bits)))
-        bits = self._bits[level] = self._find(level)
+            self._give_up(next(iter(self.bits)))
+        bits = self.bits[level] = self._find(level)
         insort(self._levels, level)
         return bits
 
     def _give_up(self, level: float) -> None:
-        del self._bits[level]
+        del self.bits[level]
         del self._levels[bisect_left(self._levels, level)]
 
     def _find(self, level: float) -> int:
         """Checks only slots between the neighbouring levels."""
         levels, values = self._levels, self._values
         place = bisect_left(levels, level)
-        higher = self._bits[levels[place]] if place < len(levels) else 0
+        higher = self.bits[levels[place]] if place < len(levels) else 0
         between: Iterable[int] = values
         if place:
-            between = slots_of(self._bits[levels[place - 1]] & ~higher)
+            between = slots_of(self.bits[levels[place - 1]] & ~higher)
         return higher | as_bits([slot for slot in between if values[slot] >= level])
 
 
@@ -92,24 +94,23 @@ def as_bits(slots: list[int]) -> int:
 
 
 def slots_of(bits: int) -> Iterator[int]:
-    """The positions of set bits, lowest first."""
+    """The positions of set bits, highest first."""
     for start, word in words_of(bits):
         while word:
-            lowest = word & -word
-            word ^= lowest
-            yield start + lowest.bit_length() - 1
+            place = word.bit_length() - 1
+            word ^= 1 << place
+            yield start + place
 
 
 def words_of(bits: int) -> Iterator[tuple[int, int]]:
-    """Yields the bits in words, each with its offset: faster than bit by bit of a long integer."""
-    start = 0
+    """Yields the bits in words, each with its offset, highest first.
+
+    Faster than bit by bit, because each operation on a long integer copies it.
+    """
     while bits:
-        skipped = (bits & -bits).bit_length() - 1
-        bits >>= skipped
-        start += skipped
-        yield start, bits & _FIRST_WORD
-        bits >>= _WORD
-        start += _WORD
+        start = max(0, bits.bit_length() - WORD)
+        yield start, bits >> start
+        bits &= (1 << start) - 1
 
 
 _LEAST_SLOTS = 64
@@ -122,7 +123,7 @@ class BitmapIndex:
     def _rebuild(self, nodes: Iterable[NodeCapacity], size: int) -> None:
         self._size = size
         self._count = 0
-        self._nodes: list[NodeCapacity | None] = [None] * size
+        self.by_slot: list[NodeCapacity | None] = [None] * size
         self._whole, self._part, self._shared = (
             ThresholdBitmap(),
             ThresholdBitmap(),
@@ -140,12 +141,12 @@ class BitmapIndex:
             self._place(capacity)
 
     def nodes(self, slots: int) -> Iterator[NodeCapacity]:
-        nodes = self._nodes
+        nodes = self.by_slot
         for start, word in words_of(slots):
             while word:
-                lowest = word & -word
-                word ^= lowest
-                capacity = nodes[start + lowest.bit_length() - 1]
+                place = word.bit_length() - 1
+                word ^= 1 << place
+                capacity = nodes[start + place]
                 assert capacity is not None
                 yield capacity
 
@@ -153,22 +154,22 @@ class BitmapIndex:
         """Gives a node its slot; returns whether all other slots have changed."""
         is_full = 4 * (self._count + 1) > 3 * self._size
         if is_full:
-            self._rebuild((each for each in self._nodes if each is not None), 2 * self._size)
+            self._rebuild((each for each in self.by_slot if each is not None), 2 * self._size)
         self._place(capacity)
         return is_full
 
     def leave(self, capacity: NodeCapacity) -> None:
         for account_id in capacity.own_milli:
             self._write_own(account_id, capacity.slot, 0)
-        self._nodes[capacity.slot] = None
+        self.by_slot[capacity.slot] = None
         self._count -= 1
 
     def _place(self, capacity: NodeCapacity) -> None:
-        slot = place_of(capacity.node.id, self._size)
-        while self._nodes[slot] is not None:
-            slot = (slot + 1) % self._size
+        slot = self._size - 1 - place_of(capacity.node.id, self._size)
+        while self.by_slot[slot] is not None:
+            slot = (slot - 1) % self._size
         capacity.slot = slot
-        self._nodes[slot] = capacity
+        self.by_slot[slot] = capacity
         self._count += 1
         self.rate(capacity)
         self.write(capacity, {})
@@ -179,13 +180,15 @@ class BitmapIndex:
     def write(self, capacity: NodeCapacity, own_before: dict[AccountId, int]) -> None:
         """Updates a changed node; `own_before` is its `own_milli` before the change."""
         slot = capacity.slot
-        self._whole.write(slot, capacity.whole_gpus)
-        self._part.write(slot, capacity.part_milli)
-        self._shared.write(slot, capacity.shared_milli)
         self._cores.write(slot, capacity.cores)
         self._memory.write(slot, capacity.memory_bytes)
         self._disk.write(slot, capacity.disk_bytes)
+        self._whole.write(slot, capacity.whole_gpus)
         own = capacity.own_milli
+        if own is own_before:  # no device in parts has changed
+            return
+        self._part.write(slot, capacity.part_milli)
+        self._shared.write(slot, capacity.shared_milli)
         if own != own_before:
             for account_id in own_before.keys() | own.keys():
                 self._write_own(account_id, slot, own.get(account_id, 0))
@@ -205,8 +208,15 @@ class BitmapIndex:
             found = self._whole.at_least(needs.whole_gpus)
         else:
             found = self._open_to(demand, account_id) if needs.is_exclusive else EVERY
-        found &= self._cores.at_least(demand.cores) & self._memory.at_least(demand.memory_bytes)
-        found &= self._disk.at_least(demand.disk_bytes)
+        if not found:  # in a full pool the devices decide
+            return 0
+        try:
+            found &= self._cores.bits[demand.cores] & self._memory.bits[demand.memory_bytes]
+            found &= self._disk.bits[demand.disk_bytes]
+        except KeyError:  # a level that is asked for the first time
+            found &= self._cores.at_least(demand.cores)
+            found &= self._memory.at_least(demand.memory_bytes)
+            found &= self._disk.at_least(demand.disk_bytes)
         if demand.min_reliability is not None:
             found &= self._reliability.at_least(demand.min_reliability)
         return found
@@ -232,5 +242,5 @@ class BitmapIndex:
 
 
 def place_of(node_id: NodeId, size: int) -> int:
-    """The preferred slot of a node among `size` slots."""
+    """The preferred place of a node among `size` of them, the first one being 0."""
     return crc32(node_id.encode()) * size >> 32

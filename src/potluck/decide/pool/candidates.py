@@ -4,11 +4,12 @@ A placement scores the first few in the fixed order of the nodes. Options are ca
 changes, and idle nodes of one profile are scored once.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
 
 from potluck.decide.placement.interface import Placement, PlacementChoice
+from potluck.decide.pool.bitmap_index import WORD
 from potluck.decide.pool.demand import Demand, Usable
 from potluck.decide.pool.node_capacity import NodeCapacity, NodeProfile
 from potluck.decide.pool.node_index import NodeIndex
@@ -27,6 +28,7 @@ class NodeOption(Struct, frozen=True, gc=False):
     score: float
     price: int
     taken: tuple[Usable, ...]  # empty if the node does not fit
+    is_doubted: bool  # the node
 
 
 class Candidates:
@@ -52,29 +54,17 @@ class Candidates:
     ) -> NodeOption | None:
         """The best of the first few: among about equal scores the cheapest, then the first. A
         doubted node only if no other fits now."""
-        nodes = self._nodes(pool, accept)
-        if nodes is None:
-            return None
-        if most_price is None:
-            found = self._first_few(nodes, placement)
-        else:
-            found = self._affordable(nodes, placement, most_price)
-        if len(found) < 2:
-            return found[0] if found else None
-        found = [offer for offer in found if not offer.capacity.node.is_doubted] or found
-        limit = min([offer.score for offer in found]) + placement.tolerance
-        equal = [offer for offer in found if offer.score <= limit]
-        return equal[0] if len(equal) == 1 else min(equal, key=_price)
-
-    def _nodes(self, pool: NodeIndex, accept: Accept | None) -> Iterator[NodeCapacity] | None:
-        """In the fixed order; of idle nodes of one profile, the first accepted one."""
         slots = self._slots(pool, accept)
         if not slots:
             return None
-        nodes = pool.nodes(slots)
-        if self.demand.min_reliability is not None:
-            return _accepted(filter(self.demand.is_reliable, nodes), accept)
-        return nodes if accept is None else _accepted(nodes, accept)
+        if accept is None and most_price is None and self.demand.min_reliability is None:
+            found = self._first_few(slots, pool.by_slot, placement)
+        else:
+            nodes = self._accepted(pool.nodes(slots), accept)
+            found = self._first_accepted(nodes, placement, most_price)
+        if len(found) < 2:
+            return found[0] if found else None
+        return _cheapest_of_best(found, placement.tolerance)
 
     def _slots(self, pool: NodeIndex, accept: Accept | None = None) -> int:
         """Slots of nodes that could fit. Nodes of one profile differ in acceptance and reliability:
@@ -83,39 +73,82 @@ class Candidates:
             return pool.could_serve(self.demand, self._account_id)
         return pool.every_that_could_serve(self.demand, self._account_id)
 
-    def _first_few(self, nodes: Iterator[NodeCapacity], placement: Placement) -> list[NodeOption]:
-        """Cached, except for nodes that have changed."""
+    def _accepted(
+        self, nodes: Iterator[NodeCapacity], accept: Accept | None
+    ) -> Iterator[NodeCapacity]:
+        """In the fixed order; of idle nodes of one profile, the first accepted one."""
+        met: set[NodeProfile] = set()
+        if self.demand.min_reliability is not None:
+            nodes = filter(self.demand.is_reliable, nodes)
+        for capacity in nodes:
+            if capacity.is_idle and capacity.profile in met:
+                continue
+            if accept is None or accept(capacity):
+                if capacity.is_idle:
+                    met.add(capacity.profile)
+                yield capacity
+
+    def _first_few(
+        self, slots: int, by_slot: Sequence[NodeCapacity | None], placement: Placement
+    ) -> list[NodeOption]:
+        """Cached, except for nodes that have changed.
+
+        By far the most frequent search, so it is written in one piece, without an iterator of
+        nodes (see `words_of`).
+        """
+        self._renew(placement)
+        known, most = self._known, placement.looks_at
+        found: list[NodeOption] = []
+        left = most  # of nodes that are not doubted
+        while slots:
+            start = max(0, slots.bit_length() - WORD)
+            word = slots >> start
+            while word:
+                place = word.bit_length() - 1
+                word ^= 1 << place
+                capacity = by_slot[start + place]
+                assert capacity is not None
+                offer = known.get(capacity)
+                if offer is None or offer.version != capacity.version:
+                    offer = known[capacity] = self._offer_anew(capacity, placement)
+                if offer.taken:
+                    found.append(offer)
+                    if left is not None and not offer.is_doubted:
+                        left -= 1
+                        if not left:
+                            return found
+            slots &= (1 << start) - 1
+        return found
+
+    def _first_accepted(
+        self, nodes: Iterator[NodeCapacity], placement: Placement, most_price: int | None
+    ) -> list[NodeOption]:
+        """With a price, which every account has its own of, nothing is cached."""
+        self._renew(placement)
+        known = self._known
+        found: list[NodeOption] = []
+        count = 0
+        for capacity in nodes:
+            if most_price is not None:
+                offer = self._offer(capacity, placement, most_price)
+            else:
+                cached = known.get(capacity)
+                if cached is None or cached.version != capacity.version:
+                    cached = known[capacity] = self._offer_anew(capacity, placement)
+                offer = cached
+            if offer.taken:
+                found.append(offer)
+                count += not offer.is_doubted
+                if count == placement.looks_at:
+                    break
+        return found
+
+    def _renew(self, placement: Placement) -> None:
+        """Scores of different epochs are not compared."""
         if self._epoch != placement.epoch or len(self._known) > _MOST_KNOWN:
             self._epoch = placement.epoch
             self._known.clear()
             self._unused.clear()
-        known, most = self._known, placement.looks_at
-        found: list[NodeOption] = []
-        count = 0  # of nodes that are not doubted
-        for capacity in nodes:
-            offer = known.get(capacity)
-            if offer is None or offer.version != capacity.version:
-                offer = known[capacity] = self._offer_anew(capacity, placement)
-            if offer.taken:
-                found.append(offer)
-                count += not capacity.node.is_doubted
-                if count == most:
-                    break
-        return found
-
-    def _affordable(
-        self, nodes: Iterator[NodeCapacity], placement: Placement, most_price: int
-    ) -> list[NodeOption]:
-        found: list[NodeOption] = []
-        count = 0
-        for capacity in nodes:
-            offer = self._offer(capacity, placement, most_price)
-            if offer.taken:
-                found.append(offer)
-                count += not capacity.node.is_doubted
-                if count == placement.looks_at:
-                    break
-        return found
 
     def _offer_anew(self, capacity: NodeCapacity, placement: Placement) -> NodeOption:
         """Idle nodes of one profile have the same option."""
@@ -124,7 +157,9 @@ class Candidates:
         like = self._unused.get(capacity.profile)
         if like is None:
             like = self._unused[capacity.profile] = self._offer(capacity, placement, None)
-        return NodeOption(capacity, capacity.version, like.score, like.price, like.taken)
+        return NodeOption(
+            capacity, capacity.version, like.score, like.price, like.taken, like.is_doubted
+        )
 
     def _offer(
         self, capacity: NodeCapacity, placement: Placement, most_price: int | None
@@ -132,29 +167,20 @@ class Candidates:
         demand = self.demand
         free = demand.free(capacity, self._account_id)
         if len(free) < demand.count:
-            return NodeOption(capacity, capacity.version, 0.0, 0, ())
+            return NodeOption(capacity, capacity.version, 0.0, 0, (), False)
         if len(free) == 1 and most_price is None:
             only = (free[0],)
             score = placement.score(PlacementChoice(demand, capacity, only))
-            return NodeOption(capacity, capacity.version, score, price_of(only), only)
+            price, is_doubted = price_of(only), capacity.node.is_doubted
+            return NodeOption(capacity, capacity.version, score, price, only, is_doubted)
         scored = [
             (placement.score(PlacementChoice(demand, capacity, taken)), price, taken)
             for taken in choices(demand, capacity, free)
             if (price := price_of(taken)) <= (price if most_price is None else most_price)
         ]
         score, price, taken = min(scored, key=_score_and_price, default=(0.0, 0, ()))
-        return NodeOption(capacity, capacity.version, score, price, taken)
-
-
-def _accepted(nodes: Iterator[NodeCapacity], accept: Accept | None) -> Iterator[NodeCapacity]:
-    met: set[NodeProfile] = set()
-    for capacity in nodes:
-        if capacity.is_idle and capacity.profile in met:
-            continue
-        if accept is None or accept(capacity):
-            if capacity.is_idle:
-                met.add(capacity.profile)
-            yield capacity
+        is_doubted = capacity.node.is_doubted
+        return NodeOption(capacity, capacity.version, score, price, taken, is_doubted)
 
 
 def choices(demand: Demand, capacity: NodeCapacity, free: list[Usable]) -> list[tuple[Usable, ...]]:
@@ -173,8 +199,16 @@ def price_of(taken: tuple[Usable, ...]) -> int:
     return sum(each.price * each.milli for each in taken) // WHOLE_DEVICE_MILLI
 
 
-def _price(offer: NodeOption) -> int:
-    return offer.price
+def _cheapest_of_best(found: list[NodeOption], tolerance: float) -> NodeOption:
+    """A doubted node only if all are."""
+    trusted = [offer for offer in found if not offer.is_doubted] or found
+    limit = min([offer.score for offer in trusted]) + tolerance
+    best = None
+    for offer in trusted:
+        if offer.score <= limit and (best is None or offer.price < best.price):
+            best = offer
+    assert best is not None
+    return best
 
 
 def _score_and_price(choice: tuple[float, int, tuple[Usable, ...]]) -> tuple[float, int]:

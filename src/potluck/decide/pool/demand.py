@@ -132,12 +132,18 @@ class Demand:
                 if milli[each.position] == WHOLE_DEVICE_MILLI:
                     return [each]
             return []
+        serves, sharers = capacity.serves, capacity.sharers
         return [
             each
             for each in devices
-            if milli[each.position] >= each.milli
-            and memory_bytes[each.position] >= each.memory_bytes
-            and (not each.is_exclusive or _is_open(each, capacity, account_id))
+            if milli[position := each.position] >= each.milli
+            and memory_bytes[position] >= each.memory_bytes
+            and (
+                not each.is_exclusive
+                or milli[position] == WHOLE_DEVICE_MILLI
+                or serves[position] == account_id
+                or (each.may_share and sharers[position])
+            )
         ]
 
     def free_count(self, capacity: NodeCapacity, account_id: AccountId) -> int:

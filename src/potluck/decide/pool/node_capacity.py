@@ -25,7 +25,7 @@ class NodeProfile:
     and idle nodes need not be checked one by one.
     """
 
-    __slots__ = ("gpus", "idle", "key", "named", "node", "nodes")
+    __slots__ = ("gpus", "idle", "is_gpu", "key", "named", "node", "nodes")
 
     def __init__(self, node: FreeNode, key: ProfileKey) -> None:
         self.key = key
@@ -36,6 +36,7 @@ class NodeProfile:
             for position, device in enumerate(node.devices)
             if device.kind is DeviceKind.GPU and device.is_available
         ]
+        self.is_gpu = [position in self.gpus for position in range(len(node.devices))]
         self.named = _named(node)
         self.nodes = 0  # bitmap of the slots of its nodes
         self.idle = 0  # of the idle nodes among them
@@ -110,7 +111,9 @@ class NodeCapacity:
             device.serves_sharers or not used
             for device, used in zip(node.devices, is_used, strict=True)
         ]
-        self._changed()
+        self.whole_gpus = sum(self.milli[each] == WHOLE_DEVICE_MILLI for each in self.profile.gpus)
+        self._count_parts()
+        self._note_change()
 
     def take(
         self, requirements: Requirements, shares: tuple[DeviceShare, ...], whose: AccountId
@@ -119,29 +122,45 @@ class NodeCapacity:
         self.memory_bytes -= requirements.memory_bytes
         self.disk_bytes -= requirements.disk_bytes
         is_sharer = requirements.shares_device
+        milli = self.milli
+        has_other_parts = False
         for share in shares:
             position = self._positions[share.device_id]
-            if self.milli[position] == WHOLE_DEVICE_MILLI:
+            before = milli[position]
+            if before == WHOLE_DEVICE_MILLI:
                 self.serves[position] = whose
                 self.sharers[position] = is_sharer
             elif self.serves[position] != whose or not is_sharer:
                 self._share(position, whose, is_sharer)
-            self.milli[position] -= share.milli
+            milli[position] = after = before - share.milli
             self.device_memory_bytes[position] -= share.memory_bytes
-        self._changed()
+            if self.profile.is_gpu[position]:
+                self.whole_gpus -= before == WHOLE_DEVICE_MILLI
+                has_other_parts |= after > 0 or before < WHOLE_DEVICE_MILLI
+        if has_other_parts:
+            self._count_parts()
+        self._note_change()
 
     def give(self, amounts: Requirements | RunningAttempt, shares: tuple[DeviceShare, ...]) -> None:
         self.cores += amounts.cores
         self.memory_bytes += amounts.memory_bytes
         self.disk_bytes += amounts.disk_bytes
+        milli = self.milli
+        has_other_parts = False
         for share in shares:
             position = self._positions[share.device_id]
-            self.milli[position] += share.milli
+            before = milli[position]
+            milli[position] = after = before + share.milli
             self.device_memory_bytes[position] += share.memory_bytes
-            if self.milli[position] == WHOLE_DEVICE_MILLI:
+            if after == WHOLE_DEVICE_MILLI:
                 self.serves[position] = None
                 self.sharers[position] = True
-        self._changed()
+            if self.profile.is_gpu[position]:
+                self.whole_gpus += (after == WHOLE_DEVICE_MILLI) - (before == WHOLE_DEVICE_MILLI)
+                has_other_parts |= before > 0 or after < WHOLE_DEVICE_MILLI
+        if has_other_parts:
+            self._count_parts()
+        self._note_change()
 
     def _share(self, position: int, whose: AccountId, is_sharer: bool) -> None:
         self.sharers[position] &= is_sharer
@@ -165,18 +184,22 @@ class NodeCapacity:
 
     def _count_parts(self) -> None:
         own: dict[AccountId, int] = {}
-        self.own_milli = own
+        part_milli = shared_milli = 0
+        milli_of = self.milli
         for position in self.profile.gpus:
-            milli = self.milli[position]
+            milli = milli_of[position]
             if not 0 < milli < WHOLE_DEVICE_MILLI:
                 continue
-            if milli > self.part_milli:
-                self.part_milli = milli
-            if milli > self.shared_milli and self.may_share(position):
-                self.shared_milli = milli
+            if milli > part_milli:
+                part_milli = milli
+            if milli > shared_milli and self.may_share(position):
+                shared_milli = milli
             account_id = self.serves[position]
             if account_id is not None and own.get(account_id, 0) < milli:
                 own[account_id] = milli
+        self.own_milli = own  # a new one, by which the index sees that parts have changed
+        self.part_milli = part_milli
+        self.shared_milli = shared_milli
 
     def _device(self, position: int) -> FreeDevice:
         return replace(
@@ -187,21 +210,15 @@ class NodeCapacity:
             serves_sharers=self.sharers[position],
         )
 
-    def _changed(self) -> None:
+    def _note_change(self) -> None:
         self.version += 1
-        node, milli = self.node, self.milli
+        node = self.node
         self.is_idle = (
             self.cores == node.cores
             and self.memory_bytes == node.memory_bytes
             and self.disk_bytes == node.disk_bytes
-            and min(milli, default=0) == WHOLE_DEVICE_MILLI
+            and min(self.milli, default=0) == WHOLE_DEVICE_MILLI
         )
-        gpus = [milli[each] for each in self.profile.gpus]
-        self.whole_gpus = gpus.count(WHOLE_DEVICE_MILLI)
-        self.part_milli = self.shared_milli = 0
-        self.own_milli = _NONE
-        if self.whole_gpus + gpus.count(0) < len(gpus):
-            self._count_parts()
 
 
 def profile_key(node: FreeNode, asked: Container[str]) -> ProfileKey:

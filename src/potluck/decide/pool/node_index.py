@@ -1,6 +1,6 @@
 """All nodes of the pool, with their profiles, and bitmaps of those that are idle or suitable."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from potluck.decide.pool.bitmap_index import BitmapIndex
@@ -119,16 +119,22 @@ class NodeIndex:
         capacity.give(amounts, shares)
         self._changed(capacity, own_before, was_idle)
 
+    @property
+    def by_slot(self) -> Sequence[NodeCapacity | None]:
+        return self._index.by_slot
+
     def nodes(self, slots: int) -> Iterator[NodeCapacity]:
         return self._index.nodes(slots)
 
     def could_serve(self, demand: Demand, account_id: AccountId) -> int:
         """The slots of nodes that could serve a demand; one for all idle nodes of a profile."""
-        return self._suited_by(demand) & self._listed & self._index.could_serve(demand, account_id)
+        found = self._index.could_serve(demand, account_id)
+        return found and found & self._listed & self._suited_by(demand)
 
     def every_that_could_serve(self, demand: Demand, account_id: AccountId) -> int:
         """Like `could_do`, with every idle node."""
-        return self._suited_by(demand) & self._present & self._index.could_serve(demand, account_id)
+        found = self._index.could_serve(demand, account_id)
+        return found and found & self._present & self._suited_by(demand)
 
     def busy(self, demand: Demand, account_id: AccountId) -> tuple[int, int, int]:
         """See `Index.busy`."""
@@ -237,4 +243,7 @@ class NodeIndex:
     def _list(self, capacity: NodeCapacity) -> None:
         """Lists a node; of the idle nodes of its profile only the first."""
         idle = capacity.profile.idle
-        self._listed = ((self._listed | 1 << capacity.slot) & ~idle) | (idle & -idle)
+        listed = self._listed | 1 << capacity.slot
+        if idle:
+            listed = listed & ~idle | 1 << idle.bit_length() - 1
+        self._listed = listed

@@ -50,6 +50,5 @@ class ReadyGroups:
         `first` must have returned a task just before."""
         _, _, group = heapq.heappop(self._heaps[account_id])
         group.ready_position = None
-        entry = group.entries.first()
-        assert entry is not None
-        return group, entry[2]
+        assert group.head is not None
+        return group, group.head[2]

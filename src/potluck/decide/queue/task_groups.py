@@ -134,6 +134,7 @@ class TaskGroup:
             "block_reason",
             "blocked_position",
             "entries",
+            "head",
             "key",
             "number",
             "ready_position",
@@ -152,6 +153,7 @@ class TaskGroup:
             None  # its position among the blocked groups of its shape
         )
         self.entries = OrderedEntries()  # may contain stale entries, which are skipped
+        self.head: Entry | None = None  # the first entry that is not stale; None: look again
         self.stale = 0  # entries whose task was replaced or dropped
         self.waited_until = 0.0  # tasks submitted up to then found the group blocked
 
@@ -207,7 +209,10 @@ class TaskGroups:
         else:
             self._forget(known)
         self._tasks[task_id] = task
-        group.entries.add((self._order.within(task), task_id, task))
+        entry = (self._order.within(task), task_id, task)
+        group.entries.add(entry)
+        if group.head is not None and entry < group.head:
+            group.head = None
         if self._order.promises:
             heapq.heappush(self._ages, (task.submitted_at, task.id, task))
         return group
@@ -225,9 +230,12 @@ class TaskGroups:
 
     def first(self, group: TaskGroup) -> Entry | None:
         """The first entry of a group; None if it is empty."""
+        if group.head is not None:
+            return group.head
         entries = group.entries
         while (entry := entries.first()) is not None:
             if self._tasks.get(entry[1]) is entry[2]:
+                group.head = entry
                 return entry
             entries.take()
             group.stale -= 1
@@ -251,9 +259,9 @@ class TaskGroups:
 
     def serve(self, group: TaskGroup, left: WaitingTask | None = None) -> None:
         """Removes the first task of a group, or replaces it by what is left of it."""
-        entry = group.entries.first()
-        assert entry is not None
-        place, task_id, _ = entry
+        assert group.head is not None, "it was looked up just before"
+        place, task_id, _ = group.head
+        group.head = None
         if left is None:
             group.entries.take()
             del self._tasks[task_id]
@@ -355,6 +363,7 @@ class TaskGroups:
         group = self._groups.get(_parts(task, self._has_spans))
         if group is None:
             return
+        group.head = None
         group.stale += 1
         if group.stale > 64 and group.stale * 2 > len(group.entries):
             group.entries.keep(lambda each: self._tasks.get(each[1]) is each[2])
