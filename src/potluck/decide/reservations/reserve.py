@@ -14,9 +14,9 @@ may delay the first in order.
 """
 
 import heapq
-import operator
 from collections import Counter
 from collections.abc import Callable, Iterable
+from math import inf
 
 from msgspec import Struct
 
@@ -24,6 +24,7 @@ from potluck.decide.pool.suitable_devices import UsableDevices
 from potluck.decide.reservations.duration_estimate import attempt_seconds
 from potluck.decide.reservations.timetable import Amounts, Timetable, amounts
 from potluck.decide.types import WaitingTask
+from potluck.model.bounded_types import MOST_DEVICES
 from potluck.model.ids import AccountId, DeviceId, NodeId, TaskId
 from potluck.model.task import Requirements
 
@@ -76,7 +77,24 @@ class Reservation(Struct, frozen=True):
     task_id: TaskId
 
     def competes(self, devices: frozenset[DeviceId]) -> bool:
-        return devices is self.among or not self.among.isdisjoint(devices)
+        return _compete(self.among, devices)
+
+
+def _compete(some: frozenset[DeviceId], others: frozenset[DeviceId]) -> bool:
+    """Also if both are the same empty set: such tasks need no GPU, and wait for all else."""
+    return some is others or not some.isdisjoint(others)
+
+
+class _Room(Struct, frozen=True, gc=False):
+    """What a task may use on a node without delaying a reservation or the ones before it."""
+
+    latest: float  # start of the reservation: a task that ends sooner may use all
+    devices: int
+    among: frozenset[DeviceId]
+    resources: Amounts
+
+
+_UNKNOWN: tuple[float, list[_Room]] = (-inf, [])
 
 
 class Reservations:
@@ -86,6 +104,9 @@ class Reservations:
         self._on = on
         self._kept: dict[NodeId, list[Reservation]] = {}
         self._starts: dict[TaskId, float] = {}
+        # Of nodes with reservations, with the time for which they were computed.
+        self._known_rooms: dict[NodeId, tuple[float, list[_Room]]] = {}
+        timetable.forget_in(self._known_rooms)
 
     def __bool__(self) -> bool:
         return bool(self._kept)
@@ -101,36 +122,59 @@ class Reservations:
         kept = self._kept
         if not kept:
             return None
-        span, on = (now, now + attempt_seconds(task)), on or self._on
+        end, on = now + attempt_seconds(task), on or self._on
         return lambda node_id: (
-            node_id not in kept or self._permits(task, (node_id, on(task, node_id)), span)
+            node_id not in kept or self._permits(task, node_id, on, (now, end))
         )
 
     def _permits(
-        self,
-        task: WaitingTask,
-        place: tuple[NodeId, UsableDevices | None],
-        span: tuple[float, float],
+        self, task: WaitingTask, node_id: NodeId, on: SuitableOn, span: tuple[float, float]
     ) -> bool:
-        (node_id, usable), (now, end) = place, span
-        owed: list[Reservation] = []
-        for kept in self._kept.get(node_id, ()):
-            if kept.latest >= end:
+        now, end = span
+        requirements = task.requirements
+        for room in self._rooms(task, node_id, now):
+            if room.latest >= end:
                 return True
-            if kept.task_id == task.id:
+            if requirements.device_count > room.devices:
+                usable = on(task, node_id)
+                if usable is None or _compete(room.among, usable.whole):
+                    return False
+            cores, memory_bytes, disk_bytes = room.resources
+            if (
+                requirements.cores > cores
+                or requirements.memory_bytes > memory_bytes
+                or requirements.disk_bytes > disk_bytes
+            ):
+                return False
+        return True
+
+    def _rooms(self, task: WaitingTask, node_id: NodeId, now: float) -> list[_Room]:
+        """Of a node with reservations, by their latest start; cached for the others' tasks."""
+        if task.id in self._starts:
+            return self._find_rooms(node_id, now, task.id)
+        at, rooms = self._known_rooms.get(node_id) or _UNKNOWN
+        if at != now:
+            rooms = self._find_rooms(node_id, now, None)
+            self._known_rooms[node_id] = (now, rooms)
+        return rooms
+
+    def _find_rooms(self, node_id: NodeId, now: float, own_id: TaskId | None) -> list[_Room]:
+        """Without the reservation of the task itself."""
+        rooms: list[_Room] = []
+        owed: list[Reservation] = []
+        for kept in self._kept[node_id]:
+            if kept.task_id == own_id:
+                # A later latest start may still permit the task.
+                rooms.append(_Room(kept.latest, MOST_DEVICES, kept.among, (inf, inf, inf)))
                 continue
             owed.append(kept)
             when = max(kept.latest, now)
-            requirements = task.requirements
-            if (usable is None or kept.competes(usable.whole)) and (
-                self._timetable.free_by(node_id, when, kept.among) - requirements.device_count
-                < sum(each.devices for each in owed if each.competes(kept.among))
-            ):
-                return False
-            asked = (amounts(requirements), *(each.resources for each in owed))
-            if any(map(_is_less, self._timetable.resources_by(node_id, when), _total(asked))):
-                return False
-        return True
+            devices = self._timetable.free_by(node_id, when, kept.among)
+            devices -= sum(each.devices for each in owed if each.competes(kept.among))
+            free = self._timetable.resources_by(node_id, when)
+            rest = _rest(free, [each.resources for each in owed])
+            rooms.append(_Room(kept.latest, devices, kept.among, rest))
+        return rooms
 
     def plan(
         self, tasks: Iterable[WaitingTask], promise_seconds: float | None, now: float
@@ -146,15 +190,15 @@ class Reservations:
                 claims.append(claim)
         _pull_forward(claims)
         self._kept = board.kept(claims)
+        self._known_rooms.clear()
         self._starts = {claim.task.id: claim.start for claim in claims}
         return claims
 
 
-_is_less = operator.lt
-
-
-def _total(parts: Iterable[Amounts]) -> Amounts:
-    cores, memory, disk = map(sum, zip(*parts, strict=True))
+def _rest(free: Amounts, owed: list[Amounts]) -> Amounts:
+    cores, memory, disk = free
+    for each in owed:
+        cores, memory, disk = cores - each[0], memory - each[1], disk - each[2]
     return cores, memory, disk
 
 

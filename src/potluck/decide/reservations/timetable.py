@@ -1,11 +1,14 @@
 """The expected ends of running attempts per node, and the resources that are free then.
 
 An attempt that exceeds its expected end is extended, each time by twice as much, so that a wrong
-estimate is corrected.
+estimate is corrected. Most nodes are not asked about for long, so a node is extended when it is
+asked about, by all looks since the last time, one after the other.
 """
 
-import heapq
+from bisect import bisect_left
+from collections.abc import MutableMapping
 from math import inf
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -15,8 +18,8 @@ from potluck.model.ids import AttemptId, DeviceId, NodeId
 from potluck.model.task import Requirements
 
 _NEVER = 0.0
-# Stale ends, of attempts that were put again, before the heap is rebuilt.
-_MOST_STALE = 1000
+# Looks that some node has not seen, before all nodes are extended.
+_MOST_LOOKS = 2048
 
 # Cores, memory and disk.
 Amounts = tuple[float, float, float]
@@ -32,10 +35,18 @@ class Timetable:
         self._devices: dict[NodeId, tuple[DeviceId, ...]] = {}
         self._running: dict[NodeId, dict[AttemptId, RunningAttempt]] = {}
         self._node_of: dict[AttemptId, NodeId] = {}
-        self._ends: list[tuple[float, AttemptId]] = []
+        self._planned: set[AttemptId] = set()  # these are not extended
+        self._looks: list[float] = []  # in order of time
+        self._seen: dict[NodeId, int] = {}  # how many of the looks the node was extended by
+        self._first_end: dict[NodeId, float] = {}  # no attempt to extend ends sooner
         self._sizes: dict[NodeId, Amounts] = {}
         self._free_at: dict[NodeId, list[tuple[float, DeviceId]]] = {}
         self._given_back: dict[NodeId, list[tuple[float, Amounts]]] = {}
+        self._derived: list[MutableMapping[NodeId, Any]] = [self._free_at, self._given_back]
+
+    def forget_in(self, derived: MutableMapping[NodeId, Any]) -> None:
+        """Removes the entry of a node from `derived`, from now on, whenever its attempts change."""
+        self._derived.append(derived)
 
     def put_node(self, node: FreeNode) -> None:
         self._devices[node.id] = tuple(
@@ -51,59 +62,99 @@ class Timetable:
 
     def put_planned(self, attempt: RunningAttempt) -> None:
         """Adds an attempt whose expected end is not extended, as it will soon be replaced."""
+        self._planned.add(attempt.id)
+        self._add(attempt)
+
+    def put(self, attempt: RunningAttempt) -> None:
+        node_id = attempt.node_id
+        self._extend(node_id)  # looks until now do not concern it
+        self._planned.discard(attempt.id)
+        self._first_end[node_id] = min(self._first_end.get(node_id, inf), attempt.expected_end)
+        self._add(attempt)
+
+    def _add(self, attempt: RunningAttempt) -> None:
         attempt_id, node_id = attempt.id, attempt.node_id
-        self._running.setdefault(node_id, {})[attempt_id] = attempt
+        attempts = self._running.get(node_id)
+        if attempts is None:
+            attempts = self._running[node_id] = {}
+        attempts[attempt_id] = attempt
         self._node_of[attempt_id] = node_id
         self._forget(node_id)
 
-    def put(self, attempt: RunningAttempt) -> None:
-        self.put_planned(attempt)
-        heapq.heappush(self._ends, (attempt.expected_end, attempt.id))
-        if len(self._ends) > 2 * len(self._node_of) + _MOST_STALE:
-            self._ends = [
-                (each.expected_end, each.id)
-                for attempts in self._running.values()
-                for each in attempts.values()
-            ]
-            heapq.heapify(self._ends)
-
     @property
     def remembered(self) -> int:
-        """The number of stored ends; never many more than running attempts."""
-        return len(self._ends)
+        """The number of stored looks."""
+        return len(self._looks)
 
     def count_on(self, node_id: NodeId) -> int:
         return len(self._running.get(node_id, ()))
 
     def get(self, attempt_id: AttemptId) -> RunningAttempt | None:
         node_id = self._node_of.get(attempt_id)
-        return None if node_id is None else self._running[node_id][attempt_id]
+        if node_id is None:
+            return None
+        self._extend(node_id)
+        return self._running[node_id][attempt_id]
 
     def drop(self, attempt_id: AttemptId) -> RunningAttempt | None:
         node_id = self._node_of.pop(attempt_id, None)
         if node_id is None:
             return None
         self._forget(node_id)
+        self._planned.discard(attempt_id)
         attempts = self._running[node_id]
         attempt = attempts.pop(attempt_id)
         if not attempts:  # nodes come and go
             del self._running[node_id]
+            self._seen.pop(node_id, None)
+            self._first_end.pop(node_id, None)
         return attempt
 
     def look(self, now: float) -> None:
         """Extends attempts that have exceeded their expected end."""
-        while self._ends and self._ends[0][0] <= now:
-            end, attempt_id = heapq.heappop(self._ends)
-            attempt = self.get(attempt_id)
-            if attempt is not None and attempt.expected_end == end:
-                more = max(self._extension_seconds, 2 * (now - end))
-                self.put(replace(attempt, expected_end=now + more))
+        looks = self._looks
+        if len(looks) >= _MOST_LOOKS or (looks and now < looks[-1]):
+            for node_id in self._running:
+                self._extend(node_id)
+            looks.clear()
+            self._seen.clear()
+        looks.append(now)
+
+    def _extend(self, node_id: NodeId) -> None:
+        """Extends the attempts of a node by the looks that it has not seen."""
+        looks, seen = self._looks, self._seen.get(node_id, 0)
+        if seen == len(looks):
+            return
+        self._seen[node_id] = len(looks)
+        if self._first_end.get(node_id, inf) > looks[-1]:
+            return
+        attempts, first_end = self._running[node_id], inf
+        for attempt_id, attempt in attempts.items():
+            if attempt_id in self._planned:
+                continue
+            end = attempt.expected_end
+            if end <= looks[-1]:
+                end = self._extended(end, seen)
+                attempts[attempt_id] = replace(attempt, expected_end=end)
+            first_end = min(first_end, end)
+        self._first_end[node_id] = first_end
+        self._forget(node_id)
+
+    def _extended(self, end: float, seen: int) -> float:
+        """The end after the looks that follow the seen ones: each extends it if it has passed."""
+        looks = self._looks
+        while (seen := bisect_left(looks, end, seen)) < len(looks):
+            now = looks[seen]
+            end = now + max(self._extension_seconds, 2 * (now - end))
+            seen += 1
+        return end
 
     def free_at(self, node_id: NodeId) -> list[tuple[float, DeviceId]]:
         """When each GPU of the node will be free, the earliest first; 0 if it is free now.
 
         Without CPUs, which are shared: their cores are counted with the node's.
         """
+        self._extend(node_id)
         known = self._free_at.get(node_id)
         if known is None:
             ends = dict.fromkeys(self._devices.get(node_id, ()), _NEVER)
@@ -151,6 +202,7 @@ class Timetable:
 
     def given_back(self, node_id: NodeId) -> list[tuple[float, Amounts]]:
         """The expected end of each attempt on the node, and the resources it then frees."""
+        self._extend(node_id)
         known = self._given_back.get(node_id)
         if known is None:
             known = self._given_back[node_id] = sorted(
@@ -165,5 +217,5 @@ class Timetable:
         return times[-1][0] if times else _NEVER
 
     def _forget(self, node_id: NodeId) -> None:
-        self._free_at.pop(node_id, None)
-        self._given_back.pop(node_id, None)
+        for each in self._derived:
+            each.pop(node_id, None)
