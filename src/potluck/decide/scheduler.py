@@ -78,7 +78,9 @@ class Scheduler:
         self._rates = StartRates()
         self._turns = 0
         self._prompt: set[TaskId] = set()
-        reservations = Reservations(self._timetable, self._suitable, self._suitability.on)
+        reservations = Reservations(
+            self._timetable, self._suitable, self._suitability.on, self._capacity.demand_of
+        )
         self._reservation_policy = ReservationPolicy(
             order,
             (self._groups, self._blocked),

@@ -94,19 +94,31 @@ class _Room(Struct, frozen=True, gc=False):
     resources: Amounts
 
 
-_UNKNOWN: tuple[float, list[_Room]] = (-inf, [])
+class _Rooms(Struct):
+    """The rooms of a node at a time, and which tasks they permit."""
+
+    now: float
+    rooms: list[_Room]
+    verdicts: dict[tuple[object, float], bool]  # by what tasks have in common, and their end
 
 
 class Reservations:
-    def __init__(self, timetable: Timetable, suitable: Suitable, on: SuitableOn) -> None:
+    def __init__(
+        self,
+        timetable: Timetable,
+        suitable: Suitable,
+        on: SuitableOn,
+        alike: Callable[[WaitingTask], object],
+    ) -> None:
+        """Tasks that are `alike` have the same requirements, and suit the same devices."""
         self._timetable = timetable
         self._suitable = suitable
         self._on = on
+        self._alike = alike
         self._kept: dict[NodeId, list[Reservation]] = {}
         self._starts: dict[TaskId, float] = {}
-        # Of nodes with reservations, with the time for which they were computed.
-        self._known_rooms: dict[NodeId, tuple[float, list[_Room]]] = {}
-        timetable.forget_in(self._known_rooms)
+        self._known: dict[NodeId, _Rooms] = {}  # of nodes with reservations
+        timetable.forget_in(self._known)
 
     def __bool__(self) -> bool:
         return bool(self._kept)
@@ -122,17 +134,41 @@ class Reservations:
         kept = self._kept
         if not kept:
             return None
-        end, on = now + attempt_seconds(task), on or self._on
-        return lambda node_id: (
-            node_id not in kept or self._permits(task, node_id, on, (now, end))
-        )
+        end = now + attempt_seconds(task)
+        if on is not None or task.id in self._starts:
+            # Not submitted, or not delayed by its own reservation: unlike all others.
+            return lambda node_id: node_id not in kept or self._permits(
+                task, node_id, on or self._on, (self._find_rooms(node_id, now, task.id), end)
+            )
+        known, alike = self._known, None
+
+        def permits(node_id: NodeId) -> bool:
+            nonlocal alike
+            if node_id not in kept:
+                return True
+            if alike is None:
+                alike = (self._alike(task), end)
+            rooms = known.get(node_id)
+            if rooms is None or rooms.now != now:
+                rooms = known[node_id] = _Rooms(now, self._find_rooms(node_id, now, None), {})
+            verdict = rooms.verdicts.get(alike)
+            if verdict is None:
+                verdict = self._permits(task, node_id, self._on, (rooms.rooms, end))
+                rooms.verdicts[alike] = verdict
+            return verdict
+
+        return permits
 
     def _permits(
-        self, task: WaitingTask, node_id: NodeId, on: SuitableOn, span: tuple[float, float]
+        self,
+        task: WaitingTask,
+        node_id: NodeId,
+        on: SuitableOn,
+        until: tuple[list[_Room], float],
     ) -> bool:
-        now, end = span
+        rooms, end = until
         requirements = task.requirements
-        for room in self._rooms(task, node_id, now):
+        for room in rooms:
             if room.latest >= end:
                 return True
             if requirements.device_count > room.devices:
@@ -148,18 +184,8 @@ class Reservations:
                 return False
         return True
 
-    def _rooms(self, task: WaitingTask, node_id: NodeId, now: float) -> list[_Room]:
-        """Of a node with reservations, by their latest start; cached for the others' tasks."""
-        if task.id in self._starts:
-            return self._find_rooms(node_id, now, task.id)
-        at, rooms = self._known_rooms.get(node_id) or _UNKNOWN
-        if at != now:
-            rooms = self._find_rooms(node_id, now, None)
-            self._known_rooms[node_id] = (now, rooms)
-        return rooms
-
     def _find_rooms(self, node_id: NodeId, now: float, own_id: TaskId | None) -> list[_Room]:
-        """Without the reservation of the task itself."""
+        """By the latest start of the reservations, without that of the task itself."""
         rooms: list[_Room] = []
         owed: list[Reservation] = []
         for kept in self._kept[node_id]:
@@ -190,7 +216,7 @@ class Reservations:
                 claims.append(claim)
         _pull_forward(claims)
         self._kept = board.kept(claims)
-        self._known_rooms.clear()
+        self._known.clear()
         self._starts = {claim.task.id: claim.start for claim in claims}
         return claims
 
@@ -265,6 +291,7 @@ class _Board:
         self._timetable = timetable
         self._now = now
         self._slots: dict[NodeId, list[_Slot]] = {}  # only of nodes with a claim
+        self._ends: dict[NodeId, list[float]] = {}  # of the devices of nodes without one
         # Of these nodes: claimed resources with their end and claim, and the claims that come first
         # on some devices, with how many and which devices suit.
         self._claimed: dict[NodeId, list[tuple[float, Amounts, int]]] = {}
@@ -303,10 +330,7 @@ class _Board:
 
         Ordered by their devices; cores, memory and disk are checked only for the best nodes.
         """
-        times = [
-            (self._soonest(node_id, usable, usable.whole_wanted(task)), node_id, False)
-            for node_id, usable in suitable.items()
-        ]
+        times = self._times(task, suitable)
         heapq.heapify(times)
         resources = amounts(task.requirements)
         chosen: list[tuple[float, NodeId]] = []
@@ -323,14 +347,31 @@ class _Board:
             )
         return chosen
 
+    def _times(
+        self, task: WaitingTask, suitable: dict[NodeId, UsableDevices]
+    ) -> list[tuple[float, NodeId, bool]]:
+        """When enough devices of each node are free. In one piece, as there are many nodes."""
+        wanted = task.requirements.device_count
+        ends = self._ends
+        times: list[tuple[float, NodeId, bool]] = []
+        for node_id, usable in suitable.items():
+            count = wanted - usable.shared
+            if count <= 0:
+                at = 0.0
+            elif usable.has_all and node_id in ends:
+                at = ends[node_id][count - 1]
+            else:
+                at = self._soonest(node_id, usable, count)
+            times.append((at, node_id, False))
+        return times
+
     def _soonest(self, node_id: NodeId, usable: UsableDevices, count: int) -> float:
         """When `count` of these devices are free."""
-        if not count:
-            return 0.0
         slots = self._slots.get(node_id)
         if slots is None:
             times = self._timetable.free_at(node_id)
             if usable.has_all:
+                self._ends[node_id] = [end for end, _ in times]
                 return times[count - 1][0]
             return [end for end, device_id in times if device_id in usable.whole][count - 1]
         return [slot.free_at for slot in slots if slot.device_id in usable.whole][count - 1]
@@ -347,6 +388,7 @@ class _Board:
         if slots is None:
             slots = [_Slot(*each) for each in self._timetable.free_at(node_id)]
             self._slots[node_id] = slots
+            self._ends.pop(node_id, None)
         claimed = self._claimed.setdefault(node_id, [])
         count = usable.whole_wanted(task)
         in_time = [
