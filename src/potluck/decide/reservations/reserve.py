@@ -20,6 +20,7 @@ from math import inf
 
 from msgspec import Struct
 
+from potluck.decide.pool.permission import NodePermission
 from potluck.decide.pool.suitable_devices import UsableDevices
 from potluck.decide.reservations.duration_estimate import attempt_seconds
 from potluck.decide.reservations.timetable import Amounts, Timetable, amounts
@@ -118,10 +119,16 @@ class Reservations:
         self._kept: dict[NodeId, list[Reservation]] = {}
         self._starts: dict[TaskId, float] = {}
         self._known: dict[NodeId, _Rooms] = {}  # of nodes with reservations
-        timetable.forget_in(self._known)
+        self.node_ids: frozenset[NodeId] = frozenset()  # with reservations
+        self.changes = 0  # of what reservations permit
+        timetable.watch(self._node_changed)
 
     def __bool__(self) -> bool:
         return bool(self._kept)
+
+    def is_unlike_others(self, task: WaitingTask) -> bool:
+        """Whether it has a reservation, which does not delay the task itself."""
+        return task.id in self._starts
 
     def start_of(self, task_id: TaskId) -> float | None:
         """The planned start of a task with a reservation."""
@@ -129,35 +136,33 @@ class Reservations:
 
     def permission(
         self, task: WaitingTask, now: float, on: SuitableOn | None = None
-    ) -> Callable[[NodeId], bool] | None:
+    ) -> "Permission | None":
         """A check of the nodes on which the task violates no reservation; None if on all."""
-        kept = self._kept
-        if not kept:
-            return None
-        end = now + attempt_seconds(task)
+        return Permission(self, task, now, on) if self._kept else None
+
+    def permits(self, asked: "Permission", node_id: NodeId) -> bool:
+        if node_id not in self._kept:
+            return True
+        task, now, end, on = asked.task, asked.now, asked.end, asked.on
         if on is not None or task.id in self._starts:
             # Not submitted, or not delayed by its own reservation: unlike all others.
-            return lambda node_id: node_id not in kept or self._permits(
-                task, node_id, on or self._on, (self._find_rooms(node_id, now, task.id), end)
-            )
-        known, alike = self._known, None
+            own_rooms = self._find_rooms(node_id, now, task.id)
+            return self._permits(task, node_id, on or self._on, (own_rooms, end))
+        rooms = self._known.get(node_id)
+        if rooms is None or rooms.now != now:
+            rooms = _Rooms(now, self._find_rooms(node_id, now, None), {})
+            self._known[node_id] = rooms
+        alike = (self._alike(task), end)
+        verdict = rooms.verdicts.get(alike)
+        if verdict is None:
+            verdict = self._permits(task, node_id, self._on, (rooms.rooms, end))
+            rooms.verdicts[alike] = verdict
+        return verdict
 
-        def permits(node_id: NodeId) -> bool:
-            nonlocal alike
-            if node_id not in kept:
-                return True
-            if alike is None:
-                alike = (self._alike(task), end)
-            rooms = known.get(node_id)
-            if rooms is None or rooms.now != now:
-                rooms = known[node_id] = _Rooms(now, self._find_rooms(node_id, now, None), {})
-            verdict = rooms.verdicts.get(alike)
-            if verdict is None:
-                verdict = self._permits(task, node_id, self._on, (rooms.rooms, end))
-                rooms.verdicts[alike] = verdict
-            return verdict
-
-        return permits
+    def _node_changed(self, node_id: NodeId) -> None:
+        if node_id in self._kept:
+            self.changes += 1
+            self._known.pop(node_id, None)
 
     def _permits(
         self,
@@ -216,7 +221,9 @@ class Reservations:
                 claims.append(claim)
         _pull_forward(claims)
         self._kept = board.kept(claims)
+        self.node_ids = frozenset(self._kept)
         self._known.clear()
+        self.changes += 1
         self._starts = {claim.task.id: claim.start for claim in claims}
         return claims
 
@@ -226,6 +233,33 @@ def _rest(free: Amounts, owed: list[Amounts]) -> Amounts:
     for each in owed:
         cores, memory, disk = cores - each[0], memory - each[1], disk - each[2]
     return cores, memory, disk
+
+
+class Permission(NodePermission):
+    """On which nodes a task violates no reservation."""
+
+    __slots__ = ("_reservations", "end", "now", "on", "task")
+
+    def __init__(
+        self, reservations: Reservations, task: WaitingTask, now: float, on: SuitableOn | None
+    ) -> None:
+        self._reservations = reservations
+        self.task = task
+        self.now = now
+        self.end = now + attempt_seconds(task)
+        self.on = on
+
+    def __call__(self, node_id: NodeId) -> bool:
+        return self._reservations.permits(self, node_id)
+
+    @property
+    def limited(self) -> frozenset[NodeId]:
+        return self._reservations.node_ids
+
+    @property
+    def stamp(self) -> object:
+        own = self.task.id if self._reservations.is_unlike_others(self.task) else None
+        return (self.now, self.end, self._reservations.changes, own)
 
 
 class Chances:

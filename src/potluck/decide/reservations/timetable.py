@@ -6,9 +6,8 @@ asked about, by all looks since the last time, one after the other.
 """
 
 from bisect import bisect_left
-from collections.abc import MutableMapping
+from collections.abc import Callable
 from math import inf
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -42,11 +41,11 @@ class Timetable:
         self._sizes: dict[NodeId, Amounts] = {}
         self._free_at: dict[NodeId, list[tuple[float, DeviceId]]] = {}
         self._given_back: dict[NodeId, list[tuple[float, Amounts]]] = {}
-        self._derived: list[MutableMapping[NodeId, Any]] = [self._free_at, self._given_back]
+        self._watchers: list[Callable[[NodeId], None]] = []
 
-    def forget_in(self, derived: MutableMapping[NodeId, Any]) -> None:
-        """Removes the entry of a node from `derived`, from now on, whenever its attempts change."""
-        self._derived.append(derived)
+    def watch(self, on_change: Callable[[NodeId], None]) -> None:
+        """Calls it whenever a node or its attempts have changed."""
+        self._watchers.append(on_change)
 
     def put_node(self, node: FreeNode) -> None:
         self._devices[node.id] = tuple(
@@ -217,5 +216,7 @@ class Timetable:
         return times[-1][0] if times else _NEVER
 
     def _forget(self, node_id: NodeId) -> None:
-        for each in self._derived:
-            each.pop(node_id, None)
+        self._free_at.pop(node_id, None)
+        self._given_back.pop(node_id, None)
+        for on_change in self._watchers:
+            on_change(node_id)
