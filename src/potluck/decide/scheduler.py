@@ -205,10 +205,12 @@ class Scheduler:
         heapq.heapify(turns)
         while turns and len(assignments) < most and looks > 0:
             looks -= 1
-            account_id = heapq.heappop(turns)[-1]
+            account_id = turns[0][-1]
             assignments += self._serve(self._accounts[account_id], now)
             if turn := self._turn(account_id, now):
-                heapq.heappush(turns, turn)
+                heapq.heapreplace(turns, turn)
+            else:
+                heapq.heappop(turns)
             if is_time_up():
                 break
         is_complete = not turns and not self._to_try

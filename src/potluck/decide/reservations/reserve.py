@@ -152,11 +152,12 @@ class Reservations:
         if rooms is None or rooms.now != now:
             rooms = _Rooms(now, self._find_rooms(node_id, now, None), {})
             self._known[node_id] = rooms
-        alike = (self._alike(task), end)
-        verdict = rooms.verdicts.get(alike)
+        if asked.alike is None:
+            asked.alike = (self._alike(task), end)
+        verdict = rooms.verdicts.get(asked.alike)
         if verdict is None:
             verdict = self._permits(task, node_id, self._on, (rooms.rooms, end))
-            rooms.verdicts[alike] = verdict
+            rooms.verdicts[asked.alike] = verdict
         return verdict
 
     def _node_changed(self, node_id: NodeId) -> None:
@@ -238,7 +239,7 @@ def _rest(free: Amounts, owed: list[Amounts]) -> Amounts:
 class Permission(NodePermission):
     """On which nodes a task violates no reservation."""
 
-    __slots__ = ("_reservations", "end", "now", "on", "task")
+    __slots__ = ("_reservations", "alike", "end", "now", "on", "task")
 
     def __init__(
         self, reservations: Reservations, task: WaitingTask, now: float, on: SuitableOn | None
@@ -248,6 +249,7 @@ class Permission(NodePermission):
         self.now = now
         self.end = now + attempt_seconds(task)
         self.on = on
+        self.alike: tuple[object, float] | None = None  # what it has in common with other tasks
 
     def __call__(self, node_id: NodeId) -> bool:
         return self._reservations.permits(self, node_id)
@@ -391,12 +393,11 @@ class _Board:
         for node_id, usable in suitable.items():
             count = wanted - usable.shared
             if count <= 0:
-                at = 0.0
-            elif usable.has_all and node_id in ends:
-                at = ends[node_id][count - 1]
+                times.append((0.0, node_id, False))
+            elif usable.has_all and (all_ends := ends.get(node_id)):
+                times.append((all_ends[count - 1], node_id, False))
             else:
-                at = self._soonest(node_id, usable, count)
-            times.append((at, node_id, False))
+                times.append((self._soonest(node_id, usable, count), node_id, False))
         return times
 
     def _soonest(self, node_id: NodeId, usable: UsableDevices, count: int) -> float:

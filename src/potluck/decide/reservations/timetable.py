@@ -127,15 +127,16 @@ class Timetable:
         self._seen[node_id] = len(looks)
         if self._first_end.get(node_id, inf) > looks[-1]:
             return
-        attempts, first_end = self._running[node_id], inf
+        attempts, first_end, last_look = self._running[node_id], inf, looks[-1]
         for attempt_id, attempt in attempts.items():
             if attempt_id in self._planned:
                 continue
             end = attempt.expected_end
-            if end <= looks[-1]:
+            if end <= last_look:
                 end = self._extended(end, seen)
                 attempts[attempt_id] = replace(attempt, expected_end=end)
-            first_end = min(first_end, end)
+            if end < first_end:
+                first_end = end
         self._first_end[node_id] = first_end
         self._forget(node_id)
 
@@ -158,10 +159,11 @@ class Timetable:
         if known is None:
             ends = dict.fromkeys(self._devices.get(node_id, ()), _NEVER)
             for attempt in self._running.get(node_id, {}).values():
+                end = attempt.expected_end
                 for share in attempt.shares:
-                    if share.device_id in ends:
-                        ends[share.device_id] = max(ends[share.device_id], attempt.expected_end)
-            known = sorted((end, device_id) for device_id, end in ends.items())
+                    if ends.get(share.device_id, inf) < end:
+                        ends[share.device_id] = end
+            known = sorted([(end, device_id) for device_id, end in ends.items()])
             self._free_at[node_id] = known
         return known
 
