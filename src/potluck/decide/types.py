@@ -143,11 +143,5 @@ class Assignment(Struct, frozen=True, gc=False):
         needed = self.requirements
         amounts = (needed.cores, needed.memory_bytes, needed.disk_bytes)
         return RunningAttempt(
-            attempt_id,
-            self.task_id,
-            account_id,
-            self.node_id,
-            self.shares,
-            *amounts,
-            expected_end,
+            attempt_id, self.task_id, account_id, self.node_id, self.shares, *amounts, expected_end
         )

@@ -83,9 +83,7 @@ def moderate_cases() -> dict[str, Case]:
             part = partial(random_pools, order=order, placement=placement, seeds=range(2))
             cases[f"random {order} {placement}"] = part
     for order in ("fair", "shortest"):
-        cases[f"bench {order}"] = partial(
-            bench, order=order, placement="fragmentation", gpus=300
-        )
+        cases[f"bench {order}"] = partial(bench, order=order, placement="fragmentation", gpus=300)
         cases[f"philly {order} 2000"] = partial(
             philly, order=order, placement="fragmentation", gpus=160, most=2000
         )
@@ -101,9 +99,7 @@ def long_cases() -> dict[str, Case]:
             part = partial(random_pools, order=order, placement=placement, seeds=range(2, 22))
             cases[f"more random {order} {placement}"] = part
         for placement in ("fragmentation", "best-fit"):
-            cases[f"philly {order} {placement}"] = partial(
-                philly, order=order, placement=placement
-            )
+            cases[f"philly {order} {placement}"] = partial(philly, order=order, placement=placement)
     for placement in PLACEMENTS:
         cases[f"bench fair {placement} 2000"] = partial(
             bench, order="fair", placement=placement, gpus=2000

@@ -142,10 +142,7 @@ class PoolCapacity:
         return count_refusals(self._candidates_of(task).demand, task.account_id, self.pool)
 
     def _best(
-        self,
-        candidates: Candidates,
-        accept: Accept | NodePermission | None,
-        most_price: int | None,
+        self, candidates: Candidates, accept: Accept | NodePermission | None, most_price: int | None
     ) -> Fit | None:
         offer = candidates.best(self.pool, self._placement, accept, most_price)
         if offer is None:

@@ -166,11 +166,7 @@ class Reservations:
             self._known.pop(node_id, None)
 
     def _permits(
-        self,
-        task: WaitingTask,
-        node_id: NodeId,
-        on: SuitableOn,
-        until: tuple[list[_Room], float],
+        self, task: WaitingTask, node_id: NodeId, on: SuitableOn, until: tuple[list[_Room], float]
     ) -> bool:
         rooms, end = until
         requirements = task.requirements
